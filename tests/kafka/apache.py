@@ -37,8 +37,9 @@ __all__ = [
 #: The release that is fetched and run.
 RELEASE = KAFKA_RELEASE
 
-#: A node answers after 4 seconds on two idle cores; a loaded machine takes its time.
-START_TIMEOUT_SECONDS = 120
+#: A node answers after 4 seconds on two idle cores; a loaded machine takes its time. Less than a test may take, so that
+#: its log is shown.
+START_TIMEOUT_SECONDS = 60
 
 #: A tool has done its work before the second compiler of the JVM would pay: this halves its time.
 _SHORT_RUN = ("-XX:TieredStopAtLevel=1",)
@@ -92,7 +93,7 @@ def fetch_jars(release: str = RELEASE) -> Path:
 
 
 def run_tool(
-    name: str, *arguments: str, stdin: str | None = "", timeout_seconds: float = 120
+    name: str, *arguments: str, stdin: str | None = "", timeout_seconds: float = 90
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's classes to its end and return what it printed; None as `stdin` is that of this process."""
     with tempfile.TemporaryDirectory() as folder:

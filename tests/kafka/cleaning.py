@@ -1,16 +1,17 @@
-"""Telling Apache Kafka's log cleaner when to work, and waiting until it has."""
+"""Telling Apache Kafka's log cleaner when to work, and waiting until it has, or until anything else is so."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from tests.kafka.apache import ApacheKafka, run_tool
 
-__all__ = ["alter", "cleaned_to", "until"]
+__all__ = ["alter", "cleaned_to", "until", "until_async"]
 
 TIMEOUT_SECONDS = 60
-PAUSE_SECONDS = 0.1
+PAUSE_SECONDS = 0.02
 
 
 def alter(node: ApacheKafka, topic: str, configs: dict[str, str]) -> None:
@@ -21,12 +22,20 @@ def alter(node: ApacheKafka, topic: str, configs: dict[str, str]) -> None:
     assert result.returncode == 0, result.stderr
 
 
-def until(is_so: Callable[[], bool], what: str) -> None:
-    """Wait until something is so; fail with `what` if that takes too long."""
+def until(is_so: Callable[[], bool], what: str | Callable[[], str]) -> None:
+    """Wait until something is so; fail with `what`, or what it returns then, if that takes too long."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while not is_so():
-        assert time.monotonic() < deadline, what
+        assert time.monotonic() < deadline, what if isinstance(what, str) else what()
         time.sleep(PAUSE_SECONDS)
+
+
+async def until_async(is_so: Callable[[], Awaitable[bool]], what: str) -> None:
+    """Wait as `until` does, on an event loop."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not await is_so():
+        assert time.monotonic() < deadline, what
+        await asyncio.sleep(PAUSE_SECONDS)
 
 
 def cleaned_to(node: ApacheKafka, topic: str) -> int:

@@ -12,6 +12,9 @@ __all__ = ["CLIENT", "Line", "address_of"]
 
 CLIENT = "client"
 
+#: What a node may take for an answer on a busy machine.
+TIMEOUT_SECONDS = 60
+
 
 class Line:
     """A connection that waits for one response.
@@ -21,7 +24,7 @@ class Line:
     """
 
     def __init__(self, address: tuple[str, int]) -> None:
-        self.frames = FrameSocket(*address)
+        self.frames = FrameSocket(*address, TIMEOUT_SECONDS)
         self.connection = ClientConnection(CLIENT)
 
     def send(self, message: Message, version: int) -> None:

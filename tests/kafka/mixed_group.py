@@ -30,6 +30,7 @@ from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.kafka.cleaning import until
 from tests.kafka.java_buckets import bucket, spread_ids
 from tests.kafka.test_group_sequences import CLIENT, Line
 from tests.reference_broker.groups import consumer_sequences as sequences
@@ -207,13 +208,13 @@ class Mixed:
         """Wait until Apache Kafka has taken a request that is not answered, so that the next comes after it."""
         group = self.current()
         expected = group.state.value if isinstance(group, ClassicGroup) else None
-        for _ in range(1_000):
-            if (
-                expected is None
-                or self.ask_kafka(DescribeGroupsRequest([self.group]), 6).groups[0].group_state == expected
-            ):
-                return
-        raise AssertionError(f"Apache Kafka is not {expected}")
+
+        def is_so() -> bool:
+            (described,) = self.ask_kafka(DescribeGroupsRequest([self.group]), 6).groups
+            return bool(described.group_state == expected)
+
+        if expected is not None:
+            until(is_so, f"Apache Kafka's group is not {expected}")
 
     def ask_kafka(self, message: Message, version: int) -> Any:
         line = self.lines.pop() if self.lines else Line(self.address)
@@ -430,7 +431,12 @@ def version_of(asked: Asked) -> int:
 def await_topics(mixed: Mixed) -> None:
     """Wait until Apache Kafka's coordinator knows the topics."""
     asked = sequences.Beat("m", 0, rebalance_ms=60_000, topics=tuple(SIZES), owned={})
-    while sum(map(len, (mixed.assigned(mixed.ask_kafka(mixed.message(asked), 1)) or {}).values())) < sum(
-        SIZES.values()
-    ):
+
+    def has_all() -> bool:
+        assigned = mixed.assigned(mixed.ask_kafka(mixed.message(asked), 1)) or {}
+        if sum(map(len, assigned.values())) == sum(SIZES.values()):
+            return True
         mixed.ask_kafka(mixed.message(asked._replace(epoch=sequences.LEAVE)), 1)
+        return False
+
+    until(has_all, "Apache Kafka's coordinator does not know all topics")

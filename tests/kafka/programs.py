@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from tests.kafka.apache import cache_folder, fetch_jars
 
-__all__ = ["PROGRAMS", "TIMEOUT_SECONDS", "Program", "obstacle"]
+__all__ = ["BUILD_TIMEOUT_SECONDS", "PROGRAMS", "TIMEOUT_SECONDS", "Program", "obstacle"]
 
 CLIENTS = Path(__file__).parent / "clients"
 
@@ -113,8 +113,7 @@ def _built(name: str, build: Callable[[Path], list[str]]) -> Path:
         content.update(f"{path.relative_to(sources)}\n".encode() + path.read_bytes())
     folder = cache_folder() / "clients" / f"{name}-{content.hexdigest()[:12]}"
     if not (folder / ".complete").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(sources, folder)
+        shutil.copytree(sources, folder, dirs_exist_ok=True)  # a build that was cut off goes on
         _do(build(folder), folder)
         (folder / ".complete").touch()
     return folder

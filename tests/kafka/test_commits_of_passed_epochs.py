@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from typing import Any, TypeVar
 
 from kafkawire import NewTopic
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import (
@@ -18,10 +19,12 @@ from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequ
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.blocking import FrameSocket
 from tests.kafka import topics
+from tests.kafka.cleaning import until
 from tests.kafka.produced import call
 from tests.kafka.servers import Server
 
@@ -29,6 +32,8 @@ TIMEOUT_SECONDS = 30
 
 #: While the coordinator is made and loads.
 _NOT_YET = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+
+Response = TypeVar("Response", bound=Message)
 
 
 class Member:
@@ -52,11 +57,7 @@ class Member:
             subscribed_topic_names=[self._topic] if joins else None,
             topic_partitions=[kind.TopicPartitions(self._topic_id, self.owned)] if self.owned else [],
         )
-        while True:
-            response = call(self._socket, request, 1)
-            assert isinstance(response, ConsumerGroupHeartbeatResponse)
-            if response.error_code not in _NOT_YET:
-                break
+        response = when_loaded(self._socket, request, 1, ConsumerGroupHeartbeatResponse)
         assert response.error_code == ErrorCode.NONE, response.error_message
         self.epoch = response.member_epoch
         if response.assignment is not None:
@@ -127,9 +128,20 @@ def test_what_a_member_kept(either: Server) -> None:
 def initialized(socket: FrameSocket, transactional_id: str) -> InitProducerIdResponse:
     """Return a new producer."""
     call(socket, FindCoordinatorRequest(key_type=CoordinatorType.TRANSACTION, coordinator_keys=[transactional_id]), 4)
-    while True:
-        response = call(socket, InitProducerIdRequest(transactional_id, 60_000), 5)
-        assert isinstance(response, InitProducerIdResponse)
-        if response.error_code not in _NOT_YET:
-            assert response.error_code == ErrorCode.NONE
-            return response
+    response = when_loaded(socket, InitProducerIdRequest(transactional_id, 60_000), 5, InitProducerIdResponse)
+    assert response.error_code == ErrorCode.NONE
+    return response
+
+
+def when_loaded(socket: FrameSocket, request: Message, version: int, kind: type[Response]) -> Response:
+    """Return a coordinator's response, once it can give one."""
+    response: Any = None
+
+    def is_loaded() -> bool:
+        nonlocal response
+        response = call(socket, request, version)
+        return response.error_code not in _NOT_YET
+
+    until(is_loaded, lambda: f"{type(request).__name__}: {ErrorCode(response.error_code).name}")
+    assert isinstance(response, kind)
+    return response

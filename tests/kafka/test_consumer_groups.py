@@ -29,15 +29,30 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 class Seen:
-    """What was handed out, by partition and offset; `more` is set by each record."""
+    """What was handed out, by partition and offset."""
 
     def __init__(self) -> None:
         self.times: Counter[tuple[int, int]] = Counter()
-        self.more = asyncio.Event()
+        self._has_more = asyncio.Event()
+        self._end: BaseException | None = None
 
     def note(self, partition: int, offset: int) -> None:
         self.times[partition, offset] += 1
-        self.more.set()
+        self._has_more.set()
+
+    def note_end(self, task: asyncio.Task[Any]) -> None:
+        """Note that a task has ended that reads or writes."""
+        if not task.cancelled():
+            self._end = self._end or task.exception()
+            self._has_more.set()
+
+    async def more(self) -> None:
+        """Wait for the next record; fail if a task has ended by an error."""
+        self._has_more.clear()
+        if self._end is None:
+            await self._has_more.wait()
+        if self._end is not None:
+            raise AssertionError("a member or the producer has stopped") from self._end
 
 
 class Member:
@@ -60,6 +75,7 @@ class Member:
     async def start(self) -> None:
         await self.consumer.start()
         self._reading = asyncio.create_task(self._read())
+        self._reading.add_done_callback(self._seen.note_end)
 
     async def stop(self) -> None:
         assert self._reading is not None
@@ -84,8 +100,7 @@ class Member:
 async def _shared(seen: Seen, *members: Member) -> None:
     """Wait until these members have all partitions, and each of them its share."""
     while not all(len(each.consumer.assignment) == PARTITIONS // len(members) for each in members):
-        seen.more.clear()
-        await seen.more.wait()
+        await seen.more()
 
 
 async def _produce(producer: Producer, topic: str, ended: asyncio.Event) -> int:
@@ -104,6 +119,7 @@ async def _join_and_leave(bootstrap: str, kind: str) -> None:
     first, second, third = (Member(bootstrap, topic, seen, KINDS[kind]) for _ in range(3))
     async with Producer(bootstrap) as producer:
         producing = asyncio.create_task(_produce(producer, topic, ended))
+        producing.add_done_callback(seen.note_end)
         await first.start()
         await _shared(seen, first)
         await second.start()
@@ -117,8 +133,7 @@ async def _join_and_leave(bootstrap: str, kind: str) -> None:
         ended.set()
         count = await producing
     while len(seen.times) < count:
-        seen.more.clear()
-        await seen.more.wait()
+        await seen.more()
     await second.stop()
     assert len(seen.times) == count
     assert [place for place, times in seen.times.items() if times > 1] == []

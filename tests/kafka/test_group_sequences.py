@@ -33,6 +33,7 @@ from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.kafka.apache import ApacheKafka
+from tests.kafka.cleaning import until
 from tests.kafka.line import CLIENT, Line, address_of
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.groups import sequences
@@ -135,12 +136,13 @@ class Pair:
         ours = shape(self.bench.ask(request, 6), self.names)
         line = self.line()
         found: object = None
-        for _ in range(1_000):
-            line.send(request, 6)
-            found = shape(line.receive(), theirs)
-            if found == ours:
-                break
-        assert found == ours, f"{ours}, Apache Kafka {found}"
+
+        def is_same() -> bool:
+            nonlocal found
+            found = shape(line.ask(request, 6), theirs)
+            return found == ours
+
+        until(is_same, lambda: f"{ours}, Apache Kafka {found}")
         self.lines.append(line)
 
     def compare(self, answered: list[tuple[Asked, Any, Any]]) -> None:

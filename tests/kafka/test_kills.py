@@ -1,4 +1,4 @@
-"""A broker that is killed 200 times under load keeps what it has acknowledged, transactions whole.
+"""A broker that gets 200 SIGKILLs under load keeps what it has acknowledged, transactions whole.
 
 Method: the soak of kills; it needs no Kafka, but minutes. Two thousand: `python -m tools.soak kills --kills 2000`.
 """
@@ -9,7 +9,13 @@ import pytest
 
 from tools.soak import kills
 
+#: With one SIGTERM in four, 200 of them are SIGKILL: about 70 s on two quiet cores, 150 s on busy ones.
+ENDS = 266
 
+
+@pytest.mark.timeout(600)
 def test_two_hundred_kills(capsys: pytest.CaptureFixture[str]) -> None:
-    assert kills.main(["--kills", "200", "--seed", "7"]) == 0, capsys.readouterr().out
-    assert "kills: 150 SIGKILL, 50 SIGTERM" in capsys.readouterr().out
+    status = kills.main(["--kills", str(ENDS), "--seed", "7"])
+    shown = capsys.readouterr().out
+    assert status == 0, shown
+    assert "kills: 200 SIGKILL, 66 SIGTERM" in shown

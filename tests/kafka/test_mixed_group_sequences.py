@@ -22,6 +22,7 @@ from kafkawire import Admin, NewTopic
 from kafkawire.reference_broker.groups.topics import TopicFacts
 from kafkawire.sdk.errors import BrokerError
 from tests.kafka.apache import ApacheKafka
+from tests.kafka.cleaning import until_async
 from tests.kafka.java_buckets import uuid_bucket
 from tests.kafka.mixed_group import SIZES, Address, Mixed, await_topics
 from tests.kafka.test_group_sequences import Line
@@ -43,13 +44,20 @@ async def topics_of(bootstrap: str) -> dict[str, TopicFacts]:
         # Asking for a group creates the offsets topic, without which none is coordinated.
         with suppress(BrokerError):
             await admin.describe_groups(["mixed"])
-        while True:
-            ids = await create(bootstrap, *(NewTopic(name, size) for name, size in SIZES.items()))
-            if len({uuid_bucket(topic_id) for topic_id in ids.values()}) == len(ids):
-                return {name: TopicFacts(bytes(topic_id), SIZES[name]) for name, topic_id in ids.items()}
-            await admin.delete_topics(list(ids))
-            while set(await admin.list_topics()) & set(ids):
-                pass
+        ids: dict[str, bytes] = {}
+
+        async def are_gone() -> bool:
+            return not set(await admin.list_topics()) & set(ids)
+
+        async def are_apart() -> bool:
+            if ids:
+                await admin.delete_topics(list(ids))
+                await until_async(are_gone, "Apache Kafka does not delete the topics")
+            ids.update(await create(bootstrap, *(NewTopic(name, size) for name, size in SIZES.items())))
+            return len({uuid_bucket(topic_id) for topic_id in ids.values()}) == len(ids)
+
+        await until_async(are_apart, "the ids of the topics never fall into buckets of their own")
+        return {name: TopicFacts(bytes(topic_id), SIZES[name]) for name, topic_id in ids.items()}
 
 
 def test_answers_are_those_of_apache_kafka(prompt_kafka: ApacheKafka) -> None:

@@ -29,8 +29,11 @@ from kafkawire.testing import Broker
 from tests.kafka import topics
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.produced import call
-from tests.kafka.programs import PROGRAMS, TIMEOUT_SECONDS, Program, obstacle
+from tests.kafka.programs import BUILD_TIMEOUT_SECONDS, PROGRAMS, TIMEOUT_SECONDS, Program, obstacle
 from tests.kafka.servers import BROKER_OPTIONS, Server
+
+#: Whichever test is the first to use a client waits until it is built.
+pytestmark = pytest.mark.timeout(BUILD_TIMEOUT_SECONDS + 300)
 
 COUNT = 200
 PARTITIONS = 3

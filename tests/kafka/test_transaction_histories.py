@@ -41,8 +41,8 @@ LARGE = b"v" * 600_000
 
 TIMEOUT_MS = 60_000
 
-#: Long enough for a few requests.
-PASSING_MS = 2_000
+#: Of a transaction that is waited for: long enough for two requests.
+PASSING_MS = 5_000
 
 A, B, C = PARTITIONS
 
@@ -59,9 +59,9 @@ class History:
         self.sequences: dict[tuple[ProducerIdAndEpoch, Partition], int] = {}
         self.values = 0
 
-    def do(self, asked: Asked) -> object:
-        """Do something that succeeds."""
-        answer = self.pair.do(asked)
+    def do(self, asked: Asked, *, is_passing: bool = False) -> object:
+        """Do something that succeeds; see `Pair.do`."""
+        answer = self.pair.do(asked, is_passing=is_passing)
         if answer is not None:
             assert set(codes_of(answer)) == {ErrorCode.NONE}, (asked, answer)
         return answer
@@ -76,11 +76,19 @@ class History:
         assert theirs == answer.producer_id, "files are compared that have producer ids in them"
         return Known(transactional_id, ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch), is_tv_2)
 
-    def produce(self, one: Known, *partitions: Partition, count: int = 1, value: bytes | None = None) -> None:
+    def produce(
+        self,
+        one: Known,
+        *partitions: Partition,
+        count: int = 1,
+        value: bytes | None = None,
+        is_passing: bool = False,
+    ) -> None:
         """Produce into partitions, which are added before by a producer that has to."""
         for partition in partitions:
             if one.transactional_id is not None and not one.is_tv_2 and partition not in one.added:
-                self.do(AddPartitions(one.transactional_id, one.producer, (partition,), False, 3))
+                asked = AddPartitions(one.transactional_id, one.producer, (partition,), False, 3)
+                self.do(asked, is_passing=is_passing)
                 one.added.add(partition)
             place = one.producer, partition
             sequence = self.sequences.get(place, 0)
@@ -90,7 +98,8 @@ class History:
                 self.values += 1
                 values.append(b"%d" % self.values if value is None else value)
             version = 12 if one.is_tv_2 else 11
-            self.do(Produce(one.transactional_id, one.producer, partition, sequence, tuple(values), version))
+            asked = Produce(one.transactional_id, one.producer, partition, sequence, tuple(values), version)
+            self.do(asked, is_passing=is_passing)
 
     def end(self, one: Known, is_commit: bool) -> None:
         """End a transaction."""
@@ -146,7 +155,7 @@ def fenced_and_late(history: History) -> None:
         history.produce(second, A)
         history.end(second, True)
         late = history.begin("y", is_tv_2=is_tv_2, timeout_ms=PASSING_MS)
-        history.produce(late, A)
+        history.produce(late, A, is_passing=True)
         history.do(Wait("y"))
         history.begin("y")
     empty = history.begin("x", is_tv_2=False)

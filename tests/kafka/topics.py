@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kafkawire import Admin, BrokerError, NewTopic
+from tests.kafka.cleaning import until_async
 
 __all__ = ["create"]
 
@@ -14,10 +15,13 @@ async def create(bootstrap: str, *topics: NewTopic | str) -> dict[str, bytes]:
     """
     async with Admin(bootstrap) as admin:
         ids = await admin.create_topics(topics)
-        while True:
+
+        async def are_led() -> bool:
             try:
                 described = await admin.describe_topics(ids)
             except BrokerError:
-                continue
-            if all(part.leader is not None for topic in described.values() for part in topic.partitions.values()):
-                return ids
+                return False
+            return all(part.leader is not None for topic in described.values() for part in topic.partitions.values())
+
+        await until_async(are_led, f"the broker does not know {', '.join(ids)}")
+        return ids

@@ -29,6 +29,7 @@ from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest
 from kafkawire.sdk.protocol.schema import Buffer, Message
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType, IsolationLevel
 from kafkawire.sdk.records import walk
+from tests.kafka.cleaning import until
 from tests.kafka.line import CLIENT, Line, address_of
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.transactions.asking import Names, Requested, message, shape, version_of
@@ -46,9 +47,6 @@ from tests.reference_broker.transactions.sequences import (
 )
 
 __all__ = ["ABORT_INTERVAL_MS", "Pair", "new_bench", "open_line"]
-
-#: How long Apache Kafka may take to write its markers, or to delete a topic.
-PATIENCE_SECONDS = 10
 
 #: How often the reference broker looks for transactions that are open for too long; Apache Kafka is told to look often.
 ABORT_INTERVAL_MS = 10_000
@@ -312,12 +310,17 @@ class Pair:
 
     def await_state(self, asked: Asked | None) -> None:
         """Wait until Apache Kafka has done what its answer left to be done, and compare what both say of it."""
-        ours = self.ours.state()
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while (theirs := self.theirs.state()) != ours:
-            if time.monotonic() > deadline:
-                differs = {key: (ours[key], theirs[key]) for key in ours if ours[key] != theirs[key]}
-                raise AssertionError(f"after {asked}: reference broker and Apache Kafka say {differs}")
+        ours, theirs = self.ours.state(), dict[str, object]()
+
+        def is_same() -> bool:
+            theirs.update(self.theirs.state())
+            return theirs == ours
+
+        def said() -> str:
+            differs = {key: (ours[key], theirs[key]) for key in ours if ours[key] != theirs[key]}
+            return f"after {asked}: reference broker and Apache Kafka say {differs}"
+
+        until(is_same, said)
 
     def compare_fetches(self, offset: int = 0, max_bytes: int = MAX_BYTES) -> None:
         """Compare what a consumer of committed records fetches."""

@@ -49,7 +49,8 @@ def test_stop_answers_what_it_stores(tmp_path, monkeypatch):
         assert is_syncing.wait(TIMEOUT_SECONDS)
         stopping = threading.Thread(target=broker.stop)
         stopping.start()
-        client.socket.send(*client.protocol.request(produce_request(produced(b"not taken any more")), 9).parts)
+        are_ending(broker)
+        client.send(produce_request(produced(b"not taken any more")), 9)
         may_end.set()
         assert base_offset(client.receive(ProduceResponse)) == 0
         with pytest.raises(RemoteProtocolError):
@@ -60,6 +61,14 @@ def test_stop_answers_what_it_stores(tmp_path, monkeypatch):
     with Client(broker.bootstrap) as client:
         assert fetched(client.fetch()) == [b"x"]
     broker.stop()
+
+
+def are_ending(broker):
+    """Wait until no connection takes requests any more."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not all(wire.session._is_ending for wire in list(broker._broker._wires)):
+        assert time.monotonic() < deadline, "the broker does not stop"
+        time.sleep(0)
 
 
 def test_stop_of_a_client_that_goes_on_sending(tmp_path):

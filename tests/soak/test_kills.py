@@ -1,16 +1,19 @@
 """A broker that is killed keeps what it has acknowledged, and the soak notices one that does not.
 
-Method: a few kills; and kept records that are taken away, doubled or changed before they are checked.
+Method: a few kills; kept records that are taken away, doubled or changed before they are checked; and workers whose
+requests fail, or whose connection ends before the broker does.
 """
 
 from __future__ import annotations
 
+import threading
 from random import Random
 
 import pytest
 
+from kafkawire.sdk.transport.blocking import ConnectionEnded
 from tools.soak import kills
-from tools.soak.kills import Failure, Lives
+from tools.soak.kills import Committer, Failure, Lives
 
 
 def test_nothing_is_lost(capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,5 +51,31 @@ def test_what_is_missing_is_noticed(tmp_path, monkeypatch):
         with pytest.raises(Failure, match="was acknowledged of"):
             lives.check(is_stopped=False)
         assert synced.last_number == synced.sent - 1
+    finally:
+        lives.end()
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (TimeoutError("nothing came"), "TimeoutError: nothing came"),
+        (ValueError("a bug"), "ValueError: a bug"),
+        (ConnectionEnded("too early"), "a connection ended before the broker: too early"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_worker_that_fails_is_noticed(tmp_path, monkeypatch, error, said):
+    def fail(self, client):
+        raise error
+
+    monkeypatch.setattr(Committer, "work", fail)
+    lives = Lives(tmp_path, Random(1))
+    is_ending, failures = threading.Event(), []
+    try:
+        lives._worked(lives.committers, is_ending, failures)
+        assert said in str(failures.pop())
+        is_ending.set()
+        lives._worked(lives.committers, is_ending, failures)
+        assert len(failures) == (not isinstance(error, ConnectionEnded))
     finally:
         lives.end()

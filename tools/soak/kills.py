@@ -14,13 +14,16 @@ import shutil
 import tempfile
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
+from typing import NoReturn
 
 from kafkawire.sdk.clock import now_ms
-from kafkawire.sdk.errors import PartialBatch, RemoteProtocolError
+from kafkawire.sdk.errors import PartialBatch
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -29,6 +32,7 @@ from kafkawire.sdk.protocol.messages.produce import ProduceResponse
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import walk
+from kafkawire.sdk.transport.blocking import ConnectionEnded
 from tools.soak.broker_process import PRODUCE_VERSION, BrokerProcess, RawClient, produce_request
 from tools.soak.killed_transactions import TOPICS as TRANSACTION_TOPICS
 from tools.soak.killed_transactions import Failure, Transactor
@@ -44,7 +48,7 @@ TERM_EVERY = 4
 #: Kills on the same files; then all of it is read once more, and new ones are begun.
 KILLS_A_FOLDER = 50
 
-#: Requests of a producer that are not answered yet; Kafka keeps the last five batches of a producer.
+#: Requests of a producer that are not answered yet: as many batches as a broker recognises, after a crash too.
 IN_FLIGHT = 5
 
 #: Small segments, so that logs are rolled all the time.
@@ -61,6 +65,9 @@ _PRODUCER_ID_VERSION = 4
 
 #: Until the coordinator has loaded its part of the offsets topic.
 _RETRIABLE = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
+
+#: How a connection ends with its broker; one that hangs does not.
+_ENDS = (ConnectionError, ConnectionEnded)
 
 
 class Writer:
@@ -81,7 +88,6 @@ class Writer:
         #: Numbers that are not answered, with the offset of the sequence they began at.
         self.in_flight: deque[tuple[int, int]] = deque()
         self.acknowledged: dict[int, int] = {}
-        self.unknown: set[int] = set()
         self.producer_id = -1
         self.checked_offset = 0
         self.last_number = -1
@@ -97,7 +103,7 @@ class Writer:
         for number, count in self.in_flight:
             self._send(client, number, count)
         while self.in_flight:
-            self._receive(client, is_again=True)
+            self._receive(client)
 
     def work(self, client: RawClient, size_bytes: int, count: int) -> None:
         """Send a batch, and wait for an answer if there are enough in flight."""
@@ -122,14 +128,9 @@ class Writer:
         )
         client.send(request, PRODUCE_VERSION)
 
-    def _receive(self, client: RawClient, *, is_again: bool = False) -> None:
+    def _receive(self, client: RawClient) -> None:
         answer = client.receive(ProduceResponse).responses[0].partition_responses[0]
         number, count = self.in_flight[0]
-        if answer.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self.is_idempotent and is_again:
-            # As in Kafka, a snapshot knows a producer's last batch only: what was stored before it is not recognised.
-            self.unknown.update(range(number, number + count))
-            self.in_flight.popleft()
-            return
         if answer.error_code:
             raise Failure(f"{self.name}: {number} was refused: {ErrorCode(answer.error_code).name}")
         for delta in range(count):
@@ -153,7 +154,7 @@ class Writer:
             if number >= self.sent:
                 raise Failure(f"{self.name}: {number} at {offset} was never sent")
             expected = self.acknowledged.pop(offset, None)
-            if expected is None and (is_stopped or self.is_idempotent) and number not in self.unknown:
+            if expected is None and (is_stopped or self.is_idempotent):
                 raise Failure(f"{self.name}: {number} at {offset} was stored and not answered")
             if expected not in (None, number):
                 raise Failure(f"{self.name}: {number} at {offset}, where {expected} was acknowledged")
@@ -267,13 +268,15 @@ class Lives:
             Failure: a promise was not kept.
         """
         failures: list[Failure] = []
+        is_ending = threading.Event()
         threads = [
-            threading.Thread(target=self._worked, args=(worker, by_kill, failures))
+            threading.Thread(target=self._worked, args=(worker, is_ending, failures))
             for worker in (*self.writers, *self.transactors, self.committers)
         ]
         for thread in threads:
             thread.start()
         time.sleep(self._random.uniform(*WORK_SECONDS))
+        is_ending.set()
         if by_kill:
             self._broker.kill()
         elif self._broker.stop():
@@ -307,41 +310,36 @@ class Lives:
         """Kill it."""
         self._broker.kill()
 
-    def _worked(self, worker: Worker, by_kill: bool, failures: list[Failure]) -> None:
+    def _worked(self, worker: Worker, is_ending: threading.Event, failures: list[Failure]) -> None:
+        """Work until the broker ends, and read what it has sent before; anything else that ends it is a failure."""
         random = Random(self._random.random())
         client = None
         try:
-            client = RawClient(self._broker.bootstrap)
-            while True:
-                if isinstance(worker, Writer):
-                    worker.work(client, random.choice((10, 1_000, 50_000)), random.randint(1, 4))
-                elif isinstance(worker, Transactor):
-                    worker.work(client, random)
-                else:
-                    random.choice(worker).work(client)
-        except (OSError, RemoteProtocolError):
-            self._last_answers(worker, client, by_kill, failures)
+            try:
+                client = RawClient(self._broker.bootstrap)
+                self._work(worker, client, random)
+            except _ENDS as end:
+                if not is_ending.is_set():
+                    raise Failure(f"a connection ended before the broker: {end}") from end
+            if isinstance(worker, Writer) and client is not None:
+                with suppress(*_ENDS):
+                    worker.finish(client)
         except Failure as failure:
             failures.append(failure)
+        except Exception:
+            failures.append(Failure(traceback.format_exc()))
         finally:
             if client is not None:
                 client.close()
 
-    def _last_answers(
-        self,
-        worker: Worker,
-        client: RawClient | None,
-        by_kill: bool,
-        failures: list[Failure],
-    ) -> None:
-        """Read what the broker has sent before it ended."""
-        if isinstance(worker, Writer) and client is not None:
-            try:
-                worker.finish(client)
-            except (OSError, RemoteProtocolError):
-                pass
-            except Failure as failure:
-                failures.append(failure)
+    def _work(self, worker: Worker, client: RawClient, random: Random) -> NoReturn:
+        while True:
+            if isinstance(worker, Writer):
+                worker.work(client, random.choice((10, 1_000, 50_000)), random.randint(1, 4))
+            elif isinstance(worker, Transactor):
+                worker.work(client, random)
+            else:
+                random.choice(worker).work(client)
 
 
 def main(arguments: list[str]) -> int:

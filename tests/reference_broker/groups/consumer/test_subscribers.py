@@ -1,10 +1,27 @@
-"""What assignors know of members."""
+"""What assignors know of members: who they are, which of their topics exist, and what they were to have before."""
 
 from __future__ import annotations
 
+from kafkawire.reference_broker.groups.consumer import changes
+from kafkawire.reference_broker.groups.consumer.assignors import range_assignment
 from kafkawire.reference_broker.groups.consumer.subscribers import Subscriber
+from tests.reference_broker.groups.consumer_bench import ConsumerBench, T
 
 
-def test_a_subscriber():
-    member = Subscriber(None, frozenset({b"t" * 16}), {})
-    assert (member.instance_id, member.current) == (None, {})
+def test_a_subscriber_has_what_the_last_assignment_gave_it(monkeypatch):
+    seen = []
+
+    def assignor(members, counts, *, is_homogeneous):
+        seen.append(members)
+        return range_assignment(members, counts)
+
+    monkeypatch.setattr(changes, "ASSIGNORS", {"uniform": assignor})
+    bench = ConsumerBench()
+    bench.beat("a", instance_id="i", topics=["t", "gone"])
+    bench.beat("b", topics=["gone"])
+    first, second = seen
+    assert first == {"a": Subscriber("i", frozenset({T}), {})}
+    assert second == {
+        "a": Subscriber("i", frozenset({T}), {T: frozenset(range(4))}),
+        "b": Subscriber(None, frozenset(), {}),
+    }
