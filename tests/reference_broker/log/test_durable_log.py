@@ -223,14 +223,14 @@ def test_snapshot_that_a_power_cut_took_is_written_again_at_once(seed):
 
 
 def test_store_waits_for_an_index_that_is_rebuilt_meanwhile():
-    work = HeldWork()
-    log = opened(work)
+    disk, work = MemoryDisk(), HeldWork()
+    log = opened(work, disk)
     for _ in range(5):
         append(log)
         work.run()
-    log._disk.remove("t-0/00000000000000000000.index")
+    disk.remove("t-0/00000000000000000000.index")
     held, told = HeldWork(), []
-    log = opened(held, log._disk.crash(), recovery_point=5)
+    log = opened(held, disk.crash(), recovery_point=5)
     log.roll(lambda: None)
     held.run(1)
     assert len(held.pending) == 1, "a sync"
