@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kafkawire.reference_broker.disk.disk import Disk
+from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
@@ -24,6 +26,8 @@ SYNCED = "synced"
 #: Topics and their configurations.
 _TOPICS = {"fast": _ROLLING, SYNCED: {**_ROLLING, **_SYNCING}, "timed": {"flush.ms": "10"}}
 
+#: What a start needs on a full disk.
+_ROOM_BYTES = 1000
 
 #: Lets some background work happen, or all of it.
 Settle = Callable[[bool], None]
@@ -140,8 +144,11 @@ def run(bench: BrokerBench, ledger: Ledger, settle: Settle = lambda is_all: None
 def _restart(bench: BrokerBench) -> None:
     try:
         bench.restart()
-    except OSError:
-        # Reading failed: the operator starts it again.
+    except OSError as error:
+        # The operator starts it again, on a full disk with more room.
+        disk = bench.disk
+        if error.errno == errno.ENOSPC and isinstance(disk, MemoryDisk) and disk.capacity_bytes is not None:
+            disk.capacity_bytes += _ROOM_BYTES
         bench.restart_again()
 
 

@@ -126,7 +126,7 @@ def test_disk_fails_now_and_then_while_much_is_in_flight(share):
     assert acknowledged > 1000
 
 
-@pytest.mark.parametrize("capacity_bytes", range(1500, 12_000, 500))
+@pytest.mark.parametrize("capacity_bytes", range(1500, 12_000, 293))
 def test_disk_runs_full(capacity_bytes):
     disk, ledger = MemoryDisk(capacity_bytes), Ledger()
     run(BrokerBench(disk), ledger)
