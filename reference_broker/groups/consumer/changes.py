@@ -231,6 +231,14 @@ class Changes:
         """Return whether topics of a group have changed, which the next request of a member to join takes over."""
         return self._metadata_hash(group.members) != group.metadata_hash
 
+    def awaited_epoch(self, group: ConsumerGroup, now_ms: int) -> int:
+        """Return the epoch for which members that speak the classic protocol have to join again.
+
+        A member of KIP-848 makes a new target assignment in passing; without any, one of the others has to, once that
+        is allowed: until then, joining again changes nothing.
+        """
+        return group.epoch if group.is_classic and self._may_assign(group, now_ms) else group.assignment_epoch
+
     def _may_assign(self, group: ConsumerGroup, now_ms: int) -> bool:
         """Return whether changes have been gathered long enough since the last assignment."""
         interval_ms = self._limits.group_consumer_assignment_interval_ms

@@ -153,7 +153,8 @@ class ClassicProtocolMembers:
         name, metadata = classic.protocols[0]
         if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol_name not in (None, name):
             raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the protocol is {name}")
-        if group.awaited_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+        awaited = self._changes.awaited_epoch(group, now_ms)
+        if awaited > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
             self._expect_join(group, member, now_ms)
             raise BrokerError(ErrorCode.REBALANCE_IN_PROGRESS, f"the group's epoch is {group.epoch}")
         assignment = write_assignment(readable_version(metadata), member.assigned, member.topics, self._topics)
@@ -185,7 +186,7 @@ class ClassicProtocolMembers:
         member, _ = _known(group, member_id, instance_id, generation_id)
         self._changes.expect_heard(group.group_id, member, now_ms)
         if (
-            member.epoch < group.awaited_epoch
+            member.epoch < self._changes.awaited_epoch(group, now_ms)
             or (group.is_classic and self._changes.is_outdated(group))
             or member.state is MemberState.UNREVOKED_PARTITIONS
             or (member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_release(member))

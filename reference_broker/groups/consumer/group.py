@@ -173,14 +173,6 @@ class ConsumerGroup:
         """Whether all members speak the classic protocol, as when the group may not become a classic one."""
         return all(member.classic is not None for member in self.members.values())
 
-    @property
-    def awaited_epoch(self) -> int:
-        """The epoch for which members that speak the classic protocol have to join again.
-
-        A member of KIP-848 makes a new target assignment in passing; without any, one of the others has to.
-        """
-        return self.epoch if self.is_classic else self.assignment_epoch
-
     def is_subscribed_to(self, topic: str) -> bool:
         """Return whether a member is subscribed to a topic, by name or by a regular expression."""
         return any(member.is_subscribed_to(topic) for member in self.members.values())

@@ -238,3 +238,23 @@ def test_a_member_that_changes_its_protocol_need_not_rejoin():
     for now in range(0, REBALANCE_MS + 10_000, 5_000):
         bench.timers.fire(now)
         assert bench.beat(classic, bench.consumers.members[classic].epoch, (0, 1), now).error_code == ErrorCode.NONE
+
+
+def test_members_of_the_classic_protocol_alone_rejoin_once_an_assignment_may_be_made():
+    bench, classic = mixed(group_consumer_migration_policy="upgrade", group_consumer_assignment_interval_ms=8_000)
+    bench.beat("new", 2, now=1_000, topics=["t", "u"])
+    generation = only(bench.join_classic(classic, (0, 1, 2, 3), now=1_000)).generation_id
+    generation = only(bench.join_classic(classic, (0, 1), now=1_000)).generation_id
+    bench.sync_classic(classic, generation, now=1_000)
+    bench.beat("new", -1, now=1_000)
+    assert bench.consumers.assigned_ms == 1_000
+    assert bench.consumers.epoch > bench.consumers.assignment_epoch
+    for now in (2_000, 8_999):
+        assert bench.heartbeat(classic, generation, now) is ErrorCode.NONE, "there is nothing new yet"
+        assert bench.sync_classic(classic, generation, now=now) == [0, 1]
+    assert bench.heartbeat(classic, generation, 9_000) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert bench.sync_classic(classic, generation, now=9_000) == ErrorCode.REBALANCE_IN_PROGRESS
+    generation = only(bench.join_classic(classic, (0, 1), now=9_000)).generation_id
+    assert generation == bench.consumers.epoch
+    assert bench.sync_classic(classic, generation, now=9_000) == [0, 1, 2, 3]
+    assert bench.heartbeat(classic, generation, 9_000) is ErrorCode.NONE
