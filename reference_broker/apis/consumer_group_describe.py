@@ -18,7 +18,6 @@ from kafkawire.sdk.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
 )
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
@@ -36,7 +35,7 @@ def handle(call: Call, request: ConsumerGroupDescribeRequest) -> DelayedOperatio
         len(request.group_ids), lambda found: delayed.complete(ConsumerGroupDescribeResponse(groups=found))
     )
 
-    def answer(number: int, group_id: str, outcome: ConsumerGroup | BrokerError | None) -> None:
+    def answer(number: int, group_id: str, outcome: ConsumerGroup | BrokerError) -> None:
         parts.put(number, _described(call, group_id, outcome))
 
     for number, group_id in enumerate(request.group_ids):
@@ -44,11 +43,9 @@ def handle(call: Call, request: ConsumerGroupDescribeRequest) -> DelayedOperatio
     return delayed
 
 
-def _described(call: Call, group_id: str, outcome: ConsumerGroup | BrokerError | None) -> Described:
+def _described(call: Call, group_id: str, outcome: ConsumerGroup | BrokerError) -> Described:
     if isinstance(outcome, BrokerError):
         return Described(outcome.code, outcome.detail, group_id)
-    if outcome is None:
-        return Described(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.", group_id)
     group = outcome
     return Described(
         group_id=group_id,

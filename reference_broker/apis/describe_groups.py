@@ -32,7 +32,7 @@ def handle(call: Call, request: DescribeGroupsRequest) -> DelayedOperation:
         len(request.groups), lambda found: delayed.complete(DescribeGroupsResponse(groups=found))
     )
 
-    def answer(number: int, group_id: str, outcome: ClassicGroup | BrokerError | None) -> None:
+    def answer(number: int, group_id: str, outcome: ClassicGroup | BrokerError) -> None:
         parts.put(number, _described(call.version, group_id, outcome))
 
     for number, group_id in enumerate(request.groups):
@@ -40,14 +40,14 @@ def handle(call: Call, request: DescribeGroupsRequest) -> DelayedOperation:
     return delayed
 
 
-def _described(version: int, group_id: str, outcome: ClassicGroup | BrokerError | None) -> DescribedGroup:
-    if isinstance(outcome, BrokerError):
+def _described(version: int, group_id: str, outcome: ClassicGroup | BrokerError) -> DescribedGroup:
+    if isinstance(outcome, BrokerError) and outcome.code is not ErrorCode.GROUP_ID_NOT_FOUND:
         return DescribedGroup(group_id=group_id, error_code=outcome.code)
-    if outcome is None:
+    if isinstance(outcome, BrokerError):
         described = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
         if version >= _NOT_FOUND_SINCE:
-            described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            described.error_message = f"Group {group_id} not found."
+            described.error_code = outcome.code
+            described.error_message = outcome.detail
         return described
     group = outcome
     is_stable = group.state is GroupState.STABLE

@@ -31,6 +31,7 @@ def handle(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
         Listed(group.group_id, CONSUMER_PROTOCOL_TYPE, group.state.value, "consumer")
         for group in groups.consumer_groups()
     ]
+    listed += [Listed(group.group_id, group.kind, group.state, group.kind) for group in groups.unserved_groups()]
     return ListGroupsResponse(
         groups=[
             group

@@ -19,8 +19,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
-#: Before KIP-848, a member had no epoch, and committing to a missing group counted as an old generation. The KIP added
-#: no field.
+#: Before KIP-848, a member had no epoch. The KIP added no field.
 _EPOCHS_SINCE = 9
 
 _BY_ID_SINCE = since(OffsetCommitRequest.OffsetCommitRequestTopic, "topic_id")
@@ -52,8 +51,6 @@ def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse | D
 
     def answer(outcome: BrokerError | None) -> None:
         code = ErrorCode.NONE if outcome is None else outcome.code
-        if code is ErrorCode.GROUP_ID_NOT_FOUND and call.version < _EPOCHS_SINCE:
-            code = ErrorCode.ILLEGAL_GENERATION
         delayed.complete(_respond(request, checked.codes(code)))
 
     committer = Commit(

@@ -35,6 +35,7 @@ from kafkawire.reference_broker.groups.requests import (
 )
 from kafkawire.reference_broker.groups.shard import GroupShard
 from kafkawire.reference_broker.groups.topics import Topics
+from kafkawire.reference_broker.groups.unserved import UnservedGroup
 from kafkawire.reference_broker.log.producers import Marker, Verification
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.errors import BrokerError
@@ -131,6 +132,11 @@ class GroupCoordinator:
         """Yield the KIP-848 groups of all partitions that are served."""
         for shard in self._runtime.shards():
             yield from shard.consumer_groups.values()
+
+    def unserved_groups(self) -> Iterator[UnservedGroup]:
+        """Yield the share and streams groups of all partitions that are served."""
+        for shard in self._runtime.shards():
+            yield from shard.unserved_groups.values()
 
     def offsets(self, group_id: str) -> Mapping[Partition, Committed]:
         """Return what a group has committed, without waiting for the high watermark."""
@@ -299,12 +305,12 @@ class GroupCoordinator:
 
     # Groups.
 
-    def describe(self, group_id: str, done: Done[ClassicGroup | None], now_ms: int) -> None:
-        """Return a classic group, None if there is none; it must not be kept."""
+    def describe(self, group_id: str, done: Done[ClassicGroup], now_ms: int) -> None:
+        """Return a classic group; it must not be kept."""
         self._submit(group_id, lambda shard: shard.find(group_id), done, now_ms)
 
-    def describe_consumer(self, group_id: str, done: Done[ConsumerGroup | None], now_ms: int) -> None:
-        """Return a KIP-848 group, None if there is none; it must not be kept."""
+    def describe_consumer(self, group_id: str, done: Done[ConsumerGroup], now_ms: int) -> None:
+        """Return a KIP-848 group; it must not be kept."""
         self._submit(group_id, lambda shard: shard.find_consumer(group_id), done, now_ms)
 
     def delete(self, group_id: str, done: Done[None], now_ms: int) -> None:

@@ -8,8 +8,7 @@ Source: `GroupCoordinatorShard` in Apache Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from kafkawire.reference_broker.coordinators.records import decode
@@ -24,12 +23,13 @@ from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupS
 from kafkawire.reference_broker.groups.classic.members import ClassicMembers
 from kafkawire.reference_broker.groups.consumer.changes import Changes
 from kafkawire.reference_broker.groups.consumer.classic_protocol import ClassicProtocolMembers
-from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup, ConsumerGroupState
+from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
 from kafkawire.reference_broker.groups.consumer.heartbeats import JOIN_EPOCH, Heartbeats, check_beat
 from kafkawire.reference_broker.groups.consumer.records import CONSUMER_RECORD_TYPES, group_tombstones
 from kafkawire.reference_broker.groups.consumer.records import replay as replay_consumer
+from kafkawire.reference_broker.groups.expiry import Expiry, is_empty
 from kafkawire.reference_broker.groups.migration import Migration
-from kafkawire.reference_broker.groups.offsets import Offsets, Partition, expired
+from kafkawire.reference_broker.groups.offsets import Offsets, Partition
 from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.pending_offsets import PendingOffset, PendingOffsets
 from kafkawire.reference_broker.groups.records import (
@@ -42,7 +42,12 @@ from kafkawire.reference_broker.groups.records import (
 )
 from kafkawire.reference_broker.groups.requests import Beat, Commit, Fetched, GroupLimits, Join, Sync
 from kafkawire.reference_broker.groups.topics import Topics
-from kafkawire.reference_broker.timers import Timer
+from kafkawire.reference_broker.groups.unserved import (
+    UNSERVED_RECORD_TYPES,
+    GroupType,
+    UnservedGroup,
+    UnservedGroups,
+)
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_member_metadata import (
@@ -65,10 +70,10 @@ __all__ = ["GroupShard"]
 
 R = TypeVar("R")
 
-_RECORD_TYPES = {**RECORD_TYPES, **CONSUMER_RECORD_TYPES}
+_RECORD_TYPES = {**RECORD_TYPES, **CONSUMER_RECORD_TYPES, **UNSERVED_RECORD_TYPES}
 
-#: Most offsets that are looked at, or deleted, in one step: about 2 ms. What is left follows in further steps.
-_STEP_OFFSETS = 2_000
+#: A group of any type.
+Group = ClassicGroup | ConsumerGroup | UnservedGroup
 
 
 class GroupShard:
@@ -82,7 +87,8 @@ class GroupShard:
 
     Attributes:
         groups: classic groups, by id.
-        consumer_groups: those of KIP-848, by id; an id is in one of both.
+        consumer_groups: those of KIP-848, by id.
+        unserved_groups: share and streams groups, by id; an id is in one of the three.
         offsets: the committed offsets.
         pending: those of open transactions.
     """
@@ -94,15 +100,13 @@ class GroupShard:
         limits: GroupLimits,
         topics: Topics,
     ) -> None:
-        self._timers = timers
-        self._limits = limits
         self._topics = topics
         self._outbox = Outbox()
-        self._clean_up_timer: Timer | None = None
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
         self.pending = PendingOffsets()
         self.consumer_groups: dict[str, ConsumerGroup] = {}
+        self.unserved_groups = UnservedGroups()
         self._migration = Migration(self._outbox, limits, topics)
         self._changes = Changes(self.consumer_groups, timers, self._outbox, limits, topics, self._migration)
         self._heartbeats = Heartbeats(self._changes, self._outbox, new_id, limits)
@@ -114,6 +118,9 @@ class GroupShard:
             new_id,
             limits,
             lambda group_id: bool(self.offsets.of_group(group_id) or self.pending.of_group(group_id)),
+        )
+        self._expiry = Expiry(
+            self.groups, self.consumer_groups, self.offsets, self.pending, timers, self._outbox, limits, self._end
         )
 
     # What the runtime calls, see `Shard`.
@@ -133,7 +140,7 @@ class GroupShard:
                 self._put(key.group, partition, _committed(value), offset)
             else:
                 self.pending.put(producer_id, PendingOffset(key.group, partition, _committed(value), offset))
-            if key.group not in self.groups and key.group not in self.consumer_groups:
+            if self._find(key.group) is None:
                 self.groups[key.group] = ClassicGroup(key.group, state_changed_ms=value.commit_timestamp)
         elif isinstance(key, GroupMetadataKey):
             if not isinstance(value, GroupMetadataValue):
@@ -143,7 +150,10 @@ class GroupShard:
             else:
                 self.groups[key.group] = stored_group(key.group, value)
         else:
-            group_id = replay_consumer(self.consumer_groups, record)
+            is_unserved = key.SCHEMA.key in UNSERVED_RECORD_TYPES
+            group_id = (
+                self.unserved_groups.replay(record) if is_unserved else replay_consumer(self.consumer_groups, record)
+            )
             if value is None and isinstance(key, ConsumerGroupMemberMetadataKey):
                 self._changes.deadlines.forget(group_id, key.member_id)
             if value is not None:
@@ -162,11 +172,10 @@ class GroupShard:
         self._members.loaded(now_ms)
         for group in self.consumer_groups.values():
             self._changes.expect_all(group, now_ms)
-        self._clean_up_later(now_ms)
+        self._expiry.check_later(now_ms)
 
     def unloaded(self) -> None:
-        if self._clean_up_timer is not None:
-            self._clean_up_timer.cancel()
+        self._expiry.cancel()
         self._members.unloaded()
         self._changes.deadlines.cancel()
 
@@ -193,8 +202,13 @@ class GroupShard:
                 # Without the member's id, as in Kafka.
                 reply(JoinGroupResponse(error_code=error.code))
                 return Result(None)
-        if group is not None:
-            self._end(group)
+        unserved = self.unserved_groups.get(request.group_id)
+        if unserved is not None and (unserved.members or unserved.kind is GroupType.SHARE):
+            reply(JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+            return Result(None)
+        empty = group or unserved
+        if empty is not None:
+            self._end(empty)
         return self._step(lambda: self._members.join(request, reply, now_ms))
 
     def sync(self, request: Sync, reply: SyncReply, now_ms: int) -> Result[None]:
@@ -236,13 +250,10 @@ class GroupShard:
         classic = self.groups.get(group_id)
         if group is not None:
             return self._heartbeats.beat(group, request, now_ms)
+        if group_id in self.unserved_groups or (request.epoch != JOIN_EPOCH and classic is not None):
+            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         if request.epoch != JOIN_EPOCH:
-            text = (
-                f"Consumer group {group_id} not found."
-                if classic is None
-                else f"Group {group_id} is not a consumer group."
-            )
-            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, text)
+            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
         if classic is None:
             return self._heartbeats.beat(ConsumerGroup(group_id), request, now_ms)
         if classic.state is GroupState.EMPTY:
@@ -264,7 +275,10 @@ class GroupShard:
             BrokerError: the committer is not, or not any more, a member.
         """
         group = self.consumer_groups.get(commit.group_id)
-        if group is None:
+        unserved = self.unserved_groups.get(commit.group_id)
+        if unserved is not None:
+            unserved.check_commit(commit.member_id, commit.generation_id, knows_epochs=commit.knows_epochs)
+        elif group is None:
             self._members.check_commit(commit, now_ms)
         else:
             partitions = [(entry.topic_id, number) for (_, number), entry in offsets.items()]
@@ -280,7 +294,10 @@ class GroupShard:
             BrokerError: the committer is not, or not any more, a member.
         """
         group = self.consumer_groups.get(commit.group_id)
-        if group is None:
+        unserved = self.unserved_groups.get(commit.group_id)
+        if unserved is not None:
+            unserved.check_commit_in_transaction(commit)
+        elif group is None:
             self._members.check_commit_in_transaction(commit)
         else:
             partitions = [(self._topic_id(name), number) for name, number in offsets]
@@ -302,8 +319,12 @@ class GroupShard:
             BrokerError: a KIP-848 member asks that is unknown, or of another epoch.
         """
         group = self.consumer_groups.get(group_id)
-        if group is not None and (member_id is not None or epoch >= 0):
-            group.check_commit(member_id or "", epoch)
+        unserved = self.unserved_groups.get(group_id)
+        if member_id is not None or epoch >= 0:
+            if group is not None:
+                group.check_commit(member_id or "", epoch)
+            elif unserved is not None and unserved.kind is GroupType.STREAMS:
+                unserved.check_epoch(member_id or "", epoch)
         return Result(Fetched(dict(self.offsets.of_group(group_id)), frozenset(self.pending.of_group(group_id))))
 
     def delete_offsets(self, group_id: str, partitions: Sequence[Partition]) -> Result[list[ErrorCode]]:
@@ -313,15 +334,17 @@ class GroupShard:
             BrokerError: there is no such group, or what its members read cannot be known.
         """
         group = self._group(group_id)
+        if isinstance(group, UnservedGroup) and group.kind is GroupType.SHARE:
+            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is a share group.")
         topics: set[str] | None = set()
-        if not isinstance(group, ConsumerGroup) and group.state is not GroupState.EMPTY:
+        if isinstance(group, ClassicGroup) and group.state is not GroupState.EMPTY:
             if not group.uses_consumer_protocol:
                 raise BrokerError(ErrorCode.NON_EMPTY_GROUP, f"state {group.state}")
             topics = group.subscribed_topics()
         known = self._partitions(group_id)
         codes, records = [], []
         for partition in partitions:
-            is_read = isinstance(group, ConsumerGroup) and group.is_subscribed_to(partition[0])
+            is_read = not isinstance(group, ClassicGroup) and group.is_subscribed_to(partition[0])
             if is_read or topics is None or partition[0] in topics:
                 codes.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
                 continue
@@ -331,35 +354,32 @@ class GroupShard:
         return Result(codes, records)
 
     def forget_topic(self, topic: str, topic_id: bytes, now_ms: int) -> Result[None]:
-        """Delete the offsets of a deleted topic, so that a new topic of the same name starts without any.
-
-        Args:
-            topic: its name.
-            topic_id: its id; offsets that name another are of a later topic.
-            now_ms: the current time.
-        """
-        return Result(None, self._forgotten(topic, topic_id, now_ms))
-
-    def _forgotten(self, topic: str, topic_id: bytes, now_ms: int) -> list[CoordinatorRecord]:
-        records: list[CoordinatorRecord] = []
-        pending = {(found.group_id, found.partition, found.entry) for found in self.pending.of_topic(topic)}
-        for group_id, partition, entry in chain(self.offsets.of_topic(topic), pending):
-            if entry.topic_id in (topic_id, bytes(len(topic_id))):
-                records.append(offset_tombstone(group_id, *partition))
-            if len(records) >= _STEP_OFFSETS:
-                self._timers.at(now_ms, lambda now_ms: self._forget_more(topic, topic_id, now_ms))
-                break
-        return records
-
-    def _forget_more(self, topic: str, topic_id: bytes, now_ms: int) -> None:
-        for record in self._forgotten(topic, topic_id, now_ms):
-            self._outbox.add(record)
+        """Delete the offsets of a deleted topic; see `Expiry.forget_topic`."""
+        return self._step(lambda: self._expiry.forget_topic(topic, topic_id, now_ms))
 
     # Groups.
 
-    def find(self, group_id: str) -> Result[ClassicGroup | None]:
-        """Return a group, None if there is none."""
-        return Result(self.groups.get(group_id))
+    def find(self, group_id: str) -> Result[ClassicGroup]:
+        """Return a classic group.
+
+        Raises:
+            BrokerError: GROUP_ID_NOT_FOUND.
+        """
+        group = self._group(group_id)
+        if not isinstance(group, ClassicGroup):
+            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
+        return Result(group)
+
+    def find_consumer(self, group_id: str) -> Result[ConsumerGroup]:
+        """Return a group of KIP-848.
+
+        Raises:
+            BrokerError: GROUP_ID_NOT_FOUND.
+        """
+        group = self._group(group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        return Result(group)
 
     def delete(self, group_id: str) -> Result[None]:
         """Delete an empty group and its offsets.
@@ -368,7 +388,7 @@ class GroupShard:
             BrokerError: there is no such group, or it has members.
         """
         group = self._group(group_id)
-        if not _is_empty(group):
+        if group.members if isinstance(group, UnservedGroup) else not is_empty(group):
             raise BrokerError(ErrorCode.NON_EMPTY_GROUP, f"state {group.state}")
         for partition in self._partitions(group_id):
             self._outbox.add(offset_tombstone(group_id, *partition))
@@ -379,62 +399,23 @@ class GroupShard:
         """Return the partitions for which a group has an offset, or a pending one."""
         return list(dict.fromkeys([*self.offsets.of_group(group_id), *self.pending.of_group(group_id)]))
 
-    def find_consumer(self, group_id: str) -> Result[ConsumerGroup | None]:
-        """Return a group of KIP-848, None if there is none."""
-        return Result(self.consumer_groups.get(group_id))
-
-    def _end(self, group: ClassicGroup | ConsumerGroup) -> None:
+    def _end(self, group: Group) -> None:
         """Write that an empty group is gone."""
-        ends = (
-            [group_tombstone(group.group_id)]
-            if isinstance(group, ClassicGroup)
-            else group_tombstones(group.group_id, group.members)
-        )
-        self._outbox.add_all(ends)
+        if isinstance(group, ClassicGroup):
+            self._outbox.add(group_tombstone(group.group_id))
+        elif isinstance(group, ConsumerGroup):
+            self._outbox.add_all(group_tombstones(group.group_id, group.members))
+        else:
+            self._outbox.add_all(group.tombstones())
 
-    def _group(self, group_id: str) -> ClassicGroup | ConsumerGroup:
-        group = self.groups.get(group_id) or self.consumer_groups.get(group_id)
+    def _find(self, group_id: str) -> Group | None:
+        return self.groups.get(group_id) or self.consumer_groups.get(group_id) or self.unserved_groups.get(group_id)
+
+    def _group(self, group_id: str) -> Group:
+        group = self._find(group_id)
         if group is None:
             raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return group
-
-    # Expiry.
-
-    def _clean_up_later(self, now_ms: int) -> None:
-        deadline_ms = now_ms + self._limits.offsets_retention_check_interval_ms
-        self._clean_up_timer = self._timers.at(
-            deadline_ms, lambda now_ms: self._clean_up(iter([*self.groups, *self.consumer_groups]), now_ms)
-        )
-
-    def _clean_up(self, group_ids: Iterator[str], now_ms: int) -> None:
-        """Delete what has expired, a number of offsets at a time."""
-        seen = 0
-        for group_id in group_ids:
-            seen += 1 + self._clean_up_group(group_id, now_ms)
-            if seen >= _STEP_OFFSETS:
-                self._clean_up_timer = self._timers.at(now_ms, lambda now_ms: self._clean_up(group_ids, now_ms))
-                return
-        self._clean_up_later(now_ms)
-
-    def _clean_up_group(self, group_id: str, now_ms: int) -> int:
-        """Delete a group's expired offsets, and the group if it is empty and has no others; return how many it had."""
-        group = self.groups.get(group_id) or self.consumer_groups.get(group_id)
-        if group is None:
-            return 0
-        offsets = self.offsets.of_group(group_id)
-        pending = self.pending.of_group(group_id)
-        found = expired(group, offsets, self._limits.offsets_retention_ms, now_ms)
-        gone = [partition for partition in found if partition not in pending]
-        for partition in gone:
-            self._outbox.add(offset_tombstone(group_id, *partition))
-        is_awaited = isinstance(group, ClassicGroup) and group.pending_members
-        if len(gone) == len(offsets) and not pending and _is_empty(group) and not is_awaited:
-            self._end(group)
-        return len(offsets)
-
-
-def _is_empty(group: ClassicGroup | ConsumerGroup) -> bool:
-    return group.state in (GroupState.EMPTY, ConsumerGroupState.EMPTY)
 
 
 def _committed(value: OffsetCommitValue) -> Committed:

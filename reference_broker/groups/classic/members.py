@@ -321,7 +321,9 @@ class ClassicMembers:
         group = self._groups.get(commit.group_id)
         if group is None:
             if commit.generation_id >= 0:
-                raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {commit.group_id!r} does not exist")
+                # Before KIP-848 there was no other name for it.
+                code = ErrorCode.GROUP_ID_NOT_FOUND if commit.knows_epochs else ErrorCode.ILLEGAL_GENERATION
+                raise BrokerError(code, f"Group {commit.group_id} not found.")
             return
         if commit.generation_id < 0 and group.state is GroupState.EMPTY:
             return

@@ -77,7 +77,8 @@ def test_groups_are_described():
     bench.commit()
     bench.groups.describe("g", answers.append, 0)
     bench.groups.describe("none", answers.append, 0)
-    assert answers == [bench.group, None]
+    assert answers[0] is bench.group
+    assert (answers[1].code, answers[1].detail) == (ErrorCode.GROUP_ID_NOT_FOUND, "Group none not found.")
 
 
 def test_logs_are_asked_for_once():

@@ -1,21 +1,16 @@
-"""A shard writes what must outlive it, reads it back, forgets what is deleted or has expired, a step at a time.
+"""A shard writes what must outlive it, reads it back, forgets what is deleted.
 
 Method: a coordinator over a log in memory; another one reads the log.
 """
 
 from __future__ import annotations
 
-import pytest
-
-from kafkawire.reference_broker.groups import shard
 from kafkawire.reference_broker.groups.classic.group import GroupState
 from kafkawire.sdk.protocol.messages.groups.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.reference_broker.groups.group_bench import TOPIC_ID, GroupBench, code_of, only
+from tests.reference_broker.groups.group_bench import GroupBench, code_of, only
 
-CHECK_MS = 600_000
-RETENTION_MS = 7 * 24 * 3_600_000
 PARTITION = ("t", 0)
 
 
@@ -48,75 +43,7 @@ def test_id_handed_out_goes_with_the_group():
     told = only(bench.join(needs_id=True)).member_id
     bench.delete()
     assert only(bench.join(told)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    bench.timers.fire(CHECK_MS)
-
-
-def test_offsets_of_an_empty_group_expire_with_the_group():
-    bench = GroupBench()
-    bench.commit(now=0)
-    bench.commit(now=RETENTION_MS - CHECK_MS, group_id="later")
-    for now in range(CHECK_MS, RETENTION_MS, CHECK_MS):
-        bench.timers.fire(now)
-    assert set(groups_of(bench)) == {"g", "later"}
-    bench.timers.fire(RETENTION_MS)
-    for known in (bench, bench.loaded()):
-        assert set(groups_of(known)) == {"later"}
-        assert not known.groups.offsets("g")
-
-
-def test_empty_group_without_offsets_goes_at_the_next_check():
-    bench = GroupBench()
-    bench.leave(only(bench.join()).member_id)
-    assert groups_of(bench) == {"g": GroupState.EMPTY}
-    bench.timers.fire(CHECK_MS)
-    assert (groups_of(bench), groups_of(bench.loaded())) == ({}, {})
-
-
-def test_group_that_somebody_is_about_to_join_stays():
-    bench = GroupBench()
-    bench.leave(only(bench.join()).member_id)
-    told = only(bench.join(needs_id=True, now=CHECK_MS - 1)).member_id
-    bench.timers.fire(CHECK_MS)
-    assert only(bench.join(told, now=CHECK_MS)).generation_id == 3
-
-
-def test_checks_are_sliced(monkeypatch):
-    monkeypatch.setattr(shard, "_STEP_OFFSETS", 3)
-    bench = GroupBench(offsets_retention_ms=1)
-    for number in range(10):
-        bench.commit(group_id=f"g{number}")
-    before = len(bench.log.batches)
-    bench.timers.fire(CHECK_MS)
-    while groups_of(bench):
-        bench.timers.fire(CHECK_MS)
-    sizes = [len(batch.records) for batch in bench.log.batches[before:]]
-    assert sum(sizes) == 20
-    assert max(sizes) < 20
-    bench.timers.fire(CHECK_MS)
-    bench.commit(now=CHECK_MS)
-    bench.timers.fire(2 * CHECK_MS)
-    assert not groups_of(bench)
-
-
-@pytest.mark.parametrize("step", [2, 1_000])
-def test_offsets_of_a_deleted_topic_go(monkeypatch, step):
-    monkeypatch.setattr(shard, "_STEP_OFFSETS", step)
-    bench = GroupBench()
-    for number in range(5):
-        bench.commit(group_id=f"g{number}")
-        bench.commit(group_id=f"g{number}", topic="u")
-    bench.groups.forget_topic("t", TOPIC_ID, 0)
-    bench.timers.fire(0)
-    bench.timers.fire(0)
-    for known in (bench, bench.loaded()):
-        assert {partition for n in range(5) for partition in known.groups.offsets(f"g{n}")} == {("u", 0)}
-
-
-def test_offsets_of_a_later_topic_of_the_name_stay():
-    bench = GroupBench()
-    bench.commit()
-    bench.groups.forget_topic("t", b"x" * 16, 0)
-    assert set(bench.groups.offsets("g")) == {PARTITION}
+    bench.timers.fire(600_000)
 
 
 def delete_offsets(bench, *partitions, group_id="g"):

@@ -1,0 +1,127 @@
+"""Offsets that go: of groups that have been empty for long, of topics that are deleted; and groups that hold nothing.
+
+Source: `GroupCoordinatorShard.cleanupGroupMetadata`, `OffsetMetadataManager.cleanupExpiredOffsets` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, ShardTimers
+from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState
+from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup, ConsumerGroupState
+from kafkawire.reference_broker.groups.offsets import Offsets, expired
+from kafkawire.reference_broker.groups.outbox import Outbox
+from kafkawire.reference_broker.groups.pending_offsets import PendingOffsets
+from kafkawire.reference_broker.groups.records import offset_tombstone
+from kafkawire.reference_broker.groups.requests import GroupLimits
+from kafkawire.reference_broker.timers import Timer
+
+__all__ = ["Expiry", "is_empty"]
+
+#: Most offsets that are looked at, or deleted, in one step: about 2 ms. What is left follows in further steps.
+_STEP_OFFSETS = 2_000
+
+Group = ClassicGroup | ConsumerGroup
+
+
+class Expiry:
+    """What deletes the offsets of a shard, and its groups.
+
+    Args:
+        groups: the classic groups by id.
+        consumer_groups: those of KIP-848.
+        offsets: what is committed.
+        pending: what open transactions are to commit.
+        timers: where the checks are set.
+        outbox: gets the records.
+        limits: see `GroupLimits`.
+        end: writes that an empty group is gone.
+    """
+
+    def __init__(
+        self,
+        groups: dict[str, ClassicGroup],
+        consumer_groups: dict[str, ConsumerGroup],
+        offsets: Offsets,
+        pending: PendingOffsets,
+        timers: ShardTimers,
+        outbox: Outbox,
+        limits: GroupLimits,
+        end: Callable[[Group], None],
+    ) -> None:
+        self._groups = groups
+        self._consumer_groups = consumer_groups
+        self._offsets = offsets
+        self._pending = pending
+        self._timers = timers
+        self._outbox = outbox
+        self._limits = limits
+        self._end = end
+        self._timer: Timer | None = None
+
+    # What nobody has used for long.
+
+    def check_later(self, now_ms: int) -> None:
+        """Check after the interval, and again and again."""
+        deadline_ms = now_ms + self._limits.offsets_retention_check_interval_ms
+        self._timer = self._timers.at(
+            deadline_ms, lambda now_ms: self._check(iter([*self._groups, *self._consumer_groups]), now_ms)
+        )
+
+    def cancel(self) -> None:
+        """Check no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _check(self, group_ids: Iterator[str], now_ms: int) -> None:
+        """Delete what has expired, a number of offsets at a time."""
+        seen = 0
+        for group_id in group_ids:
+            seen += 1 + self._check_group(group_id, now_ms)
+            if seen >= _STEP_OFFSETS:
+                self._timer = self._timers.at(now_ms, lambda now_ms: self._check(group_ids, now_ms))
+                return
+        self.check_later(now_ms)
+
+    def _check_group(self, group_id: str, now_ms: int) -> int:
+        """Delete a group's expired offsets, and the group if it is empty and has no others; return how many it had."""
+        group = self._groups.get(group_id) or self._consumer_groups.get(group_id)
+        if group is None:
+            return 0
+        offsets = self._offsets.of_group(group_id)
+        pending = self._pending.of_group(group_id)
+        found = expired(group, offsets, self._limits.offsets_retention_ms, now_ms)
+        gone = [partition for partition in found if partition not in pending]
+        for partition in gone:
+            self._outbox.add(offset_tombstone(group_id, *partition))
+        is_awaited = isinstance(group, ClassicGroup) and group.pending_members
+        if len(gone) == len(offsets) and not pending and is_empty(group) and not is_awaited:
+            self._end(group)
+        return len(offsets)
+
+    # Deleted topics.
+
+    def forget_topic(self, topic: str, topic_id: bytes, now_ms: int) -> None:
+        """Delete the offsets of a deleted topic, so that a new topic of the same name starts without any.
+
+        Args:
+            topic: its name.
+            topic_id: its id; offsets that name another are of a later topic.
+            now_ms: the current time.
+        """
+        records: list[CoordinatorRecord] = []
+        pending = {(found.group_id, found.partition, found.entry) for found in self._pending.of_topic(topic)}
+        for group_id, partition, entry in chain(self._offsets.of_topic(topic), pending):
+            if entry.topic_id in (topic_id, bytes(len(topic_id))):
+                records.append(offset_tombstone(group_id, *partition))
+            if len(records) >= _STEP_OFFSETS:
+                self._timers.at(now_ms, lambda now_ms: self.forget_topic(topic, topic_id, now_ms))
+                break
+        self._outbox.add_all(records)
+
+
+def is_empty(group: Group) -> bool:
+    """Return whether a group has no members."""
+    return group.state in (GroupState.EMPTY, ConsumerGroupState.EMPTY)

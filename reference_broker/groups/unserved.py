@@ -1,0 +1,227 @@
+"""Share and streams groups in a log that Apache Kafka wrote: this broker does not serve them, but keeps their ids.
+
+Their records say what requests for other groups need: whose id it is, whether the group has members, what it reads.
+Nothing here removes members that are silent: whoever serves them does so when the log is theirs again.
+
+Source: `ShareGroup`, `StreamsGroup`, `GroupMetadataManager` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kafkawire.reference_broker.coordinators.records import types_by_key
+from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord
+from kafkawire.reference_broker.groups.requests import Commit
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_current_member_assignment import (
+    ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupCurrentMemberAssignmentValue,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_member_metadata import (
+    ShareGroupMemberMetadataKey,
+    ShareGroupMemberMetadataValue,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_metadata import (
+    ShareGroupMetadataKey,
+    ShareGroupMetadataValue,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_state_partition_metadata import (
+    ShareGroupStatePartitionMetadataKey,
+    ShareGroupStatePartitionMetadataValue,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_target_assignment_member import (
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupTargetAssignmentMemberValue,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_target_assignment_metadata import (
+    ShareGroupTargetAssignmentMetadataKey,
+    ShareGroupTargetAssignmentMetadataValue,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_current_member_assignment import (
+    StreamsGroupCurrentMemberAssignmentKey,
+    StreamsGroupCurrentMemberAssignmentValue,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_member_metadata import (
+    StreamsGroupMemberMetadataKey,
+    StreamsGroupMemberMetadataValue,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_metadata import (
+    StreamsGroupMetadataKey,
+    StreamsGroupMetadataValue,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_target_assignment_member import (
+    StreamsGroupTargetAssignmentMemberKey,
+    StreamsGroupTargetAssignmentMemberValue,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_target_assignment_metadata import (
+    StreamsGroupTargetAssignmentMetadataKey,
+    StreamsGroupTargetAssignmentMetadataValue,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_topology import (
+    StreamsGroupTopologyKey,
+    StreamsGroupTopologyValue,
+)
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["UNSERVED_RECORD_TYPES", "GroupType", "UnservedGroup", "UnservedGroups"]
+
+#: The types of records of these groups.
+UNSERVED_RECORD_TYPES = types_by_key(
+    (ShareGroupCurrentMemberAssignmentKey, ShareGroupCurrentMemberAssignmentValue),
+    (ShareGroupMemberMetadataKey, ShareGroupMemberMetadataValue),
+    (ShareGroupMetadataKey, ShareGroupMetadataValue),
+    (ShareGroupStatePartitionMetadataKey, ShareGroupStatePartitionMetadataValue),
+    (ShareGroupTargetAssignmentMemberKey, ShareGroupTargetAssignmentMemberValue),
+    (ShareGroupTargetAssignmentMetadataKey, ShareGroupTargetAssignmentMetadataValue),
+    (StreamsGroupCurrentMemberAssignmentKey, StreamsGroupCurrentMemberAssignmentValue),
+    (StreamsGroupMemberMetadataKey, StreamsGroupMemberMetadataValue),
+    (StreamsGroupMetadataKey, StreamsGroupMetadataValue),
+    (StreamsGroupTargetAssignmentMemberKey, StreamsGroupTargetAssignmentMemberValue),
+    (StreamsGroupTargetAssignmentMetadataKey, StreamsGroupTargetAssignmentMetadataValue),
+    (StreamsGroupTopologyKey, StreamsGroupTopologyValue),
+)
+
+
+class GroupType(StrEnum):
+    """The type of a group; the values are those of ListGroups."""
+
+    SHARE = "share"
+    STREAMS = "streams"
+
+
+@dataclass(slots=True)
+class UnservedGroup:
+    """A share or streams group.
+
+    Attributes:
+        group_id: its id.
+        kind: see `GroupType`.
+        keys: of all its records, in the order in which they came.
+        members: the epochs of its members by their ids.
+        epoch: of the group.
+        assignment_epoch: of its target assignment.
+        topics: what a streams group reads.
+    """
+
+    group_id: str
+    kind: GroupType
+    keys: dict[tuple[type[Message], str], Message] = field(default_factory=dict)
+    members: dict[str, int] = field(default_factory=dict)
+    epoch: int = 0
+    assignment_epoch: int = 0
+    topics: frozenset[str] = frozenset()
+
+    @property
+    def state(self) -> str:
+        """Its state, as ListGroups says it."""
+        if not self.members:
+            return "Empty"
+        return "Assigning" if self.kind is GroupType.STREAMS and self.epoch > self.assignment_epoch else "Stable"
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Return whether its members read a topic."""
+        return bool(self.members) and topic in self.topics
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """Return the records that remove the group: that of the group itself comes last."""
+        last = ShareGroupMetadataKey, StreamsGroupMetadataKey
+        keys = sorted(self.keys.values(), key=lambda key: isinstance(key, last))
+        return [CoordinatorRecord(key, None) for key in keys]
+
+    def check_commit(self, member_id: str, epoch: int, *, knows_epochs: bool = True) -> None:
+        """Check that offsets may be committed: to a streams group, by a member or while it is empty.
+
+        Raises:
+            BrokerError: GROUP_ID_NOT_FOUND for a share group, UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION,
+                STALE_MEMBER_EPOCH.
+        """
+        if self.kind is GroupType.SHARE:
+            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is a share group.")
+        if self.members or epoch >= 0:
+            self.check_epoch(member_id, epoch, knows_epochs=knows_epochs)
+
+    def check_epoch(self, member_id: str, epoch: int, *, knows_epochs: bool = True) -> None:
+        """Check that a member of a streams group has an epoch.
+
+        Raises:
+            BrokerError: UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH.
+        """
+        known = self.members.get(member_id)
+        if known is None:
+            text = f"Member {member_id} is not a member of group {self.group_id}."
+            raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, text)
+        if not knows_epochs:
+            raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"member {member_id} needs OffsetCommit 9 or above")
+        if known != epoch:
+            raise BrokerError(ErrorCode.STALE_MEMBER_EPOCH, f"epoch {epoch}, the member's is {known}")
+
+    def check_commit_in_transaction(self, commit: Commit) -> None:
+        """Check that offsets may be committed with a transaction, by a member or by who names none.
+
+        Raises:
+            BrokerError: see `check_commit`; ILLEGAL_GENERATION, the only name for another epoch that producers know.
+        """
+        is_anonymous = commit.generation_id < 0 and not commit.member_id and commit.instance_id is None
+        if is_anonymous and self.kind is GroupType.STREAMS:
+            return
+        try:
+            self.check_commit(commit.member_id, commit.generation_id)
+        except BrokerError as error:
+            if error.code is not ErrorCode.STALE_MEMBER_EPOCH:
+                raise
+            raise BrokerError(ErrorCode.ILLEGAL_GENERATION, error.detail) from None
+
+
+class UnservedGroups(dict[str, UnservedGroup]):
+    """The share and streams groups of a shard by their ids, as their records say."""
+
+    def replay(self, record: CoordinatorRecord) -> str:
+        """Take over a record; return the group's id."""
+        key, value = record.key, record.value
+        group_id: str = key.group_id  # type: ignore[attr-defined]  # all of these keys have one
+        member_id: str = getattr(key, "member_id", "")
+        if value is None:
+            self._remove(group_id, member_id, key)
+            return group_id
+        kind = GroupType.STREAMS if type(key) in _STREAMS_KEYS else GroupType.SHARE
+        group = self.get(group_id)
+        if group is None or group.kind is not kind:
+            group = self[group_id] = UnservedGroup(group_id, kind)
+        group.keys[type(key), member_id] = key
+        if isinstance(value, ShareGroupMetadataValue | StreamsGroupMetadataValue):
+            group.epoch = value.epoch
+        elif isinstance(value, ShareGroupTargetAssignmentMetadataValue | StreamsGroupTargetAssignmentMetadataValue):
+            group.assignment_epoch = value.assignment_epoch
+        elif isinstance(value, ShareGroupMemberMetadataValue | StreamsGroupMemberMetadataValue):
+            group.members.setdefault(member_id, 0)
+        elif isinstance(value, ShareGroupCurrentMemberAssignmentValue | StreamsGroupCurrentMemberAssignmentValue):
+            group.members[member_id] = value.member_epoch
+        elif isinstance(value, StreamsGroupTopologyValue):
+            group.topics = _source_topics(value)
+        return group_id
+
+    def _remove(self, group_id: str, member_id: str, key: Message) -> None:
+        group = self.get(group_id)
+        if group is None:
+            return
+        group.keys.pop((type(key), member_id), None)
+        if isinstance(key, ShareGroupMemberMetadataKey | StreamsGroupMemberMetadataKey):
+            group.members.pop(member_id, None)
+        elif isinstance(key, ShareGroupMetadataKey | StreamsGroupMetadataKey):
+            del self[group_id]
+
+
+_STREAMS_KEYS = frozenset(
+    key for key, _ in UNSERVED_RECORD_TYPES.values() if key.__name__.lower().startswith(GroupType.STREAMS)
+)
+
+
+def _source_topics(topology: StreamsGroupTopologyValue) -> frozenset[str]:
+    return frozenset(
+        name
+        for part in topology.subtopologies
+        for name in (*part.source_topics, *(source.name for source in part.repartition_source_topics))
+    )

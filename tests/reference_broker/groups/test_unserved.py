@@ -1,0 +1,236 @@
+"""Share and streams groups keep their ids: other requests for them are refused as by Apache Kafka, their records stay.
+
+Method: a log in memory gets the records that Apache Kafka writes for such groups; a coordinator reads it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.reference_broker.coordinators.records import encode
+from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord
+from kafkawire.reference_broker.groups import unserved as types
+from kafkawire.reference_broker.groups.classic.group import GroupState
+from kafkawire.reference_broker.groups.records import Committed, offset_record
+from kafkawire.reference_broker.groups.requests import Commit, TransactionalCommit
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from tests.reference_broker.coordinators.counting_shard import MemoryLog
+from tests.reference_broker.groups.consumer_bench import ConsumerBench
+from tests.reference_broker.groups.group_bench import code_of, only
+
+ENTRY = Committed(1, -1, "", 0, ZERO_UUID)
+
+#: What Apache Kafka writes for a group with the member `m`.
+SHARE = [
+    CoordinatorRecord(types.ShareGroupMemberMetadataKey("g", "m"), types.ShareGroupMemberMetadataValue()),
+    CoordinatorRecord(types.ShareGroupMetadataKey("g"), types.ShareGroupMetadataValue(2)),
+    CoordinatorRecord(
+        types.ShareGroupTargetAssignmentMemberKey("g", "m"), types.ShareGroupTargetAssignmentMemberValue()
+    ),
+    CoordinatorRecord(
+        types.ShareGroupTargetAssignmentMetadataKey("g"), types.ShareGroupTargetAssignmentMetadataValue(2)
+    ),
+    CoordinatorRecord(
+        types.ShareGroupCurrentMemberAssignmentKey("g", "m"), types.ShareGroupCurrentMemberAssignmentValue(2)
+    ),
+    CoordinatorRecord(
+        types.ShareGroupStatePartitionMetadataKey("g"), types.ShareGroupStatePartitionMetadataValue([], [], [])
+    ),
+]
+TOPOLOGY = types.StreamsGroupTopologyValue(
+    1, [types.StreamsGroupTopologyValue.Subtopology("0", ["t"], repartition_source_topics=[])]
+)
+STREAMS = [
+    CoordinatorRecord(types.StreamsGroupMemberMetadataKey("g", "m"), types.StreamsGroupMemberMetadataValue()),
+    CoordinatorRecord(types.StreamsGroupTopologyKey("g"), TOPOLOGY),
+    CoordinatorRecord(types.StreamsGroupMetadataKey("g"), types.StreamsGroupMetadataValue(3)),
+    CoordinatorRecord(
+        types.StreamsGroupTargetAssignmentMemberKey("g", "m"), types.StreamsGroupTargetAssignmentMemberValue()
+    ),
+    CoordinatorRecord(
+        types.StreamsGroupTargetAssignmentMetadataKey("g"), types.StreamsGroupTargetAssignmentMetadataValue(2)
+    ),
+    CoordinatorRecord(
+        types.StreamsGroupCurrentMemberAssignmentKey("g", "m"), types.StreamsGroupCurrentMemberAssignmentValue(2)
+    ),
+    offset_record("g", "t", 0, ENTRY),
+]
+KINDS = pytest.mark.parametrize("records", [SHARE, STREAMS], ids=["share", "streams"])
+
+
+def bench_of(records):
+    log = MemoryLog()
+    log.append([encode(record) for record in records], 0, lambda _: None)
+    return ConsumerBench(log).loaded()
+
+
+def without_members(records):
+    gone = [CoordinatorRecord(record.key, None) for record in records if hasattr(record.key, "member_id")]
+    return [*records, *gone]
+
+
+def listed(bench):
+    return [(group.group_id, group.kind, group.state) for group in bench.groups.unserved_groups()]
+
+
+def asked(bench):
+    """Return what all requests for the group are answered."""
+    answers = []
+    bench.groups.leave("g", [("m", None)], answers.append, 0)
+    for epoch in (0, 1, -1):
+        answers.append(bench.beat("m", epoch))
+    bench.groups.delete_offsets("g", [("t", 0)], lambda outcome: answers.append(code_of(outcome)), 0)
+    for ask in (bench.groups.describe, bench.groups.describe_consumer):
+        ask("g", lambda outcome: answers.append((outcome.code, outcome.detail)), 0)
+    return [
+        only(bench.sync("m", 1)).error_code,
+        bench.heartbeat("m", 1),
+        *answers,
+        *bench.delete(),
+        only(bench.join("m")).error_code,
+        only(bench.join()).error_code,
+    ]
+
+
+@KINDS
+def test_a_group_with_members_is_of_another_type(records):
+    bench = bench_of(records)
+    kind = "share" if records is SHARE else "streams"
+    assert listed(bench) == [("g", kind, "Stable" if kind == "share" else "Assigning")]
+    is_read = ErrorCode.GROUP_ID_NOT_FOUND if kind == "share" else [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
+    assert asked(bench) == [
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        [ErrorCode.UNKNOWN_MEMBER_ID],
+        *[ErrorCode.GROUP_ID_NOT_FOUND] * 3,
+        is_read,
+        (ErrorCode.GROUP_ID_NOT_FOUND, "Group g is not a classic group."),
+        (ErrorCode.GROUP_ID_NOT_FOUND, "Group g is not a consumer group."),
+        ErrorCode.NON_EMPTY_GROUP,
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+    ]
+    assert (list(bench.groups.groups()), list(bench.groups.consumer_groups())) == ([], [])
+    bench.timers.fire(10**12)
+    assert listed(bench.loaded()) == listed(bench), "nothing here removes silent members, nor expires offsets"
+    assert (("t", 0) in bench.groups.offsets("g")) is (records is STREAMS)
+
+
+def commit_codes(bench, *commits):
+    codes = []
+    for epoch, member_id, knows_epochs in commits:
+        commit = Commit("g", epoch, member_id, None, knows_epochs)
+        bench.groups.commit(commit, {("t", 0): ENTRY}, lambda outcome: codes.append(code_of(outcome)), 0)
+    return codes
+
+
+COMMITS = [(-1, "", True), (2, "m", True), (2, "m", False), (1, "m", True), (-1, "m", True), (2, "n", True)]
+
+
+def test_offsets_are_committed_to_streams_groups():
+    assert commit_codes(bench_of(SHARE), *COMMITS) == [ErrorCode.GROUP_ID_NOT_FOUND] * 6
+    bench = bench_of(STREAMS)
+    assert commit_codes(bench, *COMMITS) == [
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.NONE,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+    ]
+    assert commit_codes(bench_of(without_members(STREAMS)), *COMMITS[:2]) == [
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("records", "commit", "code"),
+    [
+        (SHARE, (-1, ""), ErrorCode.GROUP_ID_NOT_FOUND),
+        (STREAMS, (-1, ""), ErrorCode.NONE),
+        (STREAMS, (2, "m"), ErrorCode.NONE),
+        (STREAMS, (1, "m"), ErrorCode.ILLEGAL_GENERATION),
+        (STREAMS, (2, "n"), ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_offsets_are_committed_with_transactions(records, commit, code):
+    bench, codes = bench_of(records), []
+    bench.groups.commit_in_transaction(
+        Commit("g", *commit, None),
+        TransactionalCommit("x", 1, 0, 2),
+        {("t", 0): ENTRY},
+        lambda outcome: codes.append(code_of(outcome)),
+        0,
+    )
+    assert codes == [code]
+
+
+def test_offsets_are_fetched():
+    def fetched(bench, *member):
+        answers = []
+        bench.groups.fetch("g", answers.append, 0, *member)
+        answer = only(answers)
+        return answer.code if isinstance(answer, BrokerError) else len(answer.offsets)
+
+    for member in ((None, -1), ("m", 7)):
+        assert fetched(bench_of(SHARE), *member) == 0
+    bench = bench_of(STREAMS)
+    assert [fetched(bench, *member) for member in ((None, -1), ("m", 2), ("m", 3), ("n", 2), ("", -1))] == [
+        1,
+        1,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+    ]
+
+
+@KINDS
+def test_an_empty_group_is_deleted_with_all_its_records(records):
+    bench = bench_of(without_members(records))
+    assert [state for _, _, state in listed(bench)] == ["Empty"]
+    assert bench.beat() == ErrorCode.GROUP_ID_NOT_FOUND
+    assert bench.delete() == [ErrorCode.NONE]
+    for known in (bench, bench.loaded()):
+        assert (listed(known), known.groups.offsets("g")) == ([], {})
+    last = {key: value for batch in bench.log.batches for key, value in batch.records}
+    assert set(last.values()) == {None}
+    assert bench.beat().error_code == ErrorCode.NONE, "the id is free"
+
+
+def test_an_empty_streams_group_becomes_a_classic_one():
+    bench = bench_of(without_members(SHARE))
+    assert only(bench.join()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    bench = bench_of(without_members(STREAMS))
+    assert only(bench.join()).generation_id == 1
+    assert (listed(bench), bench.group.state) == ([], GroupState.COMPLETING_REBALANCE)
+    assert ("t", 0) in bench.groups.offsets("g")
+
+
+@KINDS
+def test_the_records_of_the_group_itself_free_its_id(records):
+    keys = (types.ShareGroupMetadataKey, types.StreamsGroupMetadataKey)
+    gone = [CoordinatorRecord(record.key, None) for record in records if isinstance(record.key, keys)]
+    bench = bench_of([*records, *gone])
+    assert listed(bench) == []
+    assert only(bench.join()).generation_id == 1
+
+
+def test_an_id_is_of_the_type_that_was_written_last():
+    groups = types.UnservedGroups()
+    for record in (*SHARE, *STREAMS[:-1]):
+        assert groups.replay(record) == "g"
+    assert groups["g"].kind is types.GroupType.STREAMS
+    groups.replay(CoordinatorRecord(types.StreamsGroupMemberMetadataKey("g", "m"), None))
+    assert not groups["g"].members
+    groups.replay(CoordinatorRecord(types.StreamsGroupMetadataKey("g"), None))
+    groups.replay(CoordinatorRecord(types.StreamsGroupTopologyKey("g"), None))
+    assert not groups
+
+
+def test_every_type_of_record_of_these_groups_is_known():
+    names = {key.__name__.removesuffix("Key") for key, _ in types.UNSERVED_RECORD_TYPES.values()}
+    assert len(names) == 12
+    assert all(name.startswith(("ShareGroup", "StreamsGroup")) for name in names)
