@@ -118,6 +118,7 @@ class GroupShard:
             new_id,
             limits,
             lambda group_id: bool(self.offsets.of_group(group_id) or self.pending.of_group(group_id)),
+            self._endings_of_other,
         )
         self._expiry = Expiry(
             self.groups, self.consumer_groups, self.offsets, self.pending, timers, self._outbox, limits, self._end
@@ -206,9 +207,6 @@ class GroupShard:
         if unserved is not None and (unserved.members or unserved.kind is GroupType.SHARE):
             reply(JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
             return Result(None)
-        empty = group or unserved
-        if empty is not None:
-            self._end(empty)
         return self._step(lambda: self._members.join(request, reply, now_ms))
 
     def sync(self, request: Sync, reply: SyncReply, now_ms: int) -> Result[None]:
@@ -403,10 +401,16 @@ class GroupShard:
         """Write that an empty group is gone."""
         if isinstance(group, ClassicGroup):
             self._outbox.add(group_tombstone(group.group_id))
-        elif isinstance(group, ConsumerGroup):
-            self._outbox.add_all(group_tombstones(group.group_id, group.members))
         else:
-            self._outbox.add_all(group.tombstones())
+            self._outbox.add_all(self._endings_of_other(group.group_id))
+
+    def _endings_of_other(self, group_id: str) -> list[CoordinatorRecord]:
+        """Return the records that end an empty group that is not a classic one."""
+        group = self.consumer_groups.get(group_id)
+        unserved = self.unserved_groups.get(group_id)
+        if unserved is not None:
+            return unserved.tombstones()
+        return [] if group is None else group_tombstones(group_id, group.members)
 
     def _find(self, group_id: str) -> Group | None:
         return self.groups.get(group_id) or self.consumer_groups.get(group_id) or self.unserved_groups.get(group_id)

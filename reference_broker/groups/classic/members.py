@@ -10,8 +10,9 @@ Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
-from kafkawire.reference_broker.coordinators.shard import ShardTimers
+from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, ShardTimers
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState, JoinReply, Member, SyncReply
 from kafkawire.reference_broker.groups.classic.rebalances import (
     Rebalances,
@@ -19,6 +20,8 @@ from kafkawire.reference_broker.groups.classic.rebalances import (
     respond_to_join,
     respond_to_sync,
 )
+from kafkawire.reference_broker.groups.classic.unused_groups import UnusedGroups
+from kafkawire.reference_broker.groups.held_reply import held_reply
 from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.records import group_record
 from kafkawire.reference_broker.groups.requests import Commit, GroupLimits, Join, Sync
@@ -31,9 +34,6 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["ClassicMembers"]
 
-#: Most groups of a shard that exist only because an id was handed out: they cost nothing else, and nothing stores them.
-_UNUSED_GROUPS_MAX = 10_000
-
 
 class ClassicMembers:
     """The members of all classic groups of a shard.
@@ -45,6 +45,7 @@ class ClassicMembers:
         new_id: returns the random part of a member id.
         limits: see `GroupLimits`.
         has_offsets: whether a group has committed offsets.
+        endings_of_other: returns the records that end an empty group of another type, none if there is no such group.
     """
 
     def __init__(
@@ -55,16 +56,16 @@ class ClassicMembers:
         new_id: Callable[[], str],
         limits: GroupLimits,
         has_offsets: Callable[[str], bool],
+        endings_of_other: Callable[[str], Sequence[CoordinatorRecord]],
     ) -> None:
         self._groups = groups
         self._outbox = outbox
         self._new_id = new_id
         self._limits = limits
-        self._has_offsets = has_offsets
+        self._endings_of_other = endings_of_other
         self._rebalances = Rebalances(timers, outbox, limits)
         self._sessions = self._rebalances.sessions
-        #: Groups that came with an id handed out, oldest first.
-        self._unused: dict[str, None] = {}
+        self._unused = UnusedGroups(groups, has_offsets, self.forget)
 
     def loaded(self, now_ms: int) -> None:
         """Give members that were loaded a full session timeout to be heard."""
@@ -89,6 +90,8 @@ class ClassicMembers:
             reply: called once with the response, immediately or later.
             now_ms: the current time.
         """
+        if request.group_id not in self._groups:
+            reply = held_reply(self._outbox, reply, partial(self._not_made, request.group_id))
         try:
             response = self._join(request, reply, now_ms)
         except BrokerError as error:
@@ -115,8 +118,15 @@ class ClassicMembers:
         if (size := len(member_id.encode())) > MAX_STRING_BYTES:
             text = f"a member id made of the client id would have {size} bytes, {MAX_STRING_BYTES} are allowed"
             raise BrokerError(ErrorCode.INVALID_REQUEST, text)
-        self._groups[request.group_id] = group
+        if request.group_id not in self._groups:
+            self._groups[request.group_id] = group
+            self._outbox.add_all(self._endings_of_other(request.group_id))
         return self._join_unknown(group, request, member_id, reply, now_ms)
+
+    def _not_made(self, group_id: str, error: BrokerError) -> None:
+        """Forget a group that could not take the place of another."""
+        if self._endings_of_other(group_id):
+            self._drop(group_id, error.code)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
         """Return whether a member may join: a group that had to shrink takes the first who come."""
@@ -141,7 +151,7 @@ class ClassicMembers:
             return self._replace_static(group, request, member_id, reply, now_ms)
         if request.instance_id is None and request.needs_member_id:
             self._sessions.await_pending(group, member_id, request.session_timeout_ms, now_ms)
-            self._note_unused(group)
+            self._unused.note(group)
             return JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
         self._add(group, request, member_id, reply, now_ms)
         return None
@@ -180,7 +190,7 @@ class ClassicMembers:
         )
         if not group.members:
             group.protocol_type = request.protocol_type
-        self._unused.pop(group.group_id, None)
+        self._unused.remove(group.group_id)
         group.add(member)
         group.member_added = True
         self._sessions.begin(group, member, now_ms)
@@ -365,27 +375,15 @@ class ClassicMembers:
             raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group_id!r} does not exist")
         return group
 
-    # Groups that hold nothing; those that are not forgotten here go when the shard cleans up.
-
-    def _note_unused(self, group: ClassicGroup) -> None:
-        if self._is_unused(group) and group.group_id not in self._unused:
-            while len(self._unused) >= _UNUSED_GROUPS_MAX:
-                group_id = next(iter(self._unused))
-                del self._unused[group_id]
-                oldest = self._groups.get(group_id)
-                if oldest is not None and self._is_unused(oldest):  # offsets may have come without a member
-                    self.forget(group_id)
-            self._unused[group.group_id] = None
-
-    def _is_unused(self, group: ClassicGroup) -> bool:
-        return group.state is GroupState.EMPTY and group.generation_id == 0 and not self._has_offsets(group.group_id)
-
     def forget(self, group_id: str) -> None:
         """Forget a group that is gone: an empty one, or one that has become a consumer group, whose members rejoin."""
-        self._unused.pop(group_id, None)
+        self._drop(group_id, ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def _drop(self, group_id: str, error_code: ErrorCode) -> None:
+        self._unused.remove(group_id)
         group = self._groups.pop(group_id, None)
         if group is not None:
-            self._end(group, ErrorCode.REBALANCE_IN_PROGRESS)
+            self._end(group, error_code)
 
     def adopt(self, group: ClassicGroup, now_ms: int, *, is_rebalancing: bool) -> None:
         """Take over a group that was a consumer group."""

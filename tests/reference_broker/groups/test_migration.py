@@ -257,3 +257,33 @@ def test_a_member_that_reads_nothing_does_not_end_a_rebalance_without_an_assignm
     assert bench.heartbeat(joined.member_id, 1) is ErrorCode.REBALANCE_IN_PROGRESS
     assert only(bench.join_classic(joined.member_id)).generation_id == 2
     assert bench.sync_classic(joined.member_id, 2) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("changes", [{"member_id": "odd"}, {"protocols": ()}, {"client_id": "c" * 32_764}])
+def test_an_empty_consumer_group_outlives_a_refused_join(changes):
+    bench = ConsumerBench()
+    bench.beat("m")
+    bench.beat("m", -1)
+    bench.commit()
+    assert only(bench.join(**changes)).error_code != ErrorCode.NONE
+    for known in (bench, bench.loaded()):
+        assert (known.consumers.members, list(known.groups.groups())) == ({}, [])
+        assert ("t", 0) in known.groups.offsets("g")
+    assert bench.delete() == [ErrorCode.NONE]
+    assert not bench.groups.offsets("g")
+
+
+@pytest.mark.parametrize("needs_id", [True, False])
+def test_a_join_that_cannot_be_written_leaves_the_empty_consumer_group(needs_id):
+    bench = ConsumerBench()
+    bench.beat("m")
+    bench.beat("m", -1)
+    bench.log.held = []
+    answers = bench.join(needs_id=needs_id)
+    assert answers == [], "nothing is written yet"
+    bench.log.error = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR)
+    bench.log.release()
+    assert only(answers).error_code == ErrorCode.NOT_COORDINATOR
+    bench.log.held = bench.log.error = None
+    assert (list(bench.groups.groups()), bench.consumers.members) == ([], {})
+    assert bench.beat("m").error_code == ErrorCode.NONE

@@ -277,27 +277,6 @@ def test_id_handed_out_can_leave():
     assert not list(bench.groups.groups())
 
 
-def test_groups_that_nobody_joined_are_limited(monkeypatch):
-    monkeypatch.setattr("kafkawire.reference_broker.groups.classic.members._UNUSED_GROUPS_MAX", 3)
-    bench = GroupBench()
-    bench.commit(group_id="kept")
-    for number in range(5):
-        bench.join(needs_id=True, group_id=f"g{number}")
-        bench.join(needs_id=True, group_id=f"g{number}")
-    bench.join(needs_id=True, group_id="kept")
-    assert [group.group_id for group in bench.groups.groups()] == ["kept", "g2", "g3", "g4"]
-
-
-def test_group_that_has_got_offsets_since_is_kept(monkeypatch):
-    monkeypatch.setattr("kafkawire.reference_broker.groups.classic.members._UNUSED_GROUPS_MAX", 1)
-    bench = GroupBench()
-    bench.join(needs_id=True, group_id="kept")
-    bench.commit(group_id="kept")
-    for number in range(3):
-        bench.join(needs_id=True, group_id=f"g{number}")
-    assert [group.group_id for group in bench.groups.groups()] == ["kept", "g2"]
-
-
 def test_instance_id_with_an_id_handed_out_is_unknown():
     bench = GroupBench()
     told = only(bench.join(needs_id=True))

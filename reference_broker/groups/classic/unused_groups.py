@@ -1,0 +1,50 @@
+"""Classic groups that exist only because an id was handed out: nothing stores them, and there are never too many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState
+
+__all__ = ["UnusedGroups"]
+
+#: Most of them in a shard: each costs memory until the shard cleans up, and whoever asks for an id makes one.
+_UNUSED_GROUPS_MAX = 10_000
+
+
+class UnusedGroups:
+    """The groups of a shard that hold nothing; those that are not forgotten here go when the shard cleans up.
+
+    Args:
+        groups: the groups by id.
+        has_offsets: whether a group has committed offsets.
+        forget: forgets a group.
+    """
+
+    def __init__(
+        self, groups: dict[str, ClassicGroup], has_offsets: Callable[[str], bool], forget: Callable[[str], None]
+    ) -> None:
+        self._groups = groups
+        self._has_offsets = has_offsets
+        self._forget = forget
+        #: Oldest first.
+        self._ids: dict[str, None] = {}
+
+    def note(self, group: ClassicGroup) -> None:
+        """Note a group for which an id was handed out; the oldest one is forgotten if there are too many."""
+        if not self._is_unused(group) or group.group_id in self._ids:
+            return
+        while len(self._ids) >= _UNUSED_GROUPS_MAX:
+            group_id = next(iter(self._ids))
+            del self._ids[group_id]
+            oldest = self._groups.get(group_id)
+            if oldest is not None and self._is_unused(oldest):  # offsets may have come without a member
+                self._forget(group_id)
+        self._ids[group.group_id] = None
+
+    def remove(self, group_id: str) -> None:
+        """Take a group for one that is used, or gone."""
+        self._ids.pop(group_id, None)
+
+    def _is_unused(self, group: ClassicGroup) -> bool:
+        return group.state is GroupState.EMPTY and group.generation_id == 0 and not self._has_offsets(group.group_id)
