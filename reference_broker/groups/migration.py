@@ -9,6 +9,7 @@ Source: KIP-848; `GroupMetadataManager.convertToConsumerGroup`, `convertToClassi
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -41,12 +42,15 @@ from kafkawire.reference_broker.groups.topics import Topics, metadata_hash
 from kafkawire.sdk.errors import BrokerError, DecodeError
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_PROTOCOL_TYPE
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.records.java_integers import INT32_MAX
 
 __all__ = ["Downgraded", "Migration"]
 
 #: Policies under which a group may change from the classic protocol, and back to it.
 _UPGRADING = ("upgrade", "bidirectional")
 _DOWNGRADING = ("downgrade", "bidirectional")
+
+_log = logging.getLogger("kafkawire.broker")
 
 
 class Downgraded(NamedTuple):
@@ -78,6 +82,8 @@ class Migration:
         self._topics = topics
         #: By group id.
         self._downgraded: dict[str, Downgraded] = {}
+        #: How many members a classic group would have had whose record could not be written, by its id.
+        self._too_large: dict[str, int] = {}
 
     # From classic to consumer.
 
@@ -150,10 +156,15 @@ class Migration:
     # From consumer to classic.
 
     def may_downgrade(self, group: ConsumerGroup, leaving: Collection[str], joining: int = 0) -> bool:
-        """Return whether a group becomes a classic one when members leave, and others take their place."""
+        """Return whether a group becomes a classic one when members leave, and others take their place.
+
+        A classic group is one record. If that is too large, the group stays what it is, as one that has more members
+        than a classic group may have, until it has fewer.
+        """
         staying = [member for member_id, member in group.members.items() if member_id not in leaving]
+        size_max = min(self._limits.group_max_size, self._too_large.get(group.group_id, INT32_MAX) - 1)
         return (
-            0 < len(staying) + joining <= self._limits.group_max_size
+            0 < len(staying) + joining <= size_max
             and self._limits.group_consumer_migration_policy in _DOWNGRADING
             and all(member.classic is not None for member in staying)
         )
@@ -182,10 +193,21 @@ class Migration:
         made = self._downgraded[group.group_id] = Downgraded(classic, is_rebalancing, now_ms)
 
         def committed(error: BrokerError | None) -> None:
-            if error is not None and self._downgraded.get(group.group_id) is made:
+            if error is None:
+                return
+            if self._downgraded.get(group.group_id) is made:
                 del self._downgraded[group.group_id]
+            if error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
+                # It is the record's own fault, so it would never be written.
+                count = self._too_large[group.group_id] = len(classic.members)
+                text = "group %s stays a consumer group: it cannot be written as a classic one of %d members: %s"
+                _log.warning(text, group.group_id, count, error.detail)
 
         self._outbox.add(group_record(classic)._replace(is_held=False), committed)
+
+    def forget(self, group_id: str) -> None:
+        """Forget what is known of a consumer group that is gone."""
+        self._too_large.pop(group_id, None)
 
     def take_downgraded(self, group_id: str) -> Downgraded | None:
         """Return the group whose record is replayed, None if the record says all that is known."""

@@ -157,6 +157,8 @@ class GroupShard:
             )
             if value is None and isinstance(key, ConsumerGroupMemberMetadataKey):
                 self._changes.deadlines.forget(group_id, key.member_id)
+            if group_id not in self.consumer_groups:
+                self._migration.forget(group_id)
             if value is not None:
                 # Offsets that were replayed before made a group without members of it.
                 self._members.forget(group_id)

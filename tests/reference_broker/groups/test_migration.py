@@ -287,3 +287,41 @@ def test_a_join_that_cannot_be_written_leaves_the_empty_consumer_group(needs_id)
     bench.log.held = bench.log.error = None
     assert (list(bench.groups.groups()), bench.consumers.members) == ([], {})
     assert bench.beat("m").error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("code", [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE], ids=str)
+def test_a_group_that_is_too_large_for_a_record_stays_a_consumer_group(code, caplog):
+    bench = ConsumerBench(group_consumer_session_timeout_ms=SESSION_MS)
+    first, second = bench.classic_group((0, 1), (2, 3))
+    generation = bench.group.generation_id
+    bench.beat("new")
+    bench.log.error = BrokerError(code, "3 bytes, the limit is 2")
+    bench.timers.fire(SESSION_MS - 1)
+    for member_id in (first, second):
+        assert bench.heartbeat(member_id, generation, SESSION_MS - 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    bench.timers.fire(SESSION_MS)
+    assert "group g stays a consumer group" in caplog.text
+    assert "3 bytes, the limit is 2" in caplog.text
+    bench.log.error = None
+    bench.timers.fire(SESSION_MS + 500)
+    assert set(bench.consumers.members) == {first, second}, "the silent member is fenced all the same"
+    assert bench.heartbeat(first, generation, SESSION_MS + 500) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert bench.leave(second, SESSION_MS + 500) is ErrorCode.NONE
+    assert set(bench.group.members) == {first}, "a smaller one is tried"
+
+
+def test_what_is_too_large_is_forgotten_with_the_group():
+    bench = ConsumerBench()
+    bench.classic_group((0, 1, 2, 3))
+    bench.beat("new")
+    bench.log.error = BrokerError(ErrorCode.MESSAGE_TOO_LARGE)
+    assert bench.beat("new", -1) == ErrorCode.UNKNOWN_SERVER_ERROR
+    bench.log.error = None
+    assert bench.beat("new", -1).error_code == ErrorCode.NONE
+    (classic,) = bench.consumers.members
+    bench.leave(classic)
+    assert bench.delete() == [ErrorCode.NONE]
+    (classic,) = bench.classic_group((0, 1, 2, 3))
+    bench.beat("new")
+    bench.beat("new", -1)
+    assert set(bench.group.members) == {classic}
