@@ -50,11 +50,16 @@ class ConsumerGroupState(StrEnum):
 
 
 class MemberState(IntEnum):
-    """How far a member is; the values are those of its record."""
+    """How far a member is; the values are those of its record. A later release may write others."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
     UNRELEASED_PARTITIONS = 2
+    UNKNOWN = 127
+
+    @classmethod
+    def _missing_(cls, value: object) -> MemberState:
+        return cls.UNKNOWN
 
 
 class ClassicProtocol(NamedTuple):

@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from kafkawire.reference_broker.groups.consumer.group import NOTHING, ConsumerMember, MemberState, Partitions
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["reconciled"]
 
@@ -39,7 +41,13 @@ def reconciled(
         is_owned: whether any member owns a partition.
         topic_ids: of what it is subscribed to.
         has_changed: whether its subscription has changed with this request.
+
+    Raises:
+        BrokerError: FENCED_MEMBER_EPOCH, nobody knows how far it is, and it owns something.
     """
+    if member.state is MemberState.UNKNOWN and (owned is None or owned):
+        text = "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin."
+        raise BrokerError(ErrorCode.FENCED_MEMBER_EPOCH, text)
     if member.state is MemberState.STABLE and member.epoch == target_epoch:
         return _without_others(member, owned, topic_ids) if has_changed else member
     if member.state is MemberState.UNREVOKED_PARTITIONS and _still_owns(owned, member.revoking):

@@ -5,9 +5,13 @@ Method: a coordinator over a log in memory; another one reads the log.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from kafkawire.reference_broker.groups.consumer.group import ConsumerGroupState
+from kafkawire.reference_broker.coordinators.records import encode
+from kafkawire.reference_broker.groups.consumer.group import ConsumerGroupState, MemberState
+from kafkawire.reference_broker.groups.consumer.records import current_record
 from kafkawire.reference_broker.groups.topics import TopicFacts
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.groups.consumer_bench import ConsumerBench, T, numbers
@@ -260,3 +264,14 @@ def test_a_full_heartbeat_is_told_the_assignment(changes, is_told):
     first = bench.beat(**regex)
     answer = bench.beat(first.member_id, first.member_epoch, **changes)
     assert (answer.assignment is not None) is is_told
+
+
+def test_a_member_of_an_unknown_state_is_fenced_and_its_partition_of_the_log_is_served():
+    bench = ConsumerBench()
+    bench.beat("m")
+    later = replace(bench.consumers.members["m"], state=99)
+    bench.log.append([encode(current_record("g", later))], 0, lambda _: None)
+    again = bench.loaded()
+    assert again.beat("m", 2) == ErrorCode.FENCED_MEMBER_EPOCH
+    assert again.beat("m", 2, owned={}).member_epoch == 2
+    assert again.consumers.members["m"].state is MemberState.STABLE

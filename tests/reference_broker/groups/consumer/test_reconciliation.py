@@ -5,8 +5,12 @@ Method: steps from given states.
 
 from __future__ import annotations
 
+import pytest
+
 from kafkawire.reference_broker.groups.consumer.group import ConsumerMember, MemberState
 from kafkawire.reference_broker.groups.consumer.reconciliation import reconciled
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 T = b"t" * 16
 
@@ -83,3 +87,13 @@ def test_member_gives_up_what_it_is_not_subscribed_to_before_there_is_a_new_targ
     assert (gone.epoch, gone.state, gone.assigned, gone.revoking) == (5, MemberState.STABLE, {}, {})
     moved = step(revoking, (1,), {}, topic_ids=())
     assert (moved.epoch, moved.state, moved.assigned) == (5, MemberState.STABLE, {}), "whatever the target says"
+
+
+def test_member_of_an_unknown_state_begins_anew():
+    member = ConsumerMember("m", epoch=4, state=MemberState.UNKNOWN, assigned=owned(1, 3))
+    for said in (None, owned(1)):
+        with pytest.raises(BrokerError, match="unknown state") as raised:
+            step(member, (1, 2), said)
+        assert raised.value.code is ErrorCode.FENCED_MEMBER_EPOCH
+    moved = step(member, (1, 2), {})
+    assert (moved.epoch, moved.state, moved.assigned) == (5, MemberState.STABLE, owned(1, 2))

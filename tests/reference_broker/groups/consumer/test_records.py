@@ -84,3 +84,11 @@ def test_partitions_of_an_older_record_are_had_since_its_epoch():
     for part in (*record.value.assigned_partitions, *record.value.partitions_pending_revocation):
         part.assignment_epochs = None
     assert stored(record)["g"].members["m"].since == {(T, 1): 7, (T, 2): 7, (T, 3): 7}
+
+
+def test_a_state_of_a_later_release_is_unknown():
+    record = current_record("g", MEMBER)
+    assert isinstance(record.value, CurrentValue)
+    for state in (3, 127, -1):
+        record.value.state = state
+        assert stored(record)["g"].members["m"].state is MemberState.UNKNOWN
