@@ -189,7 +189,7 @@ class Migration:
         """
         classic = self._classic(group, leaving, joining, now_ms)
         ids = [*group.members] if joining is None else [*group.members, joining.member_id]
-        self._outbox.add_all(group_tombstones(group.group_id, ids))
+        self._outbox.add_all(group_tombstones(group.group_id, ids, group.resolved))
         made = self._downgraded[group.group_id] = Downgraded(classic, is_rebalancing, now_ms)
 
         def committed(error: BrokerError | None) -> None:

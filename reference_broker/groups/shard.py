@@ -412,7 +412,7 @@ class GroupShard:
         unserved = self.unserved_groups.get(group_id)
         if unserved is not None:
             return unserved.tombstones()
-        return [] if group is None else group_tombstones(group_id, group.members)
+        return [] if group is None else group_tombstones(group_id, group.members, group.resolved)
 
     def _find(self, group_id: str) -> Group | None:
         return self.groups.get(group_id) or self.consumer_groups.get(group_id) or self.unserved_groups.get(group_id)

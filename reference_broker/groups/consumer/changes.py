@@ -30,6 +30,7 @@ from kafkawire.reference_broker.groups.consumer.records import (
     group_value_record,
     member_record,
     member_tombstones,
+    regex_tombstones,
     target_record,
 )
 from kafkawire.reference_broker.groups.consumer.subscribers import Subscriber
@@ -135,6 +136,7 @@ class Changes:
         group = change.group
         if not change.is_known:
             self._outbox.add(member_record(group.group_id, change.updated))
+            self._forget_regexes(group, change.members)
         metadata_hash = self._metadata_hash(change.members)
         raises_epoch = raises_epoch or change.leaves_place
         raises_epoch = raises_epoch or change.has_subscription_changed or metadata_hash != group.metadata_hash
@@ -217,7 +219,16 @@ class Changes:
         for member_id in member_ids:
             self._outbox.add_all(member_tombstones(group.group_id, member_id))
         others = {name: known for name, known in group.members.items() if name not in member_ids}
+        self._forget_regexes(group, others)
         self._outbox.add(group_value_record(group.group_id, group.epoch + 1, self._metadata_hash(others)))
+
+    def _forget_regexes(self, group: ConsumerGroup, members: Mapping[str, ConsumerMember]) -> None:
+        """Write that what Apache Kafka has matched is gone for expressions that nobody is subscribed to any more."""
+        if group.resolved:
+            used = {member.regex for member in members.values()}
+            self._outbox.add_all(
+                regex_tombstones(group.group_id, [regex for regex in group.resolved if regex not in used])
+            )
 
     # Epochs and assignments.
 

@@ -150,6 +150,7 @@ class ConsumerGroup:
         assignment_epoch: the group epoch of the target assignment.
         assigned_ms: when that was computed, 0 if never.
         owners: the member that owns a partition, by topic id and number.
+        resolved: regular expressions of which the log holds what Apache Kafka has matched, in their order.
     """
 
     group_id: str
@@ -161,6 +162,7 @@ class ConsumerGroup:
     assignment_epoch: int = 0
     assigned_ms: int = 0
     owners: dict[tuple[bytes, int], str] = field(default_factory=dict)
+    resolved: dict[str, None] = field(default_factory=dict)
 
     @property
     def state(self) -> ConsumerGroupState:

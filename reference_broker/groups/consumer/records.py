@@ -5,7 +5,7 @@ Source: `GroupCoordinatorRecordHelpers`, `GroupMetadataManager.replay` in Apache
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,6 +36,18 @@ from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_metadata import (
     ConsumerGroupMetadataValue as GroupValue,
 )
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_partition_metadata import (
+    ConsumerGroupPartitionMetadataKey as PartitionsKey,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_partition_metadata import (
+    ConsumerGroupPartitionMetadataValue as PartitionsValue,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_regular_expression import (
+    ConsumerGroupRegularExpressionKey as RegexKey,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_regular_expression import (
+    ConsumerGroupRegularExpressionValue as RegexValue,
+)
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_target_assignment_member import (
     ConsumerGroupTargetAssignmentMemberKey as TargetKey,
 )
@@ -58,6 +70,7 @@ __all__ = [
     "group_value_record",
     "member_record",
     "member_tombstones",
+    "regex_tombstones",
     "replay",
     "target_record",
 ]
@@ -69,6 +82,8 @@ CONSUMER_RECORD_TYPES = types_by_key(
     (EpochKey, EpochValue),
     (TargetKey, TargetValue),
     (CurrentKey, CurrentValue),
+    (PartitionsKey, PartitionsValue),
+    (RegexKey, RegexValue),
 )
 
 
@@ -136,13 +151,24 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
     return [CoordinatorRecord(key, None) for key in keys]
 
 
-def group_tombstones(group_id: str, member_ids: Collection[str]) -> list[CoordinatorRecord]:
-    """Return the records that remove a group and its members."""
+def regex_tombstones(group_id: str, regexes: Iterable[str]) -> list[CoordinatorRecord]:
+    """Return the records that remove what Apache Kafka has noted of regular expressions."""
+    return [CoordinatorRecord(RegexKey(group_id, regex), None) for regex in regexes]
+
+
+def group_tombstones(
+    group_id: str, member_ids: Collection[str], regexes: Iterable[str] = ()
+) -> list[CoordinatorRecord]:
+    """Return the records that remove a group, its members, and what Apache Kafka has noted of regular expressions.
+
+    Releases before 4.1 wrote what they knew of the group's topics, too.
+    """
     keys: list[Message] = [CurrentKey(group_id, member_id) for member_id in member_ids]
     keys += [TargetKey(group_id, member_id) for member_id in member_ids]
     keys.append(EpochKey(group_id))
     keys += [MemberKey(group_id, member_id) for member_id in member_ids]
-    keys.append(GroupKey(group_id))
+    keys += [RegexKey(group_id, regex) for regex in regexes]
+    keys += [PartitionsKey(group_id), GroupKey(group_id)]
     return [CoordinatorRecord(key, None) for key in keys]
 
 
@@ -167,23 +193,27 @@ def replay(groups: dict[str, ConsumerGroup], record: CoordinatorRecord) -> str:
             _group(groups, key.group_id).target[key.member_id] = _partitions(value.topic_partitions)
         elif key.group_id in groups:
             groups[key.group_id].target.pop(key.member_id, None)
-    else:
-        assert isinstance(key, CurrentKey)
-        if isinstance(value, CurrentValue):
-            group = _group(groups, key.group_id)
-            member = group.members.get(key.member_id, ConsumerMember(key.member_id))
-            group.put(
-                replace(
-                    member,
-                    epoch=value.member_epoch,
-                    previous_epoch=value.previous_member_epoch,
-                    state=MemberState(value.state),
-                    assigned=_partitions(value.assigned_partitions),
-                    revoking=_partitions(value.partitions_pending_revocation),
-                    since=_since(value),
-                )
+    elif isinstance(key, RegexKey):
+        if value is not None:
+            _group(groups, key.group_id).resolved[key.regular_expression] = None
+        elif key.group_id in groups:
+            groups[key.group_id].resolved.pop(key.regular_expression, None)
+    elif isinstance(key, CurrentKey) and isinstance(value, CurrentValue):
+        group = _group(groups, key.group_id)
+        member = group.members.get(key.member_id, ConsumerMember(key.member_id))
+        group.put(
+            replace(
+                member,
+                epoch=value.member_epoch,
+                previous_epoch=value.previous_member_epoch,
+                state=MemberState(value.state),
+                assigned=_partitions(value.assigned_partitions),
+                revoking=_partitions(value.partitions_pending_revocation),
+                since=_since(value),
             )
-    return key.group_id
+        )
+    group_id: str = key.group_id  # type: ignore[attr-defined]  # all of these keys have one
+    return group_id
 
 
 def _since(value: CurrentValue) -> dict[tuple[bytes, int], int]:

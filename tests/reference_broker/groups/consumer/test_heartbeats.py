@@ -10,9 +10,16 @@ from dataclasses import replace
 import pytest
 
 from kafkawire.reference_broker.coordinators.records import encode
+from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroupState, MemberState
 from kafkawire.reference_broker.groups.consumer.records import current_record
 from kafkawire.reference_broker.groups.topics import TopicFacts
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_regular_expression import (
+    ConsumerGroupRegularExpressionKey as RegexKey,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_regular_expression import (
+    ConsumerGroupRegularExpressionValue as RegexValue,
+)
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.groups.consumer_bench import ConsumerBench, T, numbers
 from tests.reference_broker.groups.group_bench import REBALANCE_MS, code_of, only
@@ -275,3 +282,25 @@ def test_a_member_of_an_unknown_state_is_fenced_and_its_partition_of_the_log_is_
     assert again.beat("m", 2) == ErrorCode.FENCED_MEMBER_EPOCH
     assert again.beat("m", 2, owned={}).member_epoch == 2
     assert again.consumers.members["m"].state is MemberState.STABLE
+
+
+def test_what_apache_kafka_has_matched_goes_with_the_last_member_that_wants_it():
+    bench = ConsumerBench()
+    for member_id in ("a", "b"):
+        bench.beat(member_id, topics=[], regex="t.*")
+    bench.beat("c", topics=[], regex="u.*")
+    for regex in ("t.*", "u.*", "left over"):
+        noted = CoordinatorRecord(RegexKey("g", regex), RegexValue([]))
+        bench.log.append([encode(noted)], 0, lambda _: None)
+    again = bench.loaded()
+    again.beat("a", -1)
+    assert set(again.consumers.resolved) == {"t.*", "u.*"}
+    again.beat("b", again.consumers.members["b"].epoch, topics=["t"], regex="")
+    assert set(again.loaded().consumers.resolved) == {"u.*"}
+    again.beat("b", -1)
+    again.beat("c", -1)
+    again.beat("c", topics=["t"])
+    again.beat("c", -1)
+    assert again.delete() == [ErrorCode.NONE]
+    values = {key: value for batch in again.log.batches for key, value in batch.records}
+    assert set(values.values()) == {None}

@@ -6,6 +6,7 @@ Method: encoded, decoded and replayed into an empty dictionary of groups.
 from __future__ import annotations
 
 from kafkawire.reference_broker.coordinators.records import decode, encode
+from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup, ConsumerMember, MemberState
 from kafkawire.reference_broker.groups.consumer.records import (
     CONSUMER_RECORD_TYPES,
@@ -15,11 +16,24 @@ from kafkawire.reference_broker.groups.consumer.records import (
     group_value_record,
     member_record,
     member_tombstones,
+    regex_tombstones,
     replay,
     target_record,
 )
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_current_member_assignment import (
     ConsumerGroupCurrentMemberAssignmentValue as CurrentValue,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_partition_metadata import (
+    ConsumerGroupPartitionMetadataKey as PartitionsKey,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_partition_metadata import (
+    ConsumerGroupPartitionMetadataValue as PartitionsValue,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_regular_expression import (
+    ConsumerGroupRegularExpressionKey as RegexKey,
+)
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_regular_expression import (
+    ConsumerGroupRegularExpressionValue as RegexValue,
 )
 
 T = b"t" * 16
@@ -92,3 +106,15 @@ def test_a_state_of_a_later_release_is_unknown():
     for state in (3, 127, -1):
         record.value.state = state
         assert stored(record)["g"].members["m"].state is MemberState.UNKNOWN
+
+
+def test_what_apache_kafka_notes_of_expressions_goes_with_the_group():
+    resolved = CoordinatorRecord(RegexKey("g", "a.*"), RegexValue(["a"]))
+    group = stored(*RECORDS, resolved)["g"]
+    assert set(group.resolved) == {"a.*"}
+    assert not stored(*RECORDS, resolved, *regex_tombstones("g", ["a.*"]))["g"].resolved
+    ends = group_tombstones("g", group.members, group.resolved)
+    assert [record.key.SCHEMA.key for record in ends] == [8, 7, 6, 5, 16, 4, 3], "the order of Apache Kafka"
+    assert stored(*RECORDS, resolved, *ends) == {}
+    assert stored(*regex_tombstones("g", ["a.*"])) == {}
+    assert stored(CoordinatorRecord(PartitionsKey("g"), PartitionsValue())) == {}
