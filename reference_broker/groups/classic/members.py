@@ -65,7 +65,7 @@ class ClassicMembers:
         self._endings_of_other = endings_of_other
         self._rebalances = Rebalances(timers, outbox, limits)
         self._sessions = self._rebalances.sessions
-        self._unused = UnusedGroups(groups, has_offsets, self.forget)
+        self._unused = UnusedGroups(groups, has_offsets, outbox)
 
     def loaded(self, now_ms: int) -> None:
         """Give members that were loaded a full session timeout to be heard."""
@@ -90,7 +90,7 @@ class ClassicMembers:
             reply: called once with the response, immediately or later.
             now_ms: the current time.
         """
-        if request.group_id not in self._groups:
+        if self._endings_of_other(request.group_id):
             reply = held_reply(self._outbox, reply, partial(self._not_made, request.group_id))
         try:
             response = self._join(request, reply, now_ms)
@@ -121,6 +121,7 @@ class ClassicMembers:
         if request.group_id not in self._groups:
             self._groups[request.group_id] = group
             self._outbox.add_all(self._endings_of_other(request.group_id))
+            self._outbox.add(group_record(group))
         return self._join_unknown(group, request, member_id, reply, now_ms)
 
     def _not_made(self, group_id: str, error: BrokerError) -> None:

@@ -1,10 +1,12 @@
-"""Classic groups that exist only because an id was handed out: nothing stores them, and there are never too many."""
+"""Classic groups that exist only because an id was handed out: there are never too many."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState
+from kafkawire.reference_broker.groups.outbox import Outbox
+from kafkawire.reference_broker.groups.records import group_tombstone
 
 __all__ = ["UnusedGroups"]
 
@@ -13,25 +15,23 @@ _UNUSED_GROUPS_MAX = 10_000
 
 
 class UnusedGroups:
-    """The groups of a shard that hold nothing; those that are not forgotten here go when the shard cleans up.
+    """The groups of a shard that hold nothing; those that are not deleted here go when the shard cleans up.
 
     Args:
         groups: the groups by id.
         has_offsets: whether a group has committed offsets.
-        forget: forgets a group.
+        outbox: gets the records that delete them.
     """
 
-    def __init__(
-        self, groups: dict[str, ClassicGroup], has_offsets: Callable[[str], bool], forget: Callable[[str], None]
-    ) -> None:
+    def __init__(self, groups: dict[str, ClassicGroup], has_offsets: Callable[[str], bool], outbox: Outbox) -> None:
         self._groups = groups
         self._has_offsets = has_offsets
-        self._forget = forget
+        self._outbox = outbox
         #: Oldest first.
         self._ids: dict[str, None] = {}
 
     def note(self, group: ClassicGroup) -> None:
-        """Note a group for which an id was handed out; the oldest one is forgotten if there are too many."""
+        """Note a group for which an id was handed out; the oldest one is deleted if there are too many."""
         if not self._is_unused(group) or group.group_id in self._ids:
             return
         while len(self._ids) >= _UNUSED_GROUPS_MAX:
@@ -39,7 +39,7 @@ class UnusedGroups:
             del self._ids[group_id]
             oldest = self._groups.get(group_id)
             if oldest is not None and self._is_unused(oldest):  # offsets may have come without a member
-                self._forget(group_id)
+                self._outbox.add(group_tombstone(group_id))
         self._ids[group.group_id] = None
 
     def remove(self, group_id: str) -> None:

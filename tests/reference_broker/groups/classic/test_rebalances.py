@@ -68,7 +68,7 @@ def test_assignments_reach_members_when_the_leader_sends_them():
     assert (only(own).assignment, only(waiting).assignment) == (b"L", b"O")
     assert (only(own).protocol_type, only(own).protocol_name) == ("consumer", "range")
     assert bench.group.state is GroupState.STABLE
-    assert len(bench.log.batches) == 1
+    assert len(bench.log.batches) == 2, "the new group, and its assignment"
     assert only(bench.sync(other.member_id, 1)).assignment == b"O", "a stable group answers at once"
 
 
@@ -129,7 +129,7 @@ def test_assignment_counts_once_it_is_committed():
     waiting = bench.sync(member, 1, {member: b"x"})
     assert not waiting
     assert bench.group.state is GroupState.COMPLETING_REBALANCE
-    bench.log.commit(1)
+    bench.log.commit(bench.log.next_offset)
     assert only(waiting).assignment == b"x"
     assert bench.group.state is GroupState.STABLE
 
@@ -141,7 +141,7 @@ def test_assignment_that_is_too_late_changes_nothing():
     waiting = bench.sync(member, 1, {member: b"x"})
     second = bench.join()
     assert only(waiting).error_code == ErrorCode.REBALANCE_IN_PROGRESS
-    bench.log.commit(1)
+    bench.log.commit(bench.log.next_offset)
     assert bench.group.state is GroupState.PREPARING_REBALANCE
     bench.join(member)
     assert only(second).generation_id == 2

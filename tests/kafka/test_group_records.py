@@ -1,0 +1,129 @@
+"""The reference broker writes the records of groups that Apache Kafka writes: of new groups, of those that change their
+protocol, and of those that end.
+
+Method: the same requests go to both; then both logs of the offsets topic are read. Member ids, times and hashes differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from kafkawire.reference_broker.coordinators.records import decode
+from kafkawire.reference_broker.groups.consumer.records import CONSUMER_RECORD_TYPES
+from kafkawire.reference_broker.groups.records import RECORD_TYPES
+from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.group_metadata import GroupMetadataValue
+from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
+from kafkawire.sdk.protocol.messages.delete_groups import DeleteGroupsRequest
+from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest
+from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
+from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.records import walk
+from tests.kafka.apache import ApacheKafka
+from tests.kafka.cleaning import until
+from tests.kafka.line import Line, address_of
+from tests.reference_broker.broker_bench import BrokerBench
+from tests.reference_broker.groups.consumer_bench import subscription
+
+Ask = Callable[[Message, int], Any]
+
+LOG = Path("__consumer_offsets-0", f"{0:020}.log")
+
+TYPES = {**RECORD_TYPES, **CONSUMER_RECORD_TYPES}
+
+
+def test_records_are_those_of_apache_kafka(tmp_path: Path) -> None:
+    settings = {"offsets.topic.num.partitions": "1", "group.consumer.assignment.interval.ms": "0"}
+    with ApacheKafka(settings=settings) as node:
+        line = Line(address_of(node.bootstrap))
+        play(line.ask)
+        line.frames.close()
+        theirs = records_in((node.data_dir / LOG).read_bytes())
+    bench = BrokerBench(tmp_path / "data")
+    play(bench.ask)
+    bench.core.close()
+    ours = records_in((tmp_path / "data" / LOG).read_bytes())
+    assert set(ours) == set(theirs)
+    for group, records in theirs.items():
+        assert ours[group] == records, group
+
+
+def play(ask: Ask) -> None:
+    """Make groups, change their protocols, and end them."""
+    ask(CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("t", 1, 1)]), 7)
+    until(lambda: not ask(FindCoordinatorRequest(coordinator_keys=["x"]), 4).coordinators[0].error_code, "no topic")
+    loading = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    until(lambda: beat(ask, "none", "m", 5).error_code not in loading, "the topic is not served")
+
+    told = join(ask, "joined")
+    assert told.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    joined = join(ask, "joined", told.member_id)
+    Assignment = SyncGroupRequest.SyncGroupRequestAssignment
+    parts = [Assignment(joined.member_id, b"")]
+    ask(SyncGroupRequest("joined", 1, joined.member_id, None, "consumer", "range", parts), 5)
+    leave(ask, "joined", joined.member_id)
+    ask(DeleteGroupsRequest(["joined"]), 2)
+    join(ask, "told")
+    join(ask, "at once", version=3)
+    join(ask, "static", instance="i")
+    join(ask, "unknown", "odd")
+
+    for group in ("consumer", "to classic", "mixed"):
+        until(lambda group=group: beat(ask, group, "m", 0).assignment.topic_partitions, "no topic")  # type: ignore[misc]  # of a default
+    beat(ask, "consumer", "m", -1)
+    ask(DeleteGroupsRequest(["consumer"]), 2)
+    beat(ask, "to classic", "m", -1)
+    Topic, Part = OffsetCommitRequest.OffsetCommitRequestTopic, OffsetCommitRequest.OffsetCommitRequestPartition
+    ask(OffsetCommitRequest("to classic", -1, "", None, topics=[Topic("t", partitions=[Part(0, 1)])]), 9)
+    join(ask, "to classic")
+    join(ask, "mixed", "k")
+    beat(ask, "mixed", "m", -1)
+
+
+def beat(ask: Ask, group: str, member_id: str, epoch: int) -> Any:
+    joining: dict[str, Any] = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
+    return ask(ConsumerGroupHeartbeatRequest(group, member_id, epoch, **(joining if epoch == 0 else {})), 1)
+
+
+def join(ask: Ask, group: str, member_id: str = "", instance: str | None = None, version: int = 9) -> JoinGroupResponse:
+    Protocol = JoinGroupRequest.JoinGroupRequestProtocol
+    protocols = [Protocol("range", subscription(("t",)))]
+    request = JoinGroupRequest(group, 60_000, 60_000, member_id, instance, "consumer", protocols)
+    response = ask(request, version)
+    assert isinstance(response, JoinGroupResponse)
+    return response
+
+
+def leave(ask: Ask, group: str, member_id: str) -> None:
+    ask(LeaveGroupRequest(group, members=[LeaveGroupRequest.MemberIdentity(member_id, None)]), 5)
+
+
+def records_in(data: bytes) -> dict[str, list[Any]]:
+    """Return what the records of each group say, in their order: type, member, version of the value, state."""
+    found: dict[str, list[Any]] = {}
+    names: dict[str, str] = {"": ""}
+    for batch in walk(data):
+        for stored in batch.records():
+            assert stored.key is not None
+            value = None if stored.value is None else bytes(stored.value)
+            record = decode(TYPES, bytes(stored.key), value)
+            assert record is not None
+            key: Any = record.key
+            group = getattr(key, "group_id", None) or key.group
+            member = names.setdefault(getattr(key, "member_id", ""), f"member {len(names)}")
+            told: Any = None
+            if isinstance(record.value, GroupMetadataValue):
+                state = record.value
+                told = state.protocol_type, state.generation, state.protocol, bool(state.leader), len(state.members)
+            written = None if record.value is None else record.value_version
+            found.setdefault(group, []).append((key.SCHEMA.key, member, written, told))
+    # The order of members is that of a hash table there.
+    return {group: [sorted(run, key=str) for _, run in groupby(records, itemgetter(0))] for group, records in found.items()}
