@@ -322,7 +322,7 @@ class GroupShard:
         unserved = self.unserved_groups.get(group_id)
         if member_id is not None or epoch >= 0:
             if group is not None:
-                group.check_commit(member_id or "", epoch)
+                group.check_fetch(member_id or "", epoch)
             elif unserved is not None and unserved.kind is GroupType.STREAMS:
                 unserved.check_epoch(member_id or "", epoch)
         return Result(Fetched(dict(self.offsets.of_group(group_id)), frozenset(self.pending.of_group(group_id))))

@@ -1,11 +1,12 @@
 """The reference broker answers heartbeats of KIP-848 as Apache Kafka does: joins, hand-overs, fencing, static members.
 
-Method: each request goes to both; codes, epochs and assigned partitions must be equal. The topic has one partition, so
-that nothing depends on the order of member ids, and Kafka computes each assignment at once.
+Method: each request goes to both; codes, texts, epochs and assigned partitions must be equal. The topic has one
+partition, so that nothing depends on the order of member ids, and Kafka computes each assignment at once.
 """
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,6 +109,11 @@ def test_steps(prompt_kafka: ApacheKafka, tmp_path: Path) -> None:
         ours, theirs = answers
         if name and not ours.error_code:
             names.setdefault(name, (ours.member_id, theirs.member_id))
+        texts = [
+            text_of(answer, {known[place]: known[0] for known in names.values()})
+            for place, answer in enumerate(answers)
+        ]
+        assert texts[0] == texts[1], f"step {number}"
         assert shape(ours) == shape(theirs), f"step {number}, {name!r} {epoch} {owned} {changes}"
     line.frames.close()
 
@@ -118,3 +124,12 @@ def shape(response: Any) -> tuple[int, int, list[int] | None]:
     if response.assignment is not None:
         assignment = [n for part in response.assignment.topic_partitions for n in part.partitions]
     return response.error_code, response.member_epoch, assignment
+
+
+def text_of(response: Any, ids: dict[str, str]) -> str | None:
+    """Return the text of an error, with the same ids of members on both sides."""
+    text: str | None = response.error_message
+    for member_id, ours in ids.items():
+        text = text and text.replace(member_id, ours)
+    # One that is refused has an id that was made for the request alone.
+    return text and re.sub(r"^Static member \S+ with", "Static member with", text)

@@ -126,4 +126,6 @@ def records_in(data: bytes) -> dict[str, list[Any]]:
             written = None if record.value is None else record.value_version
             found.setdefault(group, []).append((key.SCHEMA.key, member, written, told))
     # The order of members is that of a hash table there.
-    return {group: [sorted(run, key=str) for _, run in groupby(records, itemgetter(0))] for group, records in found.items()}
+    return {
+        group: [sorted(run, key=str) for _, run in groupby(records, itemgetter(0))] for group, records in found.items()
+    }

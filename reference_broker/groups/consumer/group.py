@@ -264,13 +264,13 @@ class ConsumerGroup:
         *,
         knows_epochs: bool = True,
     ) -> None:
-        """Check that offsets may be committed, or read by a member.
+        """Check that offsets may be committed.
 
         Args:
             member_id: of the member.
             epoch: the one that it knows.
             partitions: what it commits, by topic id and number; an epoch that has passed will do for what it has had
-                since then (KIP-1251).
+                since then (KIP-1251), or for nothing.
             knows_epochs: see `Commit`.
 
         Raises:
@@ -279,16 +279,21 @@ class ConsumerGroup:
         """
         if epoch < 0 and not self.members:
             return
-        member = self.members.get(member_id)
-        if member is None:
-            raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id!r} is unknown")
+        member = self.known(member_id, None)
         if member.classic is None and not knows_epochs:
-            raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"member {member_id!r} needs OffsetCommit 9 or above")
-        if partitions and all(member.since.get(each, member.epoch) <= epoch < member.epoch for each in partitions):
+            text = "OffsetCommit version 9 or above must be used by members using the consumer group protocol"
+            raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, text)
+        if epoch < member.epoch and all(member.since.get(each, member.epoch) <= epoch for each in partitions):
             return
-        if epoch != member.epoch:
-            code = ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
-            raise BrokerError(code, f"epoch {epoch}, the member's is {member.epoch}")
+        _check_epoch(member, epoch)
+
+    def check_fetch(self, member_id: str, epoch: int) -> None:
+        """Check that a member may read offsets.
+
+        Raises:
+            BrokerError: UNKNOWN_MEMBER_ID; STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION if it speaks the classic protocol.
+        """
+        _check_epoch(self.known(member_id, None), epoch)
 
     def check_commit_in_transaction(self, commit: Commit, partitions: Collection[tuple[bytes, int]]) -> None:
         """Check that offsets may be committed with a transaction, by a member or by who names none.
@@ -308,3 +313,9 @@ class ConsumerGroup:
             if error.code is not ErrorCode.STALE_MEMBER_EPOCH:
                 raise
             raise BrokerError(ErrorCode.ILLEGAL_GENERATION, error.detail) from None
+
+
+def _check_epoch(member: ConsumerMember, epoch: int) -> None:
+    if epoch != member.epoch:
+        code = ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
+        raise BrokerError(code, f"epoch {epoch}, the member's is {member.epoch}")

@@ -146,8 +146,12 @@ def _check_epoch(member: ConsumerMember, request: Beat) -> None:
     is_behind = request.epoch == member.previous_epoch and request.epoch < member.epoch
     if is_behind and request.owned is not None and _is_part(request.owned, member.assigned):
         return
-    text = f"The member has epoch {request.epoch}, expected {member.epoch}."
-    raise BrokerError(ErrorCode.FENCED_MEMBER_EPOCH, f"{text} It must abandon all its partitions and rejoin.")
+    size = "greater" if request.epoch > member.epoch else "smaller"
+    text = (
+        f"The consumer group member has a {size} member epoch ({request.epoch}) than the one known by the group "
+        f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin."
+    )
+    raise BrokerError(ErrorCode.FENCED_MEMBER_EPOCH, text)
 
 
 def _is_part(owned: Partitions, assigned: Partitions) -> bool:

@@ -91,8 +91,25 @@ def test_commits(group, member_id, epoch, code):
     group.check_commit("m", 3)
     ConsumerGroup("empty").check_commit("", -1)
     with pytest.raises(BrokerError) as caught:
-        group.check_commit(member_id, epoch)
+        group.check_commit(member_id, epoch, [(T, 0)])
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "code"),
+    [
+        ("m", 2, ErrorCode.STALE_MEMBER_EPOCH),
+        ("m", -1, ErrorCode.STALE_MEMBER_EPOCH),
+        ("x", -1, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", -1, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_fetches(group, member_id, epoch, code):
+    group.check_fetch("m", 3)
+    for asked in (group, ConsumerGroup("empty")):
+        with pytest.raises(BrokerError) as caught:
+            asked.check_fetch(member_id, epoch)
+        assert caught.value.code == (code if asked is group else ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +120,8 @@ def test_commits(group, member_id, epoch, code):
         (4, [0, 1], True),
         (2, [0], False),
         (3, [2], False),
-        (3, [], False),
+        (3, [], True),
+        (6, [], False),
         (5, [2], True),
         (6, [0], False),
     ],
@@ -136,8 +154,8 @@ def test_a_passed_epoch_commits_what_the_member_has_had_since_then(epoch, number
 def test_commits_in_a_transaction(group, member_id, epoch, instance_id, code):
     commit = Commit("g", epoch, member_id, instance_id)
     if code is None:
-        group.check_commit_in_transaction(commit, [])
+        group.check_commit_in_transaction(commit, [(T, 0)])
     else:
         with pytest.raises(BrokerError) as caught:
-            group.check_commit_in_transaction(commit, [])
+            group.check_commit_in_transaction(commit, [(T, 0)])
         assert caught.value.code == code
