@@ -10,7 +10,7 @@ Apache Kafka.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from kafkawire.reference_broker.coordinators.shard import ShardTimers
@@ -22,6 +22,8 @@ from kafkawire.reference_broker.groups.consumer.group import (
     ConsumerMember,
     MemberState,
     Partitions,
+    Subscription,
+    subscribed_topics,
 )
 from kafkawire.reference_broker.groups.consumer.reconciliation import reconciled
 from kafkawire.reference_broker.groups.consumer.records import (
@@ -64,9 +66,15 @@ class Change:
         self.is_known = updated == member
         #: A member that takes another's place gives up its own: what it had is free.
         self.leaves_place = replaced not in (None, updated.member_id) and updated.member_id in group.members
-        self.has_subscription_changed = (updated.topics, updated.regex) != (member.topics, member.regex)
-        self.members = {name: known for name, known in group.members.items() if name != replaced}
-        self.members[updated.member_id] = updated
+        self.has_subscription_changed = updated.subscription != member.subscription
+        places = [group.members.get(name) for name in {replaced or updated.member_id, updated.member_id}]
+        self.subscriptions = group.subscriptions_after([each for each in places if each is not None], updated)
+
+    def members(self) -> dict[str, ConsumerMember]:
+        """Return all members as they will be."""
+        members = {name: known for name, known in self.group.members.items() if name != self.replaced}
+        members[self.updated.member_id] = self.updated
+        return members
 
     def target_of(self, member_id: str) -> Partitions:
         """Return what a member is to own by the last target assignment."""
@@ -136,8 +144,8 @@ class Changes:
         group = change.group
         if not change.is_known:
             self._outbox.add(member_record(group.group_id, change.updated))
-            self._forget_regexes(group, change.members)
-        metadata_hash = self._metadata_hash(change.members)
+            self._forget_regexes(group, change.subscriptions)
+        metadata_hash = self._metadata_hash(change.subscriptions)
         raises_epoch = raises_epoch or change.leaves_place
         raises_epoch = raises_epoch or change.has_subscription_changed or metadata_hash != group.metadata_hash
         if not raises_epoch:
@@ -218,29 +226,28 @@ class Changes:
             return
         for member_id in member_ids:
             self._outbox.add_all(member_tombstones(group.group_id, member_id))
-        others = {name: known for name, known in group.members.items() if name not in member_ids}
+        others = group.subscriptions_after(group.members[member_id] for member_id in {*member_ids})
         self._forget_regexes(group, others)
         self._outbox.add(group_value_record(group.group_id, group.epoch + 1, self._metadata_hash(others)))
 
-    def _forget_regexes(self, group: ConsumerGroup, members: Mapping[str, ConsumerMember]) -> None:
+    def _forget_regexes(self, group: ConsumerGroup, subscriptions: Iterable[Subscription]) -> None:
         """Write that what Apache Kafka has matched is gone for expressions that nobody is subscribed to any more."""
         if group.resolved:
-            used = {member.regex for member in members.values()}
+            used = {regex for _, regex in subscriptions}
             self._outbox.add_all(
                 regex_tombstones(group.group_id, [regex for regex in group.resolved if regex not in used])
             )
 
     # Epochs and assignments.
 
-    def _metadata_hash(self, members: Mapping[str, ConsumerMember]) -> int:
-        """Return a number that changes with the topics that members are subscribed to; 0 if there are none."""
-        subscriptions = {(member.topics, member.regex): member for member in members.values()}
-        names = {name for member in subscriptions.values() for name in member.subscribed_topics(self._topics)}
+    def _metadata_hash(self, subscriptions: Iterable[Subscription]) -> int:
+        """Return a number that changes with the topics of subscriptions; 0 if there are none."""
+        names = {name for each in subscriptions for name in subscribed_topics(each, self._topics)}
         return metadata_hash(names, self._topics)
 
     def is_outdated(self, group: ConsumerGroup) -> bool:
         """Return whether topics of a group have changed, which the next request of a member to join takes over."""
-        return self._metadata_hash(group.members) != group.metadata_hash
+        return self._metadata_hash(group.subscriptions) != group.metadata_hash
 
     def awaited_epoch(self, group: ConsumerGroup, now_ms: int) -> int:
         """Return the epoch for which members that speak the classic protocol have to join again.
@@ -260,13 +267,15 @@ class Changes:
         group = change.group
         counts: dict[bytes, int] = {}
         subscribers: dict[str, Subscriber] = {}
-        for member_id, member in change.members.items():
+        for member_id, member in change.members().items():
             names = member.subscribed_topics(self._topics)
             facts = [self._topics[name] for name in names if name in self._topics]
             counts.update((found.topic_id, found.partitions) for found in facts)
             topic_ids = frozenset(found.topic_id for found in facts)
             subscribers[member_id] = Subscriber(member.instance_id, topic_ids, change.target_of(member_id))
-        assignment = ASSIGNORS[_preferred_after(change)](subscribers, counts, is_homogeneous=_are_same(change.members))
+        assignment = ASSIGNORS[_preferred_after(change)](
+            subscribers, counts, is_homogeneous=_are_same(change.subscriptions)
+        )
         for member_id, target in assignment.items():
             is_new = member_id not in group.target
             if is_new or change.target_of(member_id) != target:
@@ -275,9 +284,8 @@ class Changes:
         return assignment
 
 
-def _are_same(members: Mapping[str, ConsumerMember]) -> bool:
+def _are_same(subscriptions: Collection[Subscription]) -> bool:
     """Return whether all members are subscribed to the same names, or by the same expression alone."""
-    subscriptions = {(member.topics, member.regex) for member in members.values()}
     return len(subscriptions) == 1 and not all(next(iter(subscriptions)))
 
 

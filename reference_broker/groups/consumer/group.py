@@ -7,7 +7,8 @@ Source: KIP-848; `ConsumerGroup`, `ConsumerGroupMember`, `ModernGroup` in Apache
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
@@ -25,12 +26,18 @@ __all__ = [
     "ConsumerMember",
     "MemberState",
     "Partitions",
+    "Subscription",
+    "is_subscribed",
+    "subscribed_topics",
 ]
 
 #: Partition numbers by topic id.
 Partitions = Mapping[bytes, frozenset[int]]
 
 NOTHING: Partitions = {}
+
+#: Names of topics, and an expression for further ones, which may be empty.
+Subscription = tuple[tuple[str, ...], str]
 
 #: What a producer says that knows nothing of a member.
 _NO_EPOCH = -1
@@ -122,14 +129,14 @@ class ConsumerMember:
             for topic_id in {**self.assigned, **self.revoking}
         }
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        """Return whether it is subscribed to a topic."""
-        return topic in self.topics or (bool(self.regex) and topic_pattern(self.regex).matches(topic))
+    @property
+    def subscription(self) -> Subscription:
+        """The names that it is subscribed to, and the expression."""
+        return self.topics, self.regex
 
     def subscribed_topics(self, existing: Collection[str]) -> frozenset[str]:
         """Return the names that it is subscribed to, of the topics that exist or not."""
-        matching = topic_pattern(self.regex).matching(existing) if self.regex else ()
-        return frozenset((*self.topics, *matching))
+        return subscribed_topics(self.subscription, existing)
 
     def is_reconciled_to(self, epoch: int) -> bool:
         """Return whether it has exactly what an assignment of this epoch gives it."""
@@ -151,6 +158,8 @@ class ConsumerGroup:
         assigned_ms: when that was computed, 0 if never.
         owners: the member that owns a partition, by topic id and number.
         resolved: regular expressions of which the log holds what Apache Kafka has matched, in their order.
+        subscriptions: how many members have each of them, so that a heartbeat need not look at all members.
+        classic_count: how many members speak the classic protocol.
     """
 
     group_id: str
@@ -163,6 +172,8 @@ class ConsumerGroup:
     assigned_ms: int = 0
     owners: dict[tuple[bytes, int], str] = field(default_factory=dict)
     resolved: dict[str, None] = field(default_factory=dict)
+    subscriptions: Counter[Subscription] = field(default_factory=Counter)
+    classic_count: int = 0
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -178,11 +189,19 @@ class ConsumerGroup:
     @property
     def is_classic(self) -> bool:
         """Whether all members speak the classic protocol, as when the group may not become a classic one."""
-        return all(member.classic is not None for member in self.members.values())
+        return self.classic_count == len(self.members)
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Return whether a member is subscribed to a topic, by name or by a regular expression."""
-        return any(member.is_subscribed_to(topic) for member in self.members.values())
+        return any(is_subscribed(subscription, topic) for subscription in self.subscriptions)
+
+    def subscriptions_after(
+        self, leaving: Iterable[ConsumerMember], coming: ConsumerMember | None = None
+    ) -> Collection[Subscription]:
+        """Return the subscriptions of all members once some have left and one has come or changed."""
+        gone = Counter(member.subscription for member in leaving)
+        left = [each for each, count in self.subscriptions.items() if count > gone[each]]
+        return left if coming is None else {*left, coming.subscription}
 
     def supports_classic(self, names: Collection[str]) -> bool:
         """Return whether the members that speak the classic protocol have one of these assignors in common."""
@@ -201,6 +220,8 @@ class ConsumerGroup:
         """Add a member, or replace what was known of it."""
         known = self.members.get(member.member_id)
         self._disown(known)
+        self._count(known, -1)
+        self._count(member, 1)
         if known is not None and known.instance_id != member.instance_id:
             self._free_instance(known)
         self.members[member.member_id] = member
@@ -215,8 +236,17 @@ class ConsumerGroup:
         """Remove a member."""
         member = self.members.pop(member_id, None)
         self._disown(member)
+        self._count(member, -1)
         if member is not None:
             self._free_instance(member)
+
+    def _count(self, member: ConsumerMember | None, step: int) -> None:
+        if member is None:
+            return
+        self.subscriptions[member.subscription] += step
+        if not self.subscriptions[member.subscription]:
+            del self.subscriptions[member.subscription]
+        self.classic_count += step * (member.classic is not None)
 
     def _free_instance(self, member: ConsumerMember) -> None:
         """Forget who has an instance id, unless a member that replaces the static one has taken it over."""
@@ -313,6 +343,18 @@ class ConsumerGroup:
             if error.code is not ErrorCode.STALE_MEMBER_EPOCH:
                 raise
             raise BrokerError(ErrorCode.ILLEGAL_GENERATION, error.detail) from None
+
+
+def is_subscribed(subscription: Subscription, topic: str) -> bool:
+    """Return whether a subscription has a topic."""
+    names, regex = subscription
+    return topic in names or (bool(regex) and topic_pattern(regex).matches(topic))
+
+
+def subscribed_topics(subscription: Subscription, existing: Collection[str]) -> frozenset[str]:
+    """Return the names of a subscription, of the topics that exist or not."""
+    names, regex = subscription
+    return frozenset((*names, *(topic_pattern(regex).matching(existing) if regex else ())))
 
 
 def _check_epoch(member: ConsumerMember, epoch: int) -> None:

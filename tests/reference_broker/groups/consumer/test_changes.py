@@ -37,7 +37,7 @@ def test_a_member_takes_the_place_of_another():
     old, new = ConsumerMember("old", "i", topics=("t",)), ConsumerMember("new", "i", topics=("t",))
     group.put(old)
     change = Change(group, new, new, "old")
-    assert (change.is_known, change.has_subscription_changed, list(change.members)) == (True, False, ["new"])
+    assert (change.is_known, change.has_subscription_changed, list(change.members())) == (True, False, ["new"])
     assert (change.target_of("new"), change.target_of("other")) == ({T: frozenset({1})}, {T: frozenset({2})})
 
 

@@ -304,3 +304,37 @@ def test_what_apache_kafka_has_matched_goes_with_the_last_member_that_wants_it()
     assert again.delete() == [ErrorCode.NONE]
     values = {key: value for batch in again.log.batches for key, value in batch.records}
     assert set(values.values()) == {None}
+
+
+class Unwalked(dict):
+    """Members that may be looked up, but not walked through: a group may have thousands, and each is heard often."""
+
+    def __iter__(self):
+        raise AssertionError("all members are looked at")
+
+    keys = values = items = __iter__
+
+
+@pytest.mark.parametrize("regex", ["", "t.*"])
+def test_a_heartbeat_that_changes_nothing_does_not_look_at_all_members(regex):
+    bench = ConsumerBench(group_consumer_migration_policy="upgrade")
+    (classic,) = bench.classic_group((0, 1, 2, 3))
+    topics = [] if regex else ["t"]
+    bench.beat("m", topics=topics, regex=regex)
+    bench.beat("n", topics=topics, regex=regex)
+    for _ in range(6):
+        bench.join_classic(classic, tuple(bench.consumers.members[classic].assigned.get(T, ())))
+        for member_id in ("m", "n"):
+            member = bench.consumers.members[member_id]
+            bench.beat(member_id, member.epoch, tuple(member.assigned.get(T, ())))
+    assert bench.consumers.state is ConsumerGroupState.STABLE
+    bench.consumers.members = Unwalked(bench.consumers.members)
+    epoch = bench.consumers.epoch
+    assert bench.beat("m", epoch).member_epoch == epoch
+    assert bench.heartbeat(classic, epoch) is ErrorCode.NONE
+    bench.consumers.members = dict(dict.items(bench.consumers.members))
+    assert set(bench.consumers.subscriptions) == {(("t",), ""), (tuple(topics), regex)}
+    for member_id in ("m", "n"):
+        bench.beat(member_id, -1)
+    assert set(bench.consumers.subscriptions) == {(("t",), "")}
+    assert bench.consumers.classic_count == 1
