@@ -27,7 +27,7 @@ from kafkawire.sdk.records.produced import InvalidBatch, transactional_producer
 
 __all__ = ["handle"]
 
-Partition = ProduceRequest.PartitionProduceData
+PartitionData = ProduceRequest.PartitionProduceData
 PartitionResponse = ProduceResponse.PartitionProduceResponse
 
 _BY_ID_SINCE = since(ProduceRequest.TopicProduceData, "topic_id")
@@ -110,7 +110,7 @@ def _append(
     refused: BrokerError | None,
     topic: Topic | None,
     missing: ErrorCode,
-    partition: Partition,
+    partition: PartitionData,
     parts: Parts[ProduceResponse],
     transactional: list[Unverified],
 ) -> PartitionResponse:

@@ -29,7 +29,7 @@ from kafkawire.reference_broker.groups.consumer.heartbeats import JOIN_EPOCH, He
 from kafkawire.reference_broker.groups.consumer.records import CONSUMER_RECORD_TYPES, group_tombstones
 from kafkawire.reference_broker.groups.consumer.records import replay as replay_consumer
 from kafkawire.reference_broker.groups.migration import Migration
-from kafkawire.reference_broker.groups.offsets import Offsets, Partition, expired
+from kafkawire.reference_broker.groups.offsets import Offsets, expired
 from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.pending_offsets import PendingOffset, PendingOffsets
 from kafkawire.reference_broker.groups.records import (
@@ -42,6 +42,7 @@ from kafkawire.reference_broker.groups.records import (
 )
 from kafkawire.reference_broker.groups.requests import Beat, Commit, Fetched, GroupLimits, Join, Sync
 from kafkawire.reference_broker.groups.topics import Topics
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.timers import Timer
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse

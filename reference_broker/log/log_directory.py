@@ -34,6 +34,7 @@ from kafkawire.reference_broker.log.checkpoints import (
 from kafkawire.reference_broker.log.config import LogConfig, log_config
 from kafkawire.reference_broker.log.durable_log import when_all_quiet
 from kafkawire.reference_broker.log.epochs import read_last_epoch, write_last_epoch
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.properties import properties_text
 from kafkawire.reference_broker.log.services import Each, LogServices, one_by_one
@@ -120,8 +121,8 @@ class LogDirectory:
         self._creating: dict[str, list[Callable[[Topic | BrokerError], None]]] = {}
         self.steps = Steps(services.background)
         self._checkpoint_waiting: list[Callable[[BrokerError | None], None]] = []
-        self.recovery_points: Mapping[tuple[str, int], int] = {}
-        self._written_starts: dict[tuple[str, int], int] | None = None
+        self.recovery_points: Mapping[Partition, int] = {}
+        self._written_starts: dict[Partition, int] | None = None
         try:
             self._lock = self._disk.lock(_LOCK)
         except BlockingIOError:

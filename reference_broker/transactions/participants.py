@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from kafkawire.reference_broker.groups.offsets import Partition
 from kafkawire.reference_broker.groups.requests import TransactionalCommit
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.partition_log import Appended
 from kafkawire.reference_broker.log.producers import Marker, Verification
 from kafkawire.sdk.errors import BrokerError
