@@ -19,7 +19,7 @@ from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["Unverified", "Verifier", "transaction_version", "verify"]
+__all__ = ["Unverified", "Verifier", "append_verified", "transaction_version"]
 
 #: Called with the partitions that are refused, and why.
 Answered = Callable[[Mapping[Partition, BrokerError]], None]
@@ -42,7 +42,7 @@ _PASSING = frozenset(
 class Verifier(Protocol):
     """The transaction coordinator, as Produce sees it."""
 
-    def verify(
+    def ensure_partitions(
         self,
         transactional_id: str,
         producer_id: int,
@@ -73,7 +73,7 @@ class Unverified(NamedTuple):
         partition: where it belongs.
         log: of the partition.
         header: of the batch.
-        append: appends it, with what `Producers.verify` returned.
+        append: appends it, with what `Producers.begin_verification` returned.
         refuse: called instead if the coordinator does not agree.
     """
 
@@ -95,7 +95,7 @@ def transaction_version(produce_version: int) -> TransactionVersion:
     return TransactionVersion.TV_1 if produce_version >= _ABORTABLE_SINCE else TransactionVersion.TV_0
 
 
-def verify(
+def append_verified(
     verifier: Verifier | None,
     transactional_id: str,
     batches: Sequence[Unverified],
@@ -115,7 +115,7 @@ def verify(
     for batch in batches:
         producer_id, epoch, sequence = batch.header.producer_id, batch.header.producer_epoch, batch.header.base_sequence
         try:
-            verification = batch.log.producers.verify(
+            verification = batch.log.producers.begin_verification(
                 producer_id, epoch, sequence, now_ms, has_epoch_per_transaction=version >= TransactionVersion.TV_2
             )
         except BrokerError as error:
@@ -138,7 +138,9 @@ def verify(
 
     first = asked[0][0].header
     partitions = list(dict.fromkeys(batch.partition for batch, _ in asked))
-    verifier.verify(transactional_id, first.producer_id, first.producer_epoch, partitions, version, answered, now_ms)
+    verifier.ensure_partitions(
+        transactional_id, first.producer_id, first.producer_epoch, partitions, version, answered, now_ms
+    )
 
 
 def _told(error: BrokerError, version: TransactionVersion) -> BrokerError:

@@ -77,7 +77,7 @@ class InTransaction(NamedTuple):
     Attributes:
         producer_id: of the producer.
         epoch: likewise.
-        verification: what lets it begin a transaction in this log, see `Producers.verify`.
+        verification: what lets it begin a transaction in this log, see `Producers.begin_verification`.
     """
 
     producer_id: int

@@ -43,12 +43,12 @@ from kafkawire.sdk.protocol.messages.sync_group import SyncGroupResponse
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["GroupCoordinator", "Verify"]
+__all__ = ["GroupCoordinator", "VerifyCommit"]
 
 M = TypeVar("M")
 
 
-class Verify(Protocol):
+class VerifyCommit(Protocol):
     """Makes sure that a partition of the offsets topic is in a transaction."""
 
     def __call__(
@@ -60,7 +60,10 @@ class Verify(Protocol):
         now_ms: int,
         /,
     ) -> None:
-        """Call `verified` with what the append must bring, see `Producers.verify`, or `refused` with the error."""
+        """Call `verified` with what the append must bring, or `refused` with the error.
+
+        What it brings is from `Producers.begin_verification`; None if the transaction is open there already.
+        """
 
 
 class GroupCoordinator:
@@ -72,7 +75,7 @@ class GroupCoordinator:
         limits: see `GroupLimits`.
         find_logs: returns the logs of the offsets topic's partitions; none if it does not exist yet.
         topics: see `Topics`.
-        verify: see `Verify`.
+        verify_commit: see `VerifyCommit`.
     """
 
     def __init__(
@@ -82,9 +85,9 @@ class GroupCoordinator:
         limits: GroupLimits,
         find_logs: Callable[[], Sequence[CoordinatorLog]],
         topics: Topics,
-        verify: Verify,
+        verify_commit: VerifyCommit,
     ) -> None:
-        self._verify = verify
+        self._verify_commit = verify_commit
         self._limits = limits
 
         def new_shard(timers: ShardTimers) -> GroupShard:
@@ -107,10 +110,10 @@ class GroupCoordinator:
         """Whether a partition is being loaded, so that not all groups are known yet."""
         return self._runtime.is_loading
 
-    def groups(self) -> Iterator[ClassicGroup]:
+    def classic_groups(self) -> Iterator[ClassicGroup]:
         """Yield the classic groups of all partitions that are served."""
         for shard in self._runtime.shards():
-            yield from shard.groups.values()
+            yield from shard.classic_groups.values()
 
     def consumer_groups(self) -> Iterator[ConsumerGroup]:
         """Yield the KIP-848 groups of all partitions that are served."""
@@ -229,7 +232,7 @@ class GroupCoordinator:
             )
 
         partition = CONSUMER_OFFSETS_TOPIC, self.partition_for(commit.group_id)
-        self._verify(partition, transaction, append, done, now_ms)
+        self._verify_commit(partition, transaction, append, done, now_ms)
 
     def complete_transaction(
         self, number: int, marker: Marker, transaction_version: int, done: Done[None], now_ms: int

@@ -156,7 +156,7 @@ class TransactionalCommit(NamedTuple):
 
     Attributes:
         transactional_id, producer_id, epoch: as in TxnOffsetCommit.
-        version: what the request can do, see `TransactionCoordinator.verify`.
+        version: what the request can do, see `TransactionCoordinator.ensure_partitions`.
     """
 
     transactional_id: str

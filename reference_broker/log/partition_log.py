@@ -184,7 +184,7 @@ class PartitionLog(DurableLog):
             done: called once: when the batch is in the log, usually before `append` returns, or with the error; it
                 may be acknowledged when the high watermark has passed it.
             is_client: whether a client produced it; coordinators write without sequence numbers.
-            verification: what begins a transaction here, see `Producers.verify`.
+            verification: what begins a transaction here, see `Producers.begin_verification`.
         """
         if self.config.is_log_append_time:
             batch = batch._replace(max_timestamp=now_ms)

@@ -180,10 +180,10 @@ class TransactionCoordinator:
             done(_empty_id())
             return
         self._runtime.submit(
-            transactional_id, lambda shard: shard.verify(transactional_id, producer, partitions), done, now_ms
+            transactional_id, lambda shard: shard.check_partitions(transactional_id, producer, partitions), done, now_ms
         )
 
-    def verify(
+    def ensure_partitions(
         self,
         transactional_id: str,
         producer_id: int,

@@ -185,7 +185,7 @@ class TransactionShard:
             return Result(None)
         return self._write(transaction.with_partitions(partitions, client_version, now_ms), None)
 
-    def verify(
+    def check_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[Partition]
     ) -> Result[Mapping[Partition, BrokerError]]:
         """Return which partitions are not in the transaction, with TRANSACTION_ABORTABLE for each.

@@ -98,7 +98,10 @@ class Mixed:
             line.frames.close()
 
     def current(self) -> ClassicGroup | ConsumerGroup | None:
-        groups: list[ClassicGroup | ConsumerGroup] = [*self.bench.groups.groups(), *self.bench.groups.consumer_groups()]
+        groups: list[ClassicGroup | ConsumerGroup] = [
+            *self.bench.groups.classic_groups(),
+            *self.bench.groups.consumer_groups(),
+        ]
         return groups[0] if groups else None
 
     def is_left_out(self, asked: Asked) -> bool:

@@ -11,7 +11,12 @@ from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.partition_log import Appended
 from kafkawire.reference_broker.log.producers import Verification
-from kafkawire.reference_broker.transaction_verification import Unverified, Verifier, transaction_version, verify
+from kafkawire.reference_broker.transaction_verification import (
+    Unverified,
+    Verifier,
+    append_verified,
+    transaction_version,
+)
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -50,7 +55,7 @@ class Partitions:
 
 
 def send(verifier: Verifier | None, *batches: Unverified, version: TransactionVersion = V2) -> None:
-    verify(verifier, ID, batches, version, NOW_MS)
+    append_verified(verifier, ID, batches, version, NOW_MS)
 
 
 @pytest.mark.parametrize(("produce", "version"), [(3, V0), (10, V0), (11, V1), (12, V2), (13, V2)])

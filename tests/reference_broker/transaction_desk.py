@@ -26,7 +26,7 @@ class TransactionDesk:
         self.is_held = False
         self._held: list[Callable[[], None]] = []
 
-    def verify(
+    def ensure_partitions(
         self,
         transactional_id: str,
         producer_id: int,

@@ -52,11 +52,11 @@ class GroupBench:
             GroupLimits(**limits),
             lambda: self.logs,
             self.topics,
-            self.verify,
+            self.verify_commit,
         )
         self.groups.load(0)
 
-    def verify(
+    def verify_commit(
         self,
         partition: Partition,
         transaction: TransactionalCommit,
@@ -81,7 +81,7 @@ class GroupBench:
     @property
     def group(self) -> ClassicGroup:
         """The group."""
-        (found,) = (group for group in self.groups.groups() if group.group_id == "g")
+        (found,) = (group for group in self.groups.classic_groups() if group.group_id == "g")
         return found
 
     def join(

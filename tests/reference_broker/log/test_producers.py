@@ -116,7 +116,9 @@ class Log:
 
     def begin(self, sequence: int, producer: int = 1, epoch: int = 0, *, tv2: bool = False) -> int:
         """Append the first batch of a transaction, verified."""
-        verification = self.producers.verify(producer, epoch, sequence, NOW_MS, has_epoch_per_transaction=tv2)
+        verification = self.producers.begin_verification(
+            producer, epoch, sequence, NOW_MS, has_epoch_per_transaction=tv2
+        )
         return self.append(batch(sequence, producer=producer, epoch=epoch, transactional=True), verification)
 
     def end(
@@ -294,11 +296,11 @@ class TestTransactions:
 class TestVerification:
     def test_only_the_request_that_asked_may_begin(self) -> None:
         producers = Producers()
-        first = producers.verify(1, 0, 0, NOW_MS, has_epoch_per_transaction=False)
-        assert first is producers.verify(1, 0, 1, NOW_MS, has_epoch_per_transaction=False)
+        first = producers.begin_verification(1, 0, 0, NOW_MS, has_epoch_per_transaction=False)
+        assert first is producers.begin_verification(1, 0, 1, NOW_MS, has_epoch_per_transaction=False)
         assert producers.check(batch(0, transactional=True), verification=first) is None
         producers.note(batch(0, transactional=True), 0)
-        assert producers.verify(1, 0, 1, NOW_MS, has_epoch_per_transaction=False) is None
+        assert producers.begin_verification(1, 0, 1, NOW_MS, has_epoch_per_transaction=False) is None
         producers.note_marker(Marker(1, 0, False, 0), 1, NOW_MS)
         with pytest.raises(BrokerError) as caught:
             producers.check(batch(1, transactional=True), verification=first)
@@ -306,8 +308,8 @@ class TestVerification:
 
     def test_batches_may_not_overtake_the_first(self) -> None:
         producers = Producers()
-        verification = producers.verify(1, 0, 3, NOW_MS, has_epoch_per_transaction=False)
-        producers.verify(1, 0, 1, NOW_MS, has_epoch_per_transaction=False)
+        verification = producers.begin_verification(1, 0, 3, NOW_MS, has_epoch_per_transaction=False)
+        producers.begin_verification(1, 0, 1, NOW_MS, has_epoch_per_transaction=False)
         with pytest.raises(BrokerError) as caught:
             producers.check(batch(3, transactional=True), verification=verification)
         assert caught.value.code == ORDER
@@ -315,31 +317,31 @@ class TestVerification:
 
     def test_a_producer_without_state_begins_at_0(self) -> None:
         producers = Producers()
-        verification = producers.verify(1, 0, 3, NOW_MS, has_epoch_per_transaction=True)
+        verification = producers.begin_verification(1, 0, 3, NOW_MS, has_epoch_per_transaction=True)
         with pytest.raises(BrokerError) as caught:
             producers.check(batch(3, transactional=True), verification=verification)
         assert caught.value.code == ORDER
 
     def test_a_new_epoch_asks_anew(self) -> None:
         producers = Producers()
-        found = producers.verify(1, 0, 3, NOW_MS, has_epoch_per_transaction=True)
+        found = producers.begin_verification(1, 0, 3, NOW_MS, has_epoch_per_transaction=True)
         assert found is not None
-        producers.verify(1, 1, 5, NOW_MS, has_epoch_per_transaction=True)
-        producers.verify(1, 0, 0, NOW_MS, has_epoch_per_transaction=True)
+        producers.begin_verification(1, 1, 5, NOW_MS, has_epoch_per_transaction=True)
+        producers.begin_verification(1, 0, 0, NOW_MS, has_epoch_per_transaction=True)
         assert (found.epoch, found.lowest_sequence) == (1, 5)
 
     def test_an_old_epoch_is_refused(self) -> None:
         producers = Producers()
         producers.note(batch(0, epoch=2), 0)
         with pytest.raises(BrokerError) as caught:
-            producers.verify(1, 1, 0, NOW_MS, has_epoch_per_transaction=True)
+            producers.begin_verification(1, 1, 0, NOW_MS, has_epoch_per_transaction=True)
         assert caught.value.code == EPOCH
 
     @pytest.mark.parametrize(("epoch", "is_kept"), [(0, False), (1, True)])
     def test_a_marker_leaves_the_next_transaction_alone(self, epoch: int, is_kept: bool) -> None:
         producers = Producers()
         producers.note(batch(0, transactional=True), 0)
-        verification = producers.verify(1, 1, 0, NOW_MS, has_epoch_per_transaction=True)
+        verification = producers.begin_verification(1, 1, 0, NOW_MS, has_epoch_per_transaction=True)
         producers.note_marker(Marker(1, epoch, True, 0), 1, NOW_MS)
         following = batch(0, epoch=1, transactional=True)
         if is_kept:
@@ -354,7 +356,7 @@ def test_idle_producers_expire() -> None:
     log.append(batch(0, producer=1))
     log.append(batch(5, producer=2))
     log.begin(0, producer=3)
-    waiting = log.producers.verify(4, 0, 0, NOW_MS, has_epoch_per_transaction=False)
+    waiting = log.producers.begin_verification(4, 0, 0, NOW_MS, has_epoch_per_transaction=False)
     log.producers.expire(NOW_MS + 99, 100)
     assert len(log.producers) == 3
     log.producers.expire(NOW_MS + 100, 100)

@@ -136,10 +136,10 @@ class TransactionBench:
         )
         return answers
 
-    def verify(self, producer: tuple[int, int], *partitions: Partition, version: int = 2) -> list[Any]:
-        """Verify partitions; the answers are codes by partition."""
+    def ensure(self, producer: tuple[int, int], *partitions: Partition, version: int = 2) -> list[Any]:
+        """Make sure that partitions are in the transaction; the answers are codes by partition."""
         answers: list[Any] = []
-        self.transactions.verify(
+        self.transactions.ensure_partitions(
             "t",
             *producer,
             partitions or (("a", 0),),
