@@ -23,11 +23,10 @@ from kafkawire.reference_broker.log.last_stable_offset import LastStableOffset
 from kafkawire.reference_broker.log.markers import build_marker
 from kafkawire.reference_broker.log.producer_state import load_producers
 from kafkawire.reference_broker.log.producers import BATCHES_KEPT, CompletedTransaction, Marker, Verification
-from kafkawire.reference_broker.log.reading import storage_error
 from kafkawire.reference_broker.log.recovery import Places, open_segments
 from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.segments import Segments
-from kafkawire.reference_broker.log.services import LogServices
+from kafkawire.reference_broker.log.services import LogServices, storage_error
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.records import stamp

@@ -403,11 +403,6 @@ class Producers:
             return unreplicated if undecided is None else undecided
         return min(undecided, unreplicated)
 
-    @property
-    def oldest_transaction(self) -> Producer | None:
-        """The producer of the transaction that has been open longest, by its first offset."""
-        return self._producers.get(next(iter(self._open.values()))) if self._open else None
-
     # Expiry.
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
