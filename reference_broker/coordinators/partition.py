@@ -20,6 +20,7 @@ from kafkawire.reference_broker.coordinators.loading import Loading
 from kafkawire.reference_broker.coordinators.records import encode
 from kafkawire.reference_broker.coordinators.shard import (
     CoordinatorLog,
+    Done,
     Operation,
     Result,
     Shard,
@@ -183,7 +184,7 @@ class CoordinatorPartition(Generic[S]):
 
     # Operations.
 
-    def submit(self, operation: Operation[S, R], done: Callable[[R | BrokerError], None], now_ms: int) -> None:
+    def submit(self, operation: Operation[S, R], done: Done[R], now_ms: int) -> None:
         """Run an operation, now or once the append before it is finished.
 
         Args:
@@ -211,7 +212,7 @@ class CoordinatorPartition(Generic[S]):
         finally:
             self._is_draining = False
 
-    def _run(self, operation: Operation[S, R], done: Callable[[R | BrokerError], None], now_ms: int) -> None:
+    def _run(self, operation: Operation[S, R], done: Done[R], now_ms: int) -> None:
         try:
             result = operation(self.shard)
         except BrokerError as error:

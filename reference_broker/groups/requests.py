@@ -11,6 +11,7 @@ from typing import NamedTuple, Self
 
 from kafkawire.reference_broker.groups.classic.group import Protocols
 from kafkawire.reference_broker.groups.records import Committed
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.options import BrokerOptions
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -172,7 +173,7 @@ class TransactionalCommit(NamedTuple):
 
     Attributes:
         transactional_id, producer_id, epoch: as in TxnOffsetCommit.
-        version: what the request can do, see `TransactionCoordinator.verify`.
+        version: what the request can do, see `TransactionCoordinator.ensure_partitions`.
     """
 
     transactional_id: str
@@ -189,5 +190,5 @@ class Fetched(NamedTuple):
         unstable: partitions for which open transactions have something pending.
     """
 
-    offsets: Mapping[tuple[str, int], Committed]
-    unstable: frozenset[tuple[str, int]]
+    offsets: Mapping[Partition, Committed]
+    unstable: frozenset[Partition]

@@ -23,11 +23,10 @@ from kafkawire.reference_broker.log.last_stable_offset import LastStableOffset
 from kafkawire.reference_broker.log.markers import build_marker
 from kafkawire.reference_broker.log.producer_state import load_producers
 from kafkawire.reference_broker.log.producers import BATCHES_KEPT, CompletedTransaction, Marker, Verification
-from kafkawire.reference_broker.log.reading import storage_error
 from kafkawire.reference_broker.log.recovery import Places, open_segments
 from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.segments import Segments
-from kafkawire.reference_broker.log.services import LogServices
+from kafkawire.reference_broker.log.services import LogServices, storage_error
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.records import stamp
@@ -184,7 +183,7 @@ class PartitionLog(DurableLog):
             done: called once: when the batch is in the log, usually before `append` returns, or with the error; it
                 may be acknowledged when the high watermark has passed it.
             is_client: whether a client produced it; coordinators write without sequence numbers.
-            verification: what begins a transaction here, see `Producers.verify`.
+            verification: what begins a transaction here, see `Producers.begin_verification`.
         """
         if self.config.is_log_append_time:
             batch = batch._replace(max_timestamp=now_ms)
