@@ -26,7 +26,7 @@ from kafkawire.reference_broker.producer_ids import ProducerIds
 from kafkawire.reference_broker.request_path import ELEMENTS, chain
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
-from kafkawire.reference_broker.transactions.participants import verify_offsets, write_marker
+from kafkawire.reference_broker.transactions.participants import verify_commit, write_marker
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
@@ -105,7 +105,7 @@ class Core:
             limits,
             lambda: self._coordinator_logs(CONSUMER_OFFSETS_TOPIC),
             _TopicsOf(directory),
-            partial(verify_offsets, self),
+            partial(verify_commit, self),
         )
         self.fetch_sessions = FetchSessions(options.max_incremental_fetch_session_cache_slots, new_id)
         self.producer_ids = ProducerIds(directory.reserve_producer_ids, directory.services.background)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kafkawire.reference_broker.groups.classic.group import Protocols
 from kafkawire.reference_broker.groups.records import Committed
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records.java_integers import INT32_MAX
@@ -155,7 +156,7 @@ class TransactionalCommit(NamedTuple):
 
     Attributes:
         transactional_id, producer_id, epoch: as in TxnOffsetCommit.
-        version: what the request can do, see `TransactionCoordinator.verify`.
+        version: what the request can do, see `TransactionCoordinator.ensure_partitions`.
     """
 
     transactional_id: str
@@ -172,5 +173,5 @@ class Fetched(NamedTuple):
         unstable: partitions for which open transactions have something pending.
     """
 
-    offsets: Mapping[tuple[str, int], Committed]
-    unstable: frozenset[tuple[str, int]]
+    offsets: Mapping[Partition, Committed]
+    unstable: frozenset[Partition]

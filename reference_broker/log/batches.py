@@ -9,7 +9,7 @@ Source: record batch, magic 2, in `schemas/records/`; `FileLogInputStream` in Ap
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkawire.reference_broker.disk.disk import File
 from kafkawire.sdk.errors import DecodeError, PartialBatch
@@ -25,10 +25,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_MAGIC,
     BATCH_TIMESTAMP_TYPE_MASK,
 )
-from kafkawire.sdk.records import BatchBuilder, crc32c, read_records, walk
-
-if TYPE_CHECKING:
-    from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.sdk.records import BatchBuilder, crc32c, walk
 
 __all__ = [
     "BatchHeader",
@@ -39,7 +36,6 @@ __all__ = [
     "check_stored",
     "parse_header",
     "record_timestamps",
-    "records_in",
 ]
 
 #: How much is read ahead, at first and at most: a call of the disk costs as much as the copy of a few KiB, and little
@@ -228,14 +224,6 @@ def record_timestamps(file: File, header: BatchHeader) -> Iterator[tuple[int, in
         # One at a time: whoever looks for a timestamp stops at the first.
         for record in batch.views():
             yield record.offset, record.timestamp
-
-
-def records_in(log: PartitionLog) -> Iterator[tuple[Buffer | None, Buffer | None]]:
-    """Yield key and value of every record of a log."""
-    for file, header in log.headers():
-        if not header.is_control:
-            for record in read_records(file.read(header.position, header.size_bytes)):
-                yield record.key, record.value
 
 
 def build_batch(

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from kafkawire.reference_broker.disk.disk import Disk, read_file, replace_file, write_file
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.properties import parse_properties
 from kafkawire.sdk.protocol.uuids import format_uuid
 
@@ -47,9 +48,6 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 
 #: Version of the checkpoint files, in their first line.
 _CHECKPOINT_VERSION = "0"
-
-#: A partition: topic and number.
-Partition = tuple[str, int]
 
 
 class DamagedFile(ValueError):

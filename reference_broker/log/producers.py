@@ -210,7 +210,7 @@ class Producers:
         Args:
             batch: its header; only one with a producer id can be refused.
             is_client: whether a client produced it; coordinators write without sequence numbers.
-            verification: what `verify` returned to the request, once the coordinator has agreed.
+            verification: what `begin_verification` returned to the request, once the coordinator has agreed.
 
         Returns:
             What was appended before, if the batch is a duplicate; it must not be appended again.
@@ -291,7 +291,7 @@ class Producers:
 
     # Transactions.
 
-    def verify(
+    def begin_verification(
         self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, has_epoch_per_transaction: bool
     ) -> Verification | None:
         """Note that a request asks the coordinator whether a transaction is open.
@@ -402,11 +402,6 @@ class Producers:
         if undecided is None or unreplicated is None:
             return unreplicated if undecided is None else undecided
         return min(undecided, unreplicated)
-
-    @property
-    def oldest_transaction(self) -> Producer | None:
-        """The producer of the transaction that has been open longest, by its first offset."""
-        return self._producers.get(next(iter(self._open.values()))) if self._open else None
 
     # Expiry.
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kafkawire.reference_broker.disk.disk import File, FileSlice
 from kafkawire.reference_broker.log.batches import BatchHeader, record_timestamps
 from kafkawire.reference_broker.log.segment import Segment
-from kafkawire.reference_broker.log.stored_batches import epoch_starts, producer_batches
+from kafkawire.reference_broker.log.stored_batches import producer_batches
 from kafkawire.reference_broker.log.transaction_index import AbortedTransaction
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
@@ -186,15 +186,6 @@ class Segments:
         for segment in self._segments:
             for header in segment.headers(0):
                 yield segment.file, header
-
-    def epoch_starts(self) -> Iterator[tuple[int, int]]:
-        """Yield the leader epochs of the batches of each segment, with the offset of the first batch.
-
-        Raises:
-            DecodeError: a batch is damaged; what is before it has been yielded.
-        """
-        for segment in self._segments:
-            yield from epoch_starts(segment.file, segment.base_offset)
 
     def producer_batches(self, from_offset: int, end_offset: int) -> Iterator[tuple[File, BatchHeader]]:
         """Yield the headers of the batches that say everything about producers, between two offsets.

@@ -32,7 +32,7 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.kafka.cleaning import until
 from tests.kafka.java_buckets import bucket, spread_ids
-from tests.kafka.test_group_sequences import CLIENT, Line
+from tests.kafka.line import CLIENT, Line
 from tests.reference_broker.groups import consumer_sequences as sequences
 from tests.reference_broker.groups.consumer_bench import ConsumerBench, assignment, subscription
 from tests.reference_broker.groups.consumer_sequences import Asked, Owned, Script
@@ -98,7 +98,10 @@ class Mixed:
             line.frames.close()
 
     def current(self) -> ClassicGroup | ConsumerGroup | None:
-        groups: list[ClassicGroup | ConsumerGroup] = [*self.bench.groups.groups(), *self.bench.groups.consumer_groups()]
+        groups: list[ClassicGroup | ConsumerGroup] = [
+            *self.bench.groups.classic_groups(),
+            *self.bench.groups.consumer_groups(),
+        ]
         return groups[0] if groups else None
 
     def is_left_out(self, asked: Asked) -> bool:

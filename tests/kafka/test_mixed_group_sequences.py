@@ -24,8 +24,8 @@ from kafkawire.sdk.errors import BrokerError
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.cleaning import until_async
 from tests.kafka.java_buckets import uuid_bucket
+from tests.kafka.line import Line
 from tests.kafka.mixed_group import SIZES, Address, Mixed, await_topics
-from tests.kafka.test_group_sequences import Line
 from tests.kafka.topics import create
 
 SEQUENCES = int(os.environ.get("KAFKAWIRE_MIXED_SEQUENCES", "300"))

@@ -8,10 +8,10 @@ from typing import Any
 
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
-from kafkawire.reference_broker.groups.offsets import Partition
 from kafkawire.reference_broker.groups.records import Committed
 from kafkawire.reference_broker.groups.requests import Commit, GroupLimits, Join, Sync, TransactionalCommit
 from kafkawire.reference_broker.groups.topics import TopicFacts
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.producers import Verification
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.errors import BrokerError
@@ -52,11 +52,11 @@ class GroupBench:
             GroupLimits(**limits),
             lambda: self.logs,
             self.topics,
-            self.verify,
+            self.verify_commit,
         )
         self.groups.load(0)
 
-    def verify(
+    def verify_commit(
         self,
         partition: Partition,
         transaction: TransactionalCommit,
@@ -81,7 +81,7 @@ class GroupBench:
     @property
     def group(self) -> ClassicGroup:
         """The group."""
-        (found,) = (group for group in self.groups.groups() if group.group_id == "g")
+        (found,) = (group for group in self.groups.classic_groups() if group.group_id == "g")
         return found
 
     def join(

@@ -32,9 +32,9 @@ def test_groups_are_spread_over_partitions():
         bench.commit(group_id=group_id)
     for number, log in enumerate(logs):
         assert log.next_offset == sum(partition_of(group_id, 3) == number for group_id in "abcd")
-    assert {group.group_id for group in bench.groups.groups()} == set("abcd")
+    assert {group.group_id for group in bench.groups.classic_groups()} == set("abcd")
     bench.groups.unload()
-    assert list(bench.groups.groups()) == []
+    assert list(bench.groups.classic_groups()) == []
 
 
 def test_heartbeats_are_answered_while_loading():
@@ -85,4 +85,4 @@ def test_logs_are_asked_for_once():
     assert bench.groups.load(0)
     bench.logs = []
     assert bench.groups.load(0)
-    assert not GroupCoordinator(Timers(), lambda: "id", GroupLimits(), list, {}, bench.verify).load(0)
+    assert not GroupCoordinator(Timers(), lambda: "id", GroupLimits(), list, {}, bench.verify_commit).load(0)

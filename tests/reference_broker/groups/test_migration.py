@@ -19,7 +19,7 @@ def test_a_classic_group_becomes_a_consumer_group():
     first, second = bench.classic_group((0, 1), (2, 3))
     assert bench.group.generation_id == 2
     assert bench.beat("new").member_epoch == 3
-    assert list(bench.groups.groups()) == []
+    assert list(bench.groups.classic_groups()) == []
     members = bench.consumers.members
     assert members[first].assigned == {T: frozenset({0, 1})}
     assert (members[first].epoch, members[first].previous_epoch, members[second].topics) == (2, 2, ("t",))
@@ -27,7 +27,7 @@ def test_a_classic_group_becomes_a_consumer_group():
     assert classic is not None
     assert classic.session_timeout_ms == SESSION_MS
     again = bench.loaded()
-    assert list(again.groups.groups()) == []
+    assert list(again.groups.classic_groups()) == []
     assert (again.consumers.members, again.consumers.target) == (members, bench.consumers.target)
 
 
@@ -82,7 +82,7 @@ def test_policies_of_upgrades(policy, code):
     bench.classic_group((0, 1, 2, 3))
     answer = bench.beat("new")
     assert answer == code or answer.member_epoch == 2
-    assert len(list(bench.groups.groups())) == (code is not None)
+    assert len(list(bench.groups.classic_groups())) == (code is not None)
 
 
 def test_groups_that_cannot_be_consumer_groups_stay_as_they_are():

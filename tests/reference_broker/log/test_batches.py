@@ -16,7 +16,6 @@ from kafkawire.reference_broker.log.batches import (
     check_stored,
     parse_header,
     record_timestamps,
-    records_in,
 )
 from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.partition_log import PartitionLog
@@ -24,7 +23,7 @@ from kafkawire.reference_broker.log.services import LogServices
 from kafkawire.sdk.errors import DecodeError, PartialBatch
 from kafkawire.sdk.protocol.tables.record_formats import Compression
 from kafkawire.sdk.records import stamp
-from tests.reference_broker.log.produced_batches import NOW_MS, produced
+from tests.reference_broker.log.produced_batches import NOW_MS, produced, records_in
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from kafkawire.reference_broker.log.markers import build_marker
 from kafkawire.reference_broker.log.producer_snapshots import encode_snapshot
 from kafkawire.reference_broker.log.producer_state import note_stored
 from kafkawire.reference_broker.log.producers import BATCHES_KEPT, Marker, Producers
-from kafkawire.reference_broker.log.stored_batches import PIECE_BYTES, producer_batches, survey_file
+from kafkawire.reference_broker.log.stored_batches import PIECE_BYTES, epoch_starts, producer_batches, survey_file
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.records import stamp
 from kafkawire.sdk.records.java_integers import INT32_MAX
@@ -94,6 +94,20 @@ def test_a_piece_takes_one_call_of_the_disk() -> None:
     before = disk.calls
     assert list(producer_batches(file, 0, END, count)) == []
     assert disk.calls - before <= 8
+
+
+def test_epochs_are_found_up_to_a_damaged_batch() -> None:
+    file = MemoryDisk().open("log", create=True)
+    for number, epoch in enumerate((3, 3, 5, 4, 6)):
+        data = produced(b"v")
+        stamp(data, 10 + number, epoch)
+        if epoch == 6:
+            data[-1] ^= 1
+        file.append(data)
+    found = epoch_starts(file, 10)
+    assert [next(found), next(found)] == [(3, 10), (5, 12)]
+    with pytest.raises(DecodeError, match="crc"):
+        next(found)
 
 
 class Changing:

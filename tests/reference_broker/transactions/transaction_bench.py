@@ -6,12 +6,13 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.producers import Marker
 from kafkawire.reference_broker.producer_ids import ProducerIds
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
-from kafkawire.reference_broker.transactions.transaction import Partition, ProducerIdAndEpoch, Transaction
+from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch, Transaction
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import TransactionState
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -135,10 +136,10 @@ class TransactionBench:
         )
         return answers
 
-    def verify(self, producer: tuple[int, int], *partitions: Partition, version: int = 2) -> list[Any]:
-        """Verify partitions; the answers are codes by partition."""
+    def ensure(self, producer: tuple[int, int], *partitions: Partition, version: int = 2) -> list[Any]:
+        """Make sure that partitions are in the transaction; the answers are codes by partition."""
         answers: list[Any] = []
-        self.transactions.verify(
+        self.transactions.ensure_partitions(
             "t",
             *producer,
             partitions or (("a", 0),),
