@@ -66,6 +66,7 @@ __all__ = [
     "check_produced",
     "crc32c",
     "crc32c_by_table",
+    "index_columns",
     "last_batches",
     "read_columns",
     "read_records",
