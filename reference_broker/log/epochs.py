@@ -10,7 +10,6 @@ Source: `LeaderEpochFileCache` in Apache Kafka.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -109,7 +108,7 @@ def load_epochs(
     disk: Disk,
     folder: str,
     end_offset: int,
-    batches: Iterable[tuple[object, BatchHeader]],
+    segments: Iterable[Iterable[BatchHeader]],
     *,
     begins_after: int | None = None,
 ) -> LeaderEpochs:
@@ -119,7 +118,8 @@ def load_epochs(
         disk: where the file is.
         folder: the partition's folder.
         end_offset: the end of the log; an epoch may begin there, but not after it, where recovery may have cut.
-        batches: each batch with its file; read only to rebuild the epochs.
+        segments: the batches of each; read only to rebuild the epochs. What is behind damage in one is not known: an
+            epoch that begins there seems to begin in the next.
         begins_after: a new epoch begins, higher than this one, since what clients have read may be gone; None if none
             does.
 
@@ -134,11 +134,14 @@ def load_epochs(
         stored = None
     known = stored or []
     if stored is None:
-        # What cannot be read is found by those who fetch it.
-        with contextlib.suppress(DecodeError):
-            for _, header in batches:
-                if not known or header.leader_epoch > known[-1][0]:
-                    known.append((header.leader_epoch, header.base_offset))
+        for batches in segments:
+            try:
+                for header in batches:
+                    if not known or header.leader_epoch > known[-1][0]:
+                        known.append((header.leader_epoch, header.base_offset))
+            except DecodeError as error:
+                where = disk.describe(folder)
+                logger.warning("%s: %s; leader epochs after it, in its segment, may be unknown", where, error)
     epochs = LeaderEpochs([entry for entry in known if entry[1] <= end_offset] or [(_FIRST_EPOCH, end_offset)])
     if begins_after is not None:
         # Also after one of which everything is gone.

@@ -125,7 +125,7 @@ class PartitionLog(DurableLog):
         self.recovery_point = min(max(recovery_point, self.log_start_offset), self.next_offset)
         may_be_cut = not is_clean or self.truncated_bytes > 0 or self.next_offset < recovery_point
         begins_after = last_epoch if may_be_cut else None
-        headers = self.segments.headers()
+        headers = (segment.headers(0) for segment in segments)
         self.epochs = load_epochs(disk, self.folder, self.next_offset, headers, begins_after=begins_after)
         self._load_producers(is_clean=is_clean)
         if self._unsynced_records >= self.config.flush_messages:
