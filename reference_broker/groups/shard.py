@@ -29,7 +29,7 @@ from kafkawire.reference_broker.groups.consumer.records import CONSUMER_RECORD_T
 from kafkawire.reference_broker.groups.consumer.records import replay as replay_consumer
 from kafkawire.reference_broker.groups.expiry import Expiry, is_empty
 from kafkawire.reference_broker.groups.migration import Migration
-from kafkawire.reference_broker.groups.offsets import Offsets, Partition
+from kafkawire.reference_broker.groups.offsets import Offsets
 from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.pending_offsets import PendingOffset, PendingOffsets
 from kafkawire.reference_broker.groups.records import (
@@ -48,6 +48,7 @@ from kafkawire.reference_broker.groups.unserved import (
     UnservedGroup,
     UnservedGroups,
 )
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_member_metadata import (
@@ -86,9 +87,9 @@ class GroupShard:
         topics: see `Topics`.
 
     Attributes:
-        groups: classic groups, by id.
+        classic_groups: by id.
         consumer_groups: those of KIP-848, by id.
-        unserved_groups: share and streams groups, by id; an id is in one of the three.
+        unserved_groups: share and streams groups, by id; no id is in two of the three.
         offsets: the committed offsets.
         pending: those of open transactions.
     """
@@ -102,7 +103,7 @@ class GroupShard:
     ) -> None:
         self._topics = topics
         self._outbox = Outbox()
-        self.groups: dict[str, ClassicGroup] = {}
+        self.classic_groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
         self.pending = PendingOffsets()
         self.consumer_groups: dict[str, ConsumerGroup] = {}
@@ -112,7 +113,7 @@ class GroupShard:
         self._heartbeats = Heartbeats(self._changes, self._outbox, new_id, limits)
         self._classic_protocol = ClassicProtocolMembers(self._changes, self._migration, self._outbox, new_id, topics)
         self._members = ClassicMembers(
-            self.groups,
+            self.classic_groups,
             timers,
             self._outbox,
             new_id,
@@ -121,7 +122,14 @@ class GroupShard:
             self._endings_of_other,
         )
         self._expiry = Expiry(
-            self.groups, self.consumer_groups, self.offsets, self.pending, timers, self._outbox, limits, self._end
+            self.classic_groups,
+            self.consumer_groups,
+            self.offsets,
+            self.pending,
+            timers,
+            self._outbox,
+            limits,
+            self._end,
         )
 
     # What the runtime calls, see `Shard`.
@@ -142,14 +150,14 @@ class GroupShard:
             else:
                 self.pending.put(producer_id, PendingOffset(key.group, partition, _committed(value), offset))
             if self._find(key.group) is None:
-                self.groups[key.group] = ClassicGroup(key.group, state_changed_ms=value.commit_timestamp)
+                self.classic_groups[key.group] = ClassicGroup(key.group, state_changed_ms=value.commit_timestamp)
         elif isinstance(key, GroupMetadataKey):
             if not isinstance(value, GroupMetadataValue):
                 self._members.forget(key.group)
             elif (made := self._migration.take_downgraded(key.group)) is not None:
                 self._members.adopt(made.group, made.now_ms, is_rebalancing=made.is_rebalancing)
             else:
-                self.groups[key.group] = stored_group(key.group, value)
+                self.classic_groups[key.group] = stored_group(key.group, value)
         else:
             is_unserved = key.SCHEMA.key in UNSERVED_RECORD_TYPES
             group_id = (
@@ -247,7 +255,7 @@ class GroupShard:
     def _beat(self, request: Beat, now_ms: int) -> ConsumerGroupHeartbeatResponse:
         group_id = request.group_id
         group = self.consumer_groups.get(group_id)
-        classic = self.groups.get(group_id)
+        classic = self.classic_groups.get(group_id)
         if group is not None:
             return self._heartbeats.beat(group, request, now_ms)
         if group_id in self.unserved_groups or (request.epoch != JOIN_EPOCH and classic is not None):
@@ -260,7 +268,8 @@ class GroupShard:
             self._end(classic)
             return self._heartbeats.beat(ConsumerGroup(group_id), request, now_ms)
         group = self._migration.upgrade(classic)
-        response = self._heartbeats.beat(group, request, now_ms, is_upgraded=True)
+        is_assigned = classic.state is GroupState.STABLE
+        response = self._heartbeats.beat(group, request, now_ms, is_assigned=is_assigned)
         for member in group.members.values():
             if member.member_id != response.member_id:
                 self._changes.expect_heard(group_id, member, now_ms)
@@ -415,7 +424,11 @@ class GroupShard:
         return [] if group is None else group_tombstones(group_id, group.members, group.resolved)
 
     def _find(self, group_id: str) -> Group | None:
-        return self.groups.get(group_id) or self.consumer_groups.get(group_id) or self.unserved_groups.get(group_id)
+        return (
+            self.classic_groups.get(group_id)
+            or self.consumer_groups.get(group_id)
+            or self.unserved_groups.get(group_id)
+        )
 
     def _group(self, group_id: str) -> Group:
         group = self._find(group_id)

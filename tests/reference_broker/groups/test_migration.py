@@ -19,7 +19,7 @@ def test_a_classic_group_becomes_a_consumer_group():
     first, second = bench.classic_group((0, 1), (2, 3))
     assert bench.group.generation_id == 2
     assert bench.beat("new").member_epoch == 3
-    assert list(bench.groups.groups()) == []
+    assert list(bench.groups.classic_groups()) == []
     members = bench.consumers.members
     assert members[first].assigned == {T: frozenset({0, 1})}
     assert (members[first].epoch, members[first].previous_epoch, members[second].topics) == (2, 2, ("t",))
@@ -27,7 +27,7 @@ def test_a_classic_group_becomes_a_consumer_group():
     assert classic is not None
     assert classic.session_timeout_ms == SESSION_MS
     again = bench.loaded()
-    assert list(again.groups.groups()) == []
+    assert list(again.groups.classic_groups()) == []
     assert (again.consumers.members, again.consumers.target) == (members, bench.consumers.target)
 
 
@@ -82,7 +82,7 @@ def test_policies_of_upgrades(policy, code):
     bench.classic_group((0, 1, 2, 3))
     answer = bench.beat("new")
     assert answer == code or answer.member_epoch == 2
-    assert len(list(bench.groups.groups())) == (code is not None)
+    assert len(list(bench.groups.classic_groups())) == (code is not None)
 
 
 def test_groups_that_cannot_be_consumer_groups_stay_as_they_are():
@@ -267,7 +267,7 @@ def test_an_empty_consumer_group_outlives_a_refused_join(changes):
     bench.commit()
     assert only(bench.join(**changes)).error_code != ErrorCode.NONE
     for known in (bench, bench.loaded()):
-        assert (known.consumers.members, list(known.groups.groups())) == ({}, [])
+        assert (known.consumers.members, list(known.groups.classic_groups())) == ({}, [])
         assert ("t", 0) in known.groups.offsets("g")
     assert bench.delete() == [ErrorCode.NONE]
     assert not bench.groups.offsets("g")
@@ -285,7 +285,7 @@ def test_a_join_that_cannot_be_written_leaves_the_empty_consumer_group(needs_id)
     bench.log.release()
     assert only(answers).error_code == ErrorCode.NOT_COORDINATOR
     bench.log.held = bench.log.error = None
-    assert (list(bench.groups.groups()), bench.consumers.members) == ([], {})
+    assert (list(bench.groups.classic_groups()), bench.consumers.members) == ([], {})
     assert bench.beat("m").error_code == ErrorCode.NONE
 
 
@@ -325,3 +325,19 @@ def test_what_is_too_large_is_forgotten_with_the_group():
     bench.beat("new")
     bench.beat("new", -1)
     assert set(bench.group.members) == {classic}
+
+
+def test_a_static_member_that_comes_back_by_kip_848_has_what_it_had():
+    bench = ConsumerBench()
+    static = only(bench.join_classic(instance_id="i")).member_id
+    bench.sync(static, 1, {static: assignment({"t": (0, 1, 2, 3)})}, instance_id="i")
+    response = bench.beat("new", instance_id="i")
+    assert (response.member_epoch, numbers(response)) == (1, [0, 1, 2, 3])
+    assert list(bench.consumers.members) == ["new"]
+
+
+def test_a_static_member_that_comes_back_before_anything_is_assigned_gets_its_part():
+    bench = ConsumerBench()
+    bench.join_classic(instance_id="i")
+    response = bench.beat("new", instance_id="i")
+    assert (response.member_epoch, numbers(response)) == (2, [0, 1, 2, 3])

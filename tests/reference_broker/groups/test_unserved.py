@@ -112,7 +112,7 @@ def test_a_group_with_members_is_of_another_type(records):
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
     ]
-    assert (list(bench.groups.groups()), list(bench.groups.consumer_groups())) == ([], [])
+    assert (list(bench.groups.classic_groups()), list(bench.groups.consumer_groups())) == ([], [])
     bench.timers.fire(10**12)
     assert listed(bench.loaded()) == listed(bench), "nothing here removes silent members, nor expires offsets"
     assert (("t", 0) in bench.groups.offsets("g")) is (records is STREAMS)

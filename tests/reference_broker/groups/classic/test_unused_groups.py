@@ -16,7 +16,7 @@ def test_groups_that_nobody_joined_are_limited(monkeypatch):
         bench.join(needs_id=True, group_id=f"g{number}")
         bench.join(needs_id=True, group_id=f"g{number}")
     bench.join(needs_id=True, group_id="kept")
-    assert [group.group_id for group in bench.groups.groups()] == ["kept", "g2", "g3", "g4"]
+    assert [group.group_id for group in bench.groups.classic_groups()] == ["kept", "g2", "g3", "g4"]
 
 
 def test_group_that_has_got_offsets_since_is_kept(monkeypatch):
@@ -26,4 +26,4 @@ def test_group_that_has_got_offsets_since_is_kept(monkeypatch):
     bench.commit(group_id="kept")
     for number in range(3):
         bench.join(needs_id=True, group_id=f"g{number}")
-    assert [group.group_id for group in bench.groups.groups()] == ["kept", "g2"]
+    assert [group.group_id for group in bench.groups.classic_groups()] == ["kept", "g2"]
