@@ -145,6 +145,7 @@ class Changes:
         if not change.is_known:
             self._outbox.add(member_record(group.group_id, change.updated))
             self._forget_regexes(group, change.subscriptions)
+        group.hold_patterns(change.subscriptions)
         metadata_hash = self._metadata_hash(change.subscriptions)
         raises_epoch = raises_epoch or change.leaves_place
         raises_epoch = raises_epoch or change.has_subscription_changed or metadata_hash != group.metadata_hash

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
-from kafkawire.reference_broker.groups.consumer.topic_pattern import topic_pattern
+from kafkawire.reference_broker.groups.consumer.topic_pattern import TopicPattern, topic_pattern
 from kafkawire.reference_broker.groups.requests import Commit
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -160,6 +160,7 @@ class ConsumerGroup:
         resolved: regular expressions of which the log holds what Apache Kafka has matched, in their order.
         subscriptions: how many members have each of them, so that a heartbeat need not look at all members.
         classic_count: how many members speak the classic protocol.
+        patterns: of the expressions that members have, which remember the names that they match.
     """
 
     group_id: str
@@ -174,6 +175,7 @@ class ConsumerGroup:
     resolved: dict[str, None] = field(default_factory=dict)
     subscriptions: Counter[Subscription] = field(default_factory=Counter)
     classic_count: int = 0
+    patterns: dict[str, TopicPattern] = field(default_factory=dict)
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -194,6 +196,16 @@ class ConsumerGroup:
     def is_subscribed_to(self, topic: str) -> bool:
         """Return whether a member is subscribed to a topic, by name or by a regular expression."""
         return any(is_subscribed(subscription, topic) for subscription in self.subscriptions)
+
+    def hold_patterns(self, subscriptions: Iterable[Subscription]) -> None:
+        """Hold the patterns of all expressions that members have, so that none is made for each heartbeat.
+
+        Raises:
+            BrokerError: INVALID_REGULAR_EXPRESSION.
+        """
+        regexes = {regex for _, regex in subscriptions if regex}
+        if regexes != self.patterns.keys():
+            self.patterns = {regex: topic_pattern(regex) for regex in regexes}
 
     def subscriptions_after(
         self, leaving: Iterable[ConsumerMember], coming: ConsumerMember | None = None

@@ -16,6 +16,7 @@ from functools import lru_cache
 from re import _constants as node  # type: ignore[attr-defined]  # not in the stubs
 from re import _parser as parser  # type: ignore[attr-defined]  # not in the stubs
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -25,8 +26,8 @@ __all__ = ["STATES_MAX", "TopicPattern", "topic_pattern"]
 #: States of one expression, as in RE2: `a{1000}` is the longest repetition.
 STATES_MAX: Final = 1_000
 
-#: Expressions that are remembered, and for each of them sets of states with their successors, and names beside those
-#: that there are; beyond that they are made again.
+#: Expressions that are remembered although nobody holds them; and for each expression sets of states with their
+#: successors, and names beside those that there are; beyond that they are made again.
 _REMEMBERED_MAX = 1_000
 
 #: What topic names consist of; nothing else has to be told apart.
@@ -208,11 +209,22 @@ class TopicPattern:
         return BrokerError(ErrorCode.INVALID_REGULAR_EXPRESSION, text)
 
 
-@lru_cache(_REMEMBERED_MAX)
+#: Those that somebody holds.
+_held: WeakValueDictionary[str, TopicPattern] = WeakValueDictionary()
+
+
 def topic_pattern(text: str) -> TopicPattern:
-    """Return the pattern of an expression.
+    """Return the pattern of an expression: the same for as long as somebody holds it, and a while longer.
 
     Raises:
         BrokerError: INVALID_REGULAR_EXPRESSION.
     """
+    pattern = _held.get(text)
+    if pattern is None:
+        pattern = _held[text] = _recent(text)
+    return pattern
+
+
+@lru_cache(_REMEMBERED_MAX)
+def _recent(text: str) -> TopicPattern:
     return TopicPattern(text)

@@ -13,6 +13,7 @@ from kafkawire.reference_broker.coordinators.records import encode
 from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroupState, MemberState
 from kafkawire.reference_broker.groups.consumer.records import current_record
+from kafkawire.reference_broker.groups.consumer.topic_pattern import topic_pattern
 from kafkawire.reference_broker.groups.topics import TopicFacts
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_regular_expression import (
     ConsumerGroupRegularExpressionKey as RegexKey,
@@ -338,3 +339,18 @@ def test_a_heartbeat_that_changes_nothing_does_not_look_at_all_members(regex):
         bench.beat(member_id, -1)
     assert set(bench.consumers.subscriptions) == {(("t",), "")}
     assert bench.consumers.classic_count == 1
+
+
+def test_a_group_holds_the_patterns_of_its_members():
+    bench = ConsumerBench()
+    bench.beat("m", topics=[], regex="t.*")
+    bench.beat("m", bench.consumers.epoch)
+    (pattern,) = bench.consumers.patterns.values()
+    for number in range(1_001):
+        topic_pattern(f"other-{number}")
+    epoch = bench.consumers.epoch
+    bench.beat("m", epoch)
+    assert topic_pattern("t.*") is pattern, "however many others there are"
+    assert pattern._known == {"t": True}
+    bench.beat("m", epoch, topics=["t"], regex="")
+    assert bench.consumers.patterns == {}
