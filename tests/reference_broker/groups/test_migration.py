@@ -164,6 +164,36 @@ def test_a_fenced_member_leaves_a_classic_group():
     assert bench.group.state is GroupState.EMPTY, "nobody rejoined"
 
 
+def test_members_of_a_group_that_became_classic_have_a_session_to_be_heard():
+    bench = ConsumerBench()
+    (first,) = bench.classic_group((0, 1, 2, 3))
+    bench.beat("new", now=1_000)
+    bench.beat("new", -1, now=2_000)
+    bench.timers.fire(2_000 + SESSION_MS - 1)
+    assert set(bench.group.members) == {first}
+    bench.timers.fire(2_000 + SESSION_MS)
+    assert bench.group.state is GroupState.EMPTY
+
+
+def test_a_group_that_was_of_both_kinds_leaves_nothing_when_it_is_deleted():
+    bench = ConsumerBench()
+    (first,) = bench.classic_group((0, 1, 2, 3))
+    bench.beat("new")
+    bench.leave(first)
+    bench.beat("new", -1)
+    assert bench.delete() == [ErrorCode.NONE]
+    assert list(bench.loaded().groups.groups()) == []
+
+
+def test_an_empty_classic_group_that_became_a_consumer_group_leaves_nothing_when_it_is_deleted():
+    bench = ConsumerBench()
+    bench.leave(only(bench.join_classic()).member_id)
+    bench.beat("new")
+    bench.beat("new", -1)
+    assert bench.delete() == [ErrorCode.NONE]
+    assert list(bench.loaded().groups.groups()) == []
+
+
 def test_downgrading_that_cannot_be_written_is_tried_again():
     bench = ConsumerBench(group_consumer_session_timeout_ms=5_000)
     (first,) = bench.classic_group((0, 1, 2, 3))

@@ -32,6 +32,16 @@ def test_a_member_gives_up_what_it_does_not_read_any_more_while_changes_are_gath
     assert bench.consumers.members["a"].revoking == {T: frozenset(range(4))}
 
 
+def test_a_member_that_has_revoked_at_its_epoch_is_not_fenced_for_that():
+    bench = ConsumerBench(group_consumer_assignment_interval_ms=60_000)
+    bench.beat("a", now=5, rebalance_timeout_ms=1_000)
+    bench.beat("a", 2, (0, 1, 2, 3), now=6, topics=["u"])
+    assert bench.beat("a", 2, (), now=7).member_epoch == 2
+    assert bench.consumers.members["a"].revoking == {}
+    bench.timers.fire(1_006)
+    assert set(bench.consumers.members) == {"a"}
+
+
 def test_a_member_takes_the_place_of_another():
     group = ConsumerGroup("g", target={"old": {T: frozenset({1})}, "other": {T: frozenset({2})}})
     old, new = ConsumerMember("old", "i", topics=("t",)), ConsumerMember("new", "i", topics=("t",))
