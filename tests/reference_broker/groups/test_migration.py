@@ -287,3 +287,18 @@ def test_a_member_that_reads_nothing_does_not_end_a_rebalance_without_an_assignm
     assert bench.heartbeat(joined.member_id, 1) is ErrorCode.REBALANCE_IN_PROGRESS
     assert only(bench.join_classic(joined.member_id)).generation_id == 2
     assert bench.sync_classic(joined.member_id, 2) == [0, 1, 2, 3]
+
+
+def test_an_assignment_that_is_committed_after_the_upgrade_changes_nothing():
+    bench = ConsumerBench(group_consumer_session_timeout_ms=10**9)
+    joined = only(bench.join_classic())
+    bench.log.is_committed = False
+    waits = bench.sync(joined.member_id, 1, {joined.member_id: assignment({"t": (0, 1)})})
+    bench.beat("new", answers=[])
+    bench.log.is_committed = True
+    bench.log.commit(bench.log.next_offset)
+    assert only(waits).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    written = bench.log.next_offset
+    bench.heartbeat(joined.member_id, 1, 9_000)
+    bench.timers.fire(9_000 + SESSION_MS - 1)
+    assert bench.log.next_offset == written, "nobody watches the classic group"

@@ -100,7 +100,7 @@ def test_group_with_nothing_but_a_pending_offset_stays():
 
 
 def test_checks_are_sliced(monkeypatch):
-    monkeypatch.setattr(shard, "_STEP_OFFSETS", 3)
+    monkeypatch.setattr(shard, "_STEP_OFFSETS", 4)
     bench = GroupBench(offsets_retention_ms=1)
     for number in range(10):
         bench.commit(group_id=f"g{number}")

@@ -14,8 +14,10 @@ from tests.reference_broker.groups.group_bench import REBALANCE_MS, SESSION_MS, 
 
 def test_id_that_is_not_used_expires():
     bench = GroupBench()
-    told = only(bench.join(needs_id=True))
-    bench.timers.fire(SESSION_MS)
+    told = only(bench.join(needs_id=True, now=1_000))
+    bench.timers.fire(1_000 + SESSION_MS - 1)
+    assert told.member_id in bench.group.pending_members
+    bench.timers.fire(1_000 + SESSION_MS)
     assert only(bench.join(told.member_id)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
