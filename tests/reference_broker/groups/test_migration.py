@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkawire.reference_broker.coordinators.partition import COMMIT_TIMEOUT_MS
 from kafkawire.reference_broker.groups.classic.group import GroupState
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -289,16 +290,16 @@ def test_a_member_that_reads_nothing_does_not_end_a_rebalance_without_an_assignm
     assert bench.sync_classic(joined.member_id, 2) == [0, 1, 2, 3]
 
 
-def test_an_assignment_that_is_committed_after_the_upgrade_changes_nothing():
+def test_an_assignment_that_fails_after_the_upgrade_begins_no_rebalance():
     bench = ConsumerBench(group_consumer_session_timeout_ms=10**9)
-    joined = only(bench.join_classic())
+    joined = only(bench.join_classic(session_timeout_ms=1_000_000))
     bench.log.is_committed = False
     waits = bench.sync(joined.member_id, 1, {joined.member_id: assignment({"t": (0, 1)})})
     bench.beat("new", answers=[])
+    assert only(waits).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    bench.timers.fire(COMMIT_TIMEOUT_MS)
     bench.log.is_committed = True
     bench.log.commit(bench.log.next_offset)
-    assert only(waits).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     written = bench.log.next_offset
-    bench.heartbeat(joined.member_id, 1, 9_000)
-    bench.timers.fire(9_000 + SESSION_MS - 1)
-    assert bench.log.next_offset == written, "nobody watches the classic group"
+    bench.timers.fire(COMMIT_TIMEOUT_MS + REBALANCE_MS)
+    assert bench.log.next_offset == written, "the classic group is gone"
