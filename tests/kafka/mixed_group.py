@@ -49,7 +49,6 @@ REBALANCES_MS = (60_000, 300_000)
 
 Address = tuple[str, int]
 
-
 IDS = spread_ids(5)
 
 
@@ -111,10 +110,9 @@ class Mixed:
             # Kafka goes on as if a new member that reads nothing read what all others do.
             if group is None or asked.member_id not in group.members:
                 return True
-        if isinstance(group, ConsumerGroup) and not group.members and isinstance(asked, sequences.Join):  # noqa: SIM102  # likewise
-            # Kafka forgets an empty group when it refuses a join, and its offsets belong to none.
-            if asked.member_id:
-                return True
+        is_empty = isinstance(group, ConsumerGroup) and not group.members
+        if is_empty and isinstance(asked, sequences.Join) and asked.member_id:
+            return True  # Kafka forgets the group when it refuses a join
         if not isinstance(group, ClassicGroup):
             # Kafka loses its way when a member takes another instance id.
             if group is None or not isinstance(asked, sequences.Beat):
