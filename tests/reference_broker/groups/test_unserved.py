@@ -159,7 +159,7 @@ def test_offsets_are_committed_to_streams_groups():
 def test_offsets_are_committed_with_transactions(records, commit, code):
     bench, codes = bench_of(records), []
     bench.groups.commit_in_transaction(
-        Commit("g", *commit, None),
+        Commit("g", commit[0], commit[1], None),
         TransactionalCommit("x", 1, 0, 2),
         {("t", 0): ENTRY},
         lambda outcome: codes.append(code_of(outcome)),
