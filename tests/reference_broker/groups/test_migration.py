@@ -183,7 +183,7 @@ def test_a_group_that_was_of_both_kinds_leaves_nothing_when_it_is_deleted():
     bench.leave(first)
     bench.beat("new", -1)
     assert bench.delete() == [ErrorCode.NONE]
-    assert list(bench.loaded().groups.groups()) == []
+    assert list(bench.loaded().groups.classic_groups()) == []
 
 
 def test_an_empty_classic_group_that_became_a_consumer_group_leaves_nothing_when_it_is_deleted():
@@ -192,7 +192,7 @@ def test_an_empty_classic_group_that_became_a_consumer_group_leaves_nothing_when
     bench.beat("new")
     bench.beat("new", -1)
     assert bench.delete() == [ErrorCode.NONE]
-    assert list(bench.loaded().groups.groups()) == []
+    assert list(bench.loaded().groups.classic_groups()) == []
 
 
 def test_downgrading_that_cannot_be_written_is_tried_again():
