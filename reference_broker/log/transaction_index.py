@@ -41,7 +41,7 @@ class AbortedTransaction(NamedTuple):
         producer_id: whose transaction it was.
         first_offset: of its first record.
         last_offset: of the marker.
-        last_stable_offset: once the marker was replicated.
+        last_stable_offset: the one after it, once the high watermark had passed the marker.
     """
 
     producer_id: int

@@ -111,7 +111,7 @@ class TestTransactions:
         assert log.append(batch(1, transactional=True)) == 1
         assert refused(log, batch(2)) == STATE, "a batch outside the open transaction"
         assert log.end(True) == CompletedTransaction(1, 0, 2, False, 3)
-        assert log.producers.first_unstable_offset == 0, "until the marker is replicated"
+        assert log.producers.first_unstable_offset == 0, "until the high watermark has passed the marker"
         log.producers.note_high_watermark(2)
         assert log.producers.first_unstable_offset == 0
         log.producers.note_high_watermark(3)
@@ -128,7 +128,7 @@ class TestTransactions:
         assert log.end(False, 2) == CompletedTransaction(2, 1, 4, True, 0)
         assert log.end(False, 1) == CompletedTransaction(1, 0, 5, True, 3)
         log.producers.note_high_watermark(5)
-        assert log.producers.first_unstable_offset == 0, "ended by 5, not replicated"
+        assert log.producers.first_unstable_offset == 0, "ended by 5, which the high watermark has not passed"
         log.producers.note_high_watermark(6)
         assert log.producers.first_unstable_offset == 3
         assert log.end(True, 4) == CompletedTransaction(4, 3, 6, False, 7)
