@@ -351,11 +351,10 @@ class PartitionLog(DurableLog):
             return
         self.segments.last.seal()
         self._unstored = [segment for segment in self.segments if not segment.is_stored]
-        if not self.next_offset or not (self._unstored or self._has_new_names):
+        if not self.next_offset or not self._unstored:
             return  # nobody has appended since the start
         try:
             self.snapshots.prepared(self.producers, is_last=True)()
-            self._has_new_names = True
             self._sync_in_place()
         except OSError as error:
             self.fail(error)

@@ -35,9 +35,6 @@ logger = logging.getLogger("kafkawire.broker")
 _COPY_SUFFIX = ".copy"
 _LEFTOVERS = (_COPY_SUFFIX, DELETED_SUFFIX, TEMPORARY_SUFFIX)
 
-#: Beyond every offset.
-_ANYWHERE = 2**63
-
 #: Most that is copied at once.
 _CHUNK_BYTES_MAX = 4 * 1024 * 1024
 
@@ -48,7 +45,7 @@ class Places(NamedTuple):
     Attributes:
         log_start_offset: the base offset of the first segment, if it has to be created.
         recovery_point: everything before this offset is durable.
-        may_have_gaps: whether offsets may be missing after it too, because of compaction.
+        may_have_gaps: whether offsets may be missing after it too, because of compaction; before it they always may.
     """
 
     log_start_offset: int
@@ -82,7 +79,6 @@ def open_segments(disk: Disk, folder: str, config: LogConfig, places: Places, *,
         OSError: the disk failed.
     """
     log_start_offset, recovery_point, may_have_gaps = places
-    gaps_to = _ANYWHERE if may_have_gaps else recovery_point
     names = _without_leftovers(disk, folder)
     present = set(names)
     bases = sorted(base for name in names if (base := offset_in(name, LOG_SUFFIX)) is not None)
@@ -97,7 +93,7 @@ def open_segments(disk: Disk, folder: str, config: LogConfig, places: Places, *,
         following = bases[number + 1] if number + 1 < len(bases) else None
         is_checked = following is not None and (is_clean or following <= recovery_point)
         segment = Segment(disk, folder, base, config, following if is_checked else None)
-        reason = _reason_to_delete(segments, segment, gaps_to, has_cut=truncated > 0)
+        reason = _reason_to_delete(segments, segment, may_have_gaps=may_have_gaps, has_cut=truncated > 0)
         if reason:
             truncated += _delete_from(disk, folder, config, bases[number:], reason)
             break
@@ -135,13 +131,13 @@ def _load_last(segment: Segment) -> int:
         return segment.recover()
 
 
-def _reason_to_delete(segments: list[Segment], segment: Segment, gaps_to: int, *, has_cut: bool) -> str:
+def _reason_to_delete(segments: list[Segment], segment: Segment, *, may_have_gaps: bool, has_cut: bool) -> str:
     """Return why a segment cannot follow those before it, empty if it can."""
     if has_cut:
         return "it follows what was cut off"
     if segments and segments[-1].next_offset > segment.base_offset:
         return f"the segment before it goes to offset {segments[-1].next_offset}"
-    if segments and segments[-1].next_offset < segment.base_offset and segment.base_offset > gaps_to:
+    if segments and segments[-1].next_offset < segment.base_offset and not may_have_gaps:
         return f"the segment before it ends at offset {segments[-1].next_offset}, what follows was never written"
     return ""
 

@@ -92,7 +92,6 @@ class TransactionShard:
             return
         if not isinstance(value, TransactionLogValue):
             self.transactions.pop(key.transactional_id, None)
-            self._open.pop(key.transactional_id, None)
             return
         transaction, self._next = self._next, None
         if transaction is None:

@@ -162,8 +162,6 @@ class ClassicMembers:
             return group.joined_result(member.member_id)
         _update(member, request)
         _await_join(member, reply)
-        if not member.is_new:
-            self._sessions.extend(group, member, now_ms)
         self._rebalances.start(group, now_ms)
         return None
 

@@ -23,6 +23,8 @@ def test_every_version(bench, version):
     state = x.describe()
     assert state.transaction_state == "Ongoing"
     assert [(topic.topic, list(topic.partitions)) for topic in state.topics] == [("a", [1]), ("b", [0])]
+    (known,) = bench.core.transactions.transactions()
+    assert known.client_version == (2 if version >= 4 else 0)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -3,6 +3,8 @@
 Method: a broker without sockets; a delayed fetch is completed by producing or by letting time pass.
 """
 
+from functools import partial
+
 import pytest
 
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
@@ -262,3 +264,23 @@ def test_session_may_change_its_isolation_level(bench, transactions):
     assert not fetched
     transactions.commit(1)
     assert len(fetched) == 1
+
+
+def test_session_reads_again_only_what_is_not_read_to_its_end(bench, monkeypatch):
+    read = []
+    bench.create(partitions=2)
+    for number in range(2):
+        log = bench.core.directory.log("t", number)
+        monkeypatch.setattr(
+            log,
+            "read",
+            partial(lambda log, number, *args, **kw: read.append(number) or log(*args, **kw), log.read, number),
+        )
+    session = bench.ask(request(partition(0), partition(1), session_epoch=0), 12).session_id
+    bench.ask(request(session_id=session, session_epoch=1), 12)
+    assert read == [0, 1]
+    bench.produce(produced(b"x"), partition=1)
+    bench.ask(request(session_id=session, session_epoch=2), 12)
+    assert read == [0, 1, 1]
+    bench.ask(request(session_id=session, session_epoch=3), 12)
+    assert read == [0, 1, 1, 1], "the client has not said that it has got it"

@@ -5,6 +5,7 @@ Method: a broker without sockets, offsets committed before.
 
 import pytest
 
+from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -62,3 +63,15 @@ def test_unknown_topic_id(bench, topic_id):
     (topic,) = bench.ask(request, 10).groups[0].topics
     assert topic.topic_id == b"x" * 16
     assert found([topic]) == [("", 0, -1, "", ErrorCode.UNKNOWN_TOPIC_ID)]
+
+
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 8])
+def test_member_of_kip_848_is_checked_since_version_9(bench, topic_id, version):
+    joining = {"rebalance_timeout_ms": 1_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
+    member = bench.ask(ConsumerGroupHeartbeatRequest("new", **joining), 0)
+    codes = [
+        bench.ask(OffsetFetchRequest(groups=[Group("new", *who, topics=None)]), version).groups[0].error_code
+        for who in ((member.member_id, member.member_epoch), (member.member_id, 1), ("other", 1))
+    ]
+    refused = [ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID]
+    assert codes == [ErrorCode.NONE, *(refused if version >= 9 else [ErrorCode.NONE] * 2)]

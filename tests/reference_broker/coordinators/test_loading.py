@@ -151,3 +151,16 @@ def test_reading_what_is_not_plain_is_sliced_too(monkeypatch):
     while not task.is_done:
         task.step()
     assert shard.numbers == {str(number): number for number in range(10)}
+
+
+def test_key_of_a_transaction_that_has_ended_may_be_deleted_while_another_is_open():
+    log, shard = filled(), CountingShard(Timers())
+    for name, producer_id in (("a", 1), ("b", 2)):
+        log.append([encode(record(name, 5))], 0, lambda outcome: None, InTransaction(producer_id, 0, None))
+        if name == "a":
+            log.append_marker(LastMarker(Marker(1, 0, True, 0), 2), 0, lambda outcome: None)
+    log.append([encode(record("a", None))], 0, lambda outcome: None)
+    task = Loading(log, shard)
+    while not task.is_done:
+        task.step()
+    assert shard.places == [("a", 3, -1), ("b", 2, 2)]

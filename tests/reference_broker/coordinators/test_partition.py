@@ -11,6 +11,7 @@ from kafkawire.reference_broker.coordinators.partition import COMMIT_TIMEOUT_MS,
 from kafkawire.reference_broker.coordinators.shard import Result
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.coordinators.counting_shard import CountingShard, MemoryLog, record
 
@@ -81,6 +82,33 @@ def test_replies_wait_for_the_high_watermark_and_keep_their_order():
     assert bench.replies == [1, 1]
     bench.log.commit(2)
     assert bench.replies == [1, 1, 3, 3]
+
+
+def test_what_was_loaded_is_not_told_before_it_is_committed():
+    log = written([record("a", 1)])
+    log.high_watermark = 0
+    bench = Bench(log)
+    load(bench)
+    bench.get()
+    assert bench.replies == []
+    log.commit(1)
+    assert bench.replies == [1]
+
+
+def test_whoever_asks_as_the_high_watermark_moves_comes_after_those_who_waited():
+    bench = Bench()
+    bench.log.is_committed = False
+    bench.log.when_reached(1, lambda error: bench.get("b"))
+    bench.add(1)
+    bench.log.commit(1)
+    assert bench.replies == [1, None]
+
+
+def test_records_are_replayed_with_their_offset():
+    bench = Bench()
+    bench.add(1)
+    bench.add(2, "b")
+    assert bench.shard.places == [("a", 0, NO_PRODUCER_ID), ("b", 1, NO_PRODUCER_ID)]
 
 
 def test_reply_that_is_not_committed_in_time_fails():

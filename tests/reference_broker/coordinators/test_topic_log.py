@@ -124,3 +124,10 @@ def test_records_that_cannot_be_read_are_an_error_of_the_storage():
         disk.plan = fail_at(disk.calls + number)
         with pytest.raises(BrokerError, match="KAFKA_STORAGE_ERROR"):
             log.read(0, 1000)
+
+
+def test_batch_that_is_larger_than_what_is_read_comes_whole(disk, background):
+    log = open_log(disk, background)
+    log.append([(b"k", b"v" * 1_000)], NOW_MS, lambda outcome: None)
+    (batch,) = walk(log.read(0, 10))
+    assert batch.next_offset == 1

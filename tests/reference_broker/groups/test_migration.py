@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkawire.reference_broker.coordinators.partition import COMMIT_TIMEOUT_MS
 from kafkawire.reference_broker.groups.classic.group import GroupState
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -164,6 +165,36 @@ def test_a_fenced_member_leaves_a_classic_group():
     assert bench.group.state is GroupState.EMPTY, "nobody rejoined"
 
 
+def test_members_of_a_group_that_became_classic_have_a_session_to_be_heard():
+    bench = ConsumerBench()
+    (first,) = bench.classic_group((0, 1, 2, 3))
+    bench.beat("new", now=1_000)
+    bench.beat("new", -1, now=2_000)
+    bench.timers.fire(2_000 + SESSION_MS - 1)
+    assert set(bench.group.members) == {first}
+    bench.timers.fire(2_000 + SESSION_MS)
+    assert bench.group.state is GroupState.EMPTY
+
+
+def test_a_group_that_was_of_both_kinds_leaves_nothing_when_it_is_deleted():
+    bench = ConsumerBench()
+    (first,) = bench.classic_group((0, 1, 2, 3))
+    bench.beat("new")
+    bench.leave(first)
+    bench.beat("new", -1)
+    assert bench.delete() == [ErrorCode.NONE]
+    assert list(bench.loaded().groups.classic_groups()) == []
+
+
+def test_an_empty_classic_group_that_became_a_consumer_group_leaves_nothing_when_it_is_deleted():
+    bench = ConsumerBench()
+    bench.leave(only(bench.join_classic()).member_id)
+    bench.beat("new")
+    bench.beat("new", -1)
+    assert bench.delete() == [ErrorCode.NONE]
+    assert list(bench.loaded().groups.classic_groups()) == []
+
+
 def test_downgrading_that_cannot_be_written_is_tried_again():
     bench = ConsumerBench(group_consumer_session_timeout_ms=5_000)
     (first,) = bench.classic_group((0, 1, 2, 3))
@@ -273,3 +304,18 @@ def test_a_static_member_that_comes_back_before_anything_is_assigned_gets_its_pa
     bench.join_classic(instance_id="i")
     response = bench.beat("new", instance_id="i")
     assert (response.member_epoch, numbers(response)) == (2, [0, 1, 2, 3])
+
+
+def test_an_assignment_that_fails_after_the_upgrade_begins_no_rebalance():
+    bench = ConsumerBench(group_consumer_session_timeout_ms=10**9)
+    joined = only(bench.join_classic(session_timeout_ms=1_000_000))
+    bench.log.is_committed = False
+    waits = bench.sync(joined.member_id, 1, {joined.member_id: assignment({"t": (0, 1)})})
+    bench.beat("new", answers=[])
+    assert only(waits).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    bench.timers.fire(COMMIT_TIMEOUT_MS)
+    bench.log.is_committed = True
+    bench.log.commit(bench.log.next_offset)
+    written = bench.log.next_offset
+    bench.timers.fire(COMMIT_TIMEOUT_MS + REBALANCE_MS)
+    assert bench.log.next_offset == written, "the classic group is gone"

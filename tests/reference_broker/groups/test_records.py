@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import struct
 
+import pytest
+
 from kafkawire.reference_broker.coordinators.records import decode, encode
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState, Member
 from kafkawire.reference_broker.groups.records import (
@@ -89,3 +91,10 @@ def test_members_of_old_records_take_their_session_timeout_to_join():
     for member in record.value.members:
         member.rebalance_timeout = -1
     assert [member.rebalance_timeout_ms for member in read_back(record).members.values()] == [10, 11]
+
+
+@pytest.mark.parametrize(("rebalance_timeout_ms", "expected_ms"), [(-1, 10), (0, 0), (1, 1)])
+def test_rebalance_timeout_of_the_first_versions_is_the_session_timeout(rebalance_timeout_ms, expected_ms):
+    group = ClassicGroup("g", GroupState.STABLE, 5, "consumer", "range", state_changed_ms=77)
+    group.add(Member("m1", None, "c", "/h", 10, rebalance_timeout_ms, (("range", b"sub"),), b"assigned"))
+    assert read_back(group_record(group)).members["m1"].rebalance_timeout_ms == expected_ms

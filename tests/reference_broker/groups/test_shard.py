@@ -9,6 +9,9 @@ import pytest
 
 from kafkawire.reference_broker.groups import shard
 from kafkawire.reference_broker.groups.classic.group import GroupState
+from kafkawire.reference_broker.groups.records import Committed
+from kafkawire.reference_broker.groups.requests import Commit, TransactionalCommit
+from kafkawire.reference_broker.log.producers import Marker
 from kafkawire.sdk.protocol.messages.groups.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -80,8 +83,24 @@ def test_group_that_somebody_is_about_to_join_stays():
     assert only(bench.join(told, now=CHECK_MS)).generation_id == 3
 
 
+def test_group_with_nothing_but_a_pending_offset_stays():
+    bench = GroupBench()
+    bench.sync(only(bench.join()).member_id, 1, {})
+    bench.leave(next(iter(bench.group.members)))
+    told = []
+    entry = Committed(7, 3, "meta", 0, TOPIC_ID, -1)
+    transaction = TransactionalCommit("x", 9, 0, 2)
+    bench.groups.commit_in_transaction(Commit("g", -1, "", None), transaction, {PARTITION: entry}, told.append, 0)
+    bench.timers.fire(CHECK_MS)
+    assert groups_of(bench) == {"g": GroupState.EMPTY}
+    bench.groups.complete_transaction(0, Marker(9, 0, True, 0), 2, told.append, CHECK_MS)
+    assert told == [None, None]
+    assert bench.groups.offsets("g")[PARTITION].offset == 7
+    assert groups_of(bench.loaded()) == {"g": GroupState.EMPTY}
+
+
 def test_checks_are_sliced(monkeypatch):
-    monkeypatch.setattr(shard, "_STEP_OFFSETS", 3)
+    monkeypatch.setattr(shard, "_STEP_OFFSETS", 4)
     bench = GroupBench(offsets_retention_ms=1)
     for number in range(10):
         bench.commit(group_id=f"g{number}")
@@ -90,8 +109,7 @@ def test_checks_are_sliced(monkeypatch):
     while groups_of(bench):
         bench.timers.fire(CHECK_MS)
     sizes = [len(batch.records) for batch in bench.log.batches[before:]]
-    assert sum(sizes) == 20
-    assert max(sizes) < 20
+    assert sizes == [4] * 5, "of two groups each, which are seen with an offset each"
     bench.timers.fire(CHECK_MS)
     bench.commit(now=CHECK_MS)
     bench.timers.fire(2 * CHECK_MS)
@@ -105,9 +123,11 @@ def test_offsets_of_a_deleted_topic_go(monkeypatch, step):
     for number in range(5):
         bench.commit(group_id=f"g{number}")
         bench.commit(group_id=f"g{number}", topic="u")
+    before = len(bench.log.batches)
     bench.groups.forget_topic("t", TOPIC_ID, 0)
     bench.timers.fire(0)
     bench.timers.fire(0)
+    assert [len(batch.records) for batch in bench.log.batches[before:]] == ([2, 2, 1] if step == 2 else [5])
     for known in (bench, bench.loaded()):
         assert {partition for n in range(5) for partition in known.groups.offsets(f"g{n}")} == {("u", 0)}
 

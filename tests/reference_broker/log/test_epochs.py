@@ -28,6 +28,14 @@ def test_epoch_at():
 
 
 @pytest.mark.parametrize(
+    ("epoch", "end"),
+    [(-1, (-1, -1)), (1, (1, 10)), (2, (2, 20)), (3, (2, 20)), (4, (2, 20)), (5, (5, 33)), (6, (-1, -1))],
+)
+def test_an_epoch_ends_where_the_next_begins_and_the_last_at_the_end_of_the_log(epoch, end):
+    assert LeaderEpochs([(2, 10), (5, 20)]).end_of(epoch, 33) == end
+
+
+@pytest.mark.parametrize(
     ("end_offset", "entries"),
     [(99, [(0, 0), (3, 20)]), (20, [(0, 0), (3, 20)]), (19, [(0, 0)]), (0, [(0, 0)])],
 )

@@ -56,7 +56,7 @@ def flipped(position):
     return flip
 
 
-@pytest.mark.parametrize("recovery_point", [0, 4, 8])
+@pytest.mark.parametrize("recovery_point", [0, 3, 4, 7, 8])
 def test_undamaged(disk, caplog, recovery_point):
     segments, truncated = opened(disk, recovery_point=recovery_point)
     assert [(segment.base_offset, segment.next_offset, segment.is_sealed) for segment in segments] == [
@@ -70,10 +70,11 @@ def test_undamaged(disk, caplog, recovery_point):
     assert [segment.is_stored for segment in segments] == [recovery_point >= 4, recovery_point >= 8, False]
 
 
-def test_clean_start_reads_the_last_segment_only(disk):
+def test_clean_start_reads_the_last_segment_only(disk, caplog):
     paths = []
     disk.plan = lambda call: paths.append(call.path)
     opened(disk, is_clean=True, recovery_point=10)
+    assert "are gone" not in caplog.text
     assert not [path for path in paths if file_name(0, LOG_SUFFIX) in path or file_name(4, LOG_SUFFIX) in path]
 
 
@@ -109,12 +110,17 @@ def test_damaged_end_is_cut_off_and_told(disk, caplog, content, cut, end, why):
 
 def test_segments_after_a_damaged_one_are_deleted_and_told(disk, caplog):
     damage(disk, 0, flipped(-1))
+    removed = []
+    disk.plan = lambda call: removed.append(call.path) if call.name == "remove" else None
     segments, truncated = opened(disk)
     assert [segment.base_offset for segment in segments] == [0]
     assert not segments[0].is_sealed, "the log goes on here"
     assert truncated == 7 * BATCH_BYTES
     assert "deleting 2 segments of" in caplog.text
     assert "from offset 4 on: it follows what was cut off" in caplog.text
+    assert [path for path in removed if path.endswith(LOG_SUFFIX)] == [
+        f"t-0/{file_name(base, LOG_SUFFIX)}" for base in (8, 4)
+    ], "from the end: a crash meanwhile leaves no gap"
     for left in (disk, *(disk.crash(seed) for seed in range(10))):
         assert [name for name in left.names("t-0") if name.endswith(".log")] == [file_name(0, LOG_SUFFIX)]
 
@@ -159,17 +165,20 @@ def test_indexes_of_no_segment_and_copies_are_removed(disk):
     assert not [name for name in disk.names("t-0") if "99" in name or "copy" in name]
 
 
-def test_segments_are_written_again_after_a_failed_sync(disk, caplog):
+@pytest.mark.parametrize(("recovery_point", "bases"), [(5, (4, 8)), (8, (8,))])
+def test_segments_are_written_again_after_a_failed_sync(disk, caplog, recovery_point, bases):
     disk.open("t-0/.sync-failed", create=True)
     before = {name: read_file(disk, f"t-0/{name}") for name in disk.names("t-0") if name.endswith(".log")}
-    created = []
-    disk.plan = lambda call: created.append(call.path) if call.name == "create" else None
-    opened(disk, recovery_point=5)
-    assert created == [f"t-0/{file_name(base, LOG_SUFFIX)}.copy" for base in (4, 8)], "the first segment was durable"
+    calls = []
+    disk.plan = lambda call: calls.append((call.name, call.path))
+    opened(disk, recovery_point=recovery_point)
+    copies = [f"t-0/{file_name(base, LOG_SUFFIX)}.copy" for base in bases]
+    assert [path for name, path in calls if name == "create"] == copies, "what came before was durable"
+    assert calls.index(("sync_folder", "t-0")) < calls.index(("remove", "t-0/.sync-failed"))
     for left in (disk, *(disk.crash(seed) for seed in range(10))):
         assert before == {name: read_file(left, f"t-0/{name}") for name in before}
     assert ".sync-failed" not in disk.names("t-0")
-    assert "a sync has failed, 2 segments are written again" in caplog.text
+    assert f"a sync has failed, {len(bases)} segments are written again" in caplog.text
 
 
 def test_failure_while_segments_are_written_again_changes_nothing(disk):
@@ -200,3 +209,9 @@ def test_what_was_to_be_removed_is_removed(disk):
 def test_start_inside_a_segment_keeps_it(disk):
     segments, _ = opened(disk, recovery_point=8, log_start_offset=7)
     assert [segment.base_offset for segment in segments] == [4, 8]
+
+
+def test_log_that_ends_where_it_begins_stays(disk, caplog):
+    segments, truncated = opened(disk, recovery_point=8, log_start_offset=10)
+    assert ([segment.base_offset for segment in segments], truncated) == ([8], 0)
+    assert not caplog.text

@@ -3,6 +3,7 @@
 Method: a broker without sockets on a disk in memory, and time that the test lets pass.
 """
 
+import logging
 from typing import Any
 
 from kafkawire.reference_broker.disk.disk import read_file
@@ -261,3 +262,97 @@ def test_stop_in_the_middle_of_a_compaction():
         names = copy.crash().names("t-0")
         again.advance(BACKOFF_MS)
         assert len(values(again)) < 10, names
+
+
+def test_dirtiest_log_comes_first(caplog):
+    caplog.set_level(logging.INFO, "kafkawire.broker")
+    bench = BrokerBench(MemoryDisk())
+    for topic in ("t", "u", "w"):
+        bench.create(topic, cleanup_policy="compact", min_cleanable_dirty_ratio="0.1", **ROLLING)
+        fill_compacted(bench, topic)
+    bench.advance(BACKOFF_MS)
+    for topic, records in (("t", 4), ("u", 40), ("w", 12)):
+        fill_compacted(bench, topic, records)
+    caplog.clear()
+    bench.advance(BACKOFF_MS)
+    lines = [record.getMessage() for record in caplog.records if "compacted" in record.getMessage()]
+    assert [line.split(":")[1] for line in lines] == ["u-0", "w-0", "t-0"]
+    assert "compacted to offset 50, from" in lines[0]
+
+
+def test_unexpected_error_is_told_with_where_it_came_from(caplog, monkeypatch):
+    bench = BrokerBench(MemoryDisk())
+    bench.create(retention_ms="1000", **ROLLING)
+    fill(bench)
+
+    def broken(*arguments):
+        raise RuntimeError("odd")
+
+    monkeypatch.setattr("kafkawire.reference_broker.log.removal.removable", broken)
+    bench.advance(FIRST_MS)
+    (line,) = (record for record in caplog.records if "upkeep failed: odd" in record.getMessage())
+    assert line.exc_info is not None
+
+
+def test_error_of_the_disk_is_told_in_a_line(caplog):
+    bench = BrokerBench(MemoryDisk())
+    bench.create(cleanup_policy="compact", **ROLLING)
+    fill_compacted(bench)
+    bench.disk.plan = lambda call: fail_at(call.number)(call) if call.path.endswith(".cleaned") else None  # type: ignore[attr-defined]  # a MemoryDisk
+    bench.advance(BACKOFF_MS)
+    (line,) = (record for record in caplog.records if "upkeep failed" in record.getMessage())
+    assert line.exc_info is None
+
+
+def test_compaction_that_cannot_choose_a_log_is_told_and_tried_again(caplog, monkeypatch):
+    bench = BrokerBench(MemoryDisk())
+    bench.create(cleanup_policy="compact", **ROLLING)
+    fill_compacted(bench)
+    with monkeypatch.context() as patched:
+        patched.setattr(type(bench.core.directory), "logs", lambda self: 1 // 0)
+        bench.advance(BACKOFF_MS)
+    assert "compaction failed" in caplog.text
+    bench.advance(BACKOFF_MS)
+    assert len(values(bench)) < 6
+
+
+def test_what_ends_a_log_is_not_told_again(caplog):
+    disk, work = MemoryDisk(), HeldWork()
+    first = BrokerBench(disk)
+    first.create(retention_ms="1000", **ROLLING)
+    fill(first)
+    first.core.close()
+    bench = BrokerBench(disk.crash(), work)
+    bench.advance(FIRST_MS)
+    log_of(bench).fail(OSError("gone"))
+    work.run()
+    bench.advance(CHECK_MS)
+    work.run()
+    assert "upkeep failed" not in caplog.text
+    assert bases(bench)[0] == 0
+
+
+def test_check_that_takes_long_is_not_begun_twice(monkeypatch):
+    disk, work, looked = MemoryDisk(), HeldWork(), []
+    first = BrokerBench(disk)
+    first.create(retention_ms="1000", **ROLLING)
+    first.core.close()
+    bench = BrokerBench(disk.crash(), work)
+    monkeypatch.setattr("kafkawire.reference_broker.log.removal.removable", lambda *arguments: looked.append(1) or 0)
+    bench.advance(FIRST_MS)
+    for _ in range(3):
+        bench.advance(CHECK_MS)
+    work.run()
+    assert len(looked) == 1
+    bench.advance(CHECK_MS)
+    work.run()
+    assert len(looked) == 2
+
+
+def test_compacted_log_whose_first_segments_were_deleted_by_clients_lets_them_go():
+    bench = BrokerBench(MemoryDisk())
+    bench.create(cleanup_policy="compact", min_cleanable_dirty_ratio="1.0", **ROLLING)
+    fill_compacted(bench)
+    log_of(bench).begin_at(7)
+    bench.advance(BACKOFF_MS)
+    assert bases(bench)[0] == 6

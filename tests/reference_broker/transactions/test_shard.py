@@ -150,3 +150,27 @@ def test_unknown_states_are_damage(bench):
     record.value.transaction_status = 9
     with pytest.raises(DecodeError, match="state 9"):
         bench.shard.decode(*encode(record))
+
+
+def test_ids_expire_when_nothing_has_happened_for_long_enough_and_no_transaction_is_open():
+    bench = Bench(id_expiration_ms=1_000, id_expiration_interval_ms=500)
+    bench.shard.loaded(0)
+    for name, now_ms in (("old", 1_000), ("young", 1_001), ("open", 0)):
+        bench.write(bench.shard.initialize(name, 1_000, None, 5, now_ms))
+    bench.write(bench.shard.add_partitions("open", FIRST, [("a", 0)], 2, 0))
+    due = bench.shard._expiry_timer
+    assert due is not None
+    bench.write(bench.shard.fire(due.fire, 2_000))
+    assert set(bench.shard.transactions) == {"young", "open"}
+
+
+def test_transaction_that_was_followed_by_another_is_not_aborted_in_its_stead(bench):
+    bench.write(bench.shard.initialize("t", 1_000, None, 5, 0))
+    bench.write(bench.shard.add_partitions("t", FIRST, [("a", 0)], 2, 0))
+    before = bench.shard.transactions["t"]
+    again = bench.write(bench.shard.end("t", FIRST, True, 2, None, 0))
+    bench.write(bench.shard.complete(bench.shard.transactions["t"], 0))
+    bench.write(bench.shard.add_partitions("t", again, [("a", 0)], 2, 0))
+    assert bench.shard.abort(before, None, 1_001).records == ()
+    assert bench.shard.abort(bench.shard.transactions["t"], None, 1_000).records == (), "its time is not over"
+    assert bench.shard.abort(bench.shard.transactions["t"], None, 1_001).records != ()

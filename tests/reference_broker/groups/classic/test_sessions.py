@@ -14,8 +14,10 @@ from tests.reference_broker.groups.group_bench import REBALANCE_MS, SESSION_MS, 
 
 def test_id_that_is_not_used_expires():
     bench = GroupBench()
-    told = only(bench.join(needs_id=True))
-    bench.timers.fire(SESSION_MS)
+    told = only(bench.join(needs_id=True, now=1_000))
+    bench.timers.fire(1_000 + SESSION_MS - 1)
+    assert told.member_id in bench.group.pending_members
+    bench.timers.fire(1_000 + SESSION_MS)
     assert only(bench.join(told.member_id)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -146,3 +148,77 @@ def test_session_lasts_as_long_when_the_clock_jumps(jump_ms):
     assert member in bench.group.members
     bench.timers.fire(jump_ms + 5_000 + SESSION_MS)
     assert bench.group.state is GroupState.EMPTY
+
+
+def test_joined_member_that_never_syncs_is_out_after_its_session():
+    bench = GroupBench()
+    member = only(bench.join(now=1_000)).member_id
+    bench.timers.fire(1_000 + SESSION_MS - 1)
+    assert member in bench.group.members
+    bench.timers.fire(1_000 + SESSION_MS)
+    assert bench.group.state is GroupState.EMPTY
+
+
+def test_member_that_waits_for_its_assignment_does_not_lose_its_session():
+    bench = GroupBench(group_initial_rebalance_delay_ms=100)
+    leader, other = (answer.member_id for answer in form(bench, ("range",), ("range",)))
+    waiting = bench.sync(other, 1, now=200)
+    for now in range(5_000, 50_001, 5_000):
+        bench.heartbeat(leader, 1, now)
+        bench.timers.fire(now)
+    bench.sync(leader, 1, {other: b"x"}, now=50_000)
+    assert only(waiting).assignment == b"x"
+    assert set(bench.group.members) == {leader, other}
+
+
+def test_replaced_static_member_has_a_session_of_its_own():
+    bench = GroupBench()
+    before = only(bench.join(instance="i")).member_id
+    bench.sync(before, 1, {}, instance_id="i")
+    after = only(bench.join(instance="i", now=9_000)).member_id
+    bench.timers.fire(9_000 + SESSION_MS - 1)
+    assert list(bench.group.members) == [after]
+    bench.timers.fire(9_000 + SESSION_MS)
+    assert bench.group.state is GroupState.EMPTY
+
+
+def test_loaded_member_that_is_never_heard_is_out_after_a_session():
+    before = GroupBench()
+    member = only(before.join()).member_id
+    before.sync(member, 1, {member: b"x"})
+    after = before.loaded()
+    after.timers.fire(SESSION_MS - 1)
+    assert after.group.state is GroupState.STABLE
+    after.timers.fire(SESSION_MS)
+    assert after.group.state is GroupState.EMPTY
+
+
+def test_heartbeat_while_the_assignment_is_not_committed_counts():
+    bench = GroupBench()
+    member = only(bench.join()).member_id
+    bench.log.is_committed = False
+    bench.sync(member, 1, {}, now=0)
+    bench.groups.heartbeat("g", 1, member, None, [].append, 5_000)
+    bench.log.is_committed = True
+    bench.log.commit(bench.log.next_offset)
+    assert bench.group.state is GroupState.STABLE
+    bench.timers.fire(5_000 + SESSION_MS - 1)
+    assert member in bench.group.members
+    bench.timers.fire(5_000 + SESSION_MS)
+    assert bench.group.state is GroupState.EMPTY
+
+
+@pytest.mark.parametrize("jump_ms", [0, 3_600_000])
+@pytest.mark.parametrize(("session_ms", "pause_ms"), [(1, 1_000), (1_000, 1_000), (1_001, 1_001), (30_000, 30_000)])
+def test_member_that_waits_is_looked_at_once_a_session_with_a_pause_between(session_ms, pause_ms, jump_ms):
+    bench = GroupBench(group_min_session_timeout_ms=1, group_initial_rebalance_delay_ms=100)
+    bench.join(session_timeout_ms=60_000)
+    joined = bench.join(session_timeout_ms=session_ms)
+    bench.timers.fire(100)
+    bench.timers.fire(200)
+    member = bench.group.members[only(joined).member_id]
+    bench.sync(member.member_id, 1, now=200)
+    bench.timers.shift(jump_ms)
+    bench.timers.fire(jump_ms + 200 + session_ms)
+    assert member.session_timer is not None
+    assert member.session_timer.deadline_ms == jump_ms + 200 + session_ms + pause_ms

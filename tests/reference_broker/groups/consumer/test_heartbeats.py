@@ -55,6 +55,7 @@ def test_lost_response_is_repeated():
     assert bench.beat(first, 2, (9,)) == ErrorCode.FENCED_MEMBER_EPOCH
     assert bench.beat(first, 2) == ErrorCode.FENCED_MEMBER_EPOCH
     assert bench.beat(first, 4) == ErrorCode.FENCED_MEMBER_EPOCH
+    assert bench.beat(first, 1, (0, 1)) == ErrorCode.FENCED_MEMBER_EPOCH, "older than the previous one"
 
 
 def test_new_partitions_and_subscriptions_raise_the_epoch():
@@ -133,6 +134,16 @@ def test_static_member_comes_back():
     assert (back.member_epoch, numbers(back)) == (2, [0, 1, 2, 3]), "nothing has moved"
     assert bench.beat(first, 2, instance_id="i") == ErrorCode.FENCED_INSTANCE_ID
     assert set(bench.loaded().groups.consumer_groups().__next__().members) == {back.member_id}
+
+
+def test_static_member_that_goes_while_it_revokes_keeps_its_place_for_its_session():
+    bench = ConsumerBench()
+    first = bench.beat(instance_id="i", rebalance_timeout_ms=1_000).member_id
+    second = bench.beat().member_id
+    bench.beat(first, 2, (0, 1, 2, 3), instance_id="i")
+    bench.beat(first, -2, instance_id="i")
+    bench.timers.fire(1_000)
+    assert set(bench.consumers.members) == {first, second}
 
 
 @pytest.mark.parametrize(
