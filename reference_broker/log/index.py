@@ -81,8 +81,8 @@ class _Index:
     def _column(self, content: bytes, code: str, start: int) -> array[int]:
         """Return the numbers that begin `start` bytes after the start of each entry.
 
-        Of all entries the same byte at once: requests wait for the index of a segment that nobody has read yet. One of
-        1 GiB took 75 ms entry by entry, and takes 20.
+        It copies the same byte of all entries at once: requests wait for the index of a segment that nobody has read
+        yet. That of 1 GiB took 75 ms entry by entry, and takes 20.
         """
         column: array[int] = array(code)
         size = column.itemsize
@@ -99,9 +99,9 @@ class _Index:
         del self._keys[:], self._values[:]
 
     def store(self) -> None:
-        """Replace the file, on any thread; whoever calls syncs the folder.
+        """Replace the file, on any thread; the caller syncs the folder.
 
-        The old one may be trusted already, and a power cut may leave a part that looks whole of one written in place.
+        Not in place: the old one may be trusted already, and a power cut may leave a part that looks whole.
         """
         temporary = self._path + TEMPORARY_SUFFIX
         file = self._disk.open(temporary, create=True)
