@@ -250,7 +250,8 @@ class GroupShard:
             self._end(classic)
             return self._heartbeats.beat(ConsumerGroup(group_id), request, now_ms)
         group = self._migration.upgrade(classic)
-        response = self._heartbeats.beat(group, request, now_ms, is_upgraded=True)
+        is_assigned = classic.state is GroupState.STABLE
+        response = self._heartbeats.beat(group, request, now_ms, is_assigned=is_assigned)
         for member in group.members.values():
             if member.member_id != response.member_id:
                 self._changes.expect_heard(group_id, member, now_ms)

@@ -153,6 +153,8 @@ def _read(disk: Disk, path: str, columns: int) -> list[list[str]] | None:
     lines = text.splitlines()
     if len(lines) < 2 or lines[0] != _CHECKPOINT_VERSION:
         raise DamagedFile(disk.describe(path), f"it begins with {text[:20]!r}, not with version {_CHECKPOINT_VERSION}")
+    if not text.endswith("\n"):
+        raise DamagedFile(disk.describe(path), "its last line has no end, and may have lost digits")
     entries = [line.split(" ") for line in lines[2:]]
     if lines[1] != str(len(entries)):
         raise DamagedFile(disk.describe(path), f"{len(entries)} entries, {lines[1]} announced")

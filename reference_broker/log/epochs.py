@@ -15,7 +15,6 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from kafkawire.reference_broker.disk.disk import Disk, read_file, replace_file
-from kafkawire.reference_broker.log.batches import BatchHeader
 from kafkawire.reference_broker.log.checkpoints import LEADER_EPOCHS, DamagedFile, read_epochs, write_epochs
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH, UNKNOWN_OFFSET
@@ -108,7 +107,7 @@ def load_epochs(
     disk: Disk,
     folder: str,
     end_offset: int,
-    segments: Iterable[Iterable[BatchHeader]],
+    segments: Iterable[Iterable[tuple[int, int]]],
     *,
     begins_after: int | None = None,
 ) -> LeaderEpochs:
@@ -118,8 +117,8 @@ def load_epochs(
         disk: where the file is.
         folder: the partition's folder.
         end_offset: the end of the log; an epoch may begin there, but not after it, where recovery may have cut.
-        segments: the batches of each; read only to rebuild the epochs. What is behind damage in one is not known: an
-            epoch that begins there seems to begin in the next.
+        segments: of each, the epochs of batches with the offset of the first of those; read only to rebuild the file.
+            What is behind damage in one is not known: an epoch that begins there seems to begin in the next.
         begins_after: a new epoch begins, higher than this one, since what clients have read may be gone; None if none
             does.
 
@@ -134,11 +133,11 @@ def load_epochs(
         stored = None
     known = stored or []
     if stored is None:
-        for batches in segments:
+        for starts in segments:
             try:
-                for header in batches:
-                    if not known or header.leader_epoch > known[-1][0]:
-                        known.append((header.leader_epoch, header.base_offset))
+                for epoch, offset in starts:
+                    if not known or epoch > known[-1][0]:
+                        known.append((epoch, offset))
             except DecodeError as error:
                 where = disk.describe(folder)
                 logger.warning("%s: %s; leader epochs after it, in its segment, may be unknown", where, error)

@@ -15,16 +15,18 @@ import logging
 from collections.abc import Iterator
 
 from kafkawire.reference_broker.disk.disk import Disk, File
-from kafkawire.reference_broker.log.batches import BatchHeader, Window, check_no_gap, headers_in
+from kafkawire.reference_broker.log.batches import BatchHeader, Window, check_no_gap
 from kafkawire.reference_broker.log.config import LogConfig
 from kafkawire.reference_broker.log.file_names import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, file_name
 from kafkawire.reference_broker.log.index import OffsetIndex, TimeIndex
+from kafkawire.reference_broker.log.stored_batches import survey_file
 from kafkawire.reference_broker.log.transaction_index import TransactionIndex
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.schema import Buffer
-from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID, NO_TIMESTAMP
+from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.records import crc32c
 from kafkawire.sdk.records.java_integers import INT32_MAX
+from kafkawire.sdk.records.survey import Survey, SurveyEntry
 
 __all__ = ["Segment"]
 
@@ -337,20 +339,20 @@ class Segment:
         """Rebuild the indexes; return where the valid batches end, and what is wrong there."""
         self._index.clear()
         self._time_index.clear()
-        self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
-        self._first_timestamp, self._bytes_since_entry = None, 0
-        self.next_offset = self.base_offset
         self.is_stored = False
-        end, has_producers = 0, False
-        try:
-            for batch in headers_in(self.file, self.next_offset):
-                self._note(batch, batch.last_offset, batch.position)
-                has_producers = has_producers or batch.producer_id != NO_PRODUCER_ID or batch.is_control
-                end = batch.position + batch.size_bytes
-        except DecodeError as error:
-            return end, error
-        self.has_producers = has_producers
-        return end, None
+        survey = Survey(self.base_offset, self._config.index_interval_bytes)
+        problem = survey_file(self.file, survey, self._note_entry)
+        self.next_offset = survey.next_offset
+        self._max_timestamp, self._max_timestamp_offset = survey.max_timestamp, survey.max_timestamp_offset
+        self._first_timestamp, self._bytes_since_entry = survey.first_timestamp, survey.bytes_since_entry
+        if problem is None:
+            self.has_producers = survey.has_producers
+        return survey.size_bytes, problem
+
+    def _note_entry(self, entry: SurveyEntry) -> None:
+        last_offset, position, max_timestamp, max_timestamp_offset = entry
+        self._index.append(last_offset, position)
+        self._time_index.append(max_timestamp, max_timestamp_offset)
 
     def _need_indexes(self) -> None:
         """Load the indexes of a sealed segment, or rebuild them if they are damaged."""

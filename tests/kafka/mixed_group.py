@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from kafkawire.reference_broker.groups.classic.group import ClassicGroup
+from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
 from kafkawire.reference_broker.groups.embedded_protocol import read_assignment
 from kafkawire.reference_broker.groups.records import Committed
@@ -117,6 +117,9 @@ class Mixed:
                 return False
             known = group.members.get(asked.member_id)
             return known is not None and asked.instance not in (None, known.instance_id)
+        if isinstance(asked, sequences.Beat) and asked.epoch == 0 and group.state is not GroupState.STABLE:
+            # Kafka leaves the group without what the rebalance was to assign until it changes again.
+            return asked.instance in group.static_members or asked.member_id in group.members
         if isinstance(asked, sequences.Leave):
             return len(group.members) > 2
         if not isinstance(asked, sequences.Join | sequences.Sync):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -13,6 +14,7 @@ from kafkawire.reference_broker.groups.requests import Commit, GroupLimits, Join
 from kafkawire.reference_broker.groups.topics import TopicFacts
 from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.producers import Verification
+from kafkawire.reference_broker.options import read_options
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -23,6 +25,8 @@ __all__ = ["REBALANCE_MS", "SESSION_MS", "TOPIC_ID", "GroupBench", "form", "only
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 TOPIC_ID = bytes(range(16))
+
+_DEFAULTS = GroupLimits.of(read_options({}))
 
 
 class GroupBench:
@@ -49,7 +53,7 @@ class GroupBench:
         self.groups = GroupCoordinator(
             self.timers,
             lambda: self.next_ids.pop() if self.next_ids else f"id{next(numbers)}",
-            GroupLimits(**limits),
+            replace(_DEFAULTS, **limits),
             lambda: self.logs,
             self.topics,
             self.verify_commit,

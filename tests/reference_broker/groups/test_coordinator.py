@@ -8,6 +8,7 @@ from __future__ import annotations
 from kafkawire.reference_broker.coordinators.placement import partition_of
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
+from kafkawire.reference_broker.options import read_options
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -85,4 +86,5 @@ def test_logs_are_asked_for_once():
     assert bench.groups.load(0)
     bench.logs = []
     assert bench.groups.load(0)
-    assert not GroupCoordinator(Timers(), lambda: "id", GroupLimits(), list, {}, bench.verify_commit).load(0)
+    limits = GroupLimits.of(read_options({}))
+    assert not GroupCoordinator(Timers(), lambda: "id", limits, list, {}, bench.verify_commit).load(0)

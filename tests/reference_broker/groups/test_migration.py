@@ -257,3 +257,19 @@ def test_a_member_that_reads_nothing_does_not_end_a_rebalance_without_an_assignm
     assert bench.heartbeat(joined.member_id, 1) is ErrorCode.REBALANCE_IN_PROGRESS
     assert only(bench.join_classic(joined.member_id)).generation_id == 2
     assert bench.sync_classic(joined.member_id, 2) == [0, 1, 2, 3]
+
+
+def test_a_static_member_that_comes_back_by_kip_848_has_what_it_had():
+    bench = ConsumerBench()
+    static = only(bench.join_classic(instance_id="i")).member_id
+    bench.sync(static, 1, {static: assignment({"t": (0, 1, 2, 3)})}, instance_id="i")
+    response = bench.beat("new", instance_id="i")
+    assert (response.member_epoch, numbers(response)) == (1, [0, 1, 2, 3])
+    assert list(bench.consumers.members) == ["new"]
+
+
+def test_a_static_member_that_comes_back_before_anything_is_assigned_gets_its_part():
+    bench = ConsumerBench()
+    bench.join_classic(instance_id="i")
+    response = bench.beat("new", instance_id="i")
+    assert (response.member_epoch, numbers(response)) == (2, [0, 1, 2, 3])

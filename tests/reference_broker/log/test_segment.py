@@ -398,13 +398,13 @@ def test_index_that_is_being_rebuilt_is_not_asked_for_timestamps(segment, tmp_pa
     (tmp_path / "00000000000000000500.index").unlink()
     again = new(tmp_path, CONFIG, sealed_at=BASE + 60)
     seen = set()
-    note = again._note
+    note = again._note_entry
 
-    def note_and_ask(batch, last_offset, position):
-        note(batch, last_offset, position)
+    def note_and_ask(entry):
+        note(entry)
         seen.add(again.highest_timestamp())  # as retention does on its thread
 
-    monkeypatch.setattr(again, "_note", note_and_ask)
+    monkeypatch.setattr(again, "_note_entry", note_and_ask)
     again.find(BASE)
     assert seen == {NOW_MS + 19_002}
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
 from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.producers import Marker
+from kafkawire.reference_broker.options import read_options
 from kafkawire.reference_broker.producer_ids import ProducerIds
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
@@ -21,6 +23,8 @@ from tests.reference_broker.coordinators.counting_shard import MemoryLog
 __all__ = ["TIMEOUT_MS", "TransactionBench", "code_of"]
 
 TIMEOUT_MS = 60_000
+
+_DEFAULTS = TransactionLimits.of(read_options({}))
 
 
 def code_of(outcome: object) -> ErrorCode:
@@ -55,7 +59,7 @@ class TransactionBench:
         self.producer_ids = ProducerIds(lambda wanted: next(ids), self._background)
         self.limits = limits
         self.transactions = TransactionCoordinator(
-            self.timers, TransactionLimits(**limits), lambda: self.logs, self.producer_ids, self._write
+            self.timers, replace(_DEFAULTS, **limits), lambda: self.logs, self.producer_ids, self._write
         )
         self.transactions.load(self.now_ms)
 

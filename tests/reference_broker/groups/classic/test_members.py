@@ -35,7 +35,7 @@ def test_new_member_has_to_come_back_with_its_id():
     ("changes", "code"),
     [
         ({"group_id": ""}, ErrorCode.INVALID_GROUP_ID),
-        ({"session_timeout_ms": 5_999}, ErrorCode.INVALID_SESSION_TIMEOUT),
+        ({"session_timeout_ms": 999}, ErrorCode.INVALID_SESSION_TIMEOUT),
         ({"session_timeout_ms": 1_800_001}, ErrorCode.INVALID_SESSION_TIMEOUT),
         ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
         ({"protocol_type": ""}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
