@@ -39,7 +39,7 @@ class DiskCall(NamedTuple):
 
 
 class PowerCut(BaseException):
-    """The power is gone; no handler of errors goes on after it."""
+    """The power is gone; no error handler may go on after it."""
 
 
 #: Asked before each call; raises the OSError that the call fails with, or `PowerCut`.
