@@ -291,7 +291,6 @@ class Segment:
         if self._index.last_position >= self.size_bytes:
             logger.warning("%s: the index goes beyond the end and is rebuilt", self._disk.describe(self._path))
             return self.recover()
-        self._is_indexed = True
         if (entry := self._time_index.last_entry) is not None:
             self._max_timestamp, self._max_timestamp_offset = entry
         first = next(self.headers(0), None)
@@ -337,7 +336,6 @@ class Segment:
         self._first_timestamp, self._bytes_since_entry = None, 0
         self.next_offset = self.base_offset
         self.is_stored = False
-        self._is_indexed = True
         end, has_producers = 0, False
         try:
             for batch in headers_in(self.file, self.next_offset):
@@ -370,7 +368,7 @@ class Segment:
             # The next reader tries again; half an index must not be stored.
             self._index.clear()
             self._time_index.clear()
-            self.is_stored, self._is_indexed = is_stored, False
+            self.is_stored = is_stored
             raise
         finally:
             # What is damaged stays: fetches fail there, and everything after it can be read.

@@ -333,7 +333,7 @@ def test_those_who_wait_for_a_deleted_topic_are_answered():
     assert told[0].code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_undecided_deletion_takes_the_topic_offline():
+def test_undecided_deletion_takes_the_topic_offline(caplog):
     disk = MemoryDisk()
     directory = on(disk)
     topic = create(directory, "t")
@@ -347,6 +347,7 @@ def test_undecided_deletion_takes_the_topic_offline():
     directory.delete(topic, results.append)
     assert results[0].code == ErrorCode.KAFKA_STORAGE_ERROR
     assert topic.logs[0].is_offline
+    assert "the topic t cannot be deleted: [Errno 5] gone" in caplog.text
 
 
 def test_files_of_a_deleted_topic_that_cannot_be_removed(caplog):
