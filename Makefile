@@ -137,10 +137,15 @@ test-core: $(VENV)/.test
 	$(call title,tests: core with $(VENV), python engine)
 	@KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) $$($(NATIVE) || echo $(CORE_TESTS_ONCE))
 
-.PHONY: test-kafka test-asan fuzz mutants soak
-test-kafka: $(VENV)/.kafka ## tests beside a real Apache Kafka, fetched with Maven
+.PHONY: test-kills test-kafka test-asan fuzz mutants soak
+KILLS := tests/soak/two_hundred_kills.py
+test-kills: $(VENV)/.dev ## 200 SIGKILLs of the broker under load; about two minutes
+	$(call title,tests: 200 kills)
+	@$(RUN) pytest -q $(KILLS)
+
+test-kafka: $(VENV)/.kafka ## tests beside a real Apache Kafka, fetched with Maven, and test-kills
 	$(call title,tests: beside Apache Kafka)
-	@KAFKAWIRE_TEST_KAFKA=1 $(RUN) pytest -q tests/kafka
+	@KAFKAWIRE_TEST_KAFKA=1 $(RUN) pytest -q tests/kafka $(KILLS)
 
 test-asan: $(VENV)/.dev ## the tests of the extensions under AddressSanitizer and UBSan
 	$(call title,tests: sanitizers)

@@ -26,7 +26,7 @@ from kafkawire.reference_broker.producer_ids import ProducerIds
 from kafkawire.reference_broker.request_path import ELEMENTS, chain
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
-from kafkawire.reference_broker.transactions.participants import verify_offsets, write_marker
+from kafkawire.reference_broker.transactions.participants import verify_commit, write_marker
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
@@ -86,39 +86,19 @@ class Core:
         self.options = options
         self.lines = LogLimit(_log)
         self.timers = directory.services.timers
-        limits = GroupLimits(
-            group_min_session_timeout_ms=options.group_min_session_timeout_ms,
-            group_max_session_timeout_ms=options.group_max_session_timeout_ms,
-            group_initial_rebalance_delay_ms=options.group_initial_rebalance_delay_ms,
-            group_max_size=options.group_max_size,
-            group_consumer_session_timeout_ms=options.group_consumer_session_timeout_ms,
-            group_consumer_heartbeat_interval_ms=options.group_consumer_heartbeat_interval_ms,
-            group_consumer_max_size=options.group_consumer_max_size,
-            group_consumer_migration_policy=options.group_consumer_migration_policy,
-            group_consumer_assignment_interval_ms=options.group_consumer_assignment_interval_ms,
-            offsets_retention_ms=options.offsets_retention_minutes * 60_000,
-            offsets_retention_check_interval_ms=options.offsets_retention_check_interval_ms,
-        )
         self.groups = GroupCoordinator(
             self.timers,
             new_id,
-            limits,
+            GroupLimits.of(options),
             lambda: self._coordinator_logs(CONSUMER_OFFSETS_TOPIC),
             _TopicsOf(directory),
-            partial(verify_offsets, self),
+            partial(verify_commit, self),
         )
         self.fetch_sessions = FetchSessions(options.max_incremental_fetch_session_cache_slots, new_id)
         self.producer_ids = ProducerIds(directory.reserve_producer_ids, directory.services.background)
         self.transactions = TransactionCoordinator(
             self.timers,
-            TransactionLimits(
-                max_timeout_ms=options.transaction_max_timeout_ms,
-                abort_interval_ms=options.transaction_abort_timed_out_transaction_cleanup_interval_ms,
-                id_expiration_ms=options.transactional_id_expiration_ms,
-                id_expiration_interval_ms=options.transaction_remove_expired_transaction_cleanup_interval_ms,
-                retry_backoff_ms=options.add_partitions_to_txn_retry_backoff_ms,
-                retry_backoff_max_ms=options.add_partitions_to_txn_retry_backoff_max_ms,
-            ),
+            TransactionLimits.of(options),
             lambda: self._coordinator_logs(TRANSACTION_STATE_TOPIC),
             self.producer_ids,
             partial(write_marker, self),

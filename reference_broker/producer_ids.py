@@ -11,6 +11,8 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
+from kafkawire.reference_broker.log.services import Background
+
 __all__ = ["BLOCK_IDS", "ProducerIds"]
 
 logger = logging.getLogger("kafkawire.broker")
@@ -22,8 +24,6 @@ BLOCK_IDS = 1000
 _RESERVE_BELOW = BLOCK_IDS // 10
 
 Reserve = Callable[[int], int]
-#: Runs the first function elsewhere; then the second here, with the error or None.
-Background = Callable[[Callable[[], None], Callable[[Exception | None], None]], None]
 #: Gets an id, or why there is none.
 Then = Callable[[int | OSError], None]
 
@@ -33,7 +33,7 @@ class ProducerIds:
 
     Args:
         reserve: reserves as many ids as asked for and returns the first; it blocks, and raises OSError.
-        background: runs it.
+        background: runs it, see `Background`.
     """
 
     def __init__(self, reserve: Reserve, background: Background) -> None:

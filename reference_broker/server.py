@@ -163,17 +163,16 @@ class Broker:
         overrides = read_overrides(options.max_connections_per_ip_overrides, _address_of)
         limits = ConnectionLimits(options.max_connections, options.max_connections_per_ip, overrides)
         acceptors: list[Acceptor] = []
-        try:
+        with contextlib.ExitStack() as undo:
             for listener in self._listeners:
                 acceptors.append(Acceptor(listener, limits, self._connect, self._clock, options.socket_buffers))
+                undo.callback(acceptors[-1].abandon)
             disk = MachineDisk(self._data) if isinstance(self._data, str | Path) else self._data
             services = LogServices(disk, self._background)
             directory = LogDirectory(services, options.node_id, lambda: uuid.uuid4().bytes, options.topic_defaults)
+            undo.callback(directory.abandon)
             core = Core(directory, options, lambda: str(uuid.uuid4()), self._clock())
-        except BaseException:
-            for acceptor in acceptors:
-                acceptor.abandon()
-            raise
+            undo.pop_all()
         self._core = core
         self._clock.on_jump = core.timers.shift
         budget = MemoryBudget(options.queued_max_request_bytes, core.timers, self._clock)

@@ -12,19 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from kafkawire.reference_broker.log.batches import BatchHeader
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.producers import Verification
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["Place", "Unverified", "Verifier", "transaction_version", "verify"]
-
-#: Topic and partition.
-Place = tuple[str, int]
+__all__ = ["Unverified", "Verifier", "append_verified", "transaction_version"]
 
 #: Called with the partitions that are refused, and why.
-Answered = Callable[[Mapping[Place, BrokerError]], None]
+Answered = Callable[[Mapping[Partition, BrokerError]], None]
 
 #: KIP-890 added no field for TRANSACTION_ABORTABLE in version 11, nor for partitions that are added in version 12.
 _ABORTABLE_SINCE = 11
@@ -44,12 +42,12 @@ _PASSING = frozenset(
 class Verifier(Protocol):
     """The transaction coordinator, as Produce sees it."""
 
-    def verify(
+    def ensure_partitions(
         self,
         transactional_id: str,
         producer_id: int,
         epoch: int,
-        topic_partitions: Sequence[Place],
+        topic_partitions: Sequence[Partition],
         transaction_version: int,
         done: Answered,
         now_ms: int,
@@ -72,14 +70,14 @@ class Unverified(NamedTuple):
     """A checked batch of a transaction that has not been appended.
 
     Attributes:
-        place: topic and partition.
+        partition: where it belongs.
         log: of the partition.
         header: of the batch.
-        append: appends it, with what `Producers.verify` returned.
+        append: appends it, with what `Producers.begin_verification` returned.
         refuse: called instead if the coordinator does not agree.
     """
 
-    place: Place
+    partition: Partition
     log: PartitionLog
     header: BatchHeader
     append: Callable[[Verification | None], None]
@@ -97,7 +95,7 @@ def transaction_version(produce_version: int) -> TransactionVersion:
     return TransactionVersion.TV_1 if produce_version >= _ABORTABLE_SINCE else TransactionVersion.TV_0
 
 
-def verify(
+def append_verified(
     verifier: Verifier | None,
     transactional_id: str,
     batches: Sequence[Unverified],
@@ -117,7 +115,7 @@ def verify(
     for batch in batches:
         producer_id, epoch, sequence = batch.header.producer_id, batch.header.producer_epoch, batch.header.base_sequence
         try:
-            verification = batch.log.producers.verify(
+            verification = batch.log.producers.begin_verification(
                 producer_id, epoch, sequence, now_ms, has_epoch_per_transaction=version >= TransactionVersion.TV_2
             )
         except BrokerError as error:
@@ -130,17 +128,19 @@ def verify(
     if verifier is None or not asked:
         return
 
-    def answered(refused: Mapping[Place, BrokerError]) -> None:
+    def answered(refused: Mapping[Partition, BrokerError]) -> None:
         for batch, verification in asked:
-            error = refused.get(batch.place)
+            error = refused.get(batch.partition)
             if error is None:
                 batch.append(verification)
             else:
                 batch.refuse(_told(error, version))
 
     first = asked[0][0].header
-    places = list(dict.fromkeys(batch.place for batch, _ in asked))
-    verifier.verify(transactional_id, first.producer_id, first.producer_epoch, places, version, answered, now_ms)
+    partitions = list(dict.fromkeys(batch.partition for batch, _ in asked))
+    verifier.ensure_partitions(
+        transactional_id, first.producer_id, first.producer_epoch, partitions, version, answered, now_ms
+    )
 
 
 def _told(error: BrokerError, version: TransactionVersion) -> BrokerError:

@@ -31,6 +31,7 @@ _SPAN = re.compile(r"`([^`\n]+)`")
 _PATH = re.compile(r"(?!\.\w+$)[\w.-]+(/[\w.-]+)*/?")
 _SUFFIX = re.compile(r"\.(py|pyx|pxd|pxi|md|yaml|svg|toml|json|gz|java|sh|html)$")
 _CLASS = re.compile(r"[A-Z][a-z]\w*(\.\w+)?")
+_LISTED = re.compile(r"^\| (\d+) \| \[(.*)\]\((.*)\) \|", re.MULTILINE)
 _IMPORT = re.compile(r"from (kafkawire[\w.]*) import ([\w, ]+)")
 
 
@@ -78,6 +79,15 @@ def is_missing_path(span: str) -> bool:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_paths(page: Path) -> None:
     assert [span for span in spans(page) if span not in EXAMPLES and is_missing_path(span)] == []
+
+
+def test_decisions_are_listed() -> None:
+    pages = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
+    titles = [page.read_text("utf-8").splitlines()[0].removeprefix("# ").split(". ", 1) for page in pages]
+    listed = _LISTED.findall((ROOT / "docs" / "decisions" / "README.md").read_text("utf-8"))
+    assert sorted(listed, key=lambda row: int(row[0])) == [
+        (number, title, page.name) for page, (number, title) in zip(pages, titles, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

@@ -7,14 +7,12 @@ transactions, which the reference broker lacks, is run by tests/kafka/test_guide
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-GUIDE = Path(__file__).parents[1] / "docs" / "guide"
+from tests.guide import GUIDE, blocks, run
+
 PAGES = sorted(path.stem for path in GUIDE.glob("*.md"))
 
 #: What a page takes as given, before its first block.
@@ -62,23 +60,6 @@ with Admin(servers) as admin:
     assert [offset.offset for offset in admin.list_group_offsets("billing").values()] == [3]
 """,
 }
-
-
-def blocks(page: str) -> list[str]:
-    """Return the Python blocks of a page."""
-    return re.findall(r"^```python\n(.*?)^```", (GUIDE / f"{page}.md").read_text("utf-8"), re.DOTALL | re.MULTILINE)
-
-
-def run(*arguments: str, folder: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-        cwd=folder,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in ("README", "testing", "transactions")])

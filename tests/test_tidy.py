@@ -54,6 +54,7 @@ CASES = [
     ("words", "sdk/frames.py", CLEAN + "# the divi" + "sion of partitions\n", "say assignment"),
     ("second-home", "sdk/frames.py", CLEAN + "ZERO = bytes(1" + "6)\n", "ZERO_UUID"),
     ("sleeping", "tests/sdk/test_frames.py", CLEAN_TEST + "import time\ntime.sleep(0.1)\n", "a test sleeps"),
+    ("shared-tests", "tests/sdk/test_frames.py", CLEAN_TEST + "from tests.sdk.test_made import x\n", "a test module"),
 ]
 
 #: What looks like a violation and is none.

@@ -335,6 +335,15 @@ def sleeping(tree: Tree) -> Iterator[Place]:
                 yield source.path, node.lineno, "a test sleeps"
 
 
+def shared_tests(tree: Tree) -> Iterator[Place]:
+    """What tests share is in a module of its own, so that a test module can change or go as it likes."""
+    for source in _written(tree, {".py"}, ("tests",)):
+        for node in _nodes(source, ast.ImportFrom):
+            module = node.module or ""
+            if module.startswith("tests.") and module.rpartition(".")[2].startswith("test_"):
+                yield source.path, node.lineno, f"imports from {module}, a test module"
+
+
 def words(tree: Tree) -> Iterator[Place]:
     """One word for each thing, Kafka's where it has one."""
     for source in _written(tree, CODE_SUFFIXES | {".md", ".yaml", ".toml"}):
@@ -361,6 +370,7 @@ RULES: dict[str, Rule] = {
     "generated-header": generated_header,
     "ignores": ignores,
     "sleeping": sleeping,
+    "shared-tests": shared_tests,
     "second-home": second_homes,
     "words": words,
 }

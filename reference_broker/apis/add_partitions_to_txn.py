@@ -12,7 +12,8 @@ from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.core import INTERNAL_TOPICS
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.gathering import Gathering
-from kafkawire.reference_broker.transactions.transaction import Partition, ProducerIdAndEpoch
+from kafkawire.reference_broker.log.file_names import Partition
+from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

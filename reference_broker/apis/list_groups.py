@@ -25,7 +25,8 @@ def handle(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
     states = {state.strip().lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     listed = [
-        Listed(group.group_id, group.protocol_type or "", group.state.value, "classic") for group in groups.groups()
+        Listed(group.group_id, group.protocol_type or "", group.state.value, "classic")
+        for group in groups.classic_groups()
     ]
     listed += [
         Listed(group.group_id, CONSUMER_PROTOCOL_TYPE, group.state.value, "consumer")

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from kafkawire.reference_broker.apis.fetch import check_leader_epoch
 from kafkawire.reference_broker.apis.registry import Call, serves, since
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.segments import TimestampAndOffset
 from kafkawire.sdk.errors import BrokerError
@@ -28,7 +29,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
-Partition = ListOffsetsRequest.ListOffsetsPartition
+Wanted = ListOffsetsRequest.ListOffsetsPartition
 PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 _LEADER_EPOCH_SINCE = since(PartitionResponse, "leader_epoch")
@@ -67,11 +68,11 @@ def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
     )
 
 
-def _named_twice(partitions: Sequence[tuple[str, int]]) -> set[tuple[str, int]]:
+def _named_twice(partitions: Sequence[Partition]) -> set[Partition]:
     return {partition for partition, count in Counter(partitions).items() if count > 1}
 
 
-def _find(call: Call, topic: str, partition: Partition, is_committed: bool, is_twice: bool) -> PartitionResponse:
+def _find(call: Call, topic: str, partition: Wanted, is_committed: bool, is_twice: bool) -> PartitionResponse:
     log = call.core.directory.log(topic, partition.partition_index)
     try:
         if is_twice:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -15,7 +16,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 __all__ = ["handle"]
 
 Topic = OffsetDeleteResponse.OffsetDeleteResponseTopic
-Partition = OffsetDeleteResponse.OffsetDeleteResponsePartition
+Deleted = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 
 @serves(ApiKey.OFFSET_DELETE)
@@ -40,13 +41,13 @@ def handle(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse | D
     return delayed
 
 
-def _respond(request: OffsetDeleteRequest, codes: dict[tuple[str, int], ErrorCode]) -> OffsetDeleteResponse:
+def _respond(request: OffsetDeleteRequest, codes: dict[Partition, ErrorCode]) -> OffsetDeleteResponse:
     return OffsetDeleteResponse(
         topics=[
             Topic(
                 topic.name,
                 [
-                    Partition(partition.partition_index, codes[topic.name, partition.partition_index])
+                    Deleted(partition.partition_index, codes[topic.name, partition.partition_index])
                     for partition in topic.partitions
                 ],
             )

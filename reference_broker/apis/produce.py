@@ -17,7 +17,7 @@ from kafkawire.reference_broker.log.log_directory import Topic
 from kafkawire.reference_broker.log.partition_log import Appended
 from kafkawire.reference_broker.log.producers import Verification
 from kafkawire.reference_broker.log.validation import validate
-from kafkawire.reference_broker.transaction_verification import Unverified, transaction_version, verify
+from kafkawire.reference_broker.transaction_verification import Unverified, append_verified, transaction_version
 from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -27,7 +27,7 @@ from kafkawire.sdk.records.produced import InvalidBatch, transactional_producer
 
 __all__ = ["handle"]
 
-Partition = ProduceRequest.PartitionProduceData
+PartitionData = ProduceRequest.PartitionProduceData
 PartitionResponse = ProduceResponse.PartitionProduceResponse
 
 _BY_ID_SINCE = since(ProduceRequest.TopicProduceData, "topic_id")
@@ -65,7 +65,7 @@ def handle(call: Call, request: ProduceRequest) -> ProduceResponse | DelayedOper
         version = transaction_version(call.version)
         # Clients that leave it to the broker to add partitions depend on the question.
         is_asked = version >= TransactionVersion.TV_2 or call.core.options.transaction_partition_verification_enable
-        verify(
+        append_verified(
             call.core.transactions if is_asked else None,
             request.transactional_id or "",
             transactional,
@@ -110,7 +110,7 @@ def _append(
     refused: BrokerError | None,
     topic: Topic | None,
     missing: ErrorCode,
-    partition: Partition,
+    partition: PartitionData,
     parts: Parts[ProduceResponse],
     transactional: list[Unverified],
 ) -> PartitionResponse:

@@ -46,7 +46,7 @@ def handle(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommitRespon
 
 
 def _version(call: Call) -> TransactionVersion:
-    """Return what the request can do; see `TransactionCoordinator.verify`."""
+    """Return what the request can do; see `TransactionCoordinator.ensure_partitions`."""
     if call.version > TXN_OFFSET_COMMIT_LAST_BEFORE_TV_2:
         return TransactionVersion.TV_2
     return TransactionVersion.TV_1 if call.version >= _ABORTABLE_SINCE else TransactionVersion.TV_0

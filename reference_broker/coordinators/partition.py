@@ -1,8 +1,8 @@
 """One partition of a coordinator: its shard, its log, and the operations that wait for either.
 
 While it loads, operations are refused; while an append is unfinished, they wait their turn, so that a shard is always
-exactly what its log says. Replies wait for the high watermark, in order, for a limited time. If the log fails, or the
-partition is unloaded, everything that waits is answered.
+exactly what its log says. Replies wait for the high watermark, in order, for a limited time. If the log fails, the
+shard cannot take over what is in the log, or the partition is unloaded, everything that waits is answered.
 
 Source: `CoordinatorRuntime.CoordinatorContext` in Apache Kafka.
 """
@@ -20,6 +20,7 @@ from kafkawire.reference_broker.coordinators.loading import Loading
 from kafkawire.reference_broker.coordinators.records import encode
 from kafkawire.reference_broker.coordinators.shard import (
     CoordinatorLog,
+    Done,
     Operation,
     Result,
     Shard,
@@ -28,6 +29,7 @@ from kafkawire.reference_broker.coordinators.shard import (
 )
 from kafkawire.reference_broker.timers import Timer, Timers
 from kafkawire.sdk.errors import BrokerError, DecodeError
+from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -65,16 +67,6 @@ class _Pending(NamedTuple):
     deadline_ms: int
     result: Result[Any]
     done: Callable[[Any], None]
-
-    def finish(self, error: BrokerError | None) -> None:
-        reply = self.result.reply if error is None else error
-        if self.result.committed is not None:
-            try:
-                self.result.committed(error)
-            except Exception as defect:
-                _log.exception("a coordinator could not take over what was committed")
-                reply = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(defect))
-        self.done(reply)
 
 
 class _ShardTimer(Timer):
@@ -122,6 +114,7 @@ class CoordinatorPartition(Generic[S]):
         self._waiting: deque[_Pending] = deque()
         self._is_draining = False
         self._last_written = 0
+        self._lines = LogLimit(_log)
         self.state = PartitionState.LOADING
         self.shard = new_shard(self)
 
@@ -139,6 +132,8 @@ class CoordinatorPartition(Generic[S]):
             return 0
         try:
             self._loading.step()
+            if self._loading.is_done:
+                self._activate(now_ms)
         except (BrokerError, DecodeError) as error:
             is_passing = isinstance(error, BrokerError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR
             if is_passing and self._load_failures < len(_LOAD_AGAIN_MS):
@@ -150,9 +145,6 @@ class CoordinatorPartition(Generic[S]):
             # A defect, which must not leave those who ask waiting for the end of the load.
             _log.exception("%s cannot be loaded", self._name)
             self.close()
-        else:
-            if self._loading.is_done:
-                self._activate(now_ms)
         return 0
 
     def _activate(self, now_ms: int) -> None:
@@ -177,7 +169,7 @@ class CoordinatorPartition(Generic[S]):
         self._queue.clear()
         self._appending = None
         for entry in pending:
-            entry.finish(error)
+            self._finish(entry, error)
         for _, done, _ in queued:
             done(error)
         if is_loaded:
@@ -192,7 +184,7 @@ class CoordinatorPartition(Generic[S]):
 
     # Operations.
 
-    def submit(self, operation: Operation[S, R], done: Callable[[R | BrokerError], None], now_ms: int) -> None:
+    def submit(self, operation: Operation[S, R], done: Done[R], now_ms: int) -> None:
         """Run an operation, now or once the append before it is finished.
 
         Args:
@@ -220,7 +212,7 @@ class CoordinatorPartition(Generic[S]):
         finally:
             self._is_draining = False
 
-    def _run(self, operation: Operation[S, R], done: Callable[[R | BrokerError], None], now_ms: int) -> None:
+    def _run(self, operation: Operation[S, R], done: Done[R], now_ms: int) -> None:
         try:
             result = operation(self.shard)
         except BrokerError as error:
@@ -228,7 +220,7 @@ class CoordinatorPartition(Generic[S]):
             return
         except Exception as error:
             # One defect must not leave the operations behind it unanswered.
-            _log.exception("an operation on %s failed", self._name)
+            self._lines.exception("operation", now_ms, "an operation on %s failed", self._name)
             done(BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
             return
         pending = _Pending(self._last_written, now_ms + COMMIT_TIMEOUT_MS - self.jumped_ms, result, done)
@@ -241,7 +233,7 @@ class CoordinatorPartition(Generic[S]):
             self._append(result, now_ms, appended)
         except Exception as error:
             # Nor must a record that cannot be written.
-            _log.exception("a record of %s cannot be written", self._name)
+            self._lines.exception("append", now_ms, "a record of %s cannot be written", self._name)
             if self._appending is pending:
                 appended(BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
 
@@ -262,17 +254,27 @@ class CoordinatorPartition(Generic[S]):
             return  # the partition was closed meanwhile, and this answered
         self._appending = None
         if isinstance(outcome, BrokerError):
-            pending.finish(coordinator_error(outcome))
+            self._finish(pending, coordinator_error(outcome))
         else:
             self._last_written = outcome
             # What the shard submits while it replays waits, so that replies leave in the order of their records.
             was_draining, self._is_draining = self._is_draining, True
             try:
-                self._replay(pending.result, outcome - 1)
-                self._await_commit(pending._replace(offset=outcome), now_ms)
+                self._take_over(pending._replace(offset=outcome), now_ms)
             finally:
                 self._is_draining = was_draining
         self._drain()
+
+    def _take_over(self, pending: _Pending, now_ms: int) -> None:
+        try:
+            self._replay(pending.result, pending.offset - 1)
+        except Exception:
+            # A defect. The shard is not what its log says any more, and must answer nothing from what it holds.
+            self._lines.exception("replay", now_ms, "%s is unloaded, it could not take over a record", self._name)
+            self._waiting.append(pending)
+            self.close()
+        else:
+            self._await_commit(pending, now_ms)
 
     def _replay(self, result: Result[Any], offset: int) -> None:
         if result.marker is not None:
@@ -288,7 +290,7 @@ class CoordinatorPartition(Generic[S]):
     def _await_commit(self, pending: _Pending, now_ms: int) -> None:
         if self._log.high_watermark >= pending.offset:
             self._reached(None)
-            pending.finish(None)
+            self._finish(pending, None)
             return
         self._waiting.append(pending)
         if self._expiry is None or not self._expiry.is_pending:
@@ -301,14 +303,25 @@ class CoordinatorPartition(Generic[S]):
             _log.error("%s is unloaded, its log failed: %s", self._name, error)
             self.close()
         while self._waiting and self._waiting[0].offset <= self._log.high_watermark:
-            self._waiting.popleft().finish(None)
+            self._finish(self._waiting.popleft(), None)
 
     def _expire(self, now_ms: int) -> None:
         error = BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"not committed within {COMMIT_TIMEOUT_MS} ms")
         while self._waiting and self._waiting[0].deadline_ms + self.jumped_ms <= now_ms:
-            self._waiting.popleft().finish(error)
+            self._finish(self._waiting.popleft(), error)
         if self._waiting:
             self._expiry = self._timers.at(self._waiting[0].deadline_ms + self.jumped_ms, self._expire)
+
+    def _finish(self, pending: _Pending, error: BrokerError | None) -> None:
+        reply = pending.result.reply if error is None else error
+        if pending.result.committed is not None:
+            try:
+                pending.result.committed(error)
+            except Exception as defect:
+                begun_ms = pending.deadline_ms - COMMIT_TIMEOUT_MS + self.jumped_ms
+                self._lines.exception("committed", begun_ms, "%s could not take over what was committed", self._name)
+                reply = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(defect))
+        pending.done(reply)
 
     # Timers.
 

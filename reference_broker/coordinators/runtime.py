@@ -6,12 +6,13 @@ Source: `CoordinatorRuntime` in Apache Kafka.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
 from kafkawire.reference_broker.coordinators.partition import CoordinatorPartition, PartitionState
-from kafkawire.reference_broker.coordinators.shard import CoordinatorLog, Operation, Shard, ShardTimers
+from kafkawire.reference_broker.coordinators.placement import partition_of
+from kafkawire.reference_broker.coordinators.shard import CoordinatorLog, Done, Operation, Shard, ShardTimers
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -23,30 +24,77 @@ R = TypeVar("R")
 
 
 class CoordinatorRuntime(Generic[S]):
-    """Loaded partitions of one topic, by number.
+    """The partitions of one topic, by number: what is kept under a key is in the partition that the key's hash says.
 
     Args:
         topic: its name, for messages.
         timers: the broker's timers.
         new_shard: returns an empty shard that sets its timers in the given ones.
+        find_logs: returns the logs of the topic's partitions; none if it does not exist yet.
     """
 
-    def __init__(self, topic: str, timers: Timers, new_shard: Callable[[ShardTimers], S]) -> None:
+    def __init__(
+        self,
+        topic: str,
+        timers: Timers,
+        new_shard: Callable[[ShardTimers], S],
+        find_logs: Callable[[], Sequence[CoordinatorLog]],
+    ) -> None:
         self._topic = topic
         self._timers = timers
         self._new_shard = new_shard
+        self._find_logs = find_logs
+        #: Of the partitions of the topic, none if it is not known yet.
+        self._logs: Sequence[CoordinatorLog] = ()
         self._partitions: dict[int, CoordinatorPartition[S]] = {}
         #: Those that are loaded one after the other: a slice of each of fifty at once would hold up every request.
         self._loading: deque[CoordinatorPartition[S]] = deque()
         #: Those that were unloaded while they appended.
         self._unloaded: dict[int, CoordinatorPartition[S]] = {}
 
-    def load(self, number: int, log: CoordinatorLog, now_ms: int) -> None:
+    # The topic.
+
+    def load(self, now_ms: int) -> bool:
+        """Begin to serve the partitions of the topic, if that has not begun; return whether the topic exists."""
+        if not self._logs:
+            self._logs = tuple(self._find_logs())
+            for number, log in enumerate(self._logs):
+                self.load_partition(number, log, now_ms)
+        return bool(self._logs)
+
+    def unload(self) -> None:
+        """Stop serving; everything that waits is answered with NOT_COORDINATOR."""
+        self._logs = ()
+        for number in self.numbers():
+            self.unload_partition(number)
+
+    def partition_of(self, key: str) -> int:
+        """Return the number of the partition that a key belongs to; the topic must exist."""
+        return partition_of(key, len(self._logs))
+
+    def leader_epoch(self, key: str) -> int:
+        """Return the epoch in which this broker leads the partition that a key belongs to; the topic must exist."""
+        return self._logs[self.partition_of(key)].leader_epoch
+
+    def submit(self, key: str, operation: Operation[S, R], done: Done[R], now_ms: int) -> None:
+        """Run an operation on the partition that a key belongs to; see `submit_to`."""
+        if self.load(now_ms):
+            self.submit_to(self.partition_of(key), operation, done, now_ms)
+        else:
+            done(self.no_topic())
+
+    def no_topic(self) -> BrokerError:
+        """Return the error of a request that comes before the topic exists."""
+        return BrokerError(ErrorCode.NOT_COORDINATOR, f"{self._topic} does not exist")
+
+    # Its partitions.
+
+    def load_partition(self, number: int, log: CoordinatorLog, now_ms: int) -> None:
         """Begin to serve a partition: its log is replayed, a slice at a time, after those of earlier ones.
 
         What was being appended when it was unloaded may still come into the log; that is waited for.
         """
-        self.unload(number)
+        self.unload_partition(number)
         partition = CoordinatorPartition(f"{self._topic}-{number}", log, self._timers, self._new_shard)
         self._partitions[number] = partition
         before = self._unloaded.get(number)
@@ -82,7 +130,7 @@ class CoordinatorRuntime(Generic[S]):
             if self._loading:
                 self._timers.at(now_ms, self._load_slice)
 
-    def unload(self, number: int) -> None:
+    def unload_partition(self, number: int) -> None:
         """Stop serving a partition; everything that waits there is answered with NOT_COORDINATOR."""
         partition = self._partitions.pop(number, None)
         if partition is not None:
@@ -90,9 +138,7 @@ class CoordinatorRuntime(Generic[S]):
             if partition.is_appending:
                 self._unloaded[number] = partition
 
-    def submit(
-        self, number: int, operation: Operation[S, R], done: Callable[[R | BrokerError], None], now_ms: int
-    ) -> None:
+    def submit_to(self, number: int, operation: Operation[S, R], done: Done[R], now_ms: int) -> None:
         """Run an operation on a partition.
 
         Args:

@@ -21,6 +21,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 __all__ = [
     "CoordinatorLog",
     "CoordinatorRecord",
+    "Done",
     "InTransaction",
     "KeyValue",
     "LastMarker",
@@ -33,7 +34,9 @@ __all__ = [
 
 R = TypeVar("R")
 S_contra = TypeVar("S_contra", contravariant=True)
-R_co = TypeVar("R_co", covariant=True)
+
+#: Takes the outcome of an operation, once.
+Done = Callable[[R | BrokerError], None]
 
 #: Key and value of a record as they are stored; the value None deletes.
 KeyValue = tuple[bytes, bytes | None]
@@ -74,7 +77,7 @@ class InTransaction(NamedTuple):
     Attributes:
         producer_id: of the producer.
         epoch: likewise.
-        verification: what lets it begin a transaction in this log, see `Producers.verify`.
+        verification: what lets it begin a transaction in this log, see `Producers.begin_verification`.
     """
 
     producer_id: int

@@ -3,7 +3,7 @@
 `MachineDisk` is the real one; `MemoryDisk` keeps everything in the process and can lose power, run full and fail.
 Two things last through a power cut: content, once its file was synced, and names (a file created, renamed or removed),
 once their folder was synced. Paths are relative to the data directory, with forward slashes; "" is the directory
-itself. A call raises OSError if it fails.
+itself. A call raises OSError if it fails, which names the file.
 """
 
 from __future__ import annotations

@@ -56,6 +56,8 @@ class MachineDisk:
         descriptor = os.open(self._at(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
+        except OSError as error:
+            raise _named(error, self._at(path)) from None
         finally:
             os.close(descriptor)
 
@@ -67,9 +69,10 @@ class MachineDisk:
 
 
 class _MachineFile:
-    __slots__ = ("_descriptor", "size_bytes")
+    __slots__ = ("_descriptor", "_path", "size_bytes")
 
     def __init__(self, path: str, create: bool) -> None:
+        self._path = path
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         self._descriptor = os.open(path, flags, _FILE_MODE)
         self.size_bytes = os.fstat(self._descriptor).st_size
@@ -82,31 +85,43 @@ class _MachineFile:
         return self._descriptor
 
     def append(self, data: Buffer) -> None:
-        with memoryview(data) as view:
-            written = os.write(self._descriptor, view)
-            self.size_bytes += written
-            # The kernel writes less when the disk is full, or a signal arrives.
-            while written < len(view):
-                more = os.write(self._descriptor, view[written:])
-                self.size_bytes += more
-                written += more
+        try:
+            with memoryview(data) as view:
+                written = os.write(self._descriptor, view)
+                self.size_bytes += written
+                # The kernel writes less when the disk is full, or a signal arrives.
+                while written < len(view):
+                    more = os.write(self._descriptor, view[written:])
+                    self.size_bytes += more
+                    written += more
+        except OSError as error:
+            raise _named(error, self._path) from None
 
     def read(self, position: int, size_bytes: int) -> bytes:
-        # Never more than there is: the memory for an answer is reserved before it is read.
-        data = os.pread(self._descriptor, min(size_bytes, max(self.size_bytes - position, 0)), position)
-        while 0 < len(data) < min(size_bytes, self.size_bytes - position):
-            more = os.pread(self._descriptor, size_bytes - len(data), position + len(data))
-            if not more:
-                break
-            data += more
+        try:
+            # Never more than there is: the memory for an answer is reserved before it is read.
+            data = os.pread(self._descriptor, min(size_bytes, max(self.size_bytes - position, 0)), position)
+            while 0 < len(data) < min(size_bytes, self.size_bytes - position):
+                more = os.pread(self._descriptor, size_bytes - len(data), position + len(data))
+                if not more:
+                    break
+                data += more
+        except OSError as error:
+            raise _named(error, self._path) from None
         return data
 
     def truncate(self, size_bytes: int) -> None:
-        os.ftruncate(self._descriptor, size_bytes)
+        try:
+            os.ftruncate(self._descriptor, size_bytes)
+        except OSError as error:
+            raise _named(error, self._path) from None
         self.size_bytes = size_bytes
 
     def sync(self) -> None:
-        os.fsync(self._descriptor)
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise _named(error, self._path) from None
 
 
 class _MachineLock:
@@ -117,9 +132,9 @@ class _MachineLock:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except OSError as error:
             os.close(descriptor)
-            raise
+            raise _named(error, path) from None
         self._descriptor = descriptor
 
     def release(self) -> None:
@@ -128,3 +143,8 @@ class _MachineLock:
             os.close(descriptor)
 
     __del__ = release
+
+
+def _named(error: OSError, path: str) -> OSError:
+    """Return an error that says which file it concerns: the system does not know that of a descriptor."""
+    return OSError(error.errno, error.strerror, path)

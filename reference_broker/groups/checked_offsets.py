@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkawire.reference_broker.groups.offsets import Partition
 from kafkawire.reference_broker.groups.records import NO_EXPIRY, Committed
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.log_directory import Topic
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest

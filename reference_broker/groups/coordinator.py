@@ -11,18 +11,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from kafkawire.reference_broker.coordinators.partition import ignore
-from kafkawire.reference_broker.coordinators.placement import partition_of
 from kafkawire.reference_broker.coordinators.runtime import CoordinatorRuntime
 from kafkawire.reference_broker.coordinators.shard import (
     CoordinatorLog,
+    Done,
     InTransaction,
     LastMarker,
-    Operation,
     ShardTimers,
 )
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup, JoinReply, SyncReply
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
-from kafkawire.reference_broker.groups.offsets import Partition
 from kafkawire.reference_broker.groups.records import Committed
 from kafkawire.reference_broker.groups.requests import (
     Beat,
@@ -35,6 +33,7 @@ from kafkawire.reference_broker.groups.requests import (
 )
 from kafkawire.reference_broker.groups.shard import GroupShard
 from kafkawire.reference_broker.groups.topics import Topics
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.producers import Marker, Verification
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.errors import BrokerError
@@ -44,16 +43,12 @@ from kafkawire.sdk.protocol.messages.sync_group import SyncGroupResponse
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["GroupCoordinator", "Verify"]
+__all__ = ["GroupCoordinator", "VerifyCommit"]
 
-R = TypeVar("R")
 M = TypeVar("M")
 
-#: Takes the outcome of a request.
-Done = Callable[[R | BrokerError], None]
 
-
-class Verify(Protocol):
+class VerifyCommit(Protocol):
     """Makes sure that a partition of the offsets topic is in a transaction."""
 
     def __call__(
@@ -65,7 +60,10 @@ class Verify(Protocol):
         now_ms: int,
         /,
     ) -> None:
-        """Call `verified` with what the append must bring, see `Producers.verify`, or `refused` with the error."""
+        """Call `verified` with what the append must bring, or `refused` with the error.
+
+        What it brings is from `Producers.begin_verification`; None if the transaction is open there already.
+        """
 
 
 class GroupCoordinator:
@@ -77,7 +75,7 @@ class GroupCoordinator:
         limits: see `GroupLimits`.
         find_logs: returns the logs of the offsets topic's partitions; none if it does not exist yet.
         topics: see `Topics`.
-        verify: see `Verify`.
+        verify_commit: see `VerifyCommit`.
     """
 
     def __init__(
@@ -87,45 +85,35 @@ class GroupCoordinator:
         limits: GroupLimits,
         find_logs: Callable[[], Sequence[CoordinatorLog]],
         topics: Topics,
-        verify: Verify,
+        verify_commit: VerifyCommit,
     ) -> None:
-        self._verify = verify
+        self._verify_commit = verify_commit
         self._limits = limits
-        self._find_logs = find_logs
-        #: Partitions of the offsets topic, 0 if it is not known yet.
-        self._partitions = 0
 
         def new_shard(timers: ShardTimers) -> GroupShard:
             return GroupShard(timers, new_id, limits, topics)
 
-        self._runtime = CoordinatorRuntime(CONSUMER_OFFSETS_TOPIC, timers, new_shard)
+        self._runtime = CoordinatorRuntime(CONSUMER_OFFSETS_TOPIC, timers, new_shard, find_logs)
 
     # Partitions of the offsets topic.
 
     def load(self, now_ms: int) -> bool:
         """Begin to serve the partitions of the offsets topic; return whether it exists."""
-        if not self._partitions:
-            logs = self._find_logs()
-            self._partitions = len(logs)
-            for number, log in enumerate(logs):
-                self._runtime.load(number, log, now_ms)
-        return self._partitions > 0
+        return self._runtime.load(now_ms)
 
     def unload(self) -> None:
         """Stop serving; everything that waits is answered with NOT_COORDINATOR."""
-        self._partitions = 0
-        for number in self._runtime.numbers():
-            self._runtime.unload(number)
+        self._runtime.unload()
 
     @property
     def is_loading(self) -> bool:
         """Whether a partition is being loaded, so that not all groups are known yet."""
         return self._runtime.is_loading
 
-    def groups(self) -> Iterator[ClassicGroup]:
+    def classic_groups(self) -> Iterator[ClassicGroup]:
         """Yield the classic groups of all partitions that are served."""
         for shard in self._runtime.shards():
-            yield from shard.groups.values()
+            yield from shard.classic_groups.values()
 
     def consumer_groups(self) -> Iterator[ConsumerGroup]:
         """Yield the KIP-848 groups of all partitions that are served."""
@@ -138,12 +126,6 @@ class GroupCoordinator:
             if found := shard.offsets.of_group(group_id):
                 return found
         return {}
-
-    def _submit(self, group_id: str, operation: Operation[GroupShard, R], done: Done[R], now_ms: int) -> None:
-        if self.load(now_ms):
-            self._runtime.submit(partition_of(group_id, self._partitions), operation, done, now_ms)
-        else:
-            done(BrokerError(ErrorCode.NOT_COORDINATOR, f"{CONSUMER_OFFSETS_TOPIC} does not exist"))
 
     # Members.
 
@@ -163,7 +145,7 @@ class GroupCoordinator:
         ):
             refuse(BrokerError(ErrorCode.INVALID_SESSION_TIMEOUT, f"{request.session_timeout_ms} ms"))
         else:
-            self._submit(request.group_id, lambda shard: shard.join(request, answer, now_ms), refuse, now_ms)
+            self._runtime.submit(request.group_id, lambda shard: shard.join(request, answer, now_ms), refuse, now_ms)
 
     def sync(self, request: Sync, reply: SyncReply, now_ms: int) -> None:
         """Return a member's assignment, now or once the leader has sent it."""
@@ -176,7 +158,7 @@ class GroupCoordinator:
         if not request.group_id:
             refuse(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
         else:
-            self._submit(request.group_id, lambda shard: shard.sync(request, answer, now_ms), refuse, now_ms)
+            self._runtime.submit(request.group_id, lambda shard: shard.sync(request, answer, now_ms), refuse, now_ms)
 
     def heartbeat(
         self,
@@ -197,7 +179,7 @@ class GroupCoordinator:
         if not group_id:
             done(ErrorCode.INVALID_GROUP_ID)
         else:
-            self._submit(
+            self._runtime.submit(
                 group_id,
                 lambda shard: shard.heartbeat(group_id, generation_id, member_id, instance_id, now_ms),
                 answer,
@@ -206,7 +188,7 @@ class GroupCoordinator:
 
     def beat(self, request: Beat, done: Done[ConsumerGroupHeartbeatResponse], now_ms: int) -> None:
         """Handle a heartbeat of KIP-848."""
-        self._submit(request.group_id, lambda shard: shard.beat(request, now_ms), done, now_ms)
+        self._runtime.submit(request.group_id, lambda shard: shard.beat(request, now_ms), done, now_ms)
 
     def leave(
         self, group_id: str, members: Sequence[tuple[str, str | None]], done: Done[list[ErrorCode]], now_ms: int
@@ -215,13 +197,13 @@ class GroupCoordinator:
         if not group_id:
             done(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
         else:
-            self._submit(group_id, lambda shard: shard.leave(group_id, members, now_ms), done, now_ms)
+            self._runtime.submit(group_id, lambda shard: shard.leave(group_id, members, now_ms), done, now_ms)
 
     # Offsets.
 
     def commit(self, commit: Commit, offsets: Mapping[Partition, Committed], done: Done[None], now_ms: int) -> None:
         """Commit offsets; the empty group id is allowed, as in Kafka."""
-        self._submit(commit.group_id, lambda shard: shard.commit(commit, offsets, now_ms), done, now_ms)
+        self._runtime.submit(commit.group_id, lambda shard: shard.commit(commit, offsets, now_ms), done, now_ms)
 
     def commit_in_transaction(
         self,
@@ -236,13 +218,13 @@ class GroupCoordinator:
             done(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
             return
         if not self.load(now_ms):
-            done(BrokerError(ErrorCode.NOT_COORDINATOR, f"{CONSUMER_OFFSETS_TOPIC} does not exist"))
+            done(self._runtime.no_topic())
             return
         producer_id, epoch = transaction.producer_id, transaction.epoch
 
         def append(verification: Verification | None) -> None:
             belongs_to = InTransaction(producer_id, epoch, verification)
-            self._submit(
+            self._runtime.submit(
                 commit.group_id,
                 lambda shard: shard.commit_in_transaction(commit, offsets, belongs_to),
                 done,
@@ -250,7 +232,7 @@ class GroupCoordinator:
             )
 
         partition = CONSUMER_OFFSETS_TOPIC, self.partition_for(commit.group_id)
-        self._verify(partition, transaction, append, done, now_ms)
+        self._verify_commit(partition, transaction, append, done, now_ms)
 
     def complete_transaction(
         self, number: int, marker: Marker, transaction_version: int, done: Done[None], now_ms: int
@@ -266,11 +248,11 @@ class GroupCoordinator:
         """
         self.load(now_ms)
         last = LastMarker(marker, transaction_version)
-        self._runtime.submit(number, lambda shard: shard.end_transaction_by(last), done, now_ms)
+        self._runtime.submit_to(number, lambda shard: shard.end_transaction_by(last), done, now_ms)
 
     def partition_for(self, group_id: str) -> int:
         """Return the number of the partition that a group belongs to; the offsets topic must exist."""
-        return partition_of(group_id, self._partitions)
+        return self._runtime.partition_of(group_id)
 
     def fetch(
         self,
@@ -281,7 +263,7 @@ class GroupCoordinator:
         epoch: int = -1,
     ) -> None:
         """Return the committed offsets of a group; a KIP-848 member gives its id and epoch."""
-        self._submit(group_id, lambda shard: shard.fetch(group_id, member_id, epoch), done, now_ms)
+        self._runtime.submit(group_id, lambda shard: shard.fetch(group_id, member_id, epoch), done, now_ms)
 
     def delete_offsets(
         self, group_id: str, partitions: Sequence[Partition], done: Done[list[ErrorCode]], now_ms: int
@@ -290,26 +272,26 @@ class GroupCoordinator:
         if not group_id:
             done(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
         else:
-            self._submit(group_id, lambda shard: shard.delete_offsets(group_id, partitions), done, now_ms)
+            self._runtime.submit(group_id, lambda shard: shard.delete_offsets(group_id, partitions), done, now_ms)
 
     def forget_topic(self, topic: str, topic_id: bytes, now_ms: int) -> None:
         """Delete the offsets committed for a topic that is deleted."""
         for number in self._runtime.numbers():
-            self._runtime.submit(number, lambda shard: shard.forget_topic(topic, topic_id, now_ms), ignore, now_ms)
+            self._runtime.submit_to(number, lambda shard: shard.forget_topic(topic, topic_id, now_ms), ignore, now_ms)
 
     # Groups.
 
     def describe(self, group_id: str, done: Done[ClassicGroup | None], now_ms: int) -> None:
         """Return a classic group, None if there is none; it must not be kept."""
-        self._submit(group_id, lambda shard: shard.find(group_id), done, now_ms)
+        self._runtime.submit(group_id, lambda shard: shard.find(group_id), done, now_ms)
 
     def describe_consumer(self, group_id: str, done: Done[ConsumerGroup | None], now_ms: int) -> None:
         """Return a KIP-848 group, None if there is none; it must not be kept."""
-        self._submit(group_id, lambda shard: shard.find_consumer(group_id), done, now_ms)
+        self._runtime.submit(group_id, lambda shard: shard.find_consumer(group_id), done, now_ms)
 
     def delete(self, group_id: str, done: Done[None], now_ms: int) -> None:
         """Delete an empty group and its offsets; offsets may have been committed under the empty group id."""
-        self._submit(group_id, lambda shard: shard.delete(group_id), done, now_ms)
+        self._runtime.submit(group_id, lambda shard: shard.delete(group_id), done, now_ms)
 
 
 def _once(reply: Callable[[M], None]) -> Callable[[M], None]:

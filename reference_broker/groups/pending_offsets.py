@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from kafkawire.reference_broker.groups.offsets import Partition
 from kafkawire.reference_broker.groups.records import Committed
+from kafkawire.reference_broker.log.file_names import Partition
 
 __all__ = ["PendingOffset", "PendingOffsets"]
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from kafkawire.reference_broker.groups.classic.group import Protocols
 from kafkawire.reference_broker.groups.records import Committed
+from kafkawire.reference_broker.log.file_names import Partition
+from kafkawire.reference_broker.options import BrokerOptions
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.records.java_integers import INT32_MAX
 
 __all__ = ["PROTOCOLS_BYTES_MAX", "Beat", "Commit", "Fetched", "GroupLimits", "Join", "Sync", "TransactionalCommit"]
 
@@ -39,17 +40,34 @@ class GroupLimits:
         offsets_retention_check_interval_ms: how often expired offsets and groups are looked for.
     """
 
-    group_min_session_timeout_ms: int = 6_000
-    group_max_session_timeout_ms: int = 1_800_000
-    group_initial_rebalance_delay_ms: int = 0
-    group_max_size: int = INT32_MAX
-    group_consumer_session_timeout_ms: int = 45_000
-    group_consumer_heartbeat_interval_ms: int = 5_000
-    group_consumer_max_size: int = INT32_MAX
-    group_consumer_migration_policy: str = "bidirectional"
-    group_consumer_assignment_interval_ms: int = 0
-    offsets_retention_ms: int = 7 * 24 * 3_600_000
-    offsets_retention_check_interval_ms: int = 600_000
+    group_min_session_timeout_ms: int
+    group_max_session_timeout_ms: int
+    group_initial_rebalance_delay_ms: int
+    group_max_size: int
+    group_consumer_session_timeout_ms: int
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_max_size: int
+    group_consumer_migration_policy: str
+    group_consumer_assignment_interval_ms: int
+    offsets_retention_ms: int
+    offsets_retention_check_interval_ms: int
+
+    @classmethod
+    def of(cls, options: BrokerOptions) -> Self:
+        """Return the limits that the options of a broker say."""
+        return cls(
+            group_min_session_timeout_ms=options.group_min_session_timeout_ms,
+            group_max_session_timeout_ms=options.group_max_session_timeout_ms,
+            group_initial_rebalance_delay_ms=options.group_initial_rebalance_delay_ms,
+            group_max_size=options.group_max_size,
+            group_consumer_session_timeout_ms=options.group_consumer_session_timeout_ms,
+            group_consumer_heartbeat_interval_ms=options.group_consumer_heartbeat_interval_ms,
+            group_consumer_max_size=options.group_consumer_max_size,
+            group_consumer_migration_policy=options.group_consumer_migration_policy,
+            group_consumer_assignment_interval_ms=options.group_consumer_assignment_interval_ms,
+            offsets_retention_ms=options.offsets_retention_minutes * 60_000,
+            offsets_retention_check_interval_ms=options.offsets_retention_check_interval_ms,
+        )
 
 
 class Join(NamedTuple):
@@ -155,7 +173,7 @@ class TransactionalCommit(NamedTuple):
 
     Attributes:
         transactional_id, producer_id, epoch: as in TxnOffsetCommit.
-        version: what the request can do, see `TransactionCoordinator.verify`.
+        version: what the request can do, see `TransactionCoordinator.ensure_partitions`.
     """
 
     transactional_id: str
@@ -172,5 +190,5 @@ class Fetched(NamedTuple):
         unstable: partitions for which open transactions have something pending.
     """
 
-    offsets: Mapping[tuple[str, int], Committed]
-    unstable: frozenset[tuple[str, int]]
+    offsets: Mapping[Partition, Committed]
+    unstable: frozenset[Partition]

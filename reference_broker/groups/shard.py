@@ -29,7 +29,7 @@ from kafkawire.reference_broker.groups.consumer.heartbeats import JOIN_EPOCH, He
 from kafkawire.reference_broker.groups.consumer.records import CONSUMER_RECORD_TYPES, group_tombstones
 from kafkawire.reference_broker.groups.consumer.records import replay as replay_consumer
 from kafkawire.reference_broker.groups.migration import Migration
-from kafkawire.reference_broker.groups.offsets import Offsets, Partition, expired
+from kafkawire.reference_broker.groups.offsets import Offsets, expired
 from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.pending_offsets import PendingOffset, PendingOffsets
 from kafkawire.reference_broker.groups.records import (
@@ -42,6 +42,7 @@ from kafkawire.reference_broker.groups.records import (
 )
 from kafkawire.reference_broker.groups.requests import Beat, Commit, Fetched, GroupLimits, Join, Sync
 from kafkawire.reference_broker.groups.topics import Topics
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.timers import Timer
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -81,8 +82,8 @@ class GroupShard:
         topics: see `Topics`.
 
     Attributes:
-        groups: classic groups, by id.
-        consumer_groups: those of KIP-848, by id; an id is in one of both.
+        classic_groups: by id.
+        consumer_groups: those of KIP-848, by id; no id is in both.
         offsets: the committed offsets.
         pending: those of open transactions.
     """
@@ -99,7 +100,7 @@ class GroupShard:
         self._topics = topics
         self._outbox = Outbox()
         self._clean_up_timer: Timer | None = None
-        self.groups: dict[str, ClassicGroup] = {}
+        self.classic_groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
         self.pending = PendingOffsets()
         self.consumer_groups: dict[str, ConsumerGroup] = {}
@@ -108,7 +109,7 @@ class GroupShard:
         self._heartbeats = Heartbeats(self._changes, self._outbox, new_id, limits)
         self._classic_protocol = ClassicProtocolMembers(self._changes, self._migration, self._outbox, new_id, topics)
         self._members = ClassicMembers(
-            self.groups,
+            self.classic_groups,
             timers,
             self._outbox,
             new_id,
@@ -133,15 +134,15 @@ class GroupShard:
                 self._put(key.group, partition, _committed(value), offset)
             else:
                 self.pending.put(producer_id, PendingOffset(key.group, partition, _committed(value), offset))
-            if key.group not in self.groups and key.group not in self.consumer_groups:
-                self.groups[key.group] = ClassicGroup(key.group, state_changed_ms=value.commit_timestamp)
+            if key.group not in self.classic_groups and key.group not in self.consumer_groups:
+                self.classic_groups[key.group] = ClassicGroup(key.group, state_changed_ms=value.commit_timestamp)
         elif isinstance(key, GroupMetadataKey):
             if not isinstance(value, GroupMetadataValue):
                 self._members.forget(key.group)
             elif (made := self._migration.take_downgraded(key.group)) is not None:
                 self._members.adopt(made.group, made.now_ms, is_rebalancing=made.is_rebalancing)
             else:
-                self.groups[key.group] = stored_group(key.group, value)
+                self.classic_groups[key.group] = stored_group(key.group, value)
         else:
             group_id = replay_consumer(self.consumer_groups, record)
             if value is None and isinstance(key, ConsumerGroupMemberMetadataKey):
@@ -233,7 +234,7 @@ class GroupShard:
     def _beat(self, request: Beat, now_ms: int) -> ConsumerGroupHeartbeatResponse:
         group_id = request.group_id
         group = self.consumer_groups.get(group_id)
-        classic = self.groups.get(group_id)
+        classic = self.classic_groups.get(group_id)
         if group is not None:
             return self._heartbeats.beat(group, request, now_ms)
         if request.epoch != JOIN_EPOCH:
@@ -249,7 +250,8 @@ class GroupShard:
             self._end(classic)
             return self._heartbeats.beat(ConsumerGroup(group_id), request, now_ms)
         group = self._migration.upgrade(classic)
-        response = self._heartbeats.beat(group, request, now_ms, is_upgraded=True)
+        is_assigned = classic.state is GroupState.STABLE
+        response = self._heartbeats.beat(group, request, now_ms, is_assigned=is_assigned)
         for member in group.members.values():
             if member.member_id != response.member_id:
                 self._changes.expect_heard(group_id, member, now_ms)
@@ -359,7 +361,7 @@ class GroupShard:
 
     def find(self, group_id: str) -> Result[ClassicGroup | None]:
         """Return a group, None if there is none."""
-        return Result(self.groups.get(group_id))
+        return Result(self.classic_groups.get(group_id))
 
     def delete(self, group_id: str) -> Result[None]:
         """Delete an empty group and its offsets.
@@ -393,7 +395,7 @@ class GroupShard:
         self._outbox.add_all(ends)
 
     def _group(self, group_id: str) -> ClassicGroup | ConsumerGroup:
-        group = self.groups.get(group_id) or self.consumer_groups.get(group_id)
+        group = self.classic_groups.get(group_id) or self.consumer_groups.get(group_id)
         if group is None:
             raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return group
@@ -403,7 +405,7 @@ class GroupShard:
     def _clean_up_later(self, now_ms: int) -> None:
         deadline_ms = now_ms + self._limits.offsets_retention_check_interval_ms
         self._clean_up_timer = self._timers.at(
-            deadline_ms, lambda now_ms: self._clean_up(iter([*self.groups, *self.consumer_groups]), now_ms)
+            deadline_ms, lambda now_ms: self._clean_up(iter([*self.classic_groups, *self.consumer_groups]), now_ms)
         )
 
     def _clean_up(self, group_ids: Iterator[str], now_ms: int) -> None:
@@ -418,7 +420,7 @@ class GroupShard:
 
     def _clean_up_group(self, group_id: str, now_ms: int) -> int:
         """Delete a group's expired offsets, and the group if it is empty and has no others; return how many it had."""
-        group = self.groups.get(group_id) or self.consumer_groups.get(group_id)
+        group = self.classic_groups.get(group_id) or self.consumer_groups.get(group_id)
         if group is None:
             return 0
         offsets = self.offsets.of_group(group_id)

@@ -9,7 +9,7 @@ Source: record batch, magic 2, in `schemas/records/`; `FileLogInputStream` in Ap
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkawire.reference_broker.disk.disk import File
 from kafkawire.sdk.errors import DecodeError, PartialBatch
@@ -25,10 +25,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_MAGIC,
     BATCH_TIMESTAMP_TYPE_MASK,
 )
-from kafkawire.sdk.records import BatchBuilder, crc32c, read_records, walk
-
-if TYPE_CHECKING:
-    from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.sdk.records import BatchBuilder, crc32c, walk
 
 __all__ = [
     "BatchHeader",
@@ -36,10 +33,9 @@ __all__ = [
     "build_batch",
     "check_crc",
     "check_no_gap",
-    "headers_in",
+    "check_stored",
     "parse_header",
     "record_timestamps",
-    "records_in",
 ]
 
 #: How much is read ahead, at first and at most: a call of the disk costs as much as the copy of a few KiB, and little
@@ -160,11 +156,6 @@ class Window:
             raise PartialBatch(position, left, header.size_bytes)
         return header
 
-    def batch(self, header: BatchHeader) -> memoryview:
-        """Return the bytes of a batch."""
-        at = self._reach(header.position, header.size_bytes)
-        return memoryview(self._data)[at : at + header.size_bytes]
-
     def _reach(self, position: int, size_bytes: int) -> int:
         """Have some bytes of the file in the window, unless it ends before; return where they begin in it."""
         at = position - self._start
@@ -208,27 +199,23 @@ def check_no_gap(file: File, header: BatchHeader, next_offset: int) -> None:
         check_crc(header, memoryview(file.read(header.position, header.size_bytes))[BATCH_CRC_COVERS_FROM:])
 
 
-def headers_in(file: File, next_offset: int) -> Iterator[BatchHeader]:
-    """Yield the headers of the valid batches of a file, up to the first that is cut, damaged or out of order.
+def check_stored(file: File, header: BatchHeader, next_offset: int, highest_offset: int) -> None:
+    """Check a batch that is found in a file.
 
     Args:
-        file: read from its start.
+        file: holds the batch.
+        header: of the batch.
         next_offset: the lowest offset allowed.
+        highest_offset: the highest.
 
     Raises:
-        DecodeError: what follows the last valid batch is not a valid batch.
+        DecodeError: it is damaged, or out of order.
     """
-    position = 0
-    window = Window(file)
-    while position < file.size_bytes:
-        header = window.header(position)
-        check_crc(header, window.batch(header)[BATCH_CRC_COVERS_FROM:])
-        if header.base_offset < next_offset or header.last_offset_delta < 0:
-            reason = f"offsets {header.base_offset} to {header.last_offset}, expected {next_offset} or higher"
-            raise DecodeError("base_offset", position, reason)
-        yield header
-        next_offset = header.last_offset + 1
-        position += header.size_bytes
+    check_crc(header, memoryview(file.read(header.position, header.size_bytes))[BATCH_CRC_COVERS_FROM:])
+    if header.base_offset < next_offset or header.last_offset_delta < 0 or header.last_offset > highest_offset:
+        offsets = f"offsets {header.base_offset} to {header.last_offset}"
+        reason = f"{offsets}, expected {next_offset} or higher, up to {highest_offset}"
+        raise DecodeError("base_offset", header.position, reason)
 
 
 def record_timestamps(file: File, header: BatchHeader) -> Iterator[tuple[int, int]]:
@@ -237,14 +224,6 @@ def record_timestamps(file: File, header: BatchHeader) -> Iterator[tuple[int, in
         # One at a time: whoever looks for a timestamp stops at the first.
         for record in batch.views():
             yield record.offset, record.timestamp
-
-
-def records_in(log: PartitionLog) -> Iterator[tuple[Buffer | None, Buffer | None]]:
-    """Yield key and value of every record of a log."""
-    for file, header in log.headers():
-        if not header.is_control:
-            for record in read_records(file.read(header.position, header.size_bytes)):
-                yield record.key, record.value
 
 
 def build_batch(

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from kafkawire.reference_broker.disk.disk import Disk, read_file, replace_file, write_file
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.properties import parse_properties
 from kafkawire.sdk.protocol.uuids import format_uuid
 
@@ -47,9 +48,6 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 
 #: Version of the checkpoint files, in their first line.
 _CHECKPOINT_VERSION = "0"
-
-#: A partition: topic and number.
-Partition = tuple[str, int]
 
 
 class DamagedFile(ValueError):
@@ -155,6 +153,8 @@ def _read(disk: Disk, path: str, columns: int) -> list[list[str]] | None:
     lines = text.splitlines()
     if len(lines) < 2 or lines[0] != _CHECKPOINT_VERSION:
         raise DamagedFile(disk.describe(path), f"it begins with {text[:20]!r}, not with version {_CHECKPOINT_VERSION}")
+    if not text.endswith("\n"):
+        raise DamagedFile(disk.describe(path), "its last line has no end, and may have lost digits")
     entries = [line.split(" ") for line in lines[2:]]
     if lines[1] != str(len(entries)):
         raise DamagedFile(disk.describe(path), f"{len(entries)} entries, {lines[1]} announced")

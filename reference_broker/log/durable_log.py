@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 
 from kafkawire.reference_broker.log.config import LogConfig
 from kafkawire.reference_broker.log.producer_state import Snapshots
-from kafkawire.reference_broker.log.reading import ReadableLog, storage_error
+from kafkawire.reference_broker.log.reading import ReadableLog
 from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.segments import Segments
-from kafkawire.reference_broker.log.services import LogServices
+from kafkawire.reference_broker.log.services import LogServices, storage_error
 from kafkawire.reference_broker.log.syncing import make_durable
 from kafkawire.reference_broker.timers import Timer
 from kafkawire.sdk.errors import BrokerError

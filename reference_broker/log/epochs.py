@@ -10,13 +10,11 @@ Source: `LeaderEpochFileCache` in Apache Kafka.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from bisect import bisect_right
 from collections.abc import Iterable
 
 from kafkawire.reference_broker.disk.disk import Disk, read_file, replace_file
-from kafkawire.reference_broker.log.batches import BatchHeader
 from kafkawire.reference_broker.log.checkpoints import LEADER_EPOCHS, DamagedFile, read_epochs, write_epochs
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH, UNKNOWN_OFFSET
@@ -109,7 +107,7 @@ def load_epochs(
     disk: Disk,
     folder: str,
     end_offset: int,
-    batches: Iterable[tuple[object, BatchHeader]],
+    segments: Iterable[Iterable[tuple[int, int]]],
     *,
     begins_after: int | None = None,
 ) -> LeaderEpochs:
@@ -119,7 +117,8 @@ def load_epochs(
         disk: where the file is.
         folder: the partition's folder.
         end_offset: the end of the log; an epoch may begin there, but not after it, where recovery may have cut.
-        batches: each batch with its file; read only to rebuild the epochs.
+        segments: of each, the epochs of batches with the offset of the first of those; read only to rebuild the file.
+            What is behind damage in one is not known: an epoch that begins there seems to begin in the next.
         begins_after: a new epoch begins, higher than this one, since what clients have read may be gone; None if none
             does.
 
@@ -134,11 +133,14 @@ def load_epochs(
         stored = None
     known = stored or []
     if stored is None:
-        # What cannot be read is found by those who fetch it.
-        with contextlib.suppress(DecodeError):
-            for _, header in batches:
-                if not known or header.leader_epoch > known[-1][0]:
-                    known.append((header.leader_epoch, header.base_offset))
+        for starts in segments:
+            try:
+                for epoch, offset in starts:
+                    if not known or epoch > known[-1][0]:
+                        known.append((epoch, offset))
+            except DecodeError as error:
+                where = disk.describe(folder)
+                logger.warning("%s: %s; leader epochs after it, in its segment, may be unknown", where, error)
     epochs = LeaderEpochs([entry for entry in known if entry[1] <= end_offset] or [(_FIRST_EPOCH, end_offset)])
     if begins_after is not None:
         # Also after one of which everything is gone.

@@ -1,4 +1,4 @@
-"""The names of a partition's files, each after the first offset that it is about.
+"""How a partition is named, and its files, each after the first offset that it is about.
 
 A segment is a `.log` file and up to three indexes; a snapshot of the producers stands beside it.
 
@@ -15,9 +15,13 @@ __all__ = [
     "SNAPSHOT_SUFFIX",
     "TIME_INDEX_SUFFIX",
     "TRANSACTION_INDEX_SUFFIX",
+    "Partition",
     "file_name",
     "offset_in",
 ]
+
+#: A partition: its topic and its number.
+Partition = tuple[str, int]
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"

@@ -1,6 +1,7 @@
 """The high watermark of a partition: a value, and those who wait for it to move.
 
-Everything before it is replicated as far as the topic asks for, and may be read and acknowledged.
+Everything before it may be read and acknowledged. A single broker has no followers to wait for: it moves with the end
+of the log, or with the sync that `flush.messages` asks for.
 
 Source: `UnifiedLog.highWatermark`, `DelayedOperationPurgatory` in Apache Kafka.
 """
@@ -40,15 +41,15 @@ class Watchers:
         return bool(self._watchers)
 
     def add(self, watcher: Watcher) -> None:
-        """Tell one more."""
+        """Add a watcher."""
         self._watchers[watcher] = None
 
     def remove(self, watcher: Watcher) -> None:
-        """Tell one less; may be called more than once."""
+        """Remove a watcher; may be called more than once."""
         self._watchers.pop(watcher, None)
 
     def tell(self, size_bytes: int) -> None:
-        """Tell everybody, as it is now."""
+        """Tell everybody who watches now."""
         for watcher in tuple(self._watchers):
             _call(watcher, size_bytes)
 
@@ -129,7 +130,7 @@ class HighWatermark:
 
 
 def _call(callback: Callable[..., None], argument: object) -> None:
-    """Call back; what one of them breaks does not concern the others, nor the append that moved the high watermark."""
+    """Call back; a callback that fails takes no other with it, nor the append that moved the high watermark."""
     try:
         callback(argument)
     except Exception:

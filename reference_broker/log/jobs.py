@@ -62,11 +62,6 @@ class Jobs:
         self._is_busy = False
         self._is_stopped = False
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing runs, nor waits."""
-        return not self._jobs
-
     def add(self, job: Job, failed: Callable[[Exception], None]) -> None:
         """Run a job after those that wait.
 

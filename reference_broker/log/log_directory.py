@@ -34,9 +34,10 @@ from kafkawire.reference_broker.log.checkpoints import (
 from kafkawire.reference_broker.log.config import LogConfig, log_config
 from kafkawire.reference_broker.log.durable_log import when_all_quiet
 from kafkawire.reference_broker.log.epochs import read_last_epoch, write_last_epoch
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.properties import properties_text
-from kafkawire.reference_broker.log.services import Each, LogServices, one_by_one
+from kafkawire.reference_broker.log.services import Each, LogServices, one_by_one, storage_error
 from kafkawire.reference_broker.log.steps import Steps
 from kafkawire.reference_broker.log.topic_files import TopicFile, TopicFiles, UndecidedError, folder_of
 from kafkawire.sdk.errors import BrokerError, ConfigurationError
@@ -120,8 +121,8 @@ class LogDirectory:
         self._creating: dict[str, list[Callable[[Topic | BrokerError], None]]] = {}
         self.steps = Steps(services.background)
         self._checkpoint_waiting: list[Callable[[BrokerError | None], None]] = []
-        self.recovery_points: Mapping[tuple[str, int], int] = {}
-        self._written_starts: dict[tuple[str, int], int] | None = None
+        self.recovery_points: Mapping[Partition, int] = {}
+        self._written_starts: dict[Partition, int] | None = None
         try:
             self._lock = self._disk.lock(_LOCK)
         except BlockingIOError:
@@ -276,7 +277,7 @@ class LogDirectory:
                 self._register(topic)
             else:
                 logger.error("the topic %s cannot be created: %s", name, error)
-                result = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+                result = storage_error(error)
             for waiting in self._creating.pop(name):
                 waiting(result)
 
@@ -298,7 +299,7 @@ class LogDirectory:
                     log.fail(error)
             if error is not None:
                 logger.error("the topic %s cannot be deleted: %s", topic.name, error)
-                done(BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+                done(storage_error(error))
             elif self.topics_by_id.pop(topic.topic_id, None) is None:
                 done(
                     BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
@@ -391,7 +392,7 @@ class LogDirectory:
             if error is not None:
                 logger.warning("the checkpoints cannot be written, a restart after a crash takes longer: %s", error)
             for done in waiting:
-                done(None if error is None else BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+                done(None if error is None else storage_error(error))
 
         self.steps.do(prepare, written)
 

@@ -23,11 +23,11 @@ from kafkawire.reference_broker.log.last_stable_offset import LastStableOffset
 from kafkawire.reference_broker.log.markers import build_marker
 from kafkawire.reference_broker.log.producer_state import load_producers
 from kafkawire.reference_broker.log.producers import BATCHES_KEPT, CompletedTransaction, Marker, Verification
-from kafkawire.reference_broker.log.reading import storage_error
 from kafkawire.reference_broker.log.recovery import Places, open_segments
 from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.segments import Segments
-from kafkawire.reference_broker.log.services import LogServices
+from kafkawire.reference_broker.log.services import LogServices, storage_error
+from kafkawire.reference_broker.log.stored_batches import epoch_starts
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.records import stamp
@@ -126,8 +126,8 @@ class PartitionLog(DurableLog):
         self.recovery_point = min(max(recovery_point, self.log_start_offset), self.next_offset)
         may_be_cut = not is_clean or self.truncated_bytes > 0 or self.next_offset < recovery_point
         begins_after = last_epoch if may_be_cut else None
-        headers = self.segments.headers()
-        self.epochs = load_epochs(disk, self.folder, self.next_offset, headers, begins_after=begins_after)
+        starts = (epoch_starts(segment.file, segment.base_offset) for segment in segments)
+        self.epochs = load_epochs(disk, self.folder, self.next_offset, starts, begins_after=begins_after)
         self._load_producers(is_clean=is_clean)
         if self._unsynced_records >= self.config.flush_messages:
             # What a crash has left becomes readable once it is durable.
@@ -149,7 +149,7 @@ class PartitionLog(DurableLog):
             self.snapshots,
             self.segments.base_offsets,
             self.next_offset,
-            self.segments.producers_from,
+            self.segments.producer_batches,
             is_clean=is_clean,
             aborted=aborted,
             aborted_from=incomplete[0].base_offset if incomplete else None,
@@ -184,7 +184,7 @@ class PartitionLog(DurableLog):
             done: called once: when the batch is in the log, usually before `append` returns, or with the error; it
                 may be acknowledged when the high watermark has passed it.
             is_client: whether a client produced it; coordinators write without sequence numbers.
-            verification: what begins a transaction here, see `Producers.verify`.
+            verification: what begins a transaction here, see `Producers.begin_verification`.
         """
         if self.config.is_log_append_time:
             batch = batch._replace(max_timestamp=now_ms)

@@ -24,8 +24,9 @@ __all__ = ["Snapshots", "load_producers", "note_stored"]
 
 logger = logging.getLogger("kafkawire.broker")
 
-#: The batches of a log from an offset on, with the file that each is in.
-StoredBatches = Callable[[int], Iterable[tuple[ReadableFile, BatchHeader]]]
+#: The batches of a log from an offset on, up to those that begin at another or after it, with the file that each is in;
+#: at least those that `last_batches` in `sdk/records/` chooses.
+StoredBatches = Callable[[int, int], Iterable[tuple[ReadableFile, BatchHeader]]]
 
 
 class Snapshots:
@@ -175,10 +176,7 @@ def _recall(producers: Producers, from_offset: int, batches: StoredBatches) -> N
     OUT_OF_ORDER_SEQUENCE_NUMBER; its client then begins a new epoch, and sends what follows a second time.
     """
     recent: dict[int, deque[BatchHeader]] = {}
-    end_offset = producers.end_offset
-    for _, header in batches(from_offset) if len(producers) else ():
-        if header.base_offset >= end_offset:
-            break
+    for _, header in batches(from_offset, producers.end_offset) if len(producers) else ():
         if header.producer_id >= 0 and not header.is_control:
             recent.setdefault(header.producer_id, deque(maxlen=BATCHES_KEPT)).append(header)
     for producer in producers:
@@ -203,9 +201,7 @@ def _note_all(
     producers: Producers, batches: StoredBatches, end_offset: int, aborted: Callable[[CompletedTransaction], None]
 ) -> None:
     """Take account of the batches up to `end_offset`; what is damaged there is left out, with a log line."""
-    for file, header in batches(producers.end_offset):
-        if header.base_offset >= end_offset:
-            break
+    for file, header in batches(producers.end_offset, end_offset):
         try:
             for ended in note_stored(producers, file, header):
                 if ended.is_aborted:

@@ -134,7 +134,7 @@ class CompletedTransaction(NamedTuple):
         first_offset: of its first record.
         last_offset: of the marker.
         is_aborted: whether it belongs into the transaction index.
-        last_stable_offset: after it, once the marker is replicated.
+        last_stable_offset: the one after it, once the high watermark has passed the marker.
     """
 
     producer_id: int
@@ -178,9 +178,9 @@ class Producers:
         self._producers: dict[int, Producer] = {}
         self._verifications: dict[int, Verification] = {}
         # Transactions by first offset. The open ones, with their producer, are in order; the ended ones, with the
-        # offset of their marker, stay until that is replicated.
+        # offset of their marker, stay until the high watermark has passed that.
         self._open: dict[int, int] = {}
-        self._unreplicated: dict[int, int] = {}
+        self._ended: dict[int, int] = {}
 
     def __iter__(self) -> Iterator[Producer]:
         return iter(self._producers.values())
@@ -197,7 +197,7 @@ class Producers:
         self._producers = {producer.producer_id: producer for producer in producers}
         starts = [(found.transaction_start, found.producer_id) for found in self if found.transaction_start is not None]
         self._open = dict(sorted(starts))
-        self._unreplicated.clear()
+        self._ended.clear()
         self.end_offset = end_offset
 
     # Batches.
@@ -210,7 +210,7 @@ class Producers:
         Args:
             batch: its header; only one with a producer id can be refused.
             is_client: whether a client produced it; coordinators write without sequence numbers.
-            verification: what `verify` returned to the request, once the coordinator has agreed.
+            verification: what `begin_verification` returned to the request, once the coordinator has agreed.
 
         Returns:
             What was appended before, if the batch is a duplicate; it must not be appended again.
@@ -291,7 +291,7 @@ class Producers:
 
     # Transactions.
 
-    def verify(
+    def begin_verification(
         self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, has_epoch_per_transaction: bool
     ) -> Verification | None:
         """Note that a request asks the coordinator whether a transaction is open.
@@ -381,32 +381,27 @@ class Producers:
         if start is None:
             return None
         del self._open[start]
-        self._unreplicated[start] = offset
+        self._ended[start] = offset
         stable = next(iter(self._open), offset + 1)
         return CompletedTransaction(marker.producer_id, start, offset, not marker.is_commit, stable)
 
     def note_high_watermark(self, high_watermark: int) -> list[int]:
-        """Forget the transactions whose markers are replicated, and return their first offsets."""
-        if not self._unreplicated:
+        """Forget the transactions whose markers are before the high watermark, and return their first offsets."""
+        if not self._ended:
             return []
-        replicated = [first for first, last in self._unreplicated.items() if last < high_watermark]
-        for first in replicated:
-            del self._unreplicated[first]
-        return replicated
+        decided = [first for first, last in self._ended.items() if last < high_watermark]
+        for first in decided:
+            del self._ended[first]
+        return decided
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset of the oldest transaction that is open, or whose marker is not replicated yet."""
-        undecided = next(iter(self._open), None)
-        unreplicated = min(self._unreplicated, default=None)
-        if undecided is None or unreplicated is None:
-            return unreplicated if undecided is None else undecided
-        return min(undecided, unreplicated)
-
-    @property
-    def oldest_transaction(self) -> Producer | None:
-        """The producer of the transaction that has been open longest, by its first offset."""
-        return self._producers.get(next(iter(self._open.values()))) if self._open else None
+        """The first offset of the oldest transaction that is open, or whose marker is not before the high watermark."""
+        first_open = next(iter(self._open), None)
+        first_ended = min(self._ended, default=None)
+        if first_open is None or first_ended is None:
+            return first_ended if first_open is None else first_open
+        return min(first_open, first_ended)
 
     # Expiry.
 

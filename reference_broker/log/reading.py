@@ -19,11 +19,12 @@ from kafkawire.reference_broker.log.last_stable_offset import LastStableOffset
 from kafkawire.reference_broker.log.producers import Producers
 from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.segments import DamagedSegment, Read, Segments, TimestampAndOffset
+from kafkawire.reference_broker.log.services import storage_error
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["ReadableLog", "storage_error"]
+__all__ = ["ReadableLog"]
 
 logger = logging.getLogger("kafkawire.broker")
 
@@ -237,8 +238,3 @@ class ReadableLog:
         except OSError as error:
             logger.error("%s cannot be read: %s", self._disk.describe(self.folder), error)
             raise storage_error(error) from error
-
-
-def storage_error(error: Exception) -> BrokerError:
-    """Return what clients are told of a disk that has failed."""
-    return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

@@ -15,16 +15,18 @@ import logging
 from collections.abc import Iterator
 
 from kafkawire.reference_broker.disk.disk import Disk, File
-from kafkawire.reference_broker.log.batches import BatchHeader, Window, check_no_gap, headers_in
+from kafkawire.reference_broker.log.batches import BatchHeader, Window, check_no_gap
 from kafkawire.reference_broker.log.config import LogConfig
 from kafkawire.reference_broker.log.file_names import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, file_name
 from kafkawire.reference_broker.log.index import OffsetIndex, TimeIndex
+from kafkawire.reference_broker.log.stored_batches import survey_file
 from kafkawire.reference_broker.log.transaction_index import TransactionIndex
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.schema import Buffer
-from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID, NO_TIMESTAMP
+from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.records import crc32c
 from kafkawire.sdk.records.java_integers import INT32_MAX
+from kafkawire.sdk.records.survey import Survey, SurveyEntry
 
 __all__ = ["Segment"]
 
@@ -74,6 +76,8 @@ class Segment:
         self._time_index = TimeIndex(disk, time_index_path, base_offset, config.segment_index_bytes)
         self.transactions = TransactionIndex(disk, transactions_path, base_offset)
         self._is_indexed = sealed_at is None
+        #: Whether a damaged batch has ended the indexes before the segment ends: they are never stored.
+        self._is_partial = False
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, base_offset
         #: Of a sealed segment, once somebody has asked.
         self._highest: int | None = None
@@ -124,10 +128,10 @@ class Segment:
         """Return the highest timestamp of its batches, on any thread: what is read meanwhile is not changed.
 
         Raises:
-            DecodeError: its time index is not there, and a batch is damaged.
+            DecodeError: its time index is not there, or empty, and a batch is damaged.
             OSError: the disk failed.
         """
-        if self._is_indexed:
+        if self._is_indexed and not self._is_partial:
             return self._max_timestamp
         if self._highest is None:
             index = TimeIndex(self._disk, self._paths[2], self.base_offset, self._config.segment_index_bytes)
@@ -293,6 +297,9 @@ class Segment:
             return self.recover()
         if (entry := self._time_index.last_entry) is not None:
             self._max_timestamp, self._max_timestamp_offset = entry
+        elif any(batch.max_timestamp != NO_TIMESTAMP for batch in self.headers(0)):
+            logger.warning("%s: the time index is empty and is rebuilt", self._disk.describe(self._path))
+            return self.recover()
         first = next(self.headers(0), None)
         self._first_timestamp = None if first is None else first.max_timestamp
         next_offset = self.base_offset
@@ -332,38 +339,46 @@ class Segment:
         """Rebuild the indexes; return where the valid batches end, and what is wrong there."""
         self._index.clear()
         self._time_index.clear()
-        self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
-        self._first_timestamp, self._bytes_since_entry = None, 0
-        self.next_offset = self.base_offset
         self.is_stored = False
-        end, has_producers = 0, False
-        try:
-            for batch in headers_in(self.file, self.next_offset):
-                self._note(batch, batch.last_offset, batch.position)
-                has_producers = has_producers or batch.producer_id != NO_PRODUCER_ID or batch.is_control
-                end = batch.position + batch.size_bytes
-        except DecodeError as error:
-            return end, error
-        self.has_producers = has_producers
-        return end, None
+        survey = Survey(self.base_offset, self._config.index_interval_bytes)
+        problem = survey_file(self.file, survey, self._note_entry)
+        self.next_offset = survey.next_offset
+        self._max_timestamp, self._max_timestamp_offset = survey.max_timestamp, survey.max_timestamp_offset
+        self._first_timestamp, self._bytes_since_entry = survey.first_timestamp, survey.bytes_since_entry
+        if problem is None:
+            self.has_producers = survey.has_producers
+        return survey.size_bytes, problem
+
+    def _note_entry(self, entry: SurveyEntry) -> None:
+        last_offset, position, max_timestamp, max_timestamp_offset = entry
+        self._index.append(last_offset, position)
+        self._time_index.append(max_timestamp, max_timestamp_offset)
 
     def _need_indexes(self) -> None:
         """Load the indexes of a sealed segment, or rebuild them if they are damaged."""
         if self._is_indexed:
             return
         is_loaded = self._index.load() and self._time_index.load()
+        is_loaded = is_loaded and self._index.last_position < max(self.size_bytes, 1)
         entry = self._time_index.last_entry
-        if not is_loaded or self._index.last_position >= max(self.size_bytes, 1):
-            logger.warning("%s: an index is missing or damaged and is rebuilt", self._disk.describe(self._path))
-            self._rebuild_sealed()
-        elif entry is not None:
+        if is_loaded and entry is not None:
             self._max_timestamp, self._max_timestamp_offset = entry
+        elif not is_loaded or self.size_bytes:
+            self._rebuild_sealed()
+            if is_loaded and self._max_timestamp == NO_TIMESTAMP:
+                self.is_stored = True  # an empty time index says nothing, unless no batch has a timestamp
+            else:
+                logger.warning("%s: an index is missing or damaged and is rebuilt", self._disk.describe(self._path))
+        # Not before: `highest_timestamp` may be asked on another thread.
         self._is_indexed = True
 
     def _rebuild_sealed(self) -> None:
         next_offset, is_stored = self.next_offset, self.is_stored
         try:
-            self._rebuild()
+            _, problem = self._rebuild()
+            if problem is not None:
+                # A later start would take what they say for everything there is.
+                self._is_partial, self.is_stored = True, is_stored
         except OSError:
             # The next reader tries again; half an index must not be stored.
             self._index.clear()

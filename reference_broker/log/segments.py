@@ -13,6 +13,7 @@ from typing import NamedTuple
 from kafkawire.reference_broker.disk.disk import File, FileSlice
 from kafkawire.reference_broker.log.batches import BatchHeader, record_timestamps
 from kafkawire.reference_broker.log.segment import Segment
+from kafkawire.reference_broker.log.stored_batches import producer_batches
 from kafkawire.reference_broker.log.transaction_index import AbortedTransaction
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
@@ -186,18 +187,19 @@ class Segments:
             for header in segment.headers(0):
                 yield segment.file, header
 
-    def producers_from(self, offset: int) -> Iterator[tuple[File, BatchHeader]]:
-        """Yield the header of every batch from `offset` on, but of no segment that is known to have no producers.
+    def producer_batches(self, from_offset: int, end_offset: int) -> Iterator[tuple[File, BatchHeader]]:
+        """Yield the headers of the batches that say everything about producers, between two offsets.
 
         What follows a damaged one in its segment is left out.
         """
-        for segment in self.since(offset):
+        for segment in self.since(from_offset):
+            if segment.base_offset >= end_offset:
+                break
             if not segment.has_producers:
                 continue
             try:
-                for header in segment.headers(0):
-                    if header.base_offset >= offset:
-                        yield segment.file, header
+                for header in producer_batches(segment.file, from_offset, end_offset, segment.next_offset):
+                    yield segment.file, header
             except DecodeError as error:
                 logger.error("segment %d: %s; its producers may be unknown", segment.base_offset, error)
 

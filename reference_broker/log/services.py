@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 
 from kafkawire.reference_broker.disk.disk import Disk
 from kafkawire.reference_broker.timers import Timers
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["Background", "Each", "LogServices", "at_once", "one_by_one"]
+__all__ = ["Background", "Each", "LogServices", "at_once", "one_by_one", "storage_error"]
 
 #: Runs blocking work: the first function runs elsewhere; the second runs where requests are handled, with the error or
 #: None.
@@ -52,3 +54,8 @@ class LogServices:
     disk: Disk
     background: Background = at_once
     timers: Timers = field(default_factory=Timers)
+
+
+def storage_error(error: Exception) -> BrokerError:
+    """Return what clients are told of a disk that has failed."""
+    return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

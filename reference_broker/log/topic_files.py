@@ -185,7 +185,7 @@ class TopicFiles:
                     self._disk.remove(journal)
                 self._disk.sync_folder(_FOLDER)
             except OSError:
-                raise UndecidedError(error.errno, error.strerror) from error
+                raise UndecidedError(error.errno, error.strerror, error.filename) from error
             raise
 
     def finish_delete(self, topic: TopicFile) -> None:

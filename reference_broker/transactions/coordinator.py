@@ -13,20 +13,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from kafkawire.reference_broker.coordinators.placement import partition_of
 from kafkawire.reference_broker.coordinators.runtime import CoordinatorRuntime
-from kafkawire.reference_broker.coordinators.shard import CoordinatorLog, Operation, Result, ShardTimers
+from kafkawire.reference_broker.coordinators.shard import CoordinatorLog, Done, Result, ShardTimers
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.producer_ids import ProducerIds
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
 from kafkawire.reference_broker.transactions.markers import Markers, WriteMarker
 from kafkawire.reference_broker.transactions.shard import TransactionShard
-from kafkawire.reference_broker.transactions.transaction import (
-    NeedsProducerId,
-    Partition,
-    ProducerIdAndEpoch,
-    Transaction,
-)
+from kafkawire.reference_broker.transactions.transaction import NeedsProducerId, ProducerIdAndEpoch, Transaction
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import TRANSACTION_STATE_TOPIC, TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -34,9 +29,6 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 __all__ = ["TransactionCoordinator"]
 
 R = TypeVar("R")
-
-#: Takes the outcome of a request.
-Done = Callable[[R | BrokerError], None]
 
 #: Pause before a step that only an unfinished write or a full queue prevents is tried again.
 _RETRY_MS = 100
@@ -66,32 +58,23 @@ class TransactionCoordinator:
     ) -> None:
         self._timers = timers
         self._limits = limits
-        self._find_logs = find_logs
         self._producer_ids = producer_ids
-        #: Of the partitions of the topic, none if it is not known yet.
-        self._logs: Sequence[CoordinatorLog] = ()
         self._markers = Markers(timers, write_marker)
 
         def new_shard(shard_timers: ShardTimers) -> TransactionShard:
             return TransactionShard(shard_timers, limits, self)
 
-        self._runtime = CoordinatorRuntime(TRANSACTION_STATE_TOPIC, timers, new_shard)
+        self._runtime = CoordinatorRuntime(TRANSACTION_STATE_TOPIC, timers, new_shard, find_logs)
 
     # Partitions of the topic.
 
     def load(self, now_ms: int) -> bool:
         """Begin to serve the partitions of the topic; return whether it exists."""
-        if not self._logs:
-            self._logs = self._find_logs()
-            for number, log in enumerate(self._logs):
-                self._runtime.load(number, log, now_ms)
-        return bool(self._logs)
+        return self._runtime.load(now_ms)
 
     def unload(self) -> None:
         """Stop serving; everything that waits is answered with NOT_COORDINATOR."""
-        self._logs = ()
-        for number in self._runtime.numbers():
-            self._runtime.unload(number)
+        self._runtime.unload()
         for transactional_id in self._markers.ids():
             self._markers.cancel(transactional_id)
 
@@ -99,14 +82,6 @@ class TransactionCoordinator:
     def is_loading(self) -> bool:
         """Whether a partition is being loaded, so that not all transactional ids are known yet."""
         return self._runtime.is_loading
-
-    def _submit(
-        self, transactional_id: str, operation: Operation[TransactionShard, R], done: Done[R], now_ms: int
-    ) -> None:
-        if self.load(now_ms):
-            self._runtime.submit(partition_of(transactional_id, len(self._logs)), operation, done, now_ms)
-        else:
-            done(BrokerError(ErrorCode.NOT_COORDINATOR, f"{TRANSACTION_STATE_TOPIC} does not exist"))
 
     def _submit_with_id(
         self,
@@ -130,7 +105,7 @@ class TransactionCoordinator:
             else:
                 self._submit_with_id(transactional_id, operation, done, now_ms, found)
 
-        self._submit(transactional_id, lambda shard: operation(shard, fresh_id), answered, now_ms)
+        self._runtime.submit(transactional_id, lambda shard: operation(shard, fresh_id), answered, now_ms)
 
     # Producers.
 
@@ -185,7 +160,7 @@ class TransactionCoordinator:
         if not transactional_id:
             done(_empty_id())
             return
-        self._submit(
+        self._runtime.submit(
             transactional_id,
             lambda shard: shard.add_partitions(transactional_id, producer, partitions, client_version, now_ms),
             done,
@@ -204,9 +179,11 @@ class TransactionCoordinator:
         if not transactional_id:
             done(_empty_id())
             return
-        self._submit(transactional_id, lambda shard: shard.verify(transactional_id, producer, partitions), done, now_ms)
+        self._runtime.submit(
+            transactional_id, lambda shard: shard.check_partitions(transactional_id, producer, partitions), done, now_ms
+        )
 
-    def verify(
+    def ensure_partitions(
         self,
         transactional_id: str,
         producer_id: int,
@@ -289,16 +266,19 @@ class TransactionCoordinator:
             if isinstance(outcome, BrokerError):
                 self._again(outcome, partial(self.prepared, transaction), now_ms)
             elif outcome:
-                self._markers.send(transaction, self._epoch(transaction), partial(self._complete, transaction), now_ms)
+                epoch = self._runtime.leader_epoch(transaction.transactional_id)
+                self._markers.send(transaction, epoch, partial(self._complete, transaction), now_ms)
 
-        self._submit(transaction.transactional_id, lambda shard: shard.prepared(transaction), answered, now_ms)
+        self._runtime.submit(transaction.transactional_id, lambda shard: shard.prepared(transaction), answered, now_ms)
 
     def _complete(self, transaction: Transaction, now_ms: int) -> None:
         def answered(error: BrokerError | None) -> None:
             if error is not None:
                 self._again(error, partial(self._complete, transaction), now_ms)
 
-        self._submit(transaction.transactional_id, lambda shard: shard.complete(transaction, now_ms), answered, now_ms)
+        self._runtime.submit(
+            transaction.transactional_id, lambda shard: shard.complete(transaction, now_ms), answered, now_ms
+        )
 
     def timed_out(self, transaction: Transaction, now_ms: int) -> None:
         """Abort a transaction that has been open for too long; after an error, the next look finds it again."""
@@ -313,9 +293,6 @@ class TransactionCoordinator:
         if error.code not in _MOVED:
             self._timers.at(now_ms + _RETRY_MS, step)
 
-    def _epoch(self, transaction: Transaction) -> int:
-        return self._logs[partition_of(transaction.transactional_id, len(self._logs))].leader_epoch
-
     # Looking.
 
     def describe(self, transactional_id: str, done: Done[Transaction | None], now_ms: int) -> None:
@@ -324,7 +301,7 @@ class TransactionCoordinator:
         def answered(outcome: Transaction | BrokerError | None) -> None:
             done(self._with_remaining(outcome) if isinstance(outcome, Transaction) else outcome)
 
-        self._submit(transactional_id, lambda shard: shard.describe(transactional_id), answered, now_ms)
+        self._runtime.submit(transactional_id, lambda shard: shard.describe(transactional_id), answered, now_ms)
 
     def _with_remaining(self, transaction: Transaction) -> Transaction:
         remaining = self._markers.remaining(transaction.transactional_id) if transaction.is_prepared else None

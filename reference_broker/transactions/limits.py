@@ -6,6 +6,9 @@ Source: `TransactionStateManagerConfig`, `AddPartitionsToTxnConfig` in Apache Ka
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
+
+from kafkawire.reference_broker.options import BrokerOptions
 
 __all__ = ["TransactionLimits"]
 
@@ -23,9 +26,21 @@ class TransactionLimits:
         retry_backoff_max_ms: how long that goes on.
     """
 
-    max_timeout_ms: int = 900_000
-    abort_interval_ms: int = 10_000
-    id_expiration_ms: int = 7 * 24 * 3_600_000
-    id_expiration_interval_ms: int = 3_600_000
-    retry_backoff_ms: int = 20
-    retry_backoff_max_ms: int = 100
+    max_timeout_ms: int
+    abort_interval_ms: int
+    id_expiration_ms: int
+    id_expiration_interval_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+
+    @classmethod
+    def of(cls, options: BrokerOptions) -> Self:
+        """Return the limits that the options of a broker say."""
+        return cls(
+            max_timeout_ms=options.transaction_max_timeout_ms,
+            abort_interval_ms=options.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+            id_expiration_ms=options.transactional_id_expiration_ms,
+            id_expiration_interval_ms=options.transaction_remove_expired_transaction_cleanup_interval_ms,
+            retry_backoff_ms=options.add_partitions_to_txn_retry_backoff_ms,
+            retry_backoff_max_ms=options.add_partitions_to_txn_retry_backoff_max_ms,
+        )

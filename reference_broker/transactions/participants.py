@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from kafkawire.reference_broker.groups.offsets import Partition
 from kafkawire.reference_broker.groups.requests import TransactionalCommit
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.partition_log import Appended
 from kafkawire.reference_broker.log.producers import Marker, Verification
 from kafkawire.sdk.errors import BrokerError
@@ -20,7 +20,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 if TYPE_CHECKING:
     from kafkawire.reference_broker.core import Core
 
-__all__ = ["verify_offsets", "write_marker"]
+__all__ = ["verify_commit", "write_marker"]
 
 
 def write_marker(
@@ -51,7 +51,7 @@ def write_marker(
     log.append_marker(marker, transaction_version, now_ms, appended)
 
 
-def verify_offsets(
+def verify_commit(
     core: Core,
     partition: Partition,
     transaction: TransactionalCommit,
@@ -59,14 +59,14 @@ def verify_offsets(
     refused: Callable[[BrokerError], None],
     now_ms: int,
 ) -> None:
-    """Make sure that a partition of the offsets topic is in a transaction; see `Verify`."""
+    """Make sure that a partition of the offsets topic is in a transaction; see `VerifyCommit`."""
     name, number = partition
     transactional_id, producer_id, epoch, version = transaction
     try:
         verification = (
             core.directory.topics[name]
             .logs[number]
-            .producers.verify(
+            .producers.begin_verification(
                 producer_id, epoch, NO_SEQUENCE, now_ms, has_epoch_per_transaction=version >= TransactionVersion.TV_2
             )
         )
@@ -83,4 +83,4 @@ def verify_offsets(
         else:
             verified(verification)
 
-    core.transactions.verify(transactional_id, producer_id, epoch, [partition], version, answered, now_ms)
+    core.transactions.ensure_partitions(transactional_id, producer_id, epoch, [partition], version, answered, now_ms)

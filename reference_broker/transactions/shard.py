@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 
 from kafkawire.reference_broker.coordinators.records import decode
 from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, Result, ShardTimers
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.timers import Timer
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
 from kafkawire.reference_broker.transactions.records import (
@@ -21,12 +22,7 @@ from kafkawire.reference_broker.transactions.records import (
     transaction_record,
     transaction_tombstone,
 )
-from kafkawire.reference_broker.transactions.transaction import (
-    NeedsProducerId,
-    Partition,
-    ProducerIdAndEpoch,
-    Transaction,
-)
+from kafkawire.reference_broker.transactions.transaction import NeedsProducerId, ProducerIdAndEpoch, Transaction
 from kafkawire.sdk.errors import BrokerError, DecodeError
 from kafkawire.sdk.protocol.messages.coordinator.transaction_state.transaction_log import (
     TransactionLogKey,
@@ -188,7 +184,7 @@ class TransactionShard:
             return Result(None)
         return self._write(transaction.with_partitions(partitions, client_version, now_ms), None)
 
-    def verify(
+    def check_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[Partition]
     ) -> Result[Mapping[Partition, BrokerError]]:
         """Return which partitions are not in the transaction, with TRANSACTION_ABORTABLE for each.

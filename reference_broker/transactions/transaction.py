@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TransactionState, TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -21,14 +22,10 @@ __all__ = [
     "LAST_EPOCH",
     "NO_START",
     "NeedsProducerId",
-    "Partition",
     "ProducerIdAndEpoch",
     "Transaction",
     "state_name",
 ]
-
-#: A partition: topic and number.
-Partition = tuple[str, int]
 
 #: The last epoch that a producer gets; the one after it is left for fencing it.
 LAST_EPOCH: Final = 2**15 - 2

@@ -25,6 +25,8 @@ Stored = tuple[int, bytes | None]
 class PythonLatestRecords:
     """The last record of each key; iterating gives keys and what is stored, in the order in which they were written.
 
+    A record that is noted meanwhile ends that with a `RuntimeError`.
+
     Attributes:
         end_offset: after the last batch that was added, 0 before the first.
     """
@@ -32,12 +34,17 @@ class PythonLatestRecords:
     def __init__(self) -> None:
         self.end_offset = 0
         self._stored: dict[bytes, Stored] = {}
+        self._changes = 0
 
     def __len__(self) -> int:
         return len(self._stored)
 
     def __iter__(self) -> Iterator[tuple[bytes, Stored]]:
-        return iter(self._stored.items())
+        changes = self._changes
+        for entry in self._stored.items():
+            yield entry
+            if changes != self._changes:
+                raise RuntimeError("a record was noted while the records were read")
 
     def get(self, key: bytes) -> Stored | None:
         """Return the last record of a key, None if there is none."""
@@ -45,6 +52,7 @@ class PythonLatestRecords:
 
     def put(self, key: bytes, offset: int, value: bytes | None) -> None:
         """Note a record that was written after all others."""
+        self._changes += 1
         self._stored.pop(key, None)
         self._stored[key] = offset, value
 

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from kafkawire import sync
+from kafkawire.reference_broker.server import BackgroundBroker
 
 COMMAND = [sys.executable, "-m", "kafkawire.commands.main", "broker"]
 TIMEOUT_SECONDS = 60
@@ -182,3 +183,32 @@ def test_bad_arguments(tmp_path, arguments, status, text):
     assert result.returncode == status
     assert text in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+#: A disk that has no room for one file.
+FULL_FOR_ONE = """
+import errno, os, sys
+name, write = sys.argv.pop(1), os.write
+def write_unless(descriptor, data):
+    if os.readlink(f"/proc/self/fd/{descriptor}").endswith("/" + name):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    return write(descriptor, data)
+os.write = write_unless
+from kafkawire.commands.main import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("name", ["meta.properties.tmp", "last-leader-epoch.tmp"])
+def test_full_disk_at_the_start_is_told_with_the_file(tmp_path, name):
+    data = tmp_path / "data"
+    if name.startswith("last"):
+        with BackgroundBroker(data) as broker, sync.Producer(broker.bootstrap) as producer:
+            producer.send("t", b"x").result()
+        (data / ".kafka_cleanshutdown").unlink()
+    command = [sys.executable, "-c", FULL_FOR_ONE, name, "broker", "--listen", "127.0.0.1:0", "--data", str(data)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"kafkawire broker: [Errno 28] No space left on device: '{data / name}'\n"
+    with running("--listen", "127.0.0.1:0", "--data", str(data)) as (_, line):
+        assert f"files in {data}" in line

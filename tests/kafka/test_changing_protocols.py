@@ -18,8 +18,8 @@ from kafkawire import NewTopic, Producer
 from kafkawire.testing import Broker, BrokerKeywords
 from tests.kafka import topics
 from tests.kafka.apache import ApacheKafka
+from tests.kafka.members import KINDS, PARTITIONS, Member, Seen
 from tests.kafka.servers import BROKER_OPTIONS, Server
-from tests.kafka.test_consumer_groups import KINDS, PARTITIONS, Member, Seen
 
 TIMEOUT_SECONDS = 100
 

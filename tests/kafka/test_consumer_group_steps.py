@@ -19,7 +19,7 @@ from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequ
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.kafka.apache import ApacheKafka
-from tests.kafka.test_group_sequences import Line
+from tests.kafka.line import Line
 from tests.reference_broker.broker_bench import BrokerBench
 
 #: Name of the member, epoch, partitions it says it owns, other fields; a name is given by the first response.

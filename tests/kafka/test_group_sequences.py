@@ -79,7 +79,7 @@ class Pair:
 
     def is_left_out(self, asked: Asked) -> bool:
         """Return whether chance decides, or a request would replace one that waits, which Kafka never answers."""
-        group = next((group for group in self.bench.core.groups.groups() if group.group_id == self.group), None)
+        group = next((group for group in self.bench.core.groups.classic_groups() if group.group_id == self.group), None)
         if group is None:
             return False
         if isinstance(asked, sequences.Leave):

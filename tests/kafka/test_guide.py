@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.guide import blocks, run
 from tests.kafka.servers import Server
-from tests.test_guide import blocks, run
 
 GIVEN = """
 from kafkawire.sync import Admin, Consumer as Reader, Producer as Writer

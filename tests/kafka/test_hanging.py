@@ -21,7 +21,7 @@ from kafkawire.errors import BufferFull, Closed, DeliveryTimedOut, KafkaWireErro
 from kafkawire.sdk.producer.engine import Delivery
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.servers import Server
-from tests.kafka.test_troubles import create, on, values
+from tests.kafka.troubles import create, on, values
 
 GRACE_MS = 100 + 150
 

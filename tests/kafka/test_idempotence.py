@@ -29,7 +29,7 @@ from tests.kafka.apache import ApacheKafka
 from tests.kafka.produced import LATEST, TIMEOUT_MS, Answer, call, create, produce
 from tests.reference_broker.log.produced_batches import produced
 from tests.reference_broker.log.produced_cases import changed
-from tests.reference_broker.log.test_producers import CASES, Sent
+from tests.reference_broker.log.producer_cases import CASES, Sent
 
 #: The smallest segments that Kafka allows, and batches of which two do not fit.
 CONFIG = {"segment.bytes": str(1024 * 1024)}

@@ -24,8 +24,8 @@ from kafkawire.sdk.errors import BrokerError
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.cleaning import until_async
 from tests.kafka.java_buckets import uuid_bucket
+from tests.kafka.line import Line
 from tests.kafka.mixed_group import SIZES, Address, Mixed, await_topics
-from tests.kafka.test_group_sequences import Line
 from tests.kafka.topics import create
 
 SEQUENCES = int(os.environ.get("KAFKAWIRE_MIXED_SEQUENCES", "300"))
@@ -69,17 +69,19 @@ def test_answers_are_those_of_apache_kafka(prompt_kafka: ApacheKafka) -> None:
 def compare_sequences(address: Address, topics: Mapping[str, TopicFacts], seeds: range) -> None:
     run = uuid.uuid4().hex[:8]
     lines: list[Line] = []
-    await_topics(Mixed(lines, address, topics, 0, f"{run}-first"))
-    asked = turns = 0
-    for seed in seeds:
-        mixed = Mixed(lines, address, topics, seed, f"{run}-{seed}")
-        try:
-            mixed.run()
-        except (AssertionError, TimeoutError) as error:
-            raise AssertionError(f"seed {seed}, request {mixed.asked}: {error}") from error
-        asked += mixed.asked
-        turns += mixed.turns
+    try:
+        await_topics(Mixed(lines, address, topics, 0, f"{run}-first"))
+        asked = turns = 0
+        for seed in seeds:
+            mixed = Mixed(lines, address, topics, seed, f"{run}-{seed}")
+            try:
+                mixed.run()
+            except (AssertionError, TimeoutError) as error:
+                raise AssertionError(f"seed {seed}, request {mixed.asked}: {error}") from error
+            asked += mixed.asked
+            turns += mixed.turns
+    finally:
+        for line in lines:
+            line.frames.close()
     assert turns > len(seeds) / 10, "groups change their protocol"
     print(f"{len(seeds)} sequences, {asked} requests, {turns} changes of the protocol")
-    for line in lines:
-        line.frames.close()

@@ -21,7 +21,7 @@ from kafkawire.testing import Broker
 from tests.kafka import topics
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.cleaning import until
-from tests.kafka.test_group_sequences import Line
+from tests.kafka.line import Line
 
 SETTINGS: dict[str, Any] = {"log.retention.check.interval.ms": "200", "log.initial.task.delay.ms": "100"}
 START_MS = 1_700_000_000_000

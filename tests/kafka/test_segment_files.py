@@ -19,9 +19,9 @@ import pytest
 from kafkawire import Admin, Consumer, NewTopic, OffsetAndMetadata, Producer, TopicPartition
 from kafkawire.sdk.records import Compression, RecordBatch, walk
 from kafkawire.testing import Broker
-from tests.kafka.apache import ApacheKafka, run_tool
+from tests.kafka.apache import ApacheKafka
+from tests.kafka.dumping import dump
 
-DUMP = "org.apache.kafka.tools.DumpLogSegments"
 TIMEOUT_SECONDS = 60
 
 #: The smallest that Kafka allows.
@@ -77,18 +77,6 @@ def finish(work: Awaitable[None]) -> None:
         await asyncio.wait_for(work, TIMEOUT_SECONDS)
 
     asyncio.run(limited())
-
-
-def dump(*options: str, files: list[Path]) -> str:
-    """Let Kafka read files, and return what it says of them.
-
-    It complains of every segment that does not begin with offset 0, its own ones included; and of nothing else.
-    """
-    assert files
-    result = run_tool(DUMP, *options, "--files", ",".join(map(str, files)))
-    complaints = re.sub(r"Non-consecutive offsets in .*/0*(\d+)\.log\n  -1 is followed by \1\n", "", result.stderr)
-    assert (result.returncode, complaints) == (0, "")
-    return result.stdout
 
 
 class Written(NamedTuple):

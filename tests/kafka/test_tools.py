@@ -14,6 +14,7 @@ import pytest
 from kafkawire.testing import Broker
 from tests.kafka.apache import ApacheKafka, run_tool
 from tests.kafka.servers import Server
+from tests.kafka.tools import run
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
@@ -30,13 +31,6 @@ CONSUMER_PERFORMANCE = "org.apache.kafka.tools.ConsumerPerformance"
 
 #: How long a consumer waits for a record that does not come.
 PATIENCE = ("--timeout-ms", "30000")
-
-
-def run(broker: Server, tool: str, *arguments: str, stdin: str = "") -> str:
-    """Run a tool that must succeed and return what it printed."""
-    result = run_tool(tool, "--bootstrap-server", broker.bootstrap, *arguments, stdin=stdin)
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
 
 
 def create(broker: Broker, topic: str, partitions: int = 1) -> None:

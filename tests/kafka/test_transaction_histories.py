@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from kafkawire.reference_broker.disk.disk import read_file
-from kafkawire.reference_broker.log.file_names import SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX
+from kafkawire.reference_broker.log.file_names import SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX, Partition
 from kafkawire.reference_broker.log.producer_snapshots import decode_snapshot, encode_snapshot
-from kafkawire.reference_broker.transactions.transaction import Partition, ProducerIdAndEpoch
+from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.kafka.apache import ApacheKafka

@@ -12,9 +12,9 @@ import re
 from kafkawire import NewTopic
 from kafkawire.sync import Consumer, Producer
 from tests.kafka import topics
+from tests.kafka.dumping import dump
 from tests.kafka.servers import Server
-from tests.kafka.test_segment_files import dump
-from tests.kafka.test_tools import run
+from tests.kafka.tools import run
 
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 

@@ -10,23 +10,21 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from kafkawire import Admin, BrokerError, Consumer, NewTopic, Producer, TopicPartition
+from kafkawire import Admin, BrokerError, Consumer, Producer, TopicPartition
 from kafkawire.errors import EncodeError, KafkaWireError, NoOffset
 from kafkawire.sdk.protocol.messages import CreatePartitionsRequest, CreatePartitionsResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
 from kafkawire.sdk.transport.stream import TcpNetwork
 from kafkawire.sdk.transport.wire import Address
-from tests.kafka import topics
 from tests.kafka.counting import CountingNetwork
 from tests.kafka.servers import Server
+from tests.kafka.troubles import create, on, values
 
-TIMEOUT_SECONDS = 60
 GRACE_MS = 100 + 150
 
 QUICK: dict[str, Any] = {"auto_offset_reset": "earliest", "metadata_max_age_ms": 300}
@@ -34,37 +32,10 @@ QUICK: dict[str, Any] = {"auto_offset_reset": "earliest", "metadata_max_age_ms":
 #: A member of a group, classic and KIP-848; None for a consumer without one.
 GROUPS = [None, "classic", "consumer"]
 
-Test = Callable[[str], Awaitable[None]]
-
-
-def on(either: Server, test: Test) -> None:
-    """Run a test with an address, within the time limit."""
-
-    async def limited() -> None:
-        async with asyncio.timeout(TIMEOUT_SECONDS):
-            await test(either.bootstrap)
-
-    asyncio.run(limited())
-
-
-async def create(bootstrap: str, *names: str, partitions: int = 1, **configs: str) -> None:
-    """Make topics."""
-    await topics.create(bootstrap, *(NewTopic(name, partitions, 1, configs) for name in names))
-
 
 def grouped(topic: str, group: str | None) -> dict[str, Any]:
     """Return the options of a member of a group, or of a consumer without one."""
     return QUICK if group is None else QUICK | {"group_id": topic, "group_protocol": group}
-
-
-async def values(consumer: Consumer, count: int) -> list[bytes | None]:
-    """Return the values of the next records."""
-    found = []
-    async for record in consumer:
-        found.append(record.value)
-        if len(found) == count:
-            break
-    return found
 
 
 async def grow(bootstrap: str, topic: str, count: int) -> None:

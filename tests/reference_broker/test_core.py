@@ -50,7 +50,7 @@ def test_groups_are_spread_over_the_offsets_topic(tmp_path):
     assert [log.next_offset for log in logs] == [1, 1, 1]
     assert sorted(partition_of(group_id, 3) for group_id in ("a", "b", "c")) == [0, 1, 2]
     bench.restart()
-    assert {group.group_id for group in bench.core.groups.groups()} == {"a", "b", "c"}
+    assert {group.group_id for group in bench.core.groups.classic_groups()} == {"a", "b", "c"}
 
 
 def test_rolled_segments_are_synced_and_noted(tmp_path):
@@ -78,6 +78,6 @@ def test_an_unloaded_broker_coordinates_nothing(bench):
     Transacting(bench)
     stable(bench)
     groups, transactions = bench.core.groups, bench.core.transactions
-    assert (len(list(groups.groups())), len(list(transactions.transactions()))) == (1, 1)
+    assert (len(list(groups.classic_groups())), len(list(transactions.transactions()))) == (1, 1)
     bench.core.unload()
-    assert (list(groups.groups()), list(transactions.transactions())) == ([], [])
+    assert (list(groups.classic_groups()), list(transactions.transactions())) == ([], [])

@@ -8,14 +8,14 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.reference_broker.log.batches import parse_header
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.partition_log import Appended
 from kafkawire.reference_broker.log.producers import Verification
 from kafkawire.reference_broker.transaction_verification import (
-    Place,
     Unverified,
     Verifier,
+    append_verified,
     transaction_version,
-    verify,
 )
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import TransactionVersion
@@ -55,7 +55,7 @@ class Partitions:
 
 
 def send(verifier: Verifier | None, *batches: Unverified, version: TransactionVersion = V2) -> None:
-    verify(verifier, ID, batches, version, NOW_MS)
+    append_verified(verifier, ID, batches, version, NOW_MS)
 
 
 @pytest.mark.parametrize(("produce", "version"), [(3, V0), (10, V0), (11, V1), (12, V2), (13, V2)])
@@ -69,7 +69,7 @@ def test_the_coordinator_is_asked_once_for_all_partitions_and_once_in_a_transact
 ) -> None:
     partitions, desk = Partitions(0, 1), TransactionDesk()
     send(desk, partitions.batch(0), partitions.batch(1), version=version)
-    asked: tuple[str, int, int, list[Place], int] = (ID, PRODUCER, EPOCH, [("t", 0), ("t", 1)], version)
+    asked: tuple[str, int, int, list[Partition], int] = (ID, PRODUCER, EPOCH, [("t", 0), ("t", 1)], version)
     assert desk.asked == [asked]
     send(desk, partitions.batch(0, sequence=1), partitions.batch(1, sequence=1), version=version)
     assert len(desk.asked) == 1

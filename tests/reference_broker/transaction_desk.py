@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kafkawire.reference_broker.transaction_verification import Place
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -21,19 +21,19 @@ class TransactionDesk:
     """
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, int, int, list[Place], int]] = []
-        self.refused: dict[Place, ErrorCode] = {}
+        self.asked: list[tuple[str, int, int, list[Partition], int]] = []
+        self.refused: dict[Partition, ErrorCode] = {}
         self.is_held = False
         self._held: list[Callable[[], None]] = []
 
-    def verify(
+    def ensure_partitions(
         self,
         transactional_id: str,
         producer_id: int,
         epoch: int,
-        topic_partitions: Sequence[Place],
+        topic_partitions: Sequence[Partition],
         transaction_version: int,
-        done: Callable[[Mapping[Place, BrokerError]], None],
+        done: Callable[[Mapping[Partition, BrokerError]], None],
         now_ms: int,
     ) -> None:
         self.asked.append((transactional_id, producer_id, epoch, list(topic_partitions), transaction_version))

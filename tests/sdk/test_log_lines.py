@@ -22,12 +22,13 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.client.groups.members import Cluster as Group
 from tests.sdk.client.groups.members import refusal
+from tests.sdk.client.routed import errors_first, heartbeat
 from tests.sdk.client.simulation import Simulation, backoff, cluster, options
-from tests.sdk.client.test_router import errors_first, heartbeat
 from tests.sdk.consumer.simulated_logs import reading
 from tests.sdk.consumer.user_side import T0, T1
 from tests.sdk.producer.simulated import SimulatedProducer
-from tests.sdk.transport.test_gate import BROKER, SaslBroker, with_broker
+from tests.sdk.scripted_broker import BROKER
+from tests.sdk.transport.sasl_broker import SaslBroker, with_broker
 
 HOUR_MS = 3_600_000
 

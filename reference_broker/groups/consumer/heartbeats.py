@@ -49,7 +49,7 @@ class Heartbeats:
         self._limits = limits
 
     def beat(
-        self, group: ConsumerGroup, request: Beat, now_ms: int, *, is_upgraded: bool = False
+        self, group: ConsumerGroup, request: Beat, now_ms: int, *, is_assigned: bool = True
     ) -> ConsumerGroupHeartbeatResponse:
         """Handle a heartbeat of a member that joins, stays or leaves.
 
@@ -57,8 +57,8 @@ class Heartbeats:
             group: the group, which a member that joins may have made.
             request: the heartbeat, checked by itself.
             now_ms: the current time.
-            is_upgraded: whether this makes a consumer group of a classic one, which may have been amid a rebalance: it
-                gets a new assignment even if who joins reads nothing.
+            is_assigned: whether the members have been assigned all there is; not if this heartbeat has made a consumer
+                group of a classic one amid a rebalance, which Kafka would leave without until the next change.
 
         Raises:
             BrokerError: the member must correct its request, join again, or give up.
@@ -68,7 +68,7 @@ class Heartbeats:
         self._changes.check_room(group, request.member_id)
         member, replaced = self._member(group, request)
         change = Change(group, member, _updated(member, request), replaced)
-        epoch = self._changes.write_member(change, raises_epoch=is_upgraded)
+        epoch = self._changes.write_member(change, raises_epoch=not is_assigned)
         moved = self._changes.write_step(change, epoch, request.owned, now_ms)
         for deadline in (Deadline.JOIN, Deadline.SYNC):
             # It may have spoken the classic protocol before, of which nothing more will come.

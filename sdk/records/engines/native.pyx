@@ -40,7 +40,7 @@ from types import GenericAlias
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
 from kafkawire.sdk.protocol.primitives import MALFORMED_UTF8, digits
-from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
+from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID, NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.record_formats import Compression, TimestampType
 from kafkawire.sdk.records import java_integers
 from kafkawire.sdk.records.buffers import not_bytes
@@ -61,10 +61,13 @@ __all__ = [
     "LatestRecords",
     "Record",
     "RecordBatch",
+    "Survey",
     "Walk",
     "check_produced",
     "crc32c",
     "crc32c_by_table",
+    "index_columns",
+    "last_batches",
     "read_columns",
     "read_records",
     "scan_records",
@@ -75,7 +78,7 @@ cdef object CREATE_TIME = TimestampType.CREATE_TIME
 cdef object LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
 cdef object MINUS_ONE = -1, ZERO = 0
 cdef tuple EMPTY = ()
-cdef int64_t NO_TIME = NO_TIMESTAMP
+cdef int64_t NO_TIME = NO_TIMESTAMP, NO_PRODUCER = NO_PRODUCER_ID
 cdef bytes MALFORMED = MALFORMED_UTF8.encode()
 
 include "native_record.pxi"
@@ -85,4 +88,5 @@ include "native_read.pxi"
 include "native_columns.pxi"
 include "native_produced.pxi"
 include "native_latest.pxi"
+include "native_survey.pxi"
 include "native_write.pxi"

@@ -13,6 +13,8 @@ cdef enum:
     NOWHERE_ELSE = -1
     #: The table is at least twice as large as the number of entries that there is room for.
     SMALLEST_ROOM = 64
+    #: Memory of an entry that is not given back when the record becomes smaller: other records of the key will need it.
+    KEPT_ROOM = 256
 
 
 cdef struct Latest:
@@ -31,6 +33,7 @@ cdef class LatestRecords:
     cdef Latest *entries
     cdef int32_t *table
     cdef int32_t count, room, first, last
+    cdef uint64_t changes
     cdef readonly int64_t end_offset
 
     def __cinit__(self):
@@ -48,8 +51,11 @@ cdef class LatestRecords:
 
     def __iter__(self):
         cdef int32_t index = self.first
+        cdef uint64_t changes = self.changes
         while index != NOWHERE_ELSE:
             yield self.key_at(index), self.stored_at(index)
+            if changes != self.changes:
+                raise RuntimeError("a record was noted while the records were read")
             index = self.entries[index].after
 
     def get(self, bytes key not None):
@@ -115,6 +121,7 @@ cdef class LatestRecords:
         cdef Py_ssize_t place
         cdef int32_t index
         cdef Py_ssize_t value_size = max(parts.value_size, 0)
+        self.changes += 1
         if self.count == self.room:
             self.grow()
         hashed = PyHash_GetFuncDef().hash(parts.key, parts.key_size)
@@ -151,8 +158,8 @@ cdef class LatestRecords:
 
     cdef inline int reserve(self, Latest *entry, Py_ssize_t size) except -1:
         cdef void *memory
-        if size > entry.room:
-            memory = PyMem_Realloc(entry.memory, <size_t>size)
+        if size > entry.room or (entry.room > KEPT_ROOM and size < entry.room // 4):
+            memory = PyMem_Realloc(entry.memory, <size_t>max(size, 1))
             if memory == NULL:
                 raise MemoryError()
             entry.memory = <uint8_t *>memory

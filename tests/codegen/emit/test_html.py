@@ -5,29 +5,8 @@ Method: an HTML parser reads what was written back.
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
-
 from kafkawire.codegen.emit.html import Html, element, page, table
-
-
-class Reader(HTMLParser):
-    """Collects elements and texts, and sees whether every element is closed."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.texts: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in ("meta", "link"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.texts += [data.strip()] if data.strip() else []
+from tests.codegen.emit.html_reader import Reader
 
 
 def test_element() -> None:

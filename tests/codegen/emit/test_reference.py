@@ -19,7 +19,7 @@ from kafkawire.codegen.load import load_file, load_folder
 from kafkawire.codegen.record_formats import load_record_formats
 from kafkawire.codegen.spec import ApiFile
 from kafkawire.codegen.tables import load_enumerations, load_errors
-from tests.codegen.emit.test_html import Reader
+from tests.codegen.emit.html_reader import Reader
 
 SAMPLE = """\
 api: Ping

@@ -13,7 +13,7 @@ __all__ = ["commit", "group_in", "join", "stable"]
 
 def group_in(bench: BrokerBench, group_id: str = "g") -> ClassicGroup:
     """Return a group."""
-    (found,) = (group for group in bench.core.groups.groups() if group.group_id == group_id)
+    (found,) = (group for group in bench.core.groups.classic_groups() if group.group_id == group_id)
     return found
 
 

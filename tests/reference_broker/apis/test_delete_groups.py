@@ -25,5 +25,5 @@ def test_every_version(bench, version):
         "": ErrorCode.GROUP_ID_NOT_FOUND,
     }
     bench.crash()
-    assert [group.group_id for group in bench.core.groups.groups()] == ["busy"]
+    assert [group.group_id for group in bench.core.groups.classic_groups()] == ["busy"]
     assert not bench.core.groups.offsets("empty")

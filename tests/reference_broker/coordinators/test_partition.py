@@ -221,7 +221,7 @@ def test_defect_answers_its_own_request_only(caplog):
     assert bench.replies == [1, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR, 2]
     assert [record.getMessage() for record in caplog.records] == [
         "an operation on topic-0 failed",
-        "a coordinator could not take over what was committed",
+        "topic-0 could not take over what was committed",
     ]
 
 
@@ -236,6 +236,44 @@ def test_record_that_cannot_be_written_answers_its_own_request_only(caplog):
     assert bench.replies == [ErrorCode.UNKNOWN_SERVER_ERROR, 1]
     assert [error.code for error in told] == [ErrorCode.UNKNOWN_SERVER_ERROR]
     assert "string of 40000 bytes" in caplog.text
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_shard_that_cannot_take_over_a_record_is_unloaded_and_everybody_answered(caplog, monkeypatch, is_held):
+    bench, told = Bench(), []
+    bench.log.is_committed = False
+    bench.add(1)
+    monkeypatch.setattr(bench.shard, "replay", lambda record, offset, producer_id: 1 / 0)
+    if is_held:
+        bench.log.held = []
+    bench.ask(lambda shard: Result(1, [record("a", 1)], told.append))
+    bench.add(1)
+    if is_held:
+        bench.log.release()
+    bench.log.commit(2)
+    assert bench.replies == [ErrorCode.NOT_COORDINATOR] * 3
+    assert [error.code for error in told] == [ErrorCode.NOT_COORDINATOR]
+    assert bench.shard.calls == ["loaded", "unloaded"]
+    assert [line.getMessage() for line in caplog.records] == ["topic-0 is unloaded, it could not take over a record"]
+
+
+def test_shard_that_cannot_start_after_its_load_is_unloaded(caplog, monkeypatch):
+    bench = Bench(written([record("a", 1)]))
+    monkeypatch.setattr(bench.shard, "loaded", lambda now_ms: 1 / 0)
+    load(bench)
+    bench.get()
+    assert bench.replies == [ErrorCode.NOT_COORDINATOR]
+    assert "topic-0 cannot be loaded" in caplog.text
+
+
+def test_lines_about_defects_are_limited(caplog):
+    bench = Bench()
+    for _ in range(100):
+        bench.ask(lambda shard: 1 / 0)
+        bench.ask(lambda shard: Result(1, [record("a" * 40_000, 1)]))
+        bench.ask(lambda shard: Result(1, (), fail))
+    assert bench.replies == [ErrorCode.UNKNOWN_SERVER_ERROR] * 300
+    assert len(caplog.records) == 3
 
 
 def test_records_that_the_shard_holds_are_not_replayed():

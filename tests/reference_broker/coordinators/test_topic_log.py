@@ -75,7 +75,7 @@ def test_transactions_come_back(disk, background):
     log = open_log(disk, background)
     ends = []
     for producer_id, is_commit in ((7, True), (8, False)):
-        guard = log._log.producers.verify(producer_id, 3, -1, NOW_MS, has_epoch_per_transaction=True)
+        guard = log._log.producers.begin_verification(producer_id, 3, -1, NOW_MS, has_epoch_per_transaction=True)
         log.append([(b"k", b"v")], NOW_MS, ends.append, InTransaction(producer_id, 3, guard))
         log.append_marker(LastMarker(Marker(producer_id, 4, is_commit, 0), 2), NOW_MS, ends.append)
     assert ends == [1, 2, 3, 4]

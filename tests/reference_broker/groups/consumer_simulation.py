@@ -230,7 +230,7 @@ class ConsumerSimulation:
 
     def classic(self) -> ClassicGroup | None:
         """Return the classic group, None if there is none."""
-        return next(iter(self.bench.groups.groups()), None)
+        return next(iter(self.bench.groups.classic_groups()), None)
 
     def deadlines(self) -> Deadlines:
         (shard,) = self.bench.groups._runtime.shards()

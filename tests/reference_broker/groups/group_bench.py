@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
-from kafkawire.reference_broker.groups.offsets import Partition
 from kafkawire.reference_broker.groups.records import Committed
 from kafkawire.reference_broker.groups.requests import Commit, GroupLimits, Join, Sync, TransactionalCommit
 from kafkawire.reference_broker.groups.topics import TopicFacts
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.producers import Verification
+from kafkawire.reference_broker.options import read_options
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -23,6 +25,8 @@ __all__ = ["REBALANCE_MS", "SESSION_MS", "TOPIC_ID", "GroupBench", "form", "only
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 TOPIC_ID = bytes(range(16))
+
+_DEFAULTS = GroupLimits.of(read_options({}))
 
 
 class GroupBench:
@@ -49,14 +53,14 @@ class GroupBench:
         self.groups = GroupCoordinator(
             self.timers,
             lambda: self.next_ids.pop() if self.next_ids else f"id{next(numbers)}",
-            GroupLimits(**limits),
+            replace(_DEFAULTS, **limits),
             lambda: self.logs,
             self.topics,
-            self.verify,
+            self.verify_commit,
         )
         self.groups.load(0)
 
-    def verify(
+    def verify_commit(
         self,
         partition: Partition,
         transaction: TransactionalCommit,
@@ -81,7 +85,7 @@ class GroupBench:
     @property
     def group(self) -> ClassicGroup:
         """The group."""
-        (found,) = (group for group in self.groups.groups() if group.group_id == "g")
+        (found,) = (group for group in self.groups.classic_groups() if group.group_id == "g")
         return found
 
     def join(

@@ -236,7 +236,7 @@ class Simulation:
 
     def current(self) -> ClassicGroup | None:
         """Return the group, None if there is none."""
-        return next((group for group in self.bench.groups.groups() if group.group_id == "g"), None)
+        return next((group for group in self.bench.groups.classic_groups() if group.group_id == "g"), None)
 
     def check(self) -> None:
         """Check what must always hold."""
@@ -311,8 +311,8 @@ class Simulation:
     def agree(self) -> None:
         """Check that the log says what the coordinator says."""
         again = self.bench.loaded()
-        for group in self.bench.groups.groups():
-            same = {other.group_id: other for other in again.groups.groups()}.get(group.group_id)
+        for group in self.bench.groups.classic_groups():
+            same = {other.group_id: other for other in again.groups.classic_groups()}.get(group.group_id)
             if group.state is GroupState.STABLE:
                 assert same is not None
                 assert (same.generation_id, same.leader_id) == (group.generation_id, group.leader_id)

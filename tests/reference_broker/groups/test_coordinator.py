@@ -8,6 +8,7 @@ from __future__ import annotations
 from kafkawire.reference_broker.coordinators.placement import partition_of
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
+from kafkawire.reference_broker.options import read_options
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -32,9 +33,9 @@ def test_groups_are_spread_over_partitions():
         bench.commit(group_id=group_id)
     for number, log in enumerate(logs):
         assert log.next_offset == sum(partition_of(group_id, 3) == number for group_id in "abcd")
-    assert {group.group_id for group in bench.groups.groups()} == set("abcd")
+    assert {group.group_id for group in bench.groups.classic_groups()} == set("abcd")
     bench.groups.unload()
-    assert list(bench.groups.groups()) == []
+    assert list(bench.groups.classic_groups()) == []
 
 
 def test_heartbeats_are_answered_while_loading():
@@ -85,4 +86,5 @@ def test_logs_are_asked_for_once():
     assert bench.groups.load(0)
     bench.logs = []
     assert bench.groups.load(0)
-    assert not GroupCoordinator(Timers(), lambda: "id", GroupLimits(), list, {}, bench.verify).load(0)
+    limits = GroupLimits.of(read_options({}))
+    assert not GroupCoordinator(Timers(), lambda: "id", limits, list, {}, bench.verify_commit).load(0)

@@ -20,7 +20,7 @@ def test_a_classic_group_becomes_a_consumer_group():
     first, second = bench.classic_group((0, 1), (2, 3))
     assert bench.group.generation_id == 2
     assert bench.beat("new").member_epoch == 3
-    assert list(bench.groups.groups()) == []
+    assert list(bench.groups.classic_groups()) == []
     members = bench.consumers.members
     assert members[first].assigned == {T: frozenset({0, 1})}
     assert (members[first].epoch, members[first].previous_epoch, members[second].topics) == (2, 2, ("t",))
@@ -28,7 +28,7 @@ def test_a_classic_group_becomes_a_consumer_group():
     assert classic is not None
     assert classic.session_timeout_ms == SESSION_MS
     again = bench.loaded()
-    assert list(again.groups.groups()) == []
+    assert list(again.groups.classic_groups()) == []
     assert (again.consumers.members, again.consumers.target) == (members, bench.consumers.target)
 
 
@@ -83,7 +83,7 @@ def test_policies_of_upgrades(policy, code):
     bench.classic_group((0, 1, 2, 3))
     answer = bench.beat("new")
     assert answer == code or answer.member_epoch == 2
-    assert len(list(bench.groups.groups())) == (code is not None)
+    assert len(list(bench.groups.classic_groups())) == (code is not None)
 
 
 def test_groups_that_cannot_be_consumer_groups_stay_as_they_are():
@@ -183,7 +183,7 @@ def test_a_group_that_was_of_both_kinds_leaves_nothing_when_it_is_deleted():
     bench.leave(first)
     bench.beat("new", -1)
     assert bench.delete() == [ErrorCode.NONE]
-    assert list(bench.loaded().groups.groups()) == []
+    assert list(bench.loaded().groups.classic_groups()) == []
 
 
 def test_an_empty_classic_group_that_became_a_consumer_group_leaves_nothing_when_it_is_deleted():
@@ -192,7 +192,7 @@ def test_an_empty_classic_group_that_became_a_consumer_group_leaves_nothing_when
     bench.beat("new")
     bench.beat("new", -1)
     assert bench.delete() == [ErrorCode.NONE]
-    assert list(bench.loaded().groups.groups()) == []
+    assert list(bench.loaded().groups.classic_groups()) == []
 
 
 def test_downgrading_that_cannot_be_written_is_tried_again():
@@ -303,3 +303,19 @@ def test_an_assignment_that_fails_after_the_upgrade_begins_no_rebalance():
     written = bench.log.next_offset
     bench.timers.fire(COMMIT_TIMEOUT_MS + REBALANCE_MS)
     assert bench.log.next_offset == written, "the classic group is gone"
+
+
+def test_a_static_member_that_comes_back_by_kip_848_has_what_it_had():
+    bench = ConsumerBench()
+    static = only(bench.join_classic(instance_id="i")).member_id
+    bench.sync(static, 1, {static: assignment({"t": (0, 1, 2, 3)})}, instance_id="i")
+    response = bench.beat("new", instance_id="i")
+    assert (response.member_epoch, numbers(response)) == (1, [0, 1, 2, 3])
+    assert list(bench.consumers.members) == ["new"]
+
+
+def test_a_static_member_that_comes_back_before_anything_is_assigned_gets_its_part():
+    bench = ConsumerBench()
+    bench.join_classic(instance_id="i")
+    response = bench.beat("new", instance_id="i")
+    assert (response.member_epoch, numbers(response)) == (2, [0, 1, 2, 3])

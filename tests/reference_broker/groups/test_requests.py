@@ -1,16 +1,30 @@
-"""The default limits of groups are Kafka's, apart from the initial delay.
+"""The limits of groups are what the broker's options say; the defaults are Kafka's, apart from two.
 
-Method: the values are named.
+Method: options that differ from each other, and the values by name.
 """
 
 from kafkawire.reference_broker.groups.requests import GroupLimits
+from kafkawire.reference_broker.options import read_options
+
+
+def test_limits_are_those_of_the_options():
+    given = {
+        "group.min.session.timeout.ms": 1,
+        "group.max.session.timeout.ms": 2,
+        "group.initial.rebalance.delay.ms": 3,
+        "group.max.size": 4,
+        "group.consumer.session.timeout.ms": 5,
+        "group.consumer.heartbeat.interval.ms": 6,
+        "group.consumer.max.size": 7,
+        "group.consumer.migration.policy": "upgrade",
+        "group.consumer.assignment.interval.ms": 8,
+        "offsets.retention.minutes": 9,
+        "offsets.retention.check.interval.ms": 10,
+    }
+    assert GroupLimits.of(read_options(given)) == GroupLimits(1, 2, 3, 4, 5, 6, 7, "upgrade", 8, 540_000, 10)
 
 
 def test_defaults():
-    limits = GroupLimits()
-    assert (limits.group_min_session_timeout_ms, limits.group_max_session_timeout_ms) == (6_000, 1_800_000)
-    assert (limits.offsets_retention_ms, limits.offsets_retention_check_interval_ms) == (604_800_000, 600_000)
-    assert (limits.group_initial_rebalance_delay_ms, limits.group_max_size) == (0, 2**31 - 1)
-    assert (limits.group_consumer_session_timeout_ms, limits.group_consumer_heartbeat_interval_ms) == (45_000, 5_000)
-    assert (limits.group_consumer_max_size, limits.group_consumer_migration_policy) == (2**31 - 1, "bidirectional")
-    assert limits.group_consumer_assignment_interval_ms == 0
+    most = 2**31 - 1
+    limits = GroupLimits(1_000, 1_800_000, 0, most, 45_000, 5_000, most, "bidirectional", 0, 604_800_000, 600_000)
+    assert GroupLimits.of(read_options({})) == limits

@@ -23,7 +23,7 @@ PARTITION = ("t", 0)
 
 
 def groups_of(bench):
-    return {group.group_id: group.state for group in bench.groups.groups()}
+    return {group.group_id: group.state for group in bench.groups.classic_groups()}
 
 
 def test_offsets_and_groups_come_back():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.log.batches import records_in
 from kafkawire.reference_broker.log.compaction import Compacted, Compaction, Tools
 from kafkawire.reference_broker.log.dirtiness import Bounds, dirt_of
 from kafkawire.reference_broker.log.jobs import Job, Jobs
@@ -10,7 +9,7 @@ from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.services import LogServices
 from kafkawire.reference_broker.log.steps import Steps
 from kafkawire.sdk.records import RecordBatch
-from tests.reference_broker.log.produced_batches import NOW_MS
+from tests.reference_broker.log.produced_batches import NOW_MS, records_in
 
 __all__ = ["batches_of", "compact", "entries_of", "latest_of"]
 

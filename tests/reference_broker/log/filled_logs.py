@@ -3,13 +3,13 @@
 import dataclasses
 
 from kafkawire.reference_broker.disk.machine import MachineDisk
-from kafkawire.reference_broker.log.batches import parse_header, records_in
+from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.services import LogServices, at_once
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.records import walk
-from tests.reference_broker.log.produced_batches import NOW_MS, produced
+from tests.reference_broker.log.produced_batches import NOW_MS, produced, records_in
 
 __all__ = ["CONFIG", "SMALL", "append", "batches_read", "damage_a_length", "filled", "opened", "values"]
 

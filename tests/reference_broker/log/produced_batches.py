@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from kafkawire.reference_broker.log.reading import ReadableLog
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from kafkawire.sdk.protocol.tables.record_formats import Compression
-from kafkawire.sdk.records import BatchBuilder, walk
+from kafkawire.sdk.records import BatchBuilder, read_records, walk
 
-__all__ = ["NOW_MS", "produced", "values_in"]
+__all__ = ["NOW_MS", "produced", "records_in", "values_in"]
 
 NOW_MS = 1_700_000_000_000
 
@@ -44,3 +47,11 @@ def values_in(records: Buffer) -> list[bytes]:
             assert record.value is not None
             values.append(bytes(record.value))
     return values
+
+
+def records_in(log: ReadableLog) -> Iterator[tuple[Buffer | None, Buffer | None]]:
+    """Yield key and value of every record of a log."""
+    for file, header in log.headers():
+        if not header.is_control:
+            for record in read_records(file.read(header.position, header.size_bytes)):
+                yield record.key, record.value

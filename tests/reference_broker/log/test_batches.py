@@ -13,10 +13,9 @@ from kafkawire.reference_broker.log.batches import (
     Window,
     build_batch,
     check_no_gap,
-    headers_in,
+    check_stored,
     parse_header,
     record_timestamps,
-    records_in,
 )
 from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.partition_log import PartitionLog
@@ -24,7 +23,7 @@ from kafkawire.reference_broker.log.services import LogServices
 from kafkawire.sdk.errors import DecodeError, PartialBatch
 from kafkawire.sdk.protocol.tables.record_formats import Compression
 from kafkawire.sdk.records import stamp
-from tests.reference_broker.log.produced_batches import NOW_MS, produced
+from tests.reference_broker.log.produced_batches import NOW_MS, produced, records_in
 
 
 @pytest.fixture
@@ -52,25 +51,26 @@ def test_parse_header():
     assert (header.is_control, header.is_transactional, header.is_log_append_time) == (False, False, False)
 
 
-def test_headers_in(file):
-    found = [(header.base_offset, header.records_count) for header in headers_in(file, 10)]
-    assert found == [(10, 2), (12, 1), (13, 3)]
-    with pytest.raises(DecodeError, match="offsets 10 to 11, expected 11 or higher"):
-        next(headers_in(file, 11))
-
-
-def test_headers_end_at_a_damaged_or_cut_batch(file, tmp_path):
-    headers = list(headers_in(file, 10))
+def test_stored_batch_is_in_order_and_undamaged(file, tmp_path):
+    first = Window(file).header(0)
+    check_stored(file, first, 10, 11)
+    for lowest, highest in ((11, 11), (10, 10)):
+        expected = f"offsets 10 to 11, expected {lowest} or higher, up to {highest}"
+        with pytest.raises(DecodeError, match=expected):
+            check_stored(file, first, lowest, highest)
+    with pytest.raises(DecodeError, match="offsets 10 to 9, "):
+        check_stored(file, first._replace(last_offset_delta=-1), 10, 11)
     content = bytearray((tmp_path / "log").read_bytes())
-    content[headers[1].position + 3_000] ^= 1
+    content[first.size_bytes - 1] ^= 1
     (tmp_path / "log").write_bytes(content)
-    found = headers_in(file, 10)
-    assert next(found).base_offset == 10
     with pytest.raises(DecodeError, match="crc at byte"):
-        next(found)
-    file.truncate(headers[0].size_bytes - 1)
+        check_stored(file, first, 10, 11)
+
+
+def test_header_of_a_cut_batch(file):
+    file.truncate(Window(file).header(0).size_bytes - 1)
     with pytest.raises(PartialBatch, match="it ends 1 beyond the end"):
-        next(headers_in(file, 10))
+        Window(file).header(0)
 
 
 @pytest.mark.parametrize(
@@ -128,17 +128,6 @@ def test_small_batches_are_read_many_at_a_time(value_bytes, count, reads_max, sh
     assert sum(file.sizes) <= share_max * file.size_bytes
 
 
-def test_whole_batches_come_out_of_the_window():
-    batches = [bytes(produced(bytes(size))) for size in (10, 5_000, 20, 300_000, 30, 40)]
-    file: Any = Counting(b"".join(batches))
-    window, position = Window(file), 0
-    for batch in batches:
-        assert bytes(window.batch(window.header(position))) == batch
-        position += len(batch)
-    first = window.header(0)
-    assert bytes(window.batch(first)) == batches[0]
-
-
 def test_a_gap_in_the_offsets_needs_a_good_checksum(file, tmp_path):
     first = Window(file).header(0)
     check_no_gap(file, first, 12)
@@ -152,7 +141,9 @@ def test_a_gap_in_the_offsets_needs_a_good_checksum(file, tmp_path):
 
 
 def test_record_timestamps(file):
-    header = list(headers_in(file, 10))[2]
+    window = Window(file)
+    second = window.header(window.header(0).size_bytes)
+    header = window.header(second.position + second.size_bytes)
     assert list(record_timestamps(file, header)) == [(13, NOW_MS), (14, NOW_MS + 1), (15, NOW_MS + 2)]
 
 

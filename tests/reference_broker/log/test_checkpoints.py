@@ -63,6 +63,14 @@ def test_damaged_checkpoint(disk, content, problem):
         read_offsets(disk, "c")
 
 
+def test_checkpoint_that_a_crash_has_cut_is_damaged(disk):
+    whole = b"0\n2\n0 0\n3 120\n"
+    for size in range(len(whole)):
+        write_file(disk, "e", whole[:size])
+        with pytest.raises(DamagedFile, match="memory:e is damaged: "):
+            read_epochs(disk, "e")
+
+
 @pytest.mark.parametrize("entries", [[(1, 0), (1, 5)], [(1, 5), (2, 4)]])
 def test_epochs_out_of_order(disk, entries):
     write_epochs(disk, "e", entries)

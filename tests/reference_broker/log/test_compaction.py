@@ -198,7 +198,7 @@ def write(log, producer, key, values, *, is_transactional):
     log.sequences[place] = sequence + len(values)
     guard = None
     if is_transactional:
-        guard = log.log.producers.verify(producer, 0, sequence, NOW_MS, has_epoch_per_transaction=False)
+        guard = log.log.producers.begin_verification(producer, 0, sequence, NOW_MS, has_epoch_per_transaction=False)
     results = []
     log.log.append(data, parse_header(data), NOW_MS, results.append, verification=guard)
     assert not isinstance(results[0], BrokerError)

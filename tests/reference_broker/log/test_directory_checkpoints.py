@@ -9,9 +9,9 @@ from kafkawire.reference_broker.disk.disk import read_file, write_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.log.directories import append, create, on
 from tests.reference_broker.log.held_work import HeldWork
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
-from tests.reference_broker.log.test_log_directory import append, create, on
 
 
 def test_offline_log_keeps_its_place_in_the_checkpoints():

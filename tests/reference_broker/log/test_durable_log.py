@@ -10,7 +10,7 @@ import pytest
 
 from kafkawire.reference_broker.disk.disk import read_file, write_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
-from kafkawire.reference_broker.log.batches import parse_header, records_in
+from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.checkpoints import partition_metadata_text
 from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.durable_log import when_all_quiet
@@ -21,7 +21,7 @@ from kafkawire.reference_broker.log.services import LogServices
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.log.held_work import HeldWork, ShuffledWork
-from tests.reference_broker.log.produced_batches import NOW_MS, produced
+from tests.reference_broker.log.produced_batches import NOW_MS, produced, records_in
 
 #: Rolls after every second batch.
 CONFIG = dataclasses.replace(log_config({}), segment_bytes=2 * len(produced(b"v")))

@@ -1,16 +1,15 @@
 """Leader epochs are looked up by offset, kept in Kafka's file, and rebuilt from batches if that is damaged.
 
-Method: files by hand, and headers in place of batches.
+Method: files by hand, and pairs in place of batches.
 """
 
 import pytest
 
 from kafkawire.reference_broker.disk.disk import read_file, write_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
-from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.epochs import LeaderEpochs, load_epochs, read_last_epoch, write_last_epoch
 from kafkawire.sdk.errors import DecodeError
-from tests.reference_broker.log.produced_batches import produced
+from tests.reference_broker.log.filled_logs import SMALL, append, damage_a_length, filled, opened
 
 PATH = "t-0/leader-epoch-checkpoint"
 
@@ -20,11 +19,6 @@ def disk():
     disk = MemoryDisk()
     disk.make_folder("t-0")
     return disk
-
-
-def headers(*entries):
-    header = parse_header(produced(b"x"))
-    return [(None, header._replace(leader_epoch=epoch, base_offset=offset)) for epoch, offset in entries]
 
 
 def test_epoch_at():
@@ -61,18 +55,34 @@ def test_new_partition(disk):
 def test_missing_or_damaged_file_is_rebuilt(disk, caplog, content):
     if content is not None:
         write_file(disk, PATH, content)
-    epochs = load_epochs(disk, "t-0", 9, headers((1, 3), (1, 4), (2, 7)))
+    epochs = load_epochs(disk, "t-0", 9, [[(1, 3), (1, 4)], [(2, 7)]])
     assert epochs.entries() == [(1, 3), (2, 7)]
     assert read_file(disk, PATH) == b"0\n2\n1 3\n2 7\n"
     assert ("rebuilt from the batches" in caplog.text) is (content is not None)
 
 
-def test_damaged_batch_ends_the_rebuilding(disk):
-    def broken():
-        yield from headers((1, 3))
+def test_damaged_segment_does_not_hide_the_epochs_of_those_after_it(disk, caplog):
+    def broken(*entries):
+        yield from entries
         raise DecodeError("crc", 0, "wrong")
 
-    assert load_epochs(disk, "t-0", 9, broken()).entries() == [(1, 3)]
+    segments = [broken((1, 3)), broken(), [(1, 20), (5, 25)], broken((5, 30), (6, 31))]
+    assert load_epochs(disk, "t-0", 40, segments).entries() == [(1, 3), (5, 25), (6, 31)]
+    assert caplog.text.count("t-0: crc") == 3
+
+
+def test_log_with_a_damaged_segment_knows_the_epochs_after_it(tmp_path):
+    folder = tmp_path / "t-0"
+    filled(folder).close()
+    log = opened(folder, SMALL, is_clean=False, recovery_point=None)
+    for number in range(10):
+        append(log, b"%d" % number)
+    log.close()
+    entries = log.epochs.entries()
+    assert len(entries) == 2
+    damage_a_length(sorted(folder.glob("*.log"))[1])
+    (folder / "leader-epoch-checkpoint").unlink()
+    assert opened(folder, SMALL).epochs.entries() == entries
 
 
 @pytest.mark.parametrize(
@@ -129,7 +139,7 @@ def test_file_that_could_not_be_written_is_written_again(disk):
 
 def test_epoch_that_begins_is_higher_than_any_that_clients_may_have_seen(disk):
     write_last_epoch(disk, 0, [4, 7, 2])
-    epochs = load_epochs(disk, "t-0", 5, headers((0, 0)), begins_after=read_last_epoch(disk))
+    epochs = load_epochs(disk, "t-0", 5, [[(0, 0)]], begins_after=read_last_epoch(disk))
     assert epochs.entries() == [(0, 0), (8, 5)]
 
 

@@ -15,10 +15,11 @@ from kafkawire.reference_broker.disk.machine import MachineDisk
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.checkpoints import partition_metadata_text
-from kafkawire.reference_broker.log.log_directory import LogDirectory, Topic
-from kafkawire.reference_broker.log.services import LogServices, at_once
+from kafkawire.reference_broker.log.log_directory import LogDirectory
+from kafkawire.reference_broker.log.services import LogServices
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.log.directories import append, create, on
 from tests.reference_broker.log.held_work import HeldWork
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
 
@@ -38,19 +39,6 @@ def reopen(tmp_path):
         return directory
 
     return reopen
-
-
-def create(directory, name, partitions=1, configs=None):
-    made = []
-    directory.create(name, partitions, configs or {}, made.append)
-    (topic,) = made
-    assert isinstance(topic, Topic), topic
-    return topic
-
-
-def append(log, *values):
-    data = produced(*values)
-    log.append(data, parse_header(data), NOW_MS, lambda result: None)
 
 
 def test_identity(reopen, tmp_path):
@@ -130,11 +118,6 @@ def test_log_and_logs(reopen):
     assert directory.log("t", 1) is directory.topics["t"].logs[1]
     assert [directory.log(*place) for place in (("t", 2), ("t", -1), ("none", 0))] == [None] * 3
     assert [(name, number) for name, number, _ in directory.logs()] == [("t", 0), ("t", 1)]
-
-
-def on(disk, background=at_once, node_id=1):
-    numbers = count(1)
-    return LogDirectory(LogServices(disk, background), node_id, lambda: next(numbers).to_bytes(16, "big"))
 
 
 def test_two_brokers_cannot_share_a_directory(tmp_path):
@@ -239,6 +222,17 @@ def test_shutdown_with_a_log_offline_is_not_clean():
     log.fail(OSError(5, "broken"))
     directory.close()
     assert ".kafka_cleanshutdown" not in disk.names("")
+
+
+def test_shutdown_makes_every_log_durable():
+    disk = MemoryDisk()
+    directory = on(disk)
+    for name in "tu":
+        append(create(directory, name).logs[0], b"x")
+    directory.close()
+    again = on(disk.crash())
+    assert again.was_clean
+    assert [again.topics[name].logs[0].next_offset for name in "tu"] == [1, 1]
 
 
 def test_failing_shutdown_is_told(caplog):

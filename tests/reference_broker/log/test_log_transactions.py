@@ -66,8 +66,10 @@ def test_fencing(epoch: int, coordinator_epoch: int, version: int, code: ErrorCo
 
 def test_a_transaction_begins_only_verified() -> None:
     log = TransactingLog()
-    guard_of_another = TransactingLog().log.producers.verify(PRODUCER, 0, 0, 0, has_epoch_per_transaction=False)
-    log.log.producers.verify = lambda *_, **__: guard_of_another  # type: ignore[method-assign]  # of another log
+    guard_of_another = TransactingLog().log.producers.begin_verification(
+        PRODUCER, 0, 0, 0, has_epoch_per_transaction=False
+    )
+    log.log.producers.begin_verification = lambda *_, **__: guard_of_another  # type: ignore[method-assign]  # of another log
     with pytest.raises(BrokerError) as refused:
         log.append(PRODUCER, b"a")
     assert refused.value.code == ErrorCode.INVALID_TXN_STATE

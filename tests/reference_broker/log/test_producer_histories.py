@@ -14,7 +14,7 @@ from kafkawire.reference_broker.log.producer_snapshots import decode_snapshot, e
 from kafkawire.reference_broker.log.producers import BATCHES_KEPT, CompletedTransaction, Producers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.reference_broker.log.test_producers import EPOCH, HIGHEST, ORDER, Log, batch
+from tests.reference_broker.log.producer_cases import EPOCH, HIGHEST, ORDER, Log, batch
 
 
 class Model:

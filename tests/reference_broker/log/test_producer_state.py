@@ -37,9 +37,9 @@ class Stored:
     def read(self, position: int, size_bytes: int) -> bytes:
         return self.content[position : position + size_bytes]
 
-    def batches(self, offset: int) -> Iterator[tuple[Stored, BatchHeader]]:
+    def batches(self, offset: int, end_offset: int) -> Iterator[tuple[Stored, BatchHeader]]:
         self.asked.append(offset)
-        for header in self.headers[offset:]:
+        for header in self.headers[offset:end_offset]:
             yield self, header
 
     def producers(self, until: int | None = None) -> Producers:

@@ -9,7 +9,6 @@ import pytest
 
 from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.producers import Producer
-from kafkawire.reference_broker.log.reading import storage_error
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import RecordBatch, walk
@@ -89,11 +88,6 @@ def test_watchers_hear_of_readable_bytes(tmp_path):
     log.append(data, parse_header(data), NOW_MS, lambda result: None)
     assert heard == [len(data)]
     log.unwatch(heard.append)
-
-
-def test_storage_error_says_what_failed():
-    error = storage_error(OSError(5, "gone"))
-    assert (error.code, str(error)) == (ErrorCode.KAFKA_STORAGE_ERROR, "KAFKA_STORAGE_ERROR: [Errno 5] gone")
 
 
 def test_last_stable_offset_is_not_before_the_start(tmp_path):

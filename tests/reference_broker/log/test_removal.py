@@ -9,14 +9,14 @@ import pytest
 
 from kafkawire.reference_broker.disk.disk import read_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk, PowerCut, cut_power_at, fail_at
-from kafkawire.reference_broker.log.batches import parse_header, records_in
+from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.jobs import Jobs
 from kafkawire.reference_broker.log.log_directory import LogDirectory
 from kafkawire.reference_broker.log.removal import remove_files, remove_old
 from kafkawire.reference_broker.log.services import LogServices
 from kafkawire.sdk.errors import BrokerError
 from tests.reference_broker.log.held_work import HeldWork
-from tests.reference_broker.log.produced_batches import NOW_MS, produced
+from tests.reference_broker.log.produced_batches import NOW_MS, produced, records_in
 
 BATCHES = 20
 BATCH_BYTES = len(produced(b"00"))

@@ -329,8 +329,85 @@ def test_damaged_batch_of_a_sealed_segment_without_index_is_left_in_its_place(se
     assert found is not None
     assert found.base_offset == BASE + 3
     assert (again.next_offset, again.size_bytes, again.is_sealed) == (BASE + 60, len(data), True)
-    assert not again.is_stored, "the new index has to be written"
+    assert again.is_stored, "the next start must not take the new index for a whole one"
     assert again._time_index.last_entry == (NOW_MS + 6_002, BASE + 20)
+    assert again.highest_timestamp() == NOW_MS + 19_002, "as the file says"
+
+
+@pytest.mark.parametrize("damaged", [0, 7])
+@pytest.mark.parametrize(("byte", "is_found"), [(70, True), (16, False)])
+def test_segment_with_damage_and_no_index_never_seems_older_than_it_is(segment, tmp_path, damaged, byte, is_found):
+    header = list(segment.headers(0))[damaged]
+    path = tmp_path / "00000000000000000500.log"
+    data = bytearray(path.read_bytes())
+    data[header.position + byte] ^= 1
+    path.write_bytes(data)
+    for _ in range(2):
+        again = new(tmp_path, CONFIG, sealed_at=BASE + 60)
+        for _ in range(2):
+            if is_found:
+                assert again.find(BASE + 40) is not None
+                assert again.highest_timestamp() == NOW_MS + 19_002
+                assert next(again.from_time(NOW_MS + 15_000)).base_offset == BASE + 45
+            else:
+                with pytest.raises(DecodeError):
+                    again.find(BASE + 40)
+                with pytest.raises(DecodeError):
+                    again.highest_timestamp()
+                with pytest.raises(DecodeError):
+                    list(again.from_time(NOW_MS + 15_000))
+        if not again.is_stored:
+            again.sync(with_indexes=True)
+
+
+@pytest.mark.parametrize("is_sealed", [True, False])
+def test_empty_time_index_is_not_believed(segment, tmp_path, caplog, is_sealed):
+    segment.seal()
+    segment.sync(with_indexes=True)
+    path = tmp_path / "00000000000000000500.timeindex"
+    good = path.read_bytes()
+    path.write_bytes(b"")
+    again = new(tmp_path, CONFIG, sealed_at=BASE + 60 if is_sealed else None)
+    again.find(BASE) if is_sealed else again.load()
+    assert next(again.from_time(NOW_MS + 1_000)).base_offset == BASE + 3
+    assert (again.highest_timestamp(), again.is_stored) == (NOW_MS + 19_002, False)
+    assert "rebuilt" in caplog.text
+    again.seal()
+    again.sync(with_indexes=True)
+    assert path.read_bytes() == good
+
+
+@pytest.mark.parametrize("is_sealed", [True, False])
+def test_empty_time_index_of_batches_without_timestamps_is_right(tmp_path, caplog, is_sealed):
+    segment = new(tmp_path, CONFIG)
+    data = produced(b"x", timestamps=(-1,))
+    for offset in (BASE, BASE + 1):
+        stamp(data, offset, 0)
+        segment.append(data, parse_header(data), offset)
+    segment.seal()
+    segment.sync(with_indexes=True)
+    again = new(tmp_path, CONFIG, sealed_at=BASE + 2 if is_sealed else None)
+    if not is_sealed:
+        again.load()
+    assert again.find(BASE + 1) is not None
+    assert (again.highest_timestamp(), again.is_stored, caplog.text) == (-1, True, "")
+
+
+def test_index_that_is_being_rebuilt_is_not_asked_for_timestamps(segment, tmp_path, monkeypatch):
+    segment.seal()
+    segment.sync(with_indexes=True)
+    (tmp_path / "00000000000000000500.index").unlink()
+    again = new(tmp_path, CONFIG, sealed_at=BASE + 60)
+    seen = set()
+    note = again._note_entry
+
+    def note_and_ask(entry):
+        note(entry)
+        seen.add(again.highest_timestamp())  # as retention does on its thread
+
+    monkeypatch.setattr(again, "_note_entry", note_and_ask)
+    again.find(BASE)
+    assert seen == {NOW_MS + 19_002}
 
 
 def test_highest_timestamp_of_a_sealed_segment_is_that_of_its_index(segment, tmp_path):

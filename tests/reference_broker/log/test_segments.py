@@ -3,17 +3,20 @@
 Method: three small segments on a disk in memory; what a log makes of them is tested in `test_partition_log.py`.
 """
 
+from collections.abc import Iterator
+
 import pytest
 
-from kafkawire.reference_broker.disk.disk import read_file, write_file
+from kafkawire.reference_broker.disk.disk import File, read_file, write_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk
-from kafkawire.reference_broker.log.batches import parse_header
+from kafkawire.reference_broker.log.batches import BatchHeader, parse_header
 from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.file_names import LOG_SUFFIX, file_name
 from kafkawire.reference_broker.log.markers import build_marker
 from kafkawire.reference_broker.log.producers import Marker
 from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.segments import DamagedSegment, Segments
+from kafkawire.reference_broker.log.stored_batches import producer_batches
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.records import stamp
 from tests.reference_broker.log.produced_batches import NOW_MS, produced, values_in
@@ -98,20 +101,32 @@ def test_empty(disk):
     assert (segments.size_bytes, list(segments.headers())) == (0, [])
 
 
-def test_recovered_segments_without_producers_are_not_read_for_them(segments, disk):
-    offsets = [0, 2, 4, 6, 10, 12]
-    assert [header.base_offset for _, header in segments.producers_from(0)] == offsets, "nobody knows"
-    assert [header.base_offset for _, header in segments.producers_from(6)] == offsets[3:]
+def test_recovered_segments_without_producers_are_not_read_for_them(segments, disk, monkeypatch):
     data = produced(b"8", producer_id=5, producer_epoch=0, base_sequence=0)
     stamp(data, 8, 7)
     segments.since(4)[0].append(data, parse_header(data), 8)
+    asked: list[int] = []
+
+    def noted(file: File, from_offset: int, end_offset: int, next_offset: int) -> Iterator[BatchHeader]:
+        asked.append(next_offset)
+        return producer_batches(file, from_offset, end_offset, next_offset)
+
+    monkeypatch.setattr("kafkawire.reference_broker.log.segments.producer_batches", noted)
+
+    def found(from_offset: int, end_offset: int) -> list[int]:
+        asked.clear()
+        return [header.base_offset for _, header in segments.producer_batches(from_offset, end_offset)]
+
+    assert (found(0, 99), asked) == ([8], [4, 9, 14]), "nobody knows"
+    assert (found(8, 9), asked) == ([8], [9])
+    assert (found(0, 8), found(9, 99)) == ([], [])
     for segment in segments:
         assert segment.recover() == 0
-    assert [header.base_offset for _, header in segments.producers_from(0)] == [4, 6, 8]
+    assert (found(0, 99), asked) == ([8], [9])
     data = produced(b"14", producer_id=5, producer_epoch=0, base_sequence=1)
     stamp(data, 14, 7)
     segments.last.append(data, parse_header(data), 14)
-    assert [header.base_offset for _, header in segments.producers_from(8)] == [8, 10, 12, 14]
+    assert (found(0, 99), asked) == ([8, 14], [9, 15]), "what is appended may be of a producer"
 
 
 def test_segment_with_a_marker_has_producers(disk):
@@ -119,7 +134,7 @@ def test_segment_with_a_marker_has_producers(disk):
     data, header = build_marker(Marker(5, 0, True, 0), NOW_MS)
     segment.append(data, header, 0)
     segment.recover()
-    assert len(list(Segments([segment]).producers_from(0))) == 1
+    assert len(list(Segments([segment]).producer_batches(0, 1))) == 1
 
 
 def test_damage_is_told_with_its_segment(segments, disk):

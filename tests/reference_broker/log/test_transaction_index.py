@@ -90,11 +90,15 @@ def test_collect(first: int, end: int, producers: list[int], is_complete: bool) 
 def test_random_ranges_beside_a_search_through_all_entries(seed: int) -> None:
     chance = random.Random(seed)
     entries, offset, stable = [], 0, 0
-    for number in range(chance.randint(0, 40)):
+    for number in range(chance.choice((0, 1, 40, 255, 256, 257, 1000))):
         offset += chance.randint(1, 10)
         stable = chance.randint(stable, offset + 1)
         entries.append(AbortedTransaction(number, chance.randint(0, offset), offset, stable))
-    index = filled(entries)
+    disk = MemoryDisk()
+    index = filled(entries, disk)
+    if chance.random() < 0.5:
+        index.store()
+        index = loaded(disk)
     for _ in range(100):
         first = chance.randint(0, offset + 2)
         end = chance.randint(first + 1, offset + 5)
@@ -109,6 +113,33 @@ def test_random_ranges_beside_a_search_through_all_entries(seed: int) -> None:
         assert answer == found
         # Entries before the range say nothing of what comes; where the search ends early, nothing is missed.
         assert is_all == is_complete
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_an_old_range_looks_at_few_entries_though_a_transaction_was_open(
+    is_loaded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = MemoryDisk()
+    entries = [AbortedTransaction(1, 10 * number + 5, 10 * number + 9, 3) for number in range(10_000)]
+    entries[7_000] = AbortedTransaction(2, 8, 70_009, 3)
+    entries[9_999] = AbortedTransaction(3, 3, 99_999, 100_000)
+    index = filled(entries, disk)
+    if is_loaded:
+        index.store()
+        index = loaded(disk)
+    looked_at = []
+    entry = index._entry
+
+    def counted(number: int) -> AbortedTransaction:
+        looked_at.append(number)
+        return entry(number)
+
+    monkeypatch.setattr(index, "_entry", counted)
+    found = index.collect(10, 30)
+    assert found == ([entries[1], entries[2], entries[7_000], entries[9_999]], True)
+    assert len(looked_at) <= 900
+    index.forget()
+    assert index.collect(10, 30) == ([], False)
 
 
 def test_only_what_is_new_is_written() -> None:

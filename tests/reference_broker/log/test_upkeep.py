@@ -8,10 +8,9 @@ from typing import Any
 
 from kafkawire.reference_broker.disk.disk import read_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
-from kafkawire.reference_broker.log.batches import records_in
 from tests.reference_broker.broker_bench import NOW_MS, BrokerBench
 from tests.reference_broker.log.held_work import HeldWork
-from tests.reference_broker.log.produced_batches import produced
+from tests.reference_broker.log.produced_batches import produced, records_in
 
 #: Rolls after every batch.
 ROLLING: Any = {"index_interval_bytes": "0", "segment_index_bytes": "24"}

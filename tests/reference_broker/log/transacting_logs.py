@@ -52,7 +52,9 @@ class Transactions:
         self.sequences[key] = sequence + len(values)
         guard = None
         if is_transactional:
-            guard = self.log.producers.verify(producer, epoch, sequence, NOW_MS, has_epoch_per_transaction=False)
+            guard = self.log.producers.begin_verification(
+                producer, epoch, sequence, NOW_MS, has_epoch_per_transaction=False
+            )
         results: list[Appended | BrokerError] = []
         self.log.append(data, parse_header(data), NOW_MS, results.append, verification=guard)
         return results

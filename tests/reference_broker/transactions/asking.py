@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from kafkawire.reference_broker.transactions.transaction import Partition, ProducerIdAndEpoch
+from kafkawire.reference_broker.log.file_names import Partition
+from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

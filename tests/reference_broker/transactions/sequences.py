@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
 
-from kafkawire.reference_broker.transactions.transaction import Partition, ProducerIdAndEpoch
+from kafkawire.reference_broker.log.file_names import Partition
+from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = [

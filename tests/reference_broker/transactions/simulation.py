@@ -361,7 +361,7 @@ class Simulation:
                 stored.update(entry.value or b"" for entry in found.entries)
                 visible.update(entry.value or b"" for entry in found.committed)
         groups = self.bench.core.groups
-        if not groups.is_loading and not self.work.pending and any(groups.groups()):
+        if not groups.is_loading and not self.work.pending and any(groups.classic_groups()):
             held = {partition: entry.offset for partition, entry in groups.offsets(GROUP).items()}
             assert held == {partition: offset for partition, (_, offset) in offsets.items() if offset is not None}
         if not self.work.pending:

@@ -180,16 +180,16 @@ def test_verification_adds_or_asks():
     bench = TransactionBench()
     producer = bench.producer()
     a, b = ("a", 0), ("b", 0)
-    assert bench.verify(producer, a, b, version=1) == [dict.fromkeys((a, b), ErrorCode.TRANSACTION_ABORTABLE)]
-    assert bench.verify(producer, a, version=0) == [{a: ErrorCode.INVALID_TXN_STATE}]
-    assert bench.verify(producer, a, version=2) == [{}]
-    assert bench.verify(producer, a, b, version=1) == [{b: ErrorCode.TRANSACTION_ABORTABLE}]
+    assert bench.ensure(producer, a, b, version=1) == [dict.fromkeys((a, b), ErrorCode.TRANSACTION_ABORTABLE)]
+    assert bench.ensure(producer, a, version=0) == [{a: ErrorCode.INVALID_TXN_STATE}]
+    assert bench.ensure(producer, a, version=2) == [{}]
+    assert bench.ensure(producer, a, b, version=1) == [{b: ErrorCode.TRANSACTION_ABORTABLE}]
     before = bench.log.next_offset
-    assert bench.verify(producer, a, version=2) == [{}]
+    assert bench.ensure(producer, a, version=2) == [{}]
     assert bench.log.next_offset == before, "it is in the transaction already"
     for version in (0, 2):
-        assert bench.verify((1000, 9), a, version=version) == [{a: ErrorCode.INVALID_PRODUCER_EPOCH}]
-        assert bench.verify((9, 0), a, version=version) == [{a: ErrorCode.INVALID_PRODUCER_ID_MAPPING}]
+        assert bench.ensure((1000, 9), a, version=version) == [{a: ErrorCode.INVALID_PRODUCER_EPOCH}]
+        assert bench.ensure((9, 0), a, version=version) == [{a: ErrorCode.INVALID_PRODUCER_ID_MAPPING}]
 
 
 def test_adding_waits_a_little_for_the_markers():
@@ -198,11 +198,11 @@ def test_adding_waits_a_little_for_the_markers():
     bench.add(producer)
     bench.held = []
     bench.end(producer)
-    refused, waiting = bench.verify((1000, 1), version=1), bench.verify((1000, 1))
+    refused, waiting = bench.ensure((1000, 1), version=1), bench.ensure((1000, 1))
     assert (refused, waiting) == ([{("a", 0): CONCURRENT}], [])
     bench.advance(100)
     assert waiting == [{("a", 0): CONCURRENT}]
-    waiting = bench.verify((1000, 1))
+    waiting = bench.ensure((1000, 1))
     bench.advance(30)
     bench.held.pop()()
     bench.advance(20)
@@ -400,7 +400,7 @@ def test_adding_waits_as_long_when_the_clock_has_jumped(jump_ms):
     bench.end(producer)
     bench.timers.shift(jump_ms)
     bench.now_ms += jump_ms
-    waiting = bench.verify((1000, 1))
+    waiting = bench.ensure((1000, 1))
     bench.advance(99)
     assert waiting == []
     bench.advance(1)

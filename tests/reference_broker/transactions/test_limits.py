@@ -1,6 +1,6 @@
-"""The limits of transactions default to Kafka's.
+"""The limits of transactions are what the broker's options say, and default to Kafka's.
 
-Method: the defaults, compared with the broker's options.
+Method: options that differ from each other, and the values by name.
 """
 
 from __future__ import annotations
@@ -9,11 +9,18 @@ from kafkawire.reference_broker.options import read_options
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
 
 
-def test_defaults_are_those_of_the_options():
-    options, limits = read_options({}), TransactionLimits()
-    assert limits.max_timeout_ms == options.transaction_max_timeout_ms
-    assert limits.abort_interval_ms == options.transaction_abort_timed_out_transaction_cleanup_interval_ms
-    assert limits.id_expiration_ms == options.transactional_id_expiration_ms
-    assert limits.id_expiration_interval_ms == options.transaction_remove_expired_transaction_cleanup_interval_ms
-    assert limits.retry_backoff_ms == options.add_partitions_to_txn_retry_backoff_ms
-    assert limits.retry_backoff_max_ms == options.add_partitions_to_txn_retry_backoff_max_ms
+def test_limits_are_those_of_the_options():
+    given = {
+        "transaction.max.timeout.ms": 1,
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 2,
+        "transactional.id.expiration.ms": 3,
+        "transaction.remove.expired.transaction.cleanup.interval.ms": 4,
+        "add.partitions.to.txn.retry.backoff.ms": 5,
+        "add.partitions.to.txn.retry.backoff.max.ms": 6,
+    }
+    assert TransactionLimits.of(read_options(given)) == TransactionLimits(1, 2, 3, 4, 5, 6)
+
+
+def test_defaults():
+    limits = TransactionLimits(900_000, 10_000, 604_800_000, 3_600_000, 20, 100)
+    assert TransactionLimits.of(read_options({})) == limits

@@ -9,7 +9,7 @@ import pytest
 
 from kafkawire.reference_broker.groups.requests import TransactionalCommit
 from kafkawire.reference_broker.log.producers import Marker
-from kafkawire.reference_broker.transactions.participants import verify_offsets, write_marker
+from kafkawire.reference_broker.transactions.participants import verify_commit, write_marker
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.transaction_of_one import Transacting
 from tests.reference_broker.transactions.transaction_bench import code_of
@@ -44,7 +44,7 @@ def test_offsets_are_verified_once(bench):
 
     def verify(epoch):
         commit = TransactionalCommit("x", x.producer[0], epoch, 2)
-        verify_offsets(bench.core, partition, commit, verified.append, refused.append, bench.now_ms)
+        verify_commit(bench.core, partition, commit, verified.append, refused.append, bench.now_ms)
 
     verify(5)
     assert code_of(refused[0]) is ErrorCode.INVALID_PRODUCER_EPOCH

@@ -5,9 +5,12 @@ Method: a shard alone, whose records the test replays; timers are set in a list.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kafkawire.reference_broker.coordinators.records import encode
+from kafkawire.reference_broker.options import read_options
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.reference_broker.transactions import shard as module
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
@@ -20,6 +23,7 @@ from kafkawire.sdk.protocol.tables.enums import TransactionState
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 FIRST = ProducerIdAndEpoch(5, 0)
+_DEFAULTS = TransactionLimits.of(read_options({}))
 
 
 class Bench:
@@ -28,7 +32,7 @@ class Bench:
     def __init__(self, **limits):
         self.timers = Timers()
         self.told = []
-        self.shard = TransactionShard(self.timers, TransactionLimits(**limits), self)
+        self.shard = TransactionShard(self.timers, replace(_DEFAULTS, **limits), self)
 
     def prepared(self, transaction, now_ms):
         self.told.append(("prepared", transaction.transactional_id, now_ms))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
+from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.producers import Marker
+from kafkawire.reference_broker.options import read_options
 from kafkawire.reference_broker.producer_ids import ProducerIds
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
-from kafkawire.reference_broker.transactions.transaction import Partition, ProducerIdAndEpoch, Transaction
+from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch, Transaction
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import TransactionState
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -20,6 +23,8 @@ from tests.reference_broker.coordinators.counting_shard import MemoryLog
 __all__ = ["TIMEOUT_MS", "TransactionBench", "code_of"]
 
 TIMEOUT_MS = 60_000
+
+_DEFAULTS = TransactionLimits.of(read_options({}))
 
 
 def code_of(outcome: object) -> ErrorCode:
@@ -54,7 +59,7 @@ class TransactionBench:
         self.producer_ids = ProducerIds(lambda wanted: next(ids), self._background)
         self.limits = limits
         self.transactions = TransactionCoordinator(
-            self.timers, TransactionLimits(**limits), lambda: self.logs, self.producer_ids, self._write
+            self.timers, replace(_DEFAULTS, **limits), lambda: self.logs, self.producer_ids, self._write
         )
         self.transactions.load(self.now_ms)
 
@@ -135,10 +140,10 @@ class TransactionBench:
         )
         return answers
 
-    def verify(self, producer: tuple[int, int], *partitions: Partition, version: int = 2) -> list[Any]:
-        """Verify partitions; the answers are codes by partition."""
+    def ensure(self, producer: tuple[int, int], *partitions: Partition, version: int = 2) -> list[Any]:
+        """Make sure that partitions are in the transaction; the answers are codes by partition."""
         answers: list[Any] = []
-        self.transactions.verify(
+        self.transactions.ensure_partitions(
             "t",
             *producer,
             partitions or (("a", 0),),

@@ -6,7 +6,7 @@ Method: the scripted broker in memory, with hand-made responses.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,27 +31,10 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource, OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.versions import VersionRange
+from tests.sdk.admin.administering import REQUEST_TIMEOUT_MS, administering, created
 from tests.sdk.scripted_broker import BROKER, StoringBroker, topic_id_of
 
 T0 = TopicPartition("t", 0)
-
-#: Not the default.
-REQUEST_TIMEOUT_MS = 7_000
-
-
-def administering(test: Callable[[StoringBroker, Admin], Awaitable[None]]) -> None:
-    """Run a test with a broker that has topic t, and an admin."""
-
-    async def run() -> None:
-        broker = StoringBroker({"t": 2})
-        async with Admin(
-            str(BROKER), network=broker.network, retry_backoff_ms=1, request_timeout_ms=REQUEST_TIMEOUT_MS
-        ) as admin:
-            await test(broker, admin)
-        with pytest.raises(Closed):
-            admin.metrics()
-
-    asyncio.run(run())
 
 
 def with_nodes(*node_ids: int, topics: Sequence[MetadataResponse.MetadataResponseTopic] = ()) -> MetadataResponse:
@@ -59,19 +42,6 @@ def with_nodes(*node_ids: int, topics: Sequence[MetadataResponse.MetadataRespons
     return MetadataResponse(
         brokers=[MetadataResponse.MetadataResponseBroker(i, *BROKER) for i in node_ids], topics=topics
     )
-
-
-def created(*codes: int) -> Callable[[Request], CreateTopicsResponse]:
-    """Answer CreateTopics, with an error code for each topic."""
-
-    def respond(request: Request) -> CreateTopicsResponse:
-        kind = CreateTopicsResponse.CreatableTopicResult
-        wanted = zip(request.message.topics, codes, strict=True)
-        return CreateTopicsResponse(
-            topics=[kind(topic.name, topic_id_of(topic.name), code, "said the broker") for topic, code in wanted]
-        )
-
-    return respond
 
 
 def test_create_topics() -> None:

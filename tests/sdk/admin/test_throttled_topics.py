@@ -17,7 +17,7 @@ from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.sdk.admin.test_admin import administering, created
+from tests.sdk.admin.administering import administering, created
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
 THROTTLED = ErrorCode.THROTTLING_QUOTA_EXCEEDED

@@ -21,8 +21,8 @@ from kafkawire.sdk.metrics.registry import Registry
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
+from tests.sdk.client.routed import heartbeat
 from tests.sdk.client.simulation import Simulation, backoff, cluster, options
-from tests.sdk.client.test_router import heartbeat
 from tests.sdk.scripted_broker import BROKER, ScriptedBroker
 
 

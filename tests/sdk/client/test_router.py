@@ -13,7 +13,7 @@ import pytest
 
 from kafkawire.sdk.client.call import ANY_BROKER, CONTROLLER, Call, Coordinator, Node, Purpose, Target
 from kafkawire.sdk.client.router import MAX_CALLS, Router
-from kafkawire.sdk.errors import BrokerError, Closed, ConnectFailed, KafkaWireError, LocalProtocolError, RequestTimedOut
+from kafkawire.sdk.errors import BrokerError, Closed, ConnectFailed, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -21,6 +21,7 @@ from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.sdk.client.routed import errors_first, heartbeat
 from tests.sdk.client.simulation import SILENT, Simulation, address, backoff, cluster, options
 
 GROUP = Coordinator(CoordinatorType.GROUP, "g")
@@ -46,30 +47,6 @@ def coordinator_is(*nodes: int, error: int = 0) -> Callable[[Any, int], Message]
         return FindCoordinatorResponse(coordinators=[found])
 
     return answer
-
-
-def heartbeat(target: Target, deadline_ms: int = 61_000, **more: Any) -> Call:
-    """Return a call; what it ends with is in its attributes."""
-
-    def check(response: Message) -> KafkaWireError | None:
-        assert isinstance(response, HeartbeatResponse)
-        return BrokerError(response.error_code, "heartbeat") if response.error_code else None
-
-    return Call(
-        target,
-        lambda _: (HeartbeatRequest("g"), None),
-        HeartbeatResponse,
-        deadline_ms,
-        more.pop("on_done", lambda call, now_ms: None),
-        check=check,
-        **more,
-    )
-
-
-def errors_first(count: int, code: int = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) -> Callable[[Any, int], Message]:
-    """Return a handler of heartbeats that refuses so many."""
-    left = [code] * count
-    return lambda request, version: HeartbeatResponse(error_code=left.pop() if left else 0)
 
 
 def nodes(simulation: Simulation, kind: type[Message] = HeartbeatRequest) -> list[int]:

@@ -6,7 +6,7 @@ Method: the whole producer against a scripted broker in memory, which fails on d
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,7 +23,6 @@ from kafkawire.sdk.errors import (
     RecordTooLarge,
     RemoteProtocolError,
 )
-from kafkawire.sdk.producer.core import ProducerCore
 from kafkawire.sdk.producer.producer import Producer
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.frames import frame
@@ -33,26 +32,8 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import Compression, walk
+from tests.sdk.producer.producing import core_of, producing
 from tests.sdk.scripted_broker import BROKER, Later, StoringBroker
-
-QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
-
-
-def producing(test: Callable[[StoringBroker, Producer], Awaitable[None]], **options: Any) -> None:
-    """Run a test with a broker that has topic t (one partition) and m (four), and a producer."""
-
-    async def run() -> None:
-        broker = StoringBroker({"t": 1, "m": 4})
-        async with Producer(str(BROKER), network=broker.network, **{**QUICK, **options}) as producer:
-            await test(broker, producer)
-
-    asyncio.run(run())
-
-
-def core_of(producer: Producer) -> ProducerCore:
-    """Return what runs a producer that is started."""
-    assert producer._core
-    return producer._core
 
 
 def refused(code: ErrorCode) -> Callable[[Request], ProduceResponse]:

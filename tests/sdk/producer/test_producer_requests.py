@@ -12,7 +12,7 @@ from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
-from tests.sdk.producer.test_producer import producing
+from tests.sdk.producer.producing import producing
 from tests.sdk.scripted_broker import StoringBroker
 
 

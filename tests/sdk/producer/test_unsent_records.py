@@ -14,8 +14,8 @@ from kafkawire.sdk.errors import BufferFull
 from kafkawire.sdk.producer.producer import Producer
 from kafkawire.sdk.transport.memory import MemoryWire
 from kafkawire.sdk.transport.promise import Promise
+from tests.sdk.producer.producing import core_of, producing
 from tests.sdk.producer.simulated import SimulatedProducer
-from tests.sdk.producer.test_producer import core_of, producing
 from tests.sdk.scripted_broker import StoringBroker
 
 

@@ -7,6 +7,7 @@ other, cut at every byte, and with each byte changed.
 from __future__ import annotations
 
 import random
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -60,6 +61,36 @@ def test_last_record_of_each_key_in_the_order_of_writing(kind: Kind) -> None:
     assert content(records)[-2:] == [(b"b", (20, b"longer than before")), (b"d", (21, None))]
     assert [records.get(key) for key in (b"", b"d", b"e")] == [(15, b"3"), (21, None), None]
     assert records.end_offset == 16, "only batches move it"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("key", [b"a", b"b", b"c"])
+@pytest.mark.parametrize("read", [1, 2])
+def test_record_that_is_noted_while_the_records_are_read_ends_that(kind: Kind, key: bytes, read: int) -> None:
+    records = kind()
+    records.add(PLAIN)
+    entries = iter(records)
+    assert [next(entries)[0] for _ in range(read)] == [b"b", b"a"][:read]
+    records.put(key, 20, b"new")
+    with pytest.raises(RuntimeError, match="a record was noted"):
+        next(entries)
+    assert content(records)[-1] == (key, (20, b"new"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_memory_of_a_large_value_is_given_back_when_a_small_one_follows(kind: Kind) -> None:
+    records = kind()
+    keys = [b"%d" % number for number in range(100)]
+    tracemalloc.start()
+    try:
+        for size in (10_000, 5, 0):
+            for key in keys:
+                records.put(key, 1, bytes(size))
+            held, _ = tracemalloc.get_traced_memory()
+            assert (held >= 1_000_000) == (size == 10_000)
+    finally:
+        tracemalloc.stop()
+    assert content(records) == [(key, (1, b"")) for key in keys]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -19,7 +19,7 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.wire import Address, Wire
 from tests.sdk.scripted_broker import ScriptedBroker
-from tests.sdk.transport.test_driver import PATIENCE_SECONDS, Client, driven, on_loop
+from tests.sdk.transport.driven import PATIENCE_SECONDS, Client, driven, on_loop
 
 
 def test_a_connection_that_ends_with_the_last_response_of_its_gate_is_not_used() -> None:

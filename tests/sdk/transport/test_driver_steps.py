@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -19,65 +19,17 @@ from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import Closed, ConnectionLost, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
-from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.transport import driver as driver_module
 from kafkawire.sdk.transport.driven import Open, Send, Shut
-from kafkawire.sdk.transport.driver import Driver, Step
+from kafkawire.sdk.transport.driver import Step
 from kafkawire.sdk.transport.fork import Forked
 from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.scripted_broker import BROKER, ScriptedBroker
-from tests.sdk.transport.test_driver import PATIENCE_SECONDS, SETTINGS, Client, Machine
+from tests.sdk.transport.driven import PATIENCE_SECONDS, Client, Machine
+from tests.sdk.transport.told import told
 
 LINK = Link(BROKER, Purpose.DATA, Attempts(Backoff(10, 50, lambda: 0.5)))
-
-
-class Told:
-    """A router that says what it is told to, and writes down what is reported."""
-
-    def __init__(self) -> None:
-        self.actions: list[Any] = []
-        self.due: int | None = None
-        self.reported: list[tuple[str, Any]] = []
-        self.event = asyncio.Event()
-
-    def poll(self, now_ms: int) -> list[Any]:
-        actions, self.actions = self.actions, []
-        return actions
-
-    def due_ms(self, now_ms: int) -> int | None:
-        return self.due
-
-    def opened(self, link: Link, connection: object, now_ms: int) -> None:
-        self.report("opened", link)
-
-    def closed(self, link: Link, error: KafkaWireError, now_ms: int) -> None:
-        self.report("closed", error)
-
-    def answered(self, call: Call, response: Message | None, now_ms: int) -> None:
-        self.report("answered", response)
-
-    def failed(self, call: Call, error: KafkaWireError, now_ms: int) -> None:
-        self.report("failed", error)
-
-    def close(self, error: KafkaWireError, now_ms: int) -> None:
-        self.report("close", error)
-
-    def report(self, what: str, detail: object) -> None:
-        self.reported.append((what, detail))
-        self.event.set()
-
-    async def next(self) -> str:
-        """Return what is reported next."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            await self.event.wait()
-        self.event.clear()
-        return self.reported[-1][0]
-
-
-def told(broker: ScriptedBroker, *machines: Machine) -> tuple[Told, Driver[Link, Call]]:
-    router = Told()
-    return router, Driver(cast("Any", router), machines, broker.network, SETTINGS)
 
 
 def asking() -> Call:

@@ -18,7 +18,7 @@ from kafkawire.sdk.transport.driven import Turn
 from kafkawire.sdk.transport.memory import MemoryWire
 from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.scripted_broker import ScriptedBroker, StoringBroker
-from tests.sdk.transport.test_driver import PATIENCE_SECONDS, Client, Machine, on_loop
+from tests.sdk.transport.driven import PATIENCE_SECONDS, Client, Machine, on_loop
 
 
 async def iterations() -> None:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import (
     AuthenticationFailed,
     ConfigurationError,
@@ -24,96 +23,18 @@ from kafkawire.sdk.errors import (
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.frames import frame
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from kafkawire.sdk.protocol.messages.sasl_handshake import SaslHandshakeResponse
-from kafkawire.sdk.protocol.sasl.authenticator import Authenticator, Login
+from kafkawire.sdk.protocol.sasl.authenticator import Authenticator
 from kafkawire.sdk.protocol.sasl.plain import PlainAuthenticator
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.secret import Secret
 from kafkawire.sdk.transport import gate
-from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
-from tests.sdk.scripted_broker import BROKER, ScriptedBroker
-
-PASSWORD = "hunter2"
+from kafkawire.sdk.transport.connection import BrokerConnection
+from tests.sdk.transport.sasl_broker import PASSWORD, SaslBroker, ask, log_in_again, plain, until, with_broker
 
 #: The requests of the gate, in their order.
 STEPS = [ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE]
 PHASES = ["versions", "sasl", "sasl"]
-
-Test = Callable[["SaslBroker"], Awaitable[None]]
-
-
-class SaslBroker(ScriptedBroker):
-    """A broker that knows one password, which its sessions may outlive.
-
-    Attributes:
-        lifetimes_ms: of the next sessions, then 0 for no limit.
-        refuses: whether it takes no password any more.
-        logins: how often somebody logged in.
-    """
-
-    def __init__(self) -> None:
-        super().__init__({"t": 1})
-        self.lifetimes_ms: list[int] = []
-        self.refuses = False
-        self.logins = 0
-        self.responders |= {
-            ApiKey.SASL_HANDSHAKE: lambda request: SaslHandshakeResponse(mechanisms=["PLAIN"]),
-            ApiKey.SASL_AUTHENTICATE: self._authenticate,
-        }
-
-    def _authenticate(self, request: Request) -> SaslAuthenticateResponse:
-        if self.refuses or bytes(request.message.auth_bytes) != f"\0alice\0{PASSWORD}".encode():
-            return SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, "wrong user or password")
-        self.logins += 1
-        lifetime_ms = self.lifetimes_ms.pop(0) if self.lifetimes_ms else 0
-        return SaslAuthenticateResponse(session_lifetime_ms=lifetime_ms)
-
-    async def open(self, login: Login | None = None, timeout_ms: int = 2_000) -> BrokerConnection:
-        """Connect to it."""
-        settings = ConnectionSettings(connect_timeout_ms=timeout_ms, request_timeout_ms=2_000, login=login or plain)
-        return await BrokerConnection.open(self.network, BROKER, settings)
-
-
-async def plain(host: str) -> Authenticator:
-    assert host == BROKER.host
-    return PlainAuthenticator("alice", Secret(PASSWORD))
-
-
-def with_broker(test: Test) -> None:
-    """Run a test with a broker; no task may be left over."""
-
-    async def run() -> None:
-        broker = SaslBroker()
-        await test(broker)
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-        assert broker.links == []
-
-    asyncio.run(run())
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait until something is so, for two seconds at most."""
-    end_ms = monotonic_ms() + 2_000
-    while not condition():
-        assert monotonic_ms() < end_ms, "it did not become so"
-        await asyncio.sleep(0)
-
-
-def log_in_again(connection: BrokerConnection) -> None:
-    """Let the time of the next login come now."""
-    driver = connection._gate
-    assert driver._timer is not None
-    driver._timer.cancel()
-    driver._begin_again()
-
-
-async def ask(connection: BrokerConnection) -> list[str]:
-    response = await connection.request(MetadataRequest(None), MetadataResponse)
-    return [topic.name or "" for topic in response.topics]
 
 
 def test_a_login() -> None:

@@ -10,7 +10,7 @@ from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from tests.sdk.transport.test_gate import SaslBroker, ask, log_in_again, until, with_broker
+from tests.sdk.transport.sasl_broker import SaslBroker, ask, log_in_again, until, with_broker
 
 LIMIT_MS = 200
 

@@ -25,8 +25,8 @@ from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.sockets import ATTEMPT_DELAY_MS, Endpoint, connect_one
 from kafkawire.sdk.transport.timing import sleep_ms
 from tests.sdk.scripted_broker import BROKER, ScriptedBroker
-from tests.sdk.transport.test_driver_steps import told
-from tests.sdk.transport.test_gate import SaslBroker, plain, until
+from tests.sdk.transport.sasl_broker import SaslBroker, plain, until
+from tests.sdk.transport.told import told
 
 
 @pytest.fixture

@@ -22,24 +22,10 @@ from kafkawire.sdk.transport.stream import RECEIVE_BUFFER_BYTES, FrameProtocol, 
 from kafkawire.sdk.transport.tls import PemFiles, tls_context
 from kafkawire.sdk.transport.wire import Address, Wire
 from tests.certificates import Certificates
+from tests.sdk.transport.noting import Notes, serve
 
 SMALL = [b"", b"a", b"\x00" * 300]
 BIG = [bytes(range(256)) * 300, b"b", bytes(RECEIVE_BUFFER_BYTES - 4), bytes(RECEIVE_BUFFER_BYTES - 3), b"c"]
-
-
-class Notes:
-    """A receiver that keeps what it gets."""
-
-    def __init__(self, wire: Wire) -> None:
-        self.wire = wire
-        self.frames: list[bytes] = []
-        self.lost: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-
-    def receive_frame(self, frame: Buffer) -> None:
-        self.frames.append(bytes(frame))
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.lost.set_result(error)
 
 
 class NotingTransport(asyncio.Transport):
@@ -291,19 +277,6 @@ def test_nothing_is_waited_for_if_nothing_is_unsent() -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------------- TLS
-
-
-async def serve(context: ssl.SSLContext | None) -> tuple[asyncio.Server, Address, list[Notes]]:
-    """Listen as a broker called localhost, and return what its connections receive."""
-    accepted: list[Notes] = []
-
-    def accept(wire: Wire) -> Notes:
-        accepted.append(Notes(wire))
-        return accepted[-1]
-
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: FrameProtocol(accept), "127.0.0.1", 0, ssl=context)
-    return server, Address("localhost", server.sockets[0].getsockname()[1]), accepted
 
 
 def refused(context: ssl.SSLContext | None, tls: PemFiles | ssl.SSLContext | None) -> tuple[Exception, list[str]]:

@@ -17,7 +17,7 @@ from kafkawire.sdk.transport import stream
 from kafkawire.sdk.transport.stream import FrameProtocol, TcpNetwork
 from kafkawire.sdk.transport.tls import PemFiles
 from tests.certificates import Certificates
-from tests.sdk.transport.test_stream import Notes, serve
+from tests.sdk.transport.noting import Notes, serve
 
 
 def test_closing_does_not_wait_for_the_peer(certificates: Certificates) -> None:

@@ -193,14 +193,14 @@ def test_commits_of_members():
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.UNKNOWN_MEMBER_ID,
     ]
-    assert list(bench.loaded().groups.groups()) == []
+    assert list(bench.loaded().groups.classic_groups()) == []
 
 
 def test_kinds_of_groups_replace_each_other_when_empty():
     bench = ConsumerBench()
     bench.commit()
     assert bench.beat().member_epoch == 2
-    assert list(bench.groups.groups()) == []
+    assert list(bench.groups.classic_groups()) == []
     assert only(bench.join()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     bench.beat(only(list(bench.consumers.members)), -1)
     joined = only(bench.join())
@@ -208,7 +208,7 @@ def test_kinds_of_groups_replace_each_other_when_empty():
     bench.sync(joined.member_id, 1, {})
     assert list(bench.groups.consumer_groups()) == []
     assert bench.beat() == ErrorCode.GROUP_ID_NOT_FOUND
-    assert [group.group_id for group in bench.loaded().groups.groups()] == ["g"]
+    assert [group.group_id for group in bench.loaded().groups.classic_groups()] == ["g"]
 
 
 def test_unloading_ends_all_timers():

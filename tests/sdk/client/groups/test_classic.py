@@ -25,22 +25,13 @@ from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.sdk.client.groups.classic_coordinator import ClassicCoordinator, GroupState
+from tests.sdk.client.groups.classic_coordinator import GroupState
+from tests.sdk.client.groups.joining import coordinator, go_on, joining, kinds
 from tests.sdk.client.groups.members import Cluster, Member, refusal
-from tests.sdk.client.simulation import SILENT, Silent
+from tests.sdk.client.simulation import SILENT
 
 EAGER = pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky"])
 ALL = pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky", "cooperative-sticky"])
-
-
-def coordinator(cluster: Cluster) -> ClassicCoordinator:
-    assert isinstance(cluster.kafka, ClassicCoordinator)
-    return cluster.kafka
-
-
-def kinds(member: Member) -> list[str]:
-    """Return the names of the events of a member."""
-    return [type(event).__name__ for event in member.listener.events]
 
 
 def once(kind: type[Message], answer: Any) -> Any:
@@ -51,32 +42,6 @@ def once(kind: type[Message], answer: Any) -> Any:
         return left.pop() if left and isinstance(request, kind) else None
 
     return fault
-
-
-def joining(cluster: Cluster) -> tuple[Member, Member, Member]:
-    """Return two members of which the first waits in its join for the second, whose request is held up; and a third."""
-    first, second = cluster.member("a"), cluster.member("b")
-    # All topics are known by now, so that no news of them leads to another rebalance.
-    assert first.router.metadata.wanted is not None
-    first.router.metadata.wanted.update(cluster.topics)
-    cluster.settle(first, second)
-    signature = second.group.sign()
-    assert signature is not None
-
-    def fault(node: int, request: Message) -> Silent | None:
-        held_up = isinstance(request, JoinGroupRequest) and request.member_id == signature.member_id
-        return SILENT if held_up else None
-
-    cluster.fault = fault
-    third = cluster.member("c")
-    cluster.until(lambda: first.state == second.state == "joining")
-    return first, second, third
-
-
-def go_on(cluster: Cluster, second: Member) -> None:
-    """Let the second member join."""
-    cluster.fault = lambda node, request: None
-    second.simulation.break_connections(cluster.node)
 
 
 @ALL

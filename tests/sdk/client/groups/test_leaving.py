@@ -10,8 +10,8 @@ import pytest
 from kafkawire.sdk.errors import BrokerError, Closed
 from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.sdk.client.groups.joining import coordinator, go_on, joining, kinds
 from tests.sdk.client.groups.members import Cluster
-from tests.sdk.client.groups.test_classic import coordinator, go_on, joining, kinds
 from tests.sdk.client.simulation import SILENT
 
 

@@ -1,6 +1,7 @@
 """A broker that gets 200 SIGKILLs under load keeps what it has acknowledged, transactions whole.
 
-Method: the soak of kills; it needs no Kafka, but minutes. Two thousand: `python -m tools.soak kills --kills 2000`.
+Method: the soak of kills. Since it needs minutes, its name is none that pytest looks for: `make test-kills` runs it.
+Two thousand: `python -m tools.soak kills --kills 2000`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,24 @@
+"""Kafka's DumpLogSegments, over files of either broker."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.kafka.apache import run_tool
+
+__all__ = ["dump"]
+
+DUMP = "org.apache.kafka.tools.DumpLogSegments"
+
+
+def dump(*options: str, files: list[Path]) -> str:
+    """Let Kafka read files, and return what it says of them.
+
+    It complains of every segment that does not begin with offset 0, its own ones included; and of nothing else.
+    """
+    assert files
+    result = run_tool(DUMP, *options, "--files", ",".join(map(str, files)))
+    complaints = re.sub(r"Non-consecutive offsets in .*/0*(\d+)\.log\n  -1 is followed by \1\n", "", result.stderr)
+    assert (result.returncode, complaints) == (0, "")
+    return result.stdout

@@ -1,0 +1,168 @@
+"""A start on a disk that is full or fails says which file could not be written; the next one has everything.
+
+Method: directories that a workload has left, on a disk in memory with a little room, or of which one call fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable
+
+import pytest
+
+from kafkawire.reference_broker import server
+from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
+from kafkawire.reference_broker.server import Broker
+from tests.reference_broker.broker_bench import BrokerBench
+from tests.reference_broker.disk_workload import Ledger, run
+
+#: Files that can be made again, and which a crash may leave cut.
+_REBUILT = ("partition.metadata", "leader-epoch-checkpoint", ".index", ".timeindex", ".snapshot", "last-leader-epoch")
+
+
+def _clean(disk: MemoryDisk) -> MemoryDisk:
+    BrokerBench(disk).core.close()
+    return disk
+
+
+def _without_what_can_be_rebuilt(disk: MemoryDisk) -> MemoryDisk:
+    for folder in disk.names(""):
+        if folder.rpartition("-")[2].isdigit():
+            for name in disk.names(folder):
+                if name.endswith(_REBUILT):
+                    disk.remove(f"{folder}/{name}")
+    return disk
+
+
+def _without_a_folder(disk: MemoryDisk) -> MemoryDisk:
+    """Another broker's partition is where one of this broker should be."""
+    path = "fast-0/partition.metadata"
+    content = disk.open(path).read(0, 100)
+    disk.remove(path)
+    disk.open(path, create=True).append(content[:-3] + b"zzz")
+    return disk
+
+
+@pytest.fixture(scope="module")
+def left() -> tuple[MemoryDisk, Ledger]:
+    disk, ledger = MemoryDisk(), Ledger()
+    bench = BrokerBench(disk)
+    run(bench, ledger)
+    return disk, ledger
+
+
+def _start(disk: MemoryDisk) -> OSError | None:
+    """Start a broker and let it die; return why it did not start, if it did not."""
+    try:
+        directory = BrokerBench(disk).core.directory
+    except OSError as error:
+        return error
+    directory.abandon()
+    return None
+
+
+def _check(disk: MemoryDisk, ledger: Ledger) -> None:
+    """Check what is there for a second start, whether the broker died meanwhile, or the power went."""
+    for seed in range(2):
+        ledger.check(disk.crash(seed), loses_unsynced=True)
+    ledger.check(disk, loses_unsynced=False)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "expected"),
+    [
+        (MemoryDisk.crash, {"last-leader-epoch.tmp"}),
+        (_clean, set()),
+        (
+            _without_what_can_be_rebuilt,
+            {"fast-0/partition.metadata", "timed-0/partition.metadata", "last-leader-epoch.tmp"},
+        ),
+    ],
+)
+def test_start_on_a_full_disk(
+    left: tuple[MemoryDisk, Ledger], prepare: Callable[[MemoryDisk], MemoryDisk], expected: set[str]
+) -> None:
+    """Where a partition alone cannot write down its leader epochs, the broker starts without it."""
+    before, ledger = left
+    ready = prepare(before.crash())
+    failed = set()
+    for room_bytes in range(160):
+        disk = ready.crash()
+        disk.capacity_bytes = disk.used_bytes + room_bytes
+        error = _start(disk)
+        if error is not None:
+            assert error.errno == errno.ENOSPC
+            failed.add(error.filename)
+        disk.capacity_bytes = None
+        _check(disk, ledger)
+    assert failed == expected
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
+@pytest.mark.parametrize("prepare", [MemoryDisk.crash, _clean, _without_what_can_be_rebuilt])
+def test_start_of_which_a_call_fails(
+    left: tuple[MemoryDisk, Ledger], prepare: Callable[[MemoryDisk], MemoryDisk], code: int
+) -> None:
+    before, ledger = left
+    ready = prepare(before.crash())
+    whole = ready.crash()
+    assert _start(whole) is None
+    failed = set()
+    for number in range(1, whole.calls + 1):
+        disk = ready.crash()
+        disk.plan = fail_at(number, code)
+        error = _start(disk)
+        if error is not None:
+            assert error.errno == code
+            failed.add(error.filename)
+        disk.plan = None
+        _check(disk, ledger)
+    assert {".lock", "topics", "recovery-point-offset-checkpoint"} <= failed
+
+
+def test_partition_of_another_broker_is_put_aside_on_a_full_disk(left: tuple[MemoryDisk, Ledger]) -> None:
+    before, _ = left
+    ready = _without_a_folder(before.crash())
+    failed = set()
+    for room_bytes in range(0, 300, 7):
+        disk = ready.crash()
+        disk.capacity_bytes = disk.used_bytes + room_bytes
+        error = _start(disk)
+        if error is not None:
+            failed.add(error.filename)
+        disk.capacity_bytes = None
+        assert _start(disk) is None
+        assert sum(name.endswith("-stray") for name in disk.names("")) == 1
+    assert "fast-0/partition.metadata" in failed
+
+
+def test_first_start_on_a_full_disk() -> None:
+    failed = set()
+    for capacity_bytes in range(0, 400, 3):
+        disk = MemoryDisk(capacity_bytes)
+        error = _start(disk)
+        if error is not None:
+            assert error.errno == errno.ENOSPC
+            failed.add(error.filename)
+        disk.capacity_bytes = None
+        BrokerBench(disk).create("t")
+    assert failed == {"recovery-point-offset-checkpoint.tmp", "meta.properties.tmp"}
+
+
+def test_broker_that_could_not_start_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = MemoryDisk(50)
+
+    async def start_again() -> None:
+        broker = Broker(disk)
+        with pytest.raises(OSError, match=r"No space left on device.*meta.properties.tmp"):
+            await broker.start()
+        disk.capacity_bytes = None
+        with monkeypatch.context() as patch:
+            patch.setattr(server, "Core", lambda *arguments: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                await broker.start()
+        await broker.start()
+        await broker.stop()
+
+    asyncio.run(start_again())

@@ -1,0 +1,47 @@
+"""An Admin on a scripted broker, and its answers to CreateTopics."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kafkawire.sdk.admin.admin import Admin
+from kafkawire.sdk.errors import Closed
+from kafkawire.sdk.protocol.connection import Request
+from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsResponse
+from tests.sdk.scripted_broker import BROKER, StoringBroker, topic_id_of
+
+__all__ = ["REQUEST_TIMEOUT_MS", "administering", "created"]
+
+#: Not the default.
+REQUEST_TIMEOUT_MS = 7_000
+
+
+def administering(test: Callable[[StoringBroker, Admin], Awaitable[None]]) -> None:
+    """Run a test with a broker that has topic t, and an admin."""
+
+    async def run() -> None:
+        broker = StoringBroker({"t": 2})
+        async with Admin(
+            str(BROKER), network=broker.network, retry_backoff_ms=1, request_timeout_ms=REQUEST_TIMEOUT_MS
+        ) as admin:
+            await test(broker, admin)
+        with pytest.raises(Closed):
+            admin.metrics()
+
+    asyncio.run(run())
+
+
+def created(*codes: int) -> Callable[[Request], CreateTopicsResponse]:
+    """Answer CreateTopics, with an error code for each topic."""
+
+    def respond(request: Request) -> CreateTopicsResponse:
+        kind = CreateTopicsResponse.CreatableTopicResult
+        wanted = zip(request.message.topics, codes, strict=True)
+        return CreateTopicsResponse(
+            topics=[kind(topic.name, topic_id_of(topic.name), code, "said the broker") for topic, code in wanted]
+        )
+
+    return respond

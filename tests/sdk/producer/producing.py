@@ -1,0 +1,32 @@
+"""A producer on a broker that stores what it gets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kafkawire.sdk.producer.core import ProducerCore
+from kafkawire.sdk.producer.producer import Producer
+from tests.sdk.scripted_broker import BROKER, StoringBroker
+
+__all__ = ["core_of", "producing"]
+
+QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
+
+
+def producing(test: Callable[[StoringBroker, Producer], Awaitable[None]], **options: Any) -> None:
+    """Run a test with a broker that has topic t (one partition) and m (four), and a producer."""
+
+    async def run() -> None:
+        broker = StoringBroker({"t": 1, "m": 4})
+        async with Producer(str(BROKER), network=broker.network, **{**QUICK, **options}) as producer:
+            await test(broker, producer)
+
+    asyncio.run(run())
+
+
+def core_of(producer: Producer) -> ProducerCore:
+    """Return what runs a producer that is started."""
+    assert producer._core
+    return producer._core
