@@ -18,7 +18,7 @@ from kafkawire.sdk.records.index_columns import index_columns, python_index_colu
 
 FORMATS = {4: ">ii", 8: ">qi"}
 KINDS = [index_columns, python_index_columns]
-Kind = Callable[[bytes, int], tuple[array[int], array[int]] | None]
+Kind = Callable[[bytes, int], "tuple[array[int], array[int]] | None"]
 
 
 def packed(key_bytes: int, pairs: list[tuple[int, int]]) -> bytes:
