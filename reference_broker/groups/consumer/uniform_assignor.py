@@ -34,12 +34,11 @@ def uniform_assignment(
 
     Args:
         members: by member id.
-        counts: partitions of each topic.
+        counts: partitions of each topic; their order decides where hashes do not.
         is_homogeneous: whether all members are subscribed to the same topics.
     """
-    counts = {topic_id: counts[topic_id] for member in members.values() for topic_id in member.topic_ids}
-    if not counts:
-        return {member_id: {} for member_id in members}
+    wanted = {topic_id for member in members.values() for topic_id in member.topic_ids}
+    counts = {topic_id: count for topic_id, count in counts.items() if topic_id in wanted}
     order = java_order(members, string_hash)
     assigned = _spread_same(order, members, counts) if is_homogeneous else _Levelling(order, members, counts).run()
     return {
