@@ -15,10 +15,10 @@ from kafkawire import Producer
 from kafkawire.reference_broker.disk.disk import read_file
 from kafkawire.reference_broker.disk.machine import MachineDisk
 from kafkawire.reference_broker.disk.memory import MemoryDisk
+from kafkawire.reference_broker.log.batches import Window
 from kafkawire.reference_broker.log.producer_snapshots import encode_snapshot
 from kafkawire.reference_broker.log.producer_state import note_stored
 from kafkawire.reference_broker.log.producers import Producers
-from kafkawire.reference_broker.log.stored_batches import producer_batches
 from kafkawire.reference_broker.log.transaction_index import TransactionIndex
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
@@ -154,8 +154,10 @@ def test_what_kafka_writes_about_transactions(kafka: ApacheKafka) -> None:
     log = MachineDisk(folder).open(f"{0:020}.log")
     producers, disk = Producers(), MemoryDisk()
     index = TransactionIndex(disk, "index", 0)
-    end_offset = 2**63 - 1  # beyond every batch
-    for header in producer_batches(log, 0, end_offset, end_offset):
+    window, position = Window(log), 0
+    while position < log.size_bytes:
+        header = window.header(position)
+        position += header.size_bytes
         for ended in note_stored(producers, log, header):
             if ended.is_aborted:
                 index.append(ended)
