@@ -148,7 +148,7 @@ class GroupShard:
             if value is None and isinstance(key, ConsumerGroupMemberMetadataKey):
                 self._changes.deadlines.forget(group_id, key.member_id)
             if value is not None:
-                # Offsets that were replayed before made a group without members of it.
+                # Offsets that were replayed before created a group without members.
                 self._members.forget(group_id)
 
     def end_transaction(self, producer_id: int, is_commit: bool) -> None:

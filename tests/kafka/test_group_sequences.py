@@ -40,6 +40,9 @@ from tests.reference_broker.groups import sequences
 from tests.reference_broker.groups.sequences import Asked, Script
 
 SEQUENCES = int(os.environ.get("KAFKAWIRE_SEQUENCES", "200"))
+
+#: A second for each is plenty; the rest is the start of a node.
+pytestmark = pytest.mark.timeout(120 + SEQUENCES)
 STEPS = 25
 
 SESSIONS_MS = (60_000, 1_800_000)

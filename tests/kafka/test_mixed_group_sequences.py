@@ -30,6 +30,9 @@ from tests.kafka.topics import create
 
 SEQUENCES = int(os.environ.get("KAFKAWIRE_MIXED_SEQUENCES", "300"))
 
+#: A second for each is plenty; the rest is the start of a node.
+pytestmark = pytest.mark.timeout(120 + SEQUENCES)
+
 
 @pytest.fixture(scope="module")
 def prompt_kafka() -> Iterator[ApacheKafka]:

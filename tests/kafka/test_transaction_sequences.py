@@ -16,11 +16,16 @@ import os
 import uuid
 from random import Random
 
+import pytest
+
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.transacting import Pair, new_bench, open_line
 from tests.reference_broker.transactions.sequences import Asked, Mark, Produce, Script, Share, Wait
 
 SEQUENCES = int(os.environ.get("KAFKAWIRE_SEQUENCES", "60"))
+
+#: A second for each is plenty; the rest is the start of a node.
+pytestmark = pytest.mark.timeout(120 + SEQUENCES)
 STEPS = 25
 
 #: Long enough that nothing ends by itself.

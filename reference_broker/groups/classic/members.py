@@ -119,7 +119,7 @@ class ClassicMembers:
         return self._join_unknown(group, request, member_id, reply, now_ms)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        """Return whether a member may join: a group that had to shrink takes the first who come."""
+        """Return whether a member may join: a group that had to shrink takes those that come first."""
         size_max = self._limits.group_max_size
         if group.state is GroupState.EMPTY:
             return True
@@ -361,7 +361,7 @@ class ClassicMembers:
             raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group_id!r} does not exist")
         return group
 
-    # Groups that hold nothing; those that are not forgotten here go when the shard cleans up.
+    # Groups that hold nothing; those not forgotten here go when the shard cleans up.
 
     def _note_unused(self, group: ClassicGroup) -> None:
         if self._is_unused(group) and group.group_id not in self._unused:

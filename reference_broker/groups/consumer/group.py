@@ -32,7 +32,7 @@ Partitions = Mapping[bytes, frozenset[int]]
 
 NOTHING: Partitions = {}
 
-#: What a producer says that knows nothing of a member.
+#: What a producer that knows no member sends.
 _NO_EPOCH = -1
 
 #: The epoch of a new group, as in Kafka; its first subscription raises it.
@@ -87,7 +87,7 @@ class ConsumerMember:
         state: see `MemberState`.
         assigned: what it owns and may keep.
         revoking: what it owns until it says that it does not.
-        since: the epoch at which it was given each partition of these, by topic id and number (KIP-1251).
+        since: the epoch at which it was given each of these partitions, by topic id and number (KIP-1251).
         regex: of further names that it is subscribed to, see `TopicPattern`; empty for none.
         classic: set if it speaks the classic protocol, where its epoch is called a generation.
     """
@@ -177,7 +177,7 @@ class ConsumerGroup:
     def awaited_epoch(self) -> int:
         """The epoch for which members that speak the classic protocol have to join again.
 
-        A member of KIP-848 makes a new target assignment in passing; without any, one of the others has to.
+        A heartbeat of a KIP-848 member computes a new target assignment in passing; without any, a join has to.
         """
         return self.epoch if self.is_classic else self.assignment_epoch
 
@@ -275,7 +275,7 @@ class ConsumerGroup:
             knows_epochs: see `Commit`.
 
         Raises:
-            BrokerError: UNKNOWN_MEMBER_ID; UNSUPPORTED_VERSION; STALE_MEMBER_EPOCH, which the member mends by a
+            BrokerError: UNKNOWN_MEMBER_ID; UNSUPPORTED_VERSION; STALE_MEMBER_EPOCH, which the member overcomes by a
                 heartbeat, or ILLEGAL_GENERATION if it speaks the classic protocol.
         """
         if epoch < 0 and not self.members:
@@ -292,7 +292,7 @@ class ConsumerGroup:
             raise BrokerError(code, f"epoch {epoch}, the member's is {member.epoch}")
 
     def check_commit_in_transaction(self, commit: Commit, partitions: Collection[tuple[bytes, int]]) -> None:
-        """Check that offsets may be committed with a transaction, by a member or by who names none.
+        """Check that offsets may be committed with a transaction, by a member, or by a producer that names none.
 
         Args:
             commit: by whom, and what is known of the group.

@@ -25,8 +25,8 @@ __all__ = ["STATES_MAX", "TopicPattern", "topic_pattern"]
 #: States of one expression, as in RE2: `a{1000}` is the longest repetition.
 STATES_MAX: Final = 1_000
 
-#: Expressions that are remembered, and for each of them sets of states with their successors, and names beside those
-#: that there are; beyond that they are made again.
+#: Limits of what is remembered: expressions; for each, sets of states with their successors, and names of topics that
+#: are gone. Beyond that, it is computed again.
 _REMEMBERED_MAX = 1_000
 
 #: What topic names consist of; nothing else has to be told apart.

@@ -290,21 +290,6 @@ def test_a_member_that_reads_nothing_does_not_end_a_rebalance_without_an_assignm
     assert bench.sync_classic(joined.member_id, 2) == [0, 1, 2, 3]
 
 
-def test_an_assignment_that_fails_after_the_upgrade_begins_no_rebalance():
-    bench = ConsumerBench(group_consumer_session_timeout_ms=10**9)
-    joined = only(bench.join_classic(session_timeout_ms=1_000_000))
-    bench.log.is_committed = False
-    waits = bench.sync(joined.member_id, 1, {joined.member_id: assignment({"t": (0, 1)})})
-    bench.beat("new", answers=[])
-    assert only(waits).error_code == ErrorCode.REBALANCE_IN_PROGRESS
-    bench.timers.fire(COMMIT_TIMEOUT_MS)
-    bench.log.is_committed = True
-    bench.log.commit(bench.log.next_offset)
-    written = bench.log.next_offset
-    bench.timers.fire(COMMIT_TIMEOUT_MS + REBALANCE_MS)
-    assert bench.log.next_offset == written, "the classic group is gone"
-
-
 def test_a_static_member_that_comes_back_by_kip_848_has_what_it_had():
     bench = ConsumerBench()
     static = only(bench.join_classic(instance_id="i")).member_id
@@ -319,3 +304,18 @@ def test_a_static_member_that_comes_back_before_anything_is_assigned_gets_its_pa
     bench.join_classic(instance_id="i")
     response = bench.beat("new", instance_id="i")
     assert (response.member_epoch, numbers(response)) == (2, [0, 1, 2, 3])
+
+
+def test_an_assignment_that_fails_after_the_upgrade_begins_no_rebalance():
+    bench = ConsumerBench(group_consumer_session_timeout_ms=10**9)
+    joined = only(bench.join_classic(session_timeout_ms=1_000_000))
+    bench.log.is_committed = False
+    waits = bench.sync(joined.member_id, 1, {joined.member_id: assignment({"t": (0, 1)})})
+    bench.beat("new", answers=[])
+    assert only(waits).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    bench.timers.fire(COMMIT_TIMEOUT_MS)
+    bench.log.is_committed = True
+    bench.log.commit(bench.log.next_offset)
+    written = bench.log.next_offset
+    bench.timers.fire(COMMIT_TIMEOUT_MS + REBALANCE_MS)
+    assert bench.log.next_offset == written, "the classic group is gone"
