@@ -185,8 +185,7 @@ class Upkeep:
     # Errors.
 
     def _add(self, log: PartitionLog, job: Job) -> None:
-        if log.error is None:
-            self._jobs.add(job, partial(self._fail, log))
+        self._jobs.add(job, partial(self._fail, log))
 
     def _fail(self, log: PartitionLog, error: Exception) -> None:
         # Once, although retention is retried; and not for what has ended the log.
