@@ -102,7 +102,7 @@ def _placed(path: str | Path, line: int, name: str, value: str, reason: str) -> 
 
 
 def _in_ms(path: str | Path, entry: Property, factor: int) -> str:
-    """Return a time in milliseconds; a negative one means for ever, in any unit."""
+    """Return a time in milliseconds; a negative one means no limit, in any unit."""
     count = parse_integer(entry.value.strip())
     if not isinstance(count, int):
         raise _placed(path, entry.line, entry.name, entry.value, "expected an integer")

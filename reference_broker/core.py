@@ -60,7 +60,7 @@ class Core:
     Args:
         directory: topics and logs; its timers and its background are those of the whole broker.
         options: see `BrokerOptions`.
-        new_id: returns a text that does not come again, for the ids of members and of fetch sessions.
+        new_id: returns a text that is never repeated, for the ids of members and of fetch sessions.
         now_ms: the current time.
 
     Attributes:

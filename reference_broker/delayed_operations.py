@@ -26,7 +26,7 @@ class DelayedOperation:
         response: None until the operation is completed.
         is_cancelled: whether the client has gone.
         on_cancel: called once when the operation is cancelled, to release what it holds.
-        on_error: makes the response of an error; None while the handler itself runs, whose errors are answered anyway.
+        on_error: makes the response of an error; None while the handler itself runs: its errors are answered anyway.
     """
 
     __slots__ = ("_then", "is_cancelled", "on_cancel", "on_error", "response")
@@ -39,7 +39,7 @@ class DelayedOperation:
         self._then: Callable[[Message], object] | None = None
 
     def complete_by(self, make: Callable[[], Message]) -> None:
-        """Complete the operation with what `make` returns; an error of it does not leave the client waiting."""
+        """Complete the operation with what `make` returns; if that fails, the client gets an error."""
         if self.response is not None or self.is_cancelled:
             return
         try:

@@ -29,7 +29,7 @@ __all__ = ["EVICTION_MS", "FetchSession", "FetchSessions", "SessionPartition", "
 
 PartitionData = FetchResponse.PartitionData
 
-#: A session that was not used for so long makes room for any other; one that is younger makes room for no consumer's.
+#: A session that was not used for this long makes room for any other; a younger one makes no room for a consumer's.
 EVICTION_MS = 120_000
 
 
@@ -258,7 +258,7 @@ class FetchSessions:
 
     Args:
         slots: most sessions; without room, a fetch is answered as one outside a session.
-        new_id: returns a text that does not come again.
+        new_id: returns a text that is never repeated.
     """
 
     def __init__(self, slots: int, new_id: Callable[[], str]) -> None:

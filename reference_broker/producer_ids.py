@@ -1,4 +1,4 @@
-"""Producer ids, none given twice: blocks of them are reserved on the disk before the first is given.
+"""Producer ids, none of which is given twice: they are reserved on the disk in blocks, before the first is given.
 
 What is left of a block when the broker ends is lost; there are 2^63.
 

@@ -1,4 +1,4 @@
-"""What surrounds every handler: a chain of elements, each of which sees the request before and the answer after.
+"""What surrounds every handler: a chain of elements, which see the request before it, and the answer after it.
 
 An element is a function of the handler that follows it, the call and the request. It answers as that handler does, or
 by itself: one that authorises does not call it, one that throttles adds to its answer. `ELEMENTS` lists them from the

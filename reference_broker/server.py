@@ -51,14 +51,14 @@ Data = Disk | str | Path | None
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Longest time between two looks for connections on which nothing moves, and how many looks that takes at the least.
+#: Longest time between two checks for idle connections, and the fewest checks within the idle time.
 _IDLE_CHECK_MS = 60_000
 _IDLE_CHECKS = 2
 
 #: How often to look for clients that are gone, among those that are not read at the moment.
 _ENDS_SECONDS = 1.0
 
-#: A timer is not waited for more exactly; one that sets itself again for now leaves time for requests.
+#: Timers are no more exact than this; one that sets itself again for now still leaves time for requests.
 _TICK_MS = 1
 
 #: How long `BackgroundBroker` waits for its thread.
@@ -75,8 +75,8 @@ _LAST_RESPONSES_MS = 1_000
 _LAST_RESPONSES_PAUSE_SECONDS = 0.002
 
 
-#: How long work in the background may keep the interpreter from requests, of which each waits for it a few times: with
-#: Python's 5 ms a produce request took up to 10 ms while a log was compacted, so it takes 2.
+#: How long work in the background may keep the interpreter before requests get it; each of them waits for it a few
+#: times. With Python's 5 ms a produce request took up to 10 ms while a log was compacted; with this it takes 2.
 _SWITCH_SECONDS = 0.0005
 
 #: What ends `serve`.

@@ -166,7 +166,7 @@ class Session:
         if self._delayed is not None:
             self._delayed.cancel()
             self._delayed = None
-        # Nothing here refers to itself any more: a broker that makes little garbage would keep it for long.
+        # No reference cycle is left: a broker that makes little garbage would keep it for long.
         self._wire = _LOST
         self.on_pause = self.on_answer = None
         self.take = _ignore

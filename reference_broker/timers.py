@@ -53,7 +53,7 @@ class Timers:
 
     Attributes:
         on_earlier: called with the deadline when a new timer becomes the earliest one.
-        jumped_ms: by how much the clock has jumped in all. A deadline that is kept elsewhere is kept less this.
+        jumped_ms: by how much the clock has jumped in all. Deadlines that are kept elsewhere are stored minus this.
     """
 
     def __init__(self) -> None:

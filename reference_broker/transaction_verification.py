@@ -1,7 +1,7 @@
 """Whether a produced batch may begin a transaction in its partition: the transaction coordinator is asked (KIP-890).
 
-A partition in which the transaction is open already needs no question. Old clients add partitions themselves, so they
-are looked up only; for clients of Produce 12 and later the coordinator adds them.
+A partition in which the transaction is open already needs no question. Old clients add partitions themselves, so theirs
+are only looked up; for clients of Produce 12 and later the coordinator adds them.
 
 Source: `ReplicaManager.handleProduceAppend`, `AddPartitionsToTxnManager` in Apache Kafka.
 """

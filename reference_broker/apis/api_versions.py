@@ -23,7 +23,7 @@ _NAMES_CLIENT_SINCE = since(ApiVersionsRequest, "client_software_name")
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-#: Before, clients take a feature that begins at level 0 for a mistake (KAFKA-17011).
+#: In earlier versions, clients take a feature that begins at level 0 for a mistake (KAFKA-17011).
 _FEATURES_FROM_0_SINCE = 4
 
 #: How often the finalized features have changed: never.

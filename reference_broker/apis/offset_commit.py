@@ -24,7 +24,7 @@ _EPOCHS_SINCE = 9
 
 _BY_ID_SINCE = since(OffsetCommitRequest.OffsetCommitRequestTopic, "topic_id")
 
-#: A retention time that leaves it to the broker.
+#: The retention time that stands for the broker's.
 _BROKERS_RETENTION_MS = -1
 
 

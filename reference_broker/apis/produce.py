@@ -63,7 +63,7 @@ def handle(call: Call, request: ProduceRequest) -> ProduceResponse | DelayedOper
         )
     if transactional:
         version = transaction_version(call.version)
-        # Clients that leave it to the broker to add partitions depend on the question.
+        # Clients that leave adding partitions to the broker depend on it.
         is_asked = version >= TransactionVersion.TV_2 or call.core.options.transaction_partition_verification_enable
         append_verified(
             call.core.transactions if is_asked else None,

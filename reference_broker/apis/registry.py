@@ -34,7 +34,7 @@ class Call:
         client_id: the client's name for itself, "" if it has none.
         peer: the client and the listener that it came through.
         now_ms: the current time.
-        throttle_ms: how long the connection is muted after the response (KIP-219); set by whoever enforces a quota.
+        throttle_ms: how long the connection is muted after the response (KIP-219); set where a quota is enforced.
     """
 
     __slots__ = ("api", "client_id", "core", "now_ms", "peer", "throttle_ms", "version")

@@ -20,7 +20,7 @@ MarkerResult = WriteTxnMarkersResponse.WritableTxnMarkerResult
 TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
 PartitionResult = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
 
-#: What a partition of the offsets topic says whose groups are elsewhere, or not loaded.
+#: Errors of a partition of the offsets topic whose groups are elsewhere, or not loaded.
 _NOT_HERE = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )

@@ -2,8 +2,8 @@
 
 First the log is read and the last record of each key kept, in order, as compaction would; then those are replayed.
 Ten million commits of a few partitions are never decoded, and a log that is rarely compacted loads as fast as it can
-be read. What belongs to a transaction counts from where it is written, but only once a marker commits it; what is still
-open is replayed as such.
+be read. Records of a transaction count from where they were written, but only once a marker commits them; those of
+open transactions are replayed as such.
 
 Source: `CoordinatorLoaderImpl` in Apache Kafka.
 """

@@ -45,8 +45,8 @@ COMMIT_TIMEOUT_MS = 5_000
 #: more clients than it can serve gets there.
 _QUEUE_MAX = 10_000
 
-#: Pauses before a load goes on whose log could not be read: a disk may fail once, and a coordinator is for the whole
-#: life of the broker.
+#: Pauses before a load whose log could not be read goes on: a disk may fail once, and a coordinator is needed for as
+#: long as the broker runs.
 _LOAD_AGAIN_MS = (100, 500, 1_000, 5_000, 5_000)
 
 _log = logging.getLogger("kafkawire.broker")
@@ -142,7 +142,7 @@ class CoordinatorPartition(Generic[S]):
             _log.error("%s cannot be loaded: %s", self._name, error)
             self.close()
         except Exception:
-            # A defect, which must not leave those who ask waiting for the end of the load.
+            # A defect, which must not leave clients waiting for the end of the load.
             _log.exception("%s cannot be loaded", self._name)
             self.close()
         return 0
@@ -251,7 +251,7 @@ class CoordinatorPartition(Generic[S]):
         for done in waiting:
             done()
         if self._appending is not pending:
-            return  # the partition was closed meanwhile, and this answered
+            return  # the partition was closed meanwhile, which answered this
         self._appending = None
         if isinstance(outcome, BrokerError):
             self._finish(pending, coordinator_error(outcome))
@@ -334,7 +334,7 @@ class CoordinatorPartition(Generic[S]):
 
         def due(now_ms: int) -> None:
             if self.state is not PartitionState.CLOSED:
-                # Not limited as requests are: without its timers a group would wait for ever.
+                # Not limited as requests are: without its timers a group would wait forever.
                 self._queue.append((lambda shard: shard.fire(timer.fire, now_ms), ignore, now_ms))
                 self._drain()
 
@@ -344,4 +344,4 @@ class CoordinatorPartition(Generic[S]):
 
 
 def ignore(_: object) -> None:
-    """Take the outcome of what nobody asked for."""
+    """Take an outcome that nobody waits for."""

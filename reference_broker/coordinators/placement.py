@@ -11,7 +11,7 @@ __all__ = ["partition_of"]
 
 
 def partition_of(key: str, partitions: int) -> int:
-    """Return the partition, of so many, that stores a key."""
+    """Return which of this number of partitions stores a key."""
     hashed = string_hash(key)
     magnitude = min(hashed, 2**32 - hashed)
     # The smallest int32 has no absolute value in Java; Kafka takes 0 instead.

@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 
 class CoordinatorRuntime(Generic[S]):
-    """The partitions of one topic, by number: what is kept under a key is in the partition that the key's hash says.
+    """The partitions of one topic, by number: the hash of a key says in which partition its state is.
 
     Args:
         topic: its name, for messages.

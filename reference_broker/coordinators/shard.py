@@ -61,7 +61,7 @@ class CoordinatorRecord(NamedTuple):
         key: its type is the record's type.
         value: None deletes what is stored for the key.
         value_version: the version to write the value in.
-        is_held: whether the shard holds already what the record says, or takes it over in `Result.committed`; any other
+        is_held: whether the shard already holds what the record says, or takes it over in `Result.committed`; any other
             record is replayed once it is in the log.
     """
 

@@ -41,7 +41,7 @@ class File(Protocol):
 
     @property
     def size_bytes(self) -> int:
-        """The length."""
+        """The length when it was opened, and what was done through this object since."""
         ...
 
     def fileno(self) -> int | None:
@@ -57,7 +57,7 @@ class File(Protocol):
         ...
 
     def truncate(self, size_bytes: int) -> None:
-        """Cut the file off after `size_bytes` bytes."""
+        """Cut the file off after `size_bytes` bytes; a shorter one is filled with zeros."""
         ...
 
     def sync(self) -> None:
@@ -105,7 +105,7 @@ class Disk(Protocol):
         ...
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file or a folder, in one step; a file of the new name is replaced."""
+        """Rename a file or a folder, in one step; a file of the new name, or an empty folder, is replaced."""
         ...
 
     def remove(self, path: str) -> None:

@@ -21,12 +21,14 @@ class Inode:
 
     Attributes:
         content: what the process sees.
+        has_name: whether a folder has it; if not, it takes no room and goes with the last who has it open.
     """
 
-    __slots__ = ("_cut_from", "_lost", "_synced_bytes", "_unsynced", "content")
+    __slots__ = ("_cut_from", "_lost", "_synced_bytes", "_unsynced", "content", "has_name")
 
     def __init__(self, content: bytes = b"") -> None:
         self.content = bytearray(content)
+        self.has_name = True
         # Files are appended to, so what is durable is a prefix of the content, unless the file was cut meanwhile.
         self._synced_bytes = len(content)
         self._cut_from: bytes | None = None

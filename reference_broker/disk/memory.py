@@ -39,7 +39,7 @@ class DiskCall(NamedTuple):
 
 
 class PowerCut(BaseException):
-    """The power is gone; no handler of errors goes on after it."""
+    """The power is gone; no error handler may go on after it."""
 
 
 #: Asked before each call; raises the OSError that the call fails with, or `PowerCut`.
@@ -147,9 +147,9 @@ class MemoryDisk:
                 entry = Inode()
                 self._change((folder, name, entry))
             if entry is None:
-                raise _no_such(path)
+                raise _error(errno.ENOENT, path)
             if isinstance(entry, Folder):
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+                raise _error(errno.EISDIR, path)
             return _MemoryFile(self, path, entry)
 
     def size_of(self, path: str) -> int:
@@ -169,7 +169,7 @@ class MemoryDisk:
             folder, name = self._parent(path)
             known = folder.entries.get(name)
             if isinstance(known, Inode):
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+                raise _error(errno.EEXIST, path)
             if known is None:
                 self._change((folder, name, Folder()))
 
@@ -177,12 +177,21 @@ class MemoryDisk:
         self.call("rename", old)
         with self.mutex:
             entry = self._find(old)
-            (old_folder, old_name), (new_folder, new_name) = self._parent(old), self._parent(new)
+            (old_folder, old_name), (folder, _, new_name) = self._parent(old), new.rpartition("/")
+            new_folder = self._folder(folder, old)
             replaced = new_folder.entries.get(new_name)
+            if replaced is entry:
+                return
+            if isinstance(entry, Inode) and isinstance(replaced, Folder):
+                raise _error(errno.EISDIR, old)
+            if isinstance(entry, Folder) and new.startswith(f"{old}/"):
+                raise _error(errno.EINVAL, old)
+            if isinstance(entry, Folder) and isinstance(replaced, Inode):
+                raise _error(errno.ENOTDIR, old)
             if isinstance(replaced, Folder) and replaced.entries:
-                raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), new)
+                raise _error(errno.ENOTEMPTY, old)
             if isinstance(replaced, Inode):
-                self.used_bytes -= len(replaced.content)
+                self._forget(replaced)
             self._change((old_folder, old_name, None), (new_folder, new_name, entry))
 
     def remove(self, path: str) -> None:
@@ -190,15 +199,15 @@ class MemoryDisk:
         with self.mutex:
             entry = self._find(path)
             if isinstance(entry, Folder):
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-            self.used_bytes -= len(entry.content)
+                raise _error(errno.EISDIR, path)
+            self._forget(entry)
             self._change((*self._parent(path), None))
 
     def remove_folder(self, path: str) -> None:
         self.call("remove_folder", path)
         with self.mutex:
             if self._folder(path).entries:
-                raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
+                raise _error(errno.ENOTEMPTY, path)
             self._change((*self._parent(path), None))
 
     def sync_folder(self, path: str) -> None:
@@ -234,8 +243,13 @@ class MemoryDisk:
     def lock(self, path: str) -> _MemoryLock:
         self.call("lock", path)
         with self.mutex:
+            folder, name = self._parent(path)
+            if isinstance(folder.entries.get(name), Folder):
+                raise _error(errno.EISDIR, path)
             if path in self._locked:
-                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), path)
+                raise _error(errno.EAGAIN, path)
+            if name not in folder.entries:
+                self._change((folder, name, Inode()))
             self._locked.add(path)
         return _MemoryLock(self._locked, path)
 
@@ -246,35 +260,40 @@ class MemoryDisk:
             folder.set(name, entry)
         self._changes.append(list(change))
 
+    def _forget(self, inode: Inode) -> None:
+        self.used_bytes -= len(inode.content)
+        inode.has_name = False
+
     def _find(self, path: str) -> Folder | Inode:
         folder, name = self._parent(path)
         entry = folder.entries.get(name)
         if entry is None:
-            raise _no_such(path)
+            raise _error(errno.ENOENT, path)
         return entry
 
-    def _folder(self, path: str) -> Folder:
-        entry = self._find(path) if path else self._root
-        if isinstance(entry, Inode):
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
-        return entry
+    def _folder(self, path: str, asked: str | None = None) -> Folder:
+        """Return a folder; if there is none, the error names what was asked for."""
+        folder = self._root
+        for name in path.split("/") if path else ():
+            entry = folder.entries.get(name)
+            if not isinstance(entry, Folder):
+                raise _error(errno.ENOENT if entry is None else errno.ENOTDIR, asked or path)
+            folder = entry
+        return folder
 
     def _parent(self, path: str) -> tuple[Folder, str]:
         folder, _, name = path.rpartition("/")
-        return self._folder(folder), name
+        return self._folder(folder, path), name
 
 
 class _MemoryFile:
-    __slots__ = ("_disk", "_inode", "_path")
+    __slots__ = ("_disk", "_inode", "_path", "size_bytes")
 
     def __init__(self, disk: MemoryDisk, path: str, inode: Inode) -> None:
         self._disk = disk
         self._path = path
         self._inode = inode
-
-    @property
-    def size_bytes(self) -> int:
-        return len(self._inode.content)
+        self.size_bytes = len(inode.content)
 
     def fileno(self) -> None:
         return None
@@ -295,19 +314,29 @@ class _MemoryFile:
 
     def _append(self, data: memoryview) -> None:
         self._inode.append(data)
-        self._disk.used_bytes += len(data)
+        self.size_bytes += len(data)
+        self._took(len(data))
+
+    def _took(self, size_bytes: int) -> None:
+        if self._inode.has_name:
+            self._disk.used_bytes += size_bytes
 
     def read(self, position: int, size_bytes: int) -> bytes:
         self._disk.call("read", self._path)
+        if position < 0:
+            raise _error(errno.EINVAL, self._path)
         with self._disk.mutex, memoryview(self._inode.content) as content:
-            return bytes(content[position : position + size_bytes])
+            return bytes(content[position : min(position + size_bytes, self.size_bytes)])
 
     def truncate(self, size_bytes: int) -> None:
         self._disk.call("truncate", self._path)
+        if size_bytes < 0:
+            raise _error(errno.EINVAL, self._path)
         with self._disk.mutex:
             before = len(self._inode.content)
             self._inode.truncate(size_bytes)
-            self._disk.used_bytes += size_bytes - before
+            self.size_bytes = size_bytes
+            self._took(size_bytes - before)
 
     def sync(self) -> None:
         with self._disk.mutex:
@@ -335,5 +364,5 @@ def _settle(change: list[tuple[Folder, str, Folder | Inode | None]]) -> None:
         folder.settle(name, entry)
 
 
-def _no_such(path: str) -> FileNotFoundError:
-    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+def _error(code: int, path: str) -> OSError:
+    return OSError(code, os.strerror(code), path)

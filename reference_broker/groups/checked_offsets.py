@@ -1,4 +1,4 @@
-"""What OffsetCommit and TxnOffsetCommit share: which offsets of a request go to the group, and what each is answered.
+"""What OffsetCommit and TxnOffsetCommit share: which offsets of a request go to the group, and the answer to each.
 
 Source: `KafkaApis.handleOffsetCommitRequest`, `handleTxnOffsetCommitRequest` in Apache Kafka.
 """
@@ -19,7 +19,7 @@ __all__ = ["CheckedOffsets", "Wanted"]
 
 Wanted = OffsetCommitRequest.OffsetCommitRequestPartition | TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
 
-#: Partitions with these were given to the coordinator, whose error replaces them.
+#: Partitions with these codes were passed to the coordinator, whose error replaces them.
 _CODES_OF_THE_GROUP = (ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE)
 
 
@@ -84,7 +84,7 @@ class CheckedOffsets:
         return any(code in _CODES_OF_THE_GROUP for of_topic in self._codes for code in of_topic)
 
     def codes(self, error: ErrorCode = ErrorCode.NONE) -> list[list[ErrorCode]]:
-        """Return what the partitions are answered, by topic; an error of the group is that of all that it was given."""
+        """Return the answers to the partitions, by topic; an error of the group applies to all that it was given."""
         if not error:
             return self._codes
         return [[error if code in _CODES_OF_THE_GROUP else code for code in of_topic] for of_topic in self._codes]

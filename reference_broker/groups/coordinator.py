@@ -243,11 +243,11 @@ class GroupCoordinator:
     def complete_transaction(
         self, number: int, marker: Marker, transaction_version: int, done: Done[None], now_ms: int
     ) -> None:
-        """Write a marker into a partition of the offsets topic, by which the pending offsets count or vanish.
+        """Write a marker into a partition of the offsets topic; the pending offsets then count, or vanish.
 
         Args:
             number: of the partition.
-            marker: how which transaction ends.
+            marker: which transaction ends, and how.
             transaction_version: the coordinator's, see `Producers.check_marker`.
             done: called once with None, when the marker is committed, or with the error.
             now_ms: the current time.

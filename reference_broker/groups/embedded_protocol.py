@@ -1,7 +1,7 @@
 """What consumers of the classic protocol send and get through JoinGroup and SyncGroup: subscriptions and assignments.
 
-Both begin with a version. One that is newer than this broker knows is read as the newest it knows, of which later
-versions are extensions.
+Both begin with a version. A newer version than this broker knows is read as the newest it knows, which later
+versions extend.
 
 Source: `ConsumerProtocol` in Apache Kafka.
 """
@@ -63,7 +63,7 @@ def read_subscription(data: bytes, topics: Topics) -> Subscription:
     """Read a subscription.
 
     Raises:
-        DecodeError: it is none.
+        DecodeError: it cannot be read.
     """
     message, _ = program(ConsumerProtocolSubscription, _version(data)).decode(data, _VERSION_BYTES)
     owned = _by_id(((part.topic, part.partitions) for part in message.owned_partitions), topics)
@@ -74,7 +74,7 @@ def read_assignment(data: bytes, topics: Topics) -> Assignment:
     """Read an assignment; no bytes at all are an empty one.
 
     Raises:
-        DecodeError: it is none.
+        DecodeError: it cannot be read.
     """
     if not data:
         return Assignment({}, b"")
@@ -84,7 +84,7 @@ def read_assignment(data: bytes, topics: Topics) -> Assignment:
 
 
 def readable_version(data: bytes) -> int:
-    """Return the version in which whoever sent a subscription reads its assignment, the first if it does not say."""
+    """Return the version in which the sender of a subscription reads its assignment; the first if it does not say."""
     try:
         return _version(data)
     except DecodeError:

@@ -1,7 +1,7 @@
 """Groups that change their protocol while they run: a classic group whose members are consumers becomes a KIP-848 group
 when the first consumer joins it by the new protocol, and is a classic group again when the last such consumer is gone.
 
-Each way is one batch of records: what the group was is deleted, what it is now is written, and with that it changes.
+Either change is one batch of records, which deletes what the group was and writes what it becomes.
 
 Source: KIP-848; `GroupMetadataManager.convertToConsumerGroup`, `convertToClassicGroup`,
 `ConsumerGroup.fromClassicGroup`, `ClassicGroup.fromConsumerGroup` in Apache Kafka.
@@ -68,7 +68,7 @@ class Downgraded(NamedTuple):
 
 
 class Migration:
-    """Makes groups of one kind out of the other.
+    """Turns groups of one kind into the other.
 
     Args:
         outbox: gets the records.

@@ -41,7 +41,7 @@ class Outbox:
         self._committed.append(committed)
 
     def clear(self) -> None:
-        """Drop what a step has left behind that failed."""
+        """Drop what a failed step has left behind."""
         self._records, self._committed = [], []
 
     def take(self, reply: R) -> Result[R]:

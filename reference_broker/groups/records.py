@@ -85,7 +85,7 @@ def offset_tombstone(group_id: str, topic: str, number: int) -> CoordinatorRecor
 
 
 def group_record(group: ClassicGroup, assignments: Mapping[str, bytes] | None = None) -> CoordinatorRecord:
-    """Return the record of a group, which it holds already.
+    """Return the record of a classic group, which is in that state already.
 
     Args:
         group: the group.

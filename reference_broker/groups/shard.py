@@ -168,7 +168,7 @@ class GroupShard:
             if group_id not in self.consumer_groups:
                 self._migration.forget(group_id)
             if value is not None:
-                # Offsets that were replayed before made a group without members of it.
+                # Offsets that were replayed before created a group without members.
                 self._members.forget(group_id)
 
     def end_transaction(self, producer_id: int, is_commit: bool) -> None:

@@ -38,15 +38,15 @@ __all__ = [
     "record_timestamps",
 ]
 
-#: How much is read ahead, at first and at most: a call of the disk costs as much as the copy of a few KiB, and little
-#: is read for nothing where batches are large.
+#: How much is read ahead, at first and at most: a call of the disk costs as much as copying a few KiB, and where
+#: batches are large, little is read in vain.
 _AHEAD_BYTES = 4 * 1024
 _AHEAD_BYTES_MAX = 256 * 1024
 
 #: The broker's own batches have no size limit.
 _NO_LIMIT = 2**31 - 1
 
-#: Coordinators do not count, but in a batch with a producer id there must be a number.
+#: Coordinators do not number their batches, but one with a producer id must have a sequence number.
 _COORDINATOR_SEQUENCE = 0
 
 
@@ -124,7 +124,7 @@ def parse_header(data: Buffer, at: int = 0, position: int = 0) -> BatchHeader:
 
 
 class Window:
-    """A part of a file, read ahead: where batches are small, one call of the disk is for many of them.
+    """A part of a file, read ahead: where batches are small, one call of the disk reads many of them.
 
     Args:
         file: what is read, from its start to its end.
@@ -221,7 +221,7 @@ def check_stored(file: File, header: BatchHeader, next_offset: int, highest_offs
 def record_timestamps(file: File, header: BatchHeader) -> Iterator[tuple[int, int]]:
     """Yield offset and timestamp of each record of a batch."""
     for batch in walk(file.read(header.position, header.size_bytes)):
-        # One at a time: whoever looks for a timestamp stops at the first.
+        # One at a time: a lookup by time stops at the first that is recent enough.
         for record in batch.views():
             yield record.offset, record.timestamp
 

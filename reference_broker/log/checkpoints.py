@@ -1,6 +1,6 @@
 """Kafka's small text files: checkpoints, partition metadata, properties.
 
-What cannot be read raises `DamagedFile`; whoever asked decides whether the content can be had from elsewhere.
+What cannot be read raises `DamagedFile`; the caller decides whether the content can be restored from elsewhere.
 
 Source: `CheckpointFile`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile`, `PartitionMetadataFile`,
 `CleanShutdownFileHandler`, `MetaProperties` in Apache Kafka.
@@ -76,7 +76,7 @@ def read_offsets(disk: Disk, path: str) -> dict[Partition, int]:
 
 
 def offsets_if_sound(disk: Disk, path: str, otherwise: str) -> dict[Partition, int] | None:
-    """Return what `read_offsets` does; None, with a log line that says what happens then, if that is damaged."""
+    """Return what `read_offsets` does; if the file is damaged, None, with a log line that says what happens then."""
     try:
         return read_offsets(disk, path)
     except DamagedFile as error:
@@ -146,7 +146,7 @@ def _text(disk: Disk, path: str) -> str | None:
 
 
 def _read(disk: Disk, path: str, columns: int) -> list[list[str]] | None:
-    """Return the lines of a checkpoint, each of so many columns; None if there is no file."""
+    """Return the lines of a checkpoint, each with this number of columns; None if there is no file."""
     text = _text(disk, path)
     if text is None:
         return None

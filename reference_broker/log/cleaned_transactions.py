@@ -1,4 +1,4 @@
-"""Which batches belong to aborted transactions, and which markers nobody needs, as compaction meets them in order.
+"""Which batches belong to aborted transactions, and which markers are no longer needed, as compaction meets them.
 
 A marker stays until no batch of its transaction is left, and then until its delete horizon.
 
@@ -22,16 +22,16 @@ class CleanedTransactions:
     """The transactions of a log, from the first batch that is compacted.
 
     Args:
-        aborted: all that were, with a marker from there on.
+        aborted: all aborted transactions with a marker from there on.
     """
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        #: Those of which batches were met, in the order of their markers.
+        #: Those with a batch that was met, in the order of their markers.
         self._kept: list[AbortedTransaction] = []
         self._coming = deque(sorted(aborted, key=lambda transaction: transaction.first_offset))
         #: By producer: the aborted transaction that is open, and whether a batch of it was met.
         self._aborted: dict[int, tuple[AbortedTransaction, bool]] = {}
-        #: Producers of whose open, later committed transaction a batch was met.
+        #: Producers whose open transaction has a batch that was met, and is committed later.
         self._committed: set[int] = set()
 
     def is_aborted(self, batch: RecordBatch) -> bool:

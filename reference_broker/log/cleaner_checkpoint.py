@@ -1,4 +1,4 @@
-"""How far each log was compacted, in `cleaner-offset-checkpoint`; what it does not know is compacted again.
+"""How far each log was compacted, in `cleaner-offset-checkpoint`; what the file does not know is compacted again.
 
 Source: `LogCleanerManager.updateCheckpoints` in Apache Kafka.
 """

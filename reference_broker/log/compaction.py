@@ -1,7 +1,7 @@
-"""Compacting a log: of each key the latest record stays, and tombstones and markers go after a while.
+"""Compacting a log: the latest record of each key stays; tombstones and markers go after a while.
 
-First the keys of the dirty part are read, as many as fit; then the segments before its end are written anew, in groups
-of which each becomes one segment. All that takes time is done in the background in small pieces.
+First the keys of the dirty part are read, as many as fit; then the segments before its end are rewritten in
+groups, each of which becomes one segment. Whatever takes time is done in the background, in small pieces.
 
 Source: `Cleaner` in Apache Kafka.
 """
@@ -58,7 +58,7 @@ class Compacted(NamedTuple):
 
     Attributes:
         end_offset: everything before it is compacted.
-        bytes_before: the size of the segments that were written anew.
+        bytes_before: the size of the segments that were rewritten.
         bytes_after: their size now.
     """
 
@@ -90,7 +90,7 @@ class Compaction:
         Raises:
             BrokerError: what has ended the log meanwhile.
             DecodeError: a batch is damaged.
-            EncodeError: a batch cannot be written anew.
+            EncodeError: a batch cannot be rewritten.
             OSError: the disk failed.
         """
         log, dirt = self._log, self._dirt
@@ -167,7 +167,7 @@ class Compaction:
     # The segments.
 
     def _replace(self, group: Sequence[Segment], end_offset: int, cleaning: Cleaning) -> Generator[Wait, Any, int]:
-        """Write a group of segments anew, as one, and put it in their place; return its size."""
+        """Rewrite a group of segments as one, and put it in their place; return its size."""
         log, disk, base_offset = self._log, self._disk, group[0].base_offset
         others = [segment.base_offset for segment in group[1:]]
         cleaned = yield from self._blocking(self._create_at(base_offset))
@@ -181,7 +181,7 @@ class Compaction:
             raise
         try:
             yield from self._blocking(lambda: commit(disk, log.folder, base_offset))
-            # From here on it is read through what it has open, until its files have their names.
+            # From here on it is read through its open files, until they have their final names.
             log.segments = log.segments.replaced(group, cleaned)
             self._tools.retired((yield from self._blocking(lambda: complete(disk, log.folder))))
             stored = yield from self._blocking(lambda: self._opened(base_offset, end_offset))
@@ -197,7 +197,7 @@ class Compaction:
         disk, log = self._disk, self._log
 
         def create() -> Segment:
-            discard(disk, log.folder)  # what an attempt that failed may have left
+            discard(disk, log.folder)  # what a failed attempt may have left
             return Segment.create(disk, log.folder, base_offset, log.config, CLEANED_SUFFIX)
 
         return create

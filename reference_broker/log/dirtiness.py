@@ -1,4 +1,4 @@
-"""How much of a log compaction has not seen, where it must stop, and which segments it makes one of.
+"""How much of a log compaction has not seen yet, where it must stop, and which segments it joins.
 
 Source: `LogCleanerManager.cleanableOffsets`, `LogToClean`, `Cleaner.groupSegmentsBySize` in Apache Kafka.
 """
@@ -24,7 +24,7 @@ class Bounds(NamedTuple):
         cleaned_to: everything before this offset was compacted.
         log_start_offset: the first readable offset.
         last_stable_offset: nothing from there on is compacted.
-        durable_to: nor anything from there on: a restart takes gaps after it for damage.
+        durable_to: nor from there on, where a restart takes gaps for damage.
     """
 
     cleaned_to: int
@@ -41,7 +41,7 @@ class Dirt(NamedTuple):
         end_offset: where it has to stop; a segment begins there.
         cleanable_bytes: between them, in whole segments.
         clean_bytes: before the first.
-        is_overdue: whether some of it waits for longer than the topic allows.
+        is_overdue: whether some of it has waited longer than the topic allows.
     """
 
     first_offset: int
@@ -104,7 +104,7 @@ def _first_timestamp(segment: Segment) -> int:
 
 
 def grouped(segments: Sequence[Segment], config: LogConfig, end_offset: int) -> list[list[Segment]]:
-    """Return the segments in groups of which each may become one segment, on any thread.
+    """Return the segments in groups, each of which may become one segment; on any thread.
 
     Args:
         segments: what is compacted, in order.

@@ -1,7 +1,7 @@
-"""The durable half of a partition's log: what is synced, how far it can be acknowledged, and that its disk has failed.
+"""The durable half of a partition's log: what is synced, how far it can be acknowledged, and what follows a failure.
 
-One sync is in flight at a time: all who wait meanwhile share the next one. Whatever a log does to its files in the
-background is counted, so that its folder does not go, and another come of that name, while anything is in flight.
+One sync is in flight at a time: all producers that wait meanwhile share the next one. Whatever a log does to its files
+in the background is counted, so that its folder is not removed, and created for another topic, while that goes on.
 
 Source: `UnifiedLog.flush`, `LogDirFailureChannel` in Apache Kafka.
 """
@@ -55,15 +55,15 @@ class DurableLog(ReadableLog):
         #: Sealed segments whose indexes are not durable yet, and those of the sync in flight.
         self._unstored: list[Segment] = []
         self._storing: Sequence[Segment] = ()
-        #: Who waits for segments to be durable with their indexes.
+        #: Callers that wait for segments to be durable with their indexes.
         self._when_stored: list[tuple[Sequence[Segment], Callable[[], None]]] = []
         self._is_syncing = False
         self._wants_sync = False
-        #: Whether names may not be durable that were there when the log was opened; a roll syncs its own.
+        #: Whether names that were there when the log was opened may not be durable; a roll syncs its own.
         self._has_new_names = True
         self._flush_timer: Timer | None = None
         self._in_flight = 0
-        #: Who waits until nothing is in flight.
+        #: Callers that wait until nothing is in flight.
         self._when_quiet: list[Callable[[], None]] = []
 
     @property
@@ -134,7 +134,7 @@ class DurableLog(ReadableLog):
         self._in_background(work, done)
 
     def _sync_work(self) -> tuple[Callable[[], None], Callable[[], None]]:
-        """Return what makes the log as it is now durable, on any thread, and what takes note of it afterwards."""
+        """Return what syncs the log as it is now, on any thread, and what takes note of it afterwards."""
         disk, folder, end_offset = self._services.disk, self.folder, self.next_offset
         self._storing = sealed = self._unstored
         self._unstored = []
@@ -143,7 +143,7 @@ class DurableLog(ReadableLog):
         self._has_new_names = False
 
         def work() -> None:
-            # Retention may take the records, and who wrote them is known by the snapshot alone then.
+            # Retention may take the records; then only the snapshot knows who wrote them.
             for segment in sealed:
                 self.snapshots.sync_from(segment.next_offset)
             make_durable(disk, folder, sealed, segments, with_names=has_new_names)
@@ -185,7 +185,7 @@ class DurableLog(ReadableLog):
         self._call_when_stored()
 
     def _call_when_stored(self) -> None:
-        """Tell those who wait for what is durable now, or everybody if the log has ended; the others need a sync.
+        """Call those whose segments are durable now, or all if the log has ended; the others need a sync.
 
         Also of segments that were durable before: a reader rebuilds an index that it finds damaged.
         """
@@ -207,7 +207,7 @@ class DurableLog(ReadableLog):
         self.end(storage_error(error))
 
     def end(self, error: BrokerError) -> None:
-        """End the log: everybody who waits, and who comes, is answered with `error`."""
+        """End the log: every request that waits, and every later one, is answered with `error`."""
         if self.error is None:
             self.error = error
             if self._flush_timer is not None:

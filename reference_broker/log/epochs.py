@@ -1,6 +1,6 @@
 """The leader epochs of a partition: which epoch began at which offset, in `leader-epoch-checkpoint`.
 
-A start after a crash begins an epoch: the log may have been cut, and whoever has read what is gone finds that out by
+A start after a crash begins an epoch: the log may have been cut, and a client that has read what is gone finds out by
 asking where an older epoch ends. (Kafka begins one at every start.) The file can be rebuilt from the batches, each of
 which names its epoch, so it is not synced. What a power cut leaves of both may name a lower epoch than clients have
 seen; so the highest one of all partitions is kept durably, in a file of the data directory.
@@ -57,7 +57,7 @@ class LeaderEpochs:
     def end_of(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Return the highest epoch up to `epoch`, and where it ends; (-1, -1) for an epoch that has not begun.
 
-        Of an epoch that was before the first one that is known, all is gone up to where that begins.
+        Everything of an epoch before the first known one is gone, up to where that one begins.
         """
         if epoch == self.current:
             return epoch, log_end_offset

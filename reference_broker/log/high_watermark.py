@@ -1,4 +1,4 @@
-"""The high watermark of a partition: a value, and those who wait for it to move.
+"""The high watermark of a partition: a value, and what waits for it to move.
 
 Everything before it may be read and acknowledged. A single broker has no followers to wait for: it moves with the end
 of the log, or with the sync that `flush.messages` asks for.
@@ -30,7 +30,7 @@ COMPLETES_ANY_FETCH_BYTES = 2**31
 
 
 class Watchers:
-    """Those who are told how much has become readable."""
+    """Callbacks that are told how much has become readable."""
 
     __slots__ = ("_watchers",)
 
@@ -63,8 +63,8 @@ class HighWatermark:
     Attributes:
         offset: the first offset that consumers may not read.
         appended_bytes: the size of all batches that were noted.
-        readable_bytes: the size of those of them that are readable.
-        watchers: are told when more can be read, or nothing will ever be again.
+        readable_bytes: the size of the readable ones among them.
+        watchers: are told when more can be read, or that nothing more ever will be.
     """
 
     def __init__(self, offset: int) -> None:
@@ -90,7 +90,7 @@ class HighWatermark:
             heapq.heappush(self._waiting, (offset, self._made, callback))
 
     def watch(self, watcher: Watcher) -> None:
-        """Call `watcher` whenever more can be read, or nothing will ever be again, until `unwatch`."""
+        """Call `watcher` whenever more can be read, or nothing more ever will be, until `unwatch`."""
         self.watchers.add(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:

@@ -79,9 +79,9 @@ class _Index:
         del self._keys[:], self._values[:]
 
     def store(self) -> None:
-        """Replace the file, on any thread; whoever calls syncs the folder.
+        """Replace the file, on any thread; the caller syncs the folder.
 
-        The old one may be trusted already, and a power cut may leave a part that looks whole of one written in place.
+        Not in place: the old one may be trusted already, and a power cut may leave a part that looks whole.
         """
         temporary = self._path + TEMPORARY_SUFFIX
         file = self._disk.open(temporary, create=True)

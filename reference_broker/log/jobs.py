@@ -1,7 +1,7 @@
 """Long work in small pieces: what blocks runs in the background, what decides runs where requests are handled.
 
-A job is a generator. It yields what it waits for, a function that begins something and is given what to call when that
-has ended; and it goes on with the result, or with the error. Jobs run one at a time, in order.
+A job is a generator. It yields what it waits for: a function that begins something, and is given a callback for the end
+of it. The job goes on with the result, or with the error. Jobs run one at a time, in order.
 """
 
 from __future__ import annotations

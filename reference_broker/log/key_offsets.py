@@ -11,7 +11,7 @@ from kafkawire.sdk.protocol.schema import Buffer
 
 __all__ = ["KeyOffsets"]
 
-#: Longer keys are kept as a hash, which is longer than any key that is not.
+#: Longer keys are kept as a hash, which is longer than any key that is kept as it is.
 _KEY_BYTES_MAX = 32
 _HASH_BYTES = 33
 

@@ -1,4 +1,4 @@
-"""The last stable offset of a partition: a value beside the high watermark, and those who wait for it to move.
+"""The last stable offset of a partition: a value beside the high watermark, and its watchers.
 
 Everything before it is committed or aborted, and may be read at `read_committed`. It is the high watermark, or the
 first offset of the oldest transaction that is undecided.
@@ -27,14 +27,14 @@ class LastStableOffset:
     def __init__(self, high_watermark: HighWatermark, unstable: int | None = None) -> None:
         self._high_watermark = high_watermark
         self.offset = high_watermark.offset if unstable is None else min(unstable, high_watermark.offset)
-        #: What was readable before it, of all that was appended since the log was opened; None before that.
+        #: The bytes before it that were appended since the log was opened; None if it is before those.
         self._stable_bytes: int | None = 0 if unstable is None else None
         #: The same before each transaction that is undecided, and was begun since.
         self._bytes_before: dict[int, int] = {}
         self._watchers = Watchers()
 
     def watch(self, watcher: Watcher) -> None:
-        """Call `watcher` whenever more is stable, or nothing will ever be again, until `unwatch`."""
+        """Call `watcher` whenever more is stable, or nothing more ever will be, until `unwatch`."""
         self._watchers.add(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:
@@ -66,7 +66,7 @@ class LastStableOffset:
             offset, stable_bytes = unstable, self._bytes_before.get(unstable)
         if offset <= self.offset:
             return
-        # Of transactions that are older than this run nobody knows how much lies between them.
+        # How many bytes lie between transactions that are older than this run is not known.
         size_bytes = COMPLETES_ANY_FETCH_BYTES
         if stable_bytes is not None and self._stable_bytes is not None:
             size_bytes = stable_bytes - self._stable_bytes

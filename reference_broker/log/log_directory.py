@@ -117,7 +117,7 @@ class LogDirectory:
         self._disk = services.disk
         self._new_uuid = new_uuid
         self._defaults = dict(defaults or {})
-        #: Topics that are being created, with who waits for them.
+        #: Topics that are being created, with the callbacks that wait for them.
         self._creating: dict[str, list[Callable[[Topic | BrokerError], None]]] = {}
         self.steps = Steps(services.background)
         self._checkpoint_waiting: list[Callable[[BrokerError | None], None]] = []
@@ -179,7 +179,7 @@ class LogDirectory:
         last_epoch = read_last_epoch(self._disk)
         has_new_folders = False
         present = set(self._disk.names(""))
-        # What the file does not name yet was not compacted; where it is gone, nobody knows.
+        # What the file does not name yet was not compacted; if the file is gone, that is not known of any log.
         unnamed = 0 if recovery_points is not None and RECOVERY_POINTS in present else None
         for file in self._files.topics():
             topic = Topic(file.name, file.topic_id, file.configs)
@@ -288,7 +288,7 @@ class LogDirectory:
 
         Args:
             topic: a present one.
-            done: called when the topic will not come back, with None, or with the error: it is deleted already, or
+            done: called when the topic will not come back, with None, or with the error: it was deleted before, or
                 KAFKA_STORAGE_ERROR.
         """
         file = topic.as_file()
@@ -398,8 +398,8 @@ class LogDirectory:
 
     def _checkpoint_work(self) -> Callable[[], None]:
         logs = list(self.logs())
-        # What a log that went offline says may not be so.
-        # And what is before a recovery point is not looked at again: not even an index may be missing.
+        # What a log that went offline says may not be true.
+        # What is before a recovery point is not looked at again, so not even an index may be missing there.
         points = {
             (name, number): min(log.recovery_point, log.segments.stored_to)
             for name, number, log in logs

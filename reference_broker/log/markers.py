@@ -45,7 +45,7 @@ def build_marker(marker: Marker, now_ms: int) -> tuple[memoryview, BatchHeader]:
     """Return the control batch of a marker, which the log stamps, and its header.
 
     Args:
-        marker: how which transaction ends.
+        marker: which transaction ends, and how.
         now_ms: its timestamp.
     """
     builder = BatchBuilder(

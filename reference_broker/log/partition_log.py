@@ -3,7 +3,7 @@
 Batches arrive checked (`validation.py`) and get their offsets and leader epoch here, in place; they are stored and sent
 unchanged. An append is one write to the page cache; the high watermark follows at once, or after a sync if
 `flush.messages` asks for one (`durable_log.py`). New segment files are made in the background. After any failed write
-or sync the log is offline, and says so to everybody.
+or sync the log is offline, and every request is told so.
 
 Source: `UnifiedLog`, `LocalLog` in Apache Kafka.
 """
@@ -35,7 +35,7 @@ from kafkawire.sdk.records import stamp
 __all__ = ["Appended", "Done", "PartitionLog"]
 
 
-#: How much of the log, beside the last two segments, is searched for what a producer may send again after a crash.
+#: How much of the log, beyond the last two segments, is searched for what a producer may send again after a crash.
 _RECALLED_BYTES = 64 * 1024 * 1024
 
 
@@ -120,7 +120,7 @@ class PartitionLog(DurableLog):
         self.segments = Segments(segments)
         self._unstored = [segment for segment in segments if segment.is_sealed and not segment.is_stored]
         self.next_offset = segments[-1].next_offset
-        # Nobody has synced the folder of a log that was closed empty.
+        # The folder of a log that was closed empty was never synced.
         self._has_new_names = not self.next_offset or not all(segment.is_stored for segment in segments)
         self.log_start_offset = min(max(log_start_offset, segments[0].base_offset), self.next_offset)
         self.recovery_point = min(max(recovery_point, self.log_start_offset), self.next_offset)
@@ -239,7 +239,7 @@ class PartitionLog(DurableLog):
         except BrokerError as error:
             done(error)
             return
-        if found is not None:  # what its producer has sent again keeps its place
+        if found is not None:  # a duplicate gets the offsets of the first
             done(Appended(found.first_offset, found.last_offset, found.timestamp))
         else:
             self._write(data, batch, now_ms, done, None)

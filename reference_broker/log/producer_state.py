@@ -46,7 +46,7 @@ class Snapshots:
         self.offsets: list[int] = []
 
     def find(self) -> None:
-        """Look which snapshots there are."""
+        """Find out which snapshots there are."""
         names = self._disk.names(self._folder)
         self.offsets = sorted(offset for name in names if (offset := offset_in(name, SNAPSHOT_SUFFIX)) is not None)
 
@@ -172,7 +172,7 @@ def load_producers(
 def _recall(producers: Producers, from_offset: int, batches: StoredBatches) -> None:
     """Find the batches before the last one of each producer: a snapshot does not have them.
 
-    What nobody was told of before a crash is sent again, and must not be refused. Kafka answers it with
+    A batch whose answer was lost in a crash is sent again, and must not be refused. Kafka answers it with
     OUT_OF_ORDER_SEQUENCE_NUMBER; its client then begins a new epoch, and sends what follows a second time.
     """
     recent: dict[int, deque[BatchHeader]] = {}
@@ -219,7 +219,7 @@ def note_stored(producers: Producers, file: ReadableFile, header: BatchHeader) -
         header: of the batch.
 
     Returns:
-        The transactions that it ends; those that are aborted belong into the transaction index.
+        The transactions that it ends; the aborted ones belong in the transaction index.
     """
     if not header.is_control:
         producers.note(header, header.base_offset)

@@ -30,7 +30,7 @@ __all__ = [
     "Verification",
 ]
 
-#: Batches of a producer in which a duplicate is recognised; as many as a client may have in flight.
+#: Batches of a producer among which a duplicate is recognised; as many as a client may have in flight.
 BATCHES_KEPT = 5
 
 NO_COORDINATOR_EPOCH = -1
@@ -133,7 +133,7 @@ class CompletedTransaction(NamedTuple):
         producer_id: whose it was.
         first_offset: of its first record.
         last_offset: of the marker.
-        is_aborted: whether it belongs into the transaction index.
+        is_aborted: whether it belongs in the transaction index.
         last_stable_offset: the one after it, once the high watermark has passed the marker.
     """
 
@@ -149,7 +149,7 @@ class Verification:
 
     Attributes:
         epoch: of the producer.
-        lowest_sequence: with which a batch of this epoch has asked.
+        lowest_sequence: of the batches of this epoch that have asked.
         has_epoch_per_transaction: whether the producer's epoch rises with each transaction (KIP-890).
         since_ms: when it asked first.
     """
@@ -270,7 +270,7 @@ class Producers:
             return
         producer = self._known(batch.producer_id)
         producer.begin(batch.producer_epoch)
-        # Coordinators write without sequence numbers; such a batch is like none.
+        # Coordinators write without sequence numbers; their batches can have no duplicates.
         last_sequence = NO_SEQUENCE
         if batch.base_sequence != NO_SEQUENCE:
             last_sequence = sequence_after(batch.base_sequence, batch.last_offset_delta)

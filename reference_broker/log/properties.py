@@ -41,7 +41,7 @@ class Property(NamedTuple):
 
 
 def parse_properties(text: str) -> list[Property]:
-    """Return the entries of a properties file, in order; of two with one name the last counts.
+    """Return the entries of a properties file, in order; of two with the same name the last counts.
 
     Raises:
         ValueError: a `\\u` is not followed by four hexadecimal digits; the text names the line.

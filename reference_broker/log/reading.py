@@ -1,4 +1,4 @@
-"""The reading half of a partition's log: what is in it, how far it can be read, and who waits for more.
+"""The reading half of a partition's log: what is in it, how far it can be read, and what waits for more.
 
 Reads go to segments that are never changed under a reader; a read that fails concerns its request alone.
 
@@ -107,7 +107,7 @@ class ReadableLog:
             self._high_watermark.watchers.tell(0)
 
     def drop_first(self, count: int) -> tuple[Segment, ...]:
-        """Begin the log with a later segment; return those before it, whose files nobody needs any more.
+        """Begin the log with a later segment; return those before it, whose files are no longer needed.
 
         Args:
             count: how many go; they are durable, and before the high watermark.
@@ -127,7 +127,7 @@ class ReadableLog:
 
         Args:
             watcher: see above.
-            is_committed: whether committed records count only, up to the last stable offset.
+            is_committed: whether only committed records count, up to the last stable offset.
         """
         (self._last_stable_offset if is_committed else self._high_watermark).watch(watcher)
 

@@ -1,4 +1,4 @@
-"""Opening the segments of a partition, and repairing what a crash has left.
+"""Open the segments of a partition, and repair what a crash has left.
 
 After a clean shutdown only the end of the last segment is read. After a crash every segment that is not known to be
 durable is checked batch by batch; the log ends before the first batch that is damaged or missing, and a log line says
@@ -116,7 +116,7 @@ def open_segments(disk: Disk, folder: str, config: LogConfig, places: Places, *,
             recovery_point - end,
         )
     if end < log_start_offset:
-        # What was deleted by clients or by age was told: no offset before it may be given again.
+        # Clients know the start of the log: no offset before it may be given again.
         reason = f"the log begins at offset {log_start_offset}"
         truncated += _delete_from(disk, folder, config, [segment.base_offset for segment in segments], reason)
         segments = [Segment.create(disk, folder, log_start_offset, config)]

@@ -1,7 +1,7 @@
-"""Removing the segments at the start of a log that nothing keeps any more.
+"""Remove the segments at the start of a log that nothing keeps any more.
 
 First the start of the log moves and is written down, then the files are renamed, and later they are removed: a crash
-between any two leaves files that the next start removes.
+between any two steps leaves files that the next start removes.
 
 Source: `UnifiedLog.deleteSegments`, `LocalLog.deleteSegmentFiles` in Apache Kafka.
 """
@@ -67,7 +67,7 @@ def remove_old(directory: LogDirectory, log: PartitionLog, retired: Retired, now
         count,
         log.log_start_offset,
     )
-    # If that fails, they go nevertheless, the first ones first: a full disk needs it, and what is left begins there.
+    # If that fails, they go nevertheless, oldest first: a full disk needs the room. The log begins with what is left.
     yield lambda done: directory.checkpoint(lambda error: done(None))
 
     def retire() -> list[str]:

@@ -1,4 +1,4 @@
-"""The segments of a log at one moment: never changed, so that whoever reads is not disturbed by a roll.
+"""The segments of a log at one moment: never changed, so that a roll does not disturb a reader.
 
 Source: `LogSegments`, `LocalLog.read`, `UnifiedLog.fetchOffsetByTimestamp` in Apache Kafka.
 """
@@ -102,7 +102,7 @@ class Segments:
         return offset
 
     def rolled(self, segment: Segment) -> Segments:
-        """Return these segments and one more at the end."""
+        """Return these segments with another at the end."""
         return Segments((*self._segments, segment))
 
     def first_of(self, count: int) -> tuple[Segment, ...]:
@@ -110,11 +110,11 @@ class Segments:
         return self._segments[:count]
 
     def without_first(self, count: int) -> tuple[tuple[Segment, ...], Segments]:
-        """Return the first segments, and those after them, of which there must be one."""
+        """Return the first segments, and the rest, which must not be empty."""
         return self._segments[:count], Segments(self._segments[count:])
 
     def replaced(self, old: Collection[Segment], new: Segment) -> Segments:
-        """Return these segments with one in the place of some that follow each other."""
+        """Return these segments with one in place of several successive ones."""
         at = next(number for number, segment in enumerate(self._segments) if segment in old)
         return Segments((*self._segments[:at], new, *self._segments[at + len(old) :]))
 

@@ -1,4 +1,4 @@
-"""Putting a compacted segment in the place of those that it was made from, so that a crash leaves the old or the new.
+"""Put a compacted segment in place of those that it was made from, so that a crash leaves the old ones or the new one.
 
     1. the files of the new segment are written as `.cleaned`, and synced
     2. they become `.swap`, the `.log` file last: from then on it counts; each further segment that it replaces has an
@@ -46,7 +46,7 @@ def prepare(disk: Disk, folder: str, base_offset: int, others: Sequence[int]) ->
 
 
 def commit(disk: Disk, folder: str, base_offset: int) -> None:
-    """Let a segment count that was prepared.
+    """Let a prepared segment count.
 
     Args:
         disk: has the partition.
@@ -89,7 +89,7 @@ def complete(disk: Disk, folder: str) -> list[str]:
 
 
 def discard(disk: Disk, folder: str) -> None:
-    """Remove what was written of a segment that does not count; its `.log` file, which says so, last.
+    """Remove what was written of a segment that does not count; last its `.log` file, which says so.
 
     Raises:
         OSError: the disk failed.

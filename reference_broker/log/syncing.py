@@ -1,7 +1,7 @@
-"""Making segments durable, on any thread; and remembering that it has failed.
+"""Make segments durable, on any thread, and remember a failure.
 
-After a failed sync the system takes pages for written that are not on the disk, and every later sync succeeds without
-writing them. A file in the folder says so, and the next start writes those segments again.
+After a failed sync the operating system takes the pages for written, and every later sync succeeds without writing
+them. A file in the folder says so, and the next start writes those segments again.
 """
 
 from __future__ import annotations

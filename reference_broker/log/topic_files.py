@@ -4,7 +4,7 @@
     <topic id>.creating   its partitions are being made; at a restart they are removed
     <topic id>.deleting   it is deleted; its partitions are being removed, at a restart the rest of them
 
-A topic begins to exist when `.creating` is renamed to `.topic`, after everything else is durable, and ends to exist
+A topic begins to exist when `.creating` is renamed to `.topic`, after everything else is durable, and ceases to exist
 when `.deleting` is durable. Every step blocks, and runs in the background.
 """
 

@@ -1,7 +1,7 @@
 """The `.txnindex` file of a segment: the transactions that were aborted by a marker in the segment.
 
-A fetch at `read_committed` finds there which records its client must leave out. As with the other indexes, the file is
-written when the segment is complete, and can be rebuilt from the log; it exists only if there are any.
+A fetch at `read_committed` finds there which records its client must leave out. Like the other indexes, it can
+be rebuilt from the log; unlike them, it is written by every sync of the log. The file exists only if there are any.
 
 Source: `TransactionIndex`, `AbortedTxn` in Apache Kafka; `schemas/records/aborted_transaction.yaml`.
 """

@@ -1,6 +1,6 @@
 """The upkeep of logs: retention, compaction, and the removal of files, in the background and one log at a time.
 
-An error concerns its log alone, and is told once. After one, the log is not compacted until the next start.
+An error concerns its log alone and is logged once; that log is not compacted again before the next start.
 
 Source: `LogManager.cleanupLogs`, `LogCleaner`, `LogCleanerManager` in Apache Kafka.
 """
@@ -39,7 +39,7 @@ class UpkeepLimits(NamedTuple):
     Attributes:
         retention_check_delay_ms: how long after the start logs are first looked at for segments that may go.
         retention_check_interval_ms: how often that follows.
-        cleaner_backoff_ms: how long after a look for logs to compact the next one follows.
+        cleaner_backoff_ms: how often to look for logs to compact.
         cleaner_keys_bytes: how much memory the keys of a log may take while it is compacted.
         is_cleaner_enabled: whether logs are compacted.
     """
@@ -74,7 +74,7 @@ class Upkeep:
             self._timers.at(now_ms + limits.cleaner_backoff_ms, self._check_compaction)
 
     def stop(self) -> None:
-        """Begin nothing any more."""
+        """Begin nothing further."""
         self._jobs.stop()
 
     # Retention.
@@ -82,12 +82,12 @@ class Upkeep:
     def _check_retention(self, now_ms: int) -> None:
         self._timers.at(now_ms + self._limits.retention_check_interval_ms, self._check_retention)
         if self._is_checking:
-            return  # what takes so long goes on
+            return  # the last check still runs
         self._is_checking = True
         logs = {log for _, _, log in self._directory.logs()}
         self._failed &= logs
         for log in logs:
-            # Compacted ones are looked at when they are compacted, if they are.
+            # Compacted logs are checked when the cleaner looks at them, if it runs.
             if not (log.config.is_compacted and self._limits.is_cleaner_enabled):
                 self._add(log, self._remove_old(log, now_ms))
         self._jobs.add(self._checked(), lambda error: None)
@@ -185,11 +185,10 @@ class Upkeep:
     # Errors.
 
     def _add(self, log: PartitionLog, job: Job) -> None:
-        if log.error is None:
-            self._jobs.add(job, partial(self._fail, log))
+        self._jobs.add(job, partial(self._fail, log))
 
     def _fail(self, log: PartitionLog, error: Exception) -> None:
-        # Once, although retention is tried again; and not what has ended the log.
+        # Once, although retention is retried; and not for what has ended the log.
         if log not in self._failed and log.error is None:
             self._failed.add(log)
             where = self._directory.services.disk.describe(log.folder)

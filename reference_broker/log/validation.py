@@ -56,7 +56,7 @@ def validate(
 
 
 def _writable(records: Buffer, size: int) -> bytearray | memoryview:
-    """Return the batch without what follows it, copied only if it cannot be written."""
+    """Return the batch without what follows it, copied only if its memory is read-only."""
     if isinstance(records, bytes) or (isinstance(records, memoryview) and records.readonly):
         return bytearray(memoryview(records)[:size])
     return records if len(records) == size else memoryview(records)[:size]

@@ -74,7 +74,7 @@ class Acceptor:
         family = socket.AF_INET6 if ":" in listener.bind.host else socket.AF_INET
         self._socket = socket.create_server(listener.bind, family=family, backlog=_BACKLOG)
         self._socket.setblocking(False)
-        # Whoever is accepted inherits them; what a client may send at first is told to it before.
+        # Accepted sockets inherit them; the first window is announced to a client before it is accepted.
         for option, size_bytes in ((socket.SO_SNDBUF, buffers.send_bytes), (socket.SO_RCVBUF, buffers.receive_bytes)):
             if size_bytes != SYSTEM_BUFFER:
                 self._socket.setsockopt(socket.SOL_SOCKET, option, size_bytes)

@@ -54,7 +54,7 @@ class BackgroundWork:
         return self._executor
 
     async def idle(self) -> None:
-        """Wait until nothing runs or waits, nor what was started by something that did."""
+        """Wait until nothing runs or waits, including what such work has started."""
         while self._running:
             await self._idle.wait()
             await asyncio.sleep(0)

@@ -264,7 +264,6 @@ class ClientWire(asyncio.BufferedProtocol):
         self._budget.received(-self._held_bytes)
         self._budget.unsent(self, 0)
         self._budget.done(self)
-        self._held_bytes = 0
         self._gone(self)
 
     # Receiving.

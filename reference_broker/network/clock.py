@@ -1,7 +1,7 @@
 """The broker's clock: the machine's wall clock for timestamps, without its jumps for time-outs.
 
 Records, and what is told to clients, follow the machine: after a suspend, or when somebody sets the clock, the time is
-right at once. Whoever measures how long something takes is told of each jump and moves its deadlines along.
+right at once. Code that measures how long something takes is told of each jump, and moves its deadlines along.
 """
 
 from __future__ import annotations

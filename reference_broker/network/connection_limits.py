@@ -1,6 +1,6 @@
 """How many connections there may be, in all and from each address.
 
-Source: Apache Kafka, `ConnectionQuotas`, which accepts no more where this one refuses.
+Source: Apache Kafka, `ConnectionQuotas`, which stops accepting where this one refuses.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The memory that all connections share: unfinished requests, those that wait their turn, and unsent responses.
 
-No request is refused for lack of memory. When the memory is used up, whoever has sent part of a large one is read no
-further until there is room; the one that lacks least may go on beyond the limit, so that there always is progress, but
-must keep to a least rate. So there is never more than one request of the greatest size beyond the limit. When responses
-that nobody reads take half of the memory, the connections that have not read for longest are closed. Small requests
-never wait.
+No request is refused for lack of memory. When the memory is used up, a connection that has sent part of a large one is
+read no further until there is room; the one that lacks least may go on beyond the limit, so that there is always
+progress, but must keep to a minimum rate. So never more than one request of the greatest size is beyond the limit.
+When responses that nobody reads take half of the memory, the connections that have not read for longest are closed.
+Small requests never wait.
 
 Source: Apache Kafka, `SimpleMemoryPool` (`queued.max.request.bytes`), which reserves what a client announces.
 """
@@ -18,7 +18,7 @@ from kafkawire.reference_broker.timers import Timer, Timers
 
 __all__ = ["GRACE_MS", "RATE_BYTES_MIN", "Holder", "MemoryBudget"]
 
-#: A second's worth of bytes at the least, while others wait: a slow network still sends ten times as much.
+#: The minimum per second while others wait: a slow network still sends ten times as much.
 RATE_BYTES_MIN = 1024 * 1024
 
 #: What is allowed on top: the client may have been paused, and has to notice that it is not any more.
@@ -47,11 +47,11 @@ class Holder(Protocol):
 
 
 class MemoryBudget:
-    """Counts, and says who waits.
+    """Counts, and decides which connections wait.
 
     Args:
         limit_bytes: of all connections together.
-        timers: for the least rate.
+        timers: for the minimum rate.
         clock: returns the time in milliseconds.
 
     Attributes:

@@ -102,12 +102,12 @@ class RequestFrames:
         self._filled += size_bytes
         if self._filled < len(self._large):
             return []
-        frame, self._large, self._filled = self._large, None, 0
+        frame, self._large = self._large, None
         return [frame]
 
     def clear(self) -> None:
         """Drop what is held: nothing comes any more."""
-        self._rest, self._large, self._filled = b"", None, 0
+        self._rest, self._large = b"", None
 
     def _cut(self, end: int) -> list[Buffer]:
         """Cut what is in the shared buffer."""

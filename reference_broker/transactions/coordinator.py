@@ -33,7 +33,7 @@ R = TypeVar("R")
 #: Pause before a step that only an unfinished write or a full queue prevents is tried again.
 _RETRY_MS = 100
 
-#: After these another broker, or this one once it has loaded the partition again, goes on with the transaction.
+#: After these errors another broker goes on with the transaction, or this one once it has loaded the partition again.
 _MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
@@ -151,7 +151,7 @@ class TransactionCoordinator:
 
         Args:
             transactional_id: whose.
-            producer: who asks.
+            producer: the one that asks.
             partitions: those of the broker's own topics included.
             client_version: level of transaction.version that the client uses.
             done: called once with None or the error.

@@ -2,7 +2,7 @@
 
 A marker that cannot be written is tried again, after pauses that grow, until it is there or its topic is gone: a log
 may be offline, or a group coordinator still loading. Where a later marker of the same producer has been written, ours
-is not missing.
+is no longer needed.
 
 Source: `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler` in Apache Kafka, where a refused
 epoch leaves the transaction unfinished until the coordinator moves.

@@ -1,6 +1,6 @@
 """The transactions of one partition of `__transaction_state`: a state machine for the coordinator's runtime.
 
-Each operation returns a `Result`; a transaction changes when its record is in the log. Whoever listens is told of what
+Each operation returns a `Result`; a transaction changes when its record is in the log. The listener is told what
 goes beyond the shard: markers are to be written, a transaction is to be aborted.
 
 Source: `TransactionStateManager`, `TransactionCoordinator` in Apache Kafka.
@@ -40,7 +40,7 @@ _STEP_IDS = 2_000
 
 
 class TransactionListener(Protocol):
-    """Who is told what a shard cannot do itself."""
+    """Does what a shard cannot do itself."""
 
     def prepared(self, transaction: Transaction, now_ms: int) -> None:
         """Write the markers of a transaction, once its record is committed."""

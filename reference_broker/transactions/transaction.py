@@ -183,7 +183,7 @@ class Transaction:
     def check_expected(self, expected: ProducerIdAndEpoch | None) -> None:
         """Refuse a producer that was initialized before, but has been followed by another.
 
-        Its epoch is not looked at: an open transaction is aborted even if somebody asks who will be refused afterwards.
+        Its epoch is not looked at: an open transaction is aborted even for a producer that will be refused afterwards.
 
         Raises:
             BrokerError: PRODUCER_FENCED.
@@ -212,7 +212,7 @@ class Transaction:
         """Return what it is when its producer has ended the transaction; None if that was done before.
 
         Args:
-            producer: who asks.
+            producer: the one that asks.
             is_commit: whether to commit or abort.
             client_version: level of transaction.version that the request belongs to.
             fresh_id: a producer id that nobody has had, if one was needed.
@@ -257,7 +257,7 @@ class Transaction:
         raise self._invalid(is_commit)
 
     def aborted(self, fresh_id: int | None, now_ms: int) -> Transaction:
-        """Return what an open transaction is when it is aborted without its producer, who is fenced by that.
+        """Return what an open transaction is when it is aborted without its producer, which is fenced by that.
 
         Raises:
             NeedsProducerId: the epochs are used up.

@@ -15,7 +15,7 @@ from kafkawire import Producer
 from kafkawire.reference_broker.disk.disk import read_file
 from kafkawire.reference_broker.disk.machine import MachineDisk
 from kafkawire.reference_broker.disk.memory import MemoryDisk
-from kafkawire.reference_broker.log.batches import headers_in
+from kafkawire.reference_broker.log.batches import Window
 from kafkawire.reference_broker.log.producer_snapshots import encode_snapshot
 from kafkawire.reference_broker.log.producer_state import note_stored
 from kafkawire.reference_broker.log.producers import Producers
@@ -154,7 +154,10 @@ def test_what_kafka_writes_about_transactions(kafka: ApacheKafka) -> None:
     log = MachineDisk(folder).open(f"{0:020}.log")
     producers, disk = Producers(), MemoryDisk()
     index = TransactionIndex(disk, "index", 0)
-    for header in headers_in(log, 0):
+    window, position = Window(log), 0
+    while position < log.size_bytes:
+        header = window.header(position)
+        position += header.size_bytes
         for ended in note_stored(producers, log, header):
             if ended.is_aborted:
                 index.append(ended)

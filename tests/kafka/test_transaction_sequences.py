@@ -16,6 +16,8 @@ import os
 import uuid
 from random import Random
 
+import pytest
+
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.transacting import Pair, new_bench, open_line
 from tests.reference_broker.transactions.sequences import Asked, Mark, Produce, Script, Share, Wait

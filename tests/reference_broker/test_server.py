@@ -60,6 +60,15 @@ def test_long_poll_ends_when_data_comes_and_when_time_is_up(broker):
         assert time.monotonic() - began >= 0.09
 
 
+def test_long_polls_end_each_in_its_time(broker):
+    with Client(broker.bootstrap) as first, Client(broker.bootstrap) as second:
+        first.topic()
+        for client, wait_ms in ((first, 50), (second, 100)):
+            client.send(fetch(wait=wait_ms), 12)
+        for client in (first, second):
+            assert fetched(client.receive(FetchResponse)) == []
+
+
 def test_large_responses_arrive_whole_although_the_client_is_slow(broker):
     values = [bytes([number]) * 900_000 for number in range(20)]
     with Client(broker.bootstrap) as client:

@@ -264,3 +264,19 @@ def test_large_regions_of_files_stay_files(bench, sends_files, size, is_slice):
     (answer,) = client.answers()
     (value,) = values_in(answer.responses[0].partitions[0].records)
     assert len(value) == size
+
+
+def test_what_comes_after_the_end_is_dropped_and_said_to_be(client):
+    assert not client.session.has_dropped
+    client.session.begin_end()
+    assert not client.session.has_dropped
+    client.send(MetadataRequest(None), 12)
+    assert client.session.has_dropped
+    assert client.answers() == []
+
+
+def test_requests_that_wait_at_the_end_are_dropped(client):
+    client.send(fetch(), 12)
+    client.send(MetadataRequest(None), 12)
+    client.session.begin_end()
+    assert client.session.has_dropped

@@ -99,7 +99,7 @@ class ClassicGroup:
         leader_id: the member that performs the assignment.
         members: by member id, in the order of joining.
         static_members: member ids by instance id.
-        pending_members: ids handed out (KIP-394) whose owner has not rejoined yet, with their expiry.
+        pending_members: ids handed out (KIP-394) whose owners have not rejoined yet, with their expiry.
         pending_sync: members of the current generation that have not sent SyncGroup yet.
         rebalance_timer: limits the wait for members to join, then for their SyncGroup; None while nobody is waited for.
         is_first_rebalance: whether the group was empty, so that it waits for the initial delay instead.

@@ -130,7 +130,7 @@ class ClassicMembers:
             self._drop(group_id, error.code)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        """Return whether a member may join: a group that had to shrink takes the first who come."""
+        """Return whether a member may join: a group that had to shrink takes those that come first."""
         size_max = self._limits.group_max_size
         if group.state is GroupState.EMPTY:
             return True

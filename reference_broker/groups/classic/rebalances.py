@@ -85,7 +85,7 @@ class Rebalances:
             self._continue_without(group, now_ms)
 
     def _continue_without(self, group: ClassicGroup, now_ms: int) -> None:
-        """Continue after somebody's time was over; this ends even the initial delay, as in Kafka."""
+        """Continue without a member whose time is over; this ends even the initial delay, as in Kafka."""
         if group.state is GroupState.PREPARING_REBALANCE and group.all_joined():
             self._end_joining(group, now_ms)
 
@@ -114,7 +114,7 @@ class Rebalances:
         group.is_first_rebalance = False
         self.cancel_timer(group)
         if group.members and not joined:
-            # Static members that keep silent. The first who joins waits for the others again; if nobody does, their
+            # Static members that keep silent. The first one that joins waits for the others; if none does, their
             # sessions end. Looking again and again, as Kafka does, never pauses with a rebalance timeout of 0.
             return
         group.generation_id += 1

@@ -92,7 +92,7 @@ class Changes:
         outbox: gets the records.
         limits: see `GroupLimits`.
         topics: see `Topics`.
-        migration: what makes classic groups of them.
+        migration: turns them into classic groups.
 
     Attributes:
         deadlines: of their members.
@@ -196,7 +196,7 @@ class Changes:
         return moved
 
     def _expect_revocation(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
-        """Expect of a member that it revokes partitions; one that speaks the classic protocol rejoins and syncs."""
+        """Expect a member to revoke partitions; one that speaks the classic protocol rejoins and syncs."""
         if member.classic is not None:
             return
         if member.state is MemberState.UNREVOKED_PARTITIONS:
@@ -206,7 +206,7 @@ class Changes:
             self.deadlines.done(Deadline.REVOCATION, group_id, member.member_id)
 
     def expect_all(self, group: ConsumerGroup, now_ms: int) -> None:
-        """Expect of all members of a group to be heard, and of those that revoke, to do so."""
+        """Expect every member of a group to send a heartbeat, and those that have to revoke partitions to do so."""
         for member in group.members.values():
             self.expect_heard(group.group_id, member, now_ms)
             if member.state is MemberState.UNREVOKED_PARTITIONS:
@@ -296,7 +296,7 @@ def preferred_assignor(members: Mapping[str, ConsumerMember]) -> str:
 
 
 def _preferred_after(change: Change) -> str:
-    """Return the assignor that most members ask for after a change; if there are two, the one that has just come."""
+    """Return the assignor that most members ask for after a change; of two, the one just asked for."""
     votes = _votes(change.group.members)
     before, now = change.member.assignor, change.updated.assignor
     if before is not None:

@@ -1,8 +1,8 @@
 """Members of consumer groups that speak the classic protocol, while their group changes from one protocol to the other.
 
 Their generation is the member's epoch, JoinGroup takes the member's next step, and SyncGroup returns what it has;
-nobody leads. A heartbeat tells a member to rejoin when there is a step to take. What a member does not say that it owns
-when it joins it has revoked: cooperative consumers say what they keep, others have revoked everything.
+nobody leads. A heartbeat tells a member to rejoin when there is a step to take. Whatever a member does not name as
+owned when it joins, it has revoked: cooperative consumers say what they keep, others have revoked everything.
 
 Source: KIP-848; `GroupMetadataManager.classicGroupJoinToConsumerGroup` and its neighbours in Apache Kafka.
 """
@@ -40,7 +40,7 @@ class ClassicProtocolMembers:
 
     Args:
         changes: what changes groups.
-        migration: what makes classic groups of them.
+        migration: turns them into classic groups.
         outbox: gets the records.
         new_id: returns a member id.
         topics: see `Topics`.
@@ -77,7 +77,7 @@ class ClassicProtocolMembers:
         if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not group.supports_classic(names):
             raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"{request.protocol_type} {names}")
         if request.needs_member_id and request.member_id == UNKNOWN_MEMBER_ID and request.instance_id is None:
-            # Nothing is remembered: whoever comes back with any id is a member.
+            # Nothing is remembered: a client that comes back with any id is a member.
             reply(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
             return
         try:
@@ -142,7 +142,7 @@ class ClassicProtocolMembers:
 
         Args:
             group: the group.
-            request: the member's request; what a leader may have assigned is nothing here.
+            request: the member's request; what a leader may have assigned is ignored.
             reply: called with the response.
             now_ms: the current time.
 
@@ -220,7 +220,7 @@ class ClassicProtocolMembers:
         return codes
 
     def _expect_join(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-        """Expect of a member that it rejoins, from the first time that it is told so."""
+        """Expect a member to rejoin, from the first time that it is told to."""
         if not self._deadlines.is_set(Deadline.JOIN, group.group_id, member.member_id):
             timeout_ms = member.rebalance_timeout_ms
             self._deadlines.set(Deadline.JOIN, group.group_id, member.member_id, timeout_ms, now_ms)

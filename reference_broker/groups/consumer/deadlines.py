@@ -1,7 +1,7 @@
 """What members of consumer groups have to do in time: be heard, revoke partitions, rejoin, ask for their assignment.
 
 A timer that has become meaningless, because its member is gone or has done what was asked, does nothing. One whose
-consequence could not be written comes again.
+consequence could not be written fires again.
 
 Source: KIP-848; `GroupMetadataManager` in Apache Kafka.
 """
@@ -19,7 +19,7 @@ from kafkawire.sdk.errors import BrokerError
 
 __all__ = ["Deadline", "Deadlines"]
 
-#: When a member is fenced again whose fencing could not be written.
+#: When to fence a member again whose fencing could not be written.
 _RETRY_MS = 500
 
 #: Fences a member.

@@ -99,7 +99,7 @@ class ConsumerMember:
         state: see `MemberState`.
         assigned: what it owns and may keep.
         revoking: what it owns until it says that it does not.
-        since: the epoch at which it was given each partition of these, by topic id and number (KIP-1251).
+        since: the epoch at which it was given each of these partitions, by topic id and number (KIP-1251).
         regex: of further names that it is subscribed to, see `TopicPattern`; empty for none.
         classic: set if it speaks the classic protocol, where its epoch is called a generation.
     """
@@ -316,7 +316,7 @@ class ConsumerGroup:
             knows_epochs: see `Commit`.
 
         Raises:
-            BrokerError: UNKNOWN_MEMBER_ID; UNSUPPORTED_VERSION; STALE_MEMBER_EPOCH, which the member mends by a
+            BrokerError: UNKNOWN_MEMBER_ID; UNSUPPORTED_VERSION; STALE_MEMBER_EPOCH, which the member overcomes by a
                 heartbeat, or ILLEGAL_GENERATION if it speaks the classic protocol.
         """
         if epoch < 0 and not self.members:
@@ -338,7 +338,7 @@ class ConsumerGroup:
         _check_epoch(self.known(member_id, None), epoch)
 
     def check_commit_in_transaction(self, commit: Commit, partitions: Collection[tuple[bytes, int]]) -> None:
-        """Check that offsets may be committed with a transaction, by a member or by who names none.
+        """Check that offsets may be committed with a transaction, by a member, or by a producer that names none.
 
         Args:
             commit: by whom, and what is known of the group.

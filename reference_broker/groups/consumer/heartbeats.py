@@ -58,7 +58,7 @@ class Heartbeats:
             request: the heartbeat, checked by itself.
             now_ms: the current time.
             is_assigned: whether the members have been assigned all there is; not if this heartbeat has made a consumer
-                group of a classic one amid a rebalance, which Kafka would leave without until the next change.
+                group of a classic one during a rebalance, which Kafka would leave unassigned until the next change.
 
         Raises:
             BrokerError: the member must correct its request, join again, or give up.
@@ -71,7 +71,7 @@ class Heartbeats:
         epoch = self._changes.write_member(change, raises_epoch=not is_assigned)
         moved = self._changes.write_step(change, epoch, request.owned, now_ms)
         for deadline in (Deadline.JOIN, Deadline.SYNC):
-            # It may have spoken the classic protocol before, of which nothing more will come.
+            # It may have spoken the classic protocol before; no more requests of that will come.
             self._changes.deadlines.done(deadline, group.group_id, moved.member_id)
         self._changes.expect_heard(group.group_id, moved, now_ms)
         return self._response(request, moved, has_moved=moved.assigned != member.assigned)
@@ -114,7 +114,7 @@ class Heartbeats:
     def _leave(self, group: ConsumerGroup, request: Beat, now_ms: int) -> ConsumerGroupHeartbeatResponse:
         member = group.known(request.member_id, request.instance_id)
         if request.epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH:
-            # It keeps its partitions for whoever comes back with its instance id, until its session ends.
+            # It keeps its partitions until its session ends, for the member that comes back with its instance id.
             epoch, since = LEAVE_GROUP_STATIC_MEMBER_EPOCH, dict.fromkeys(member.since, JOIN_EPOCH)
             away = replace(member, epoch=epoch, revoking=NOTHING, since=since)
             self._outbox.add(current_record(group.group_id, away))

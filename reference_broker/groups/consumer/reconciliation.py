@@ -1,4 +1,4 @@
-"""What a member is told next on its way to the target assignment: revoke first, then move to the epoch, then take over.
+"""The next step of a member towards the target assignment: revoke first, then move to the epoch, then take over.
 
 A member never keeps what it is not subscribed to any more, whatever the target assignment says, which may be older than
 its subscription.
@@ -93,7 +93,7 @@ def _moved(
     member: ConsumerMember, epoch: int, state: MemberState, assigned: Partitions, revoking: Partitions
 ) -> ConsumerMember:
     since = {
-        # What it has revoked and is given again it has had since now.
+        # What it revoked and is given again counts as owned from now on.
         (topic_id, number): epoch
         if number not in had.get(topic_id, ())
         else member.since.get((topic_id, number), epoch)

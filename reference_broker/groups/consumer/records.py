@@ -217,7 +217,7 @@ def replay(groups: dict[str, ConsumerGroup], record: CoordinatorRecord) -> str:
 
 
 def _since(value: CurrentValue) -> dict[tuple[bytes, int], int]:
-    """Return since when a member has its partitions; an older record does not say, and it is since now."""
+    """Return since when a member has its partitions: since its epoch, if an older record does not say."""
     since: dict[tuple[bytes, int], int] = {}
     for part in (*value.assigned_partitions, *value.partitions_pending_revocation):
         since.update(dict.fromkeys(((part.topic_id, number) for number in part.partitions), value.member_epoch))

@@ -23,7 +23,7 @@ Key = TypeVar("Key")
 #: Partition numbers by topic id, being changed.
 Parts = dict[bytes, set[int]]
 
-#: How often the topics are gone through at most: each time about halves what is left to level.
+#: Most rounds through the topics: each about halves what is left to level.
 _ROUNDS_MAX = 16
 
 
@@ -34,12 +34,11 @@ def uniform_assignment(
 
     Args:
         members: by member id.
-        counts: partitions of each topic.
+        counts: partitions of each topic; their order decides where hashes do not.
         is_homogeneous: whether all members are subscribed to the same topics.
     """
-    counts = {topic_id: counts[topic_id] for member in members.values() for topic_id in member.topic_ids}
-    if not counts:
-        return {member_id: {} for member_id in members}
+    wanted = {topic_id for member in members.values() for topic_id in member.topic_ids}
+    counts = {topic_id: count for topic_id, count in counts.items() if topic_id in wanted}
     order = java_order(members, string_hash)
     assigned = _spread_same(order, members, counts) if is_homogeneous else _Levelling(order, members, counts).run()
     return {
@@ -78,7 +77,7 @@ def _spread_same(order: list[str], members: Subscribers, counts: Mapping[bytes, 
             room -= len(parts[topic_id])
         has_extra = extra > 0
         if has_extra and room and len(order) - place > extra:
-            # It would be a new one; somebody who comes later may have one already.
+            # It would be a new one; a member later in the order may have one already.
             has_extra, room = False, room - 1
         extra -= has_extra
         if room:
@@ -130,7 +129,7 @@ class _Levelling:
         return assigned
 
     def _rank(self, topic_id: bytes) -> tuple[float, int, tuple[int, int]]:
-        """Return a topic's place: the more partitions for each who wants it, the earlier."""
+        """Return a topic's place: the more partitions per member that wants it, the earlier."""
         wanting = len(self._wanting[topic_id])
         return -self._counts[topic_id] / wanting, wanting, _halves(topic_id)
 
@@ -180,7 +179,7 @@ class _Levelling:
 
 
 class _Ladder:
-    """Members by load: who is the next to get a partition, and who the next to give one away.
+    """Members by load: which is next to get a partition, and which is next to give one away.
 
     Both go round among members of the same load, and take in those of the next load when the round is over.
 

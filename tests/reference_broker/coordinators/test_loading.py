@@ -5,6 +5,8 @@ Method: a log in memory; slices are counted.
 
 from __future__ import annotations
 
+import pytest
+
 from kafkawire.reference_broker.coordinators import loading
 from kafkawire.reference_broker.coordinators.loading import Loading
 from kafkawire.reference_broker.coordinators.records import encode
@@ -164,3 +166,34 @@ def test_key_of_a_transaction_that_has_ended_may_be_deleted_while_another_is_ope
     while not task.is_done:
         task.step()
     assert shard.places == [("a", 3, -1), ("b", 2, 2)]
+
+
+def test_what_a_transaction_has_written_is_replayed_in_the_order_of_the_log():
+    log, shard = MemoryLog(), NotingShard(Timers())
+    for name in "aba":
+        log.append([encode(record(name, 1))], 0, lambda outcome: None, InTransaction(7, 0, None))
+    log.append_marker(LastMarker(Marker(7, 0, True, 0), 2), 0, lambda outcome: None)
+    task = Loading(log, shard)
+    while not task.is_done:
+        task.step()
+    assert shard.order == ["b", "a"]
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+def test_what_is_deleted_takes_along_what_is_pending(compression):
+    pending = MemoryLog()
+    pending.append([encode(record("a", 5))], 0, lambda outcome: None, InTransaction(7, 0, None))
+    builder = BatchBuilder(10_000, compression, base_offset=1)
+    builder.append(0, *encode(record("a", None)))
+    data = bytes(pending.batches[0].data()) + bytes(builder.build())
+
+    class Whole(MemoryLog):
+        def read(self, offset, max_bytes):
+            return data
+
+    log, shard = Whole(), CountingShard(Timers())
+    log.next_offset = 2
+    task = Loading(log, shard)
+    while not task.is_done:
+        task.step()
+    assert shard.places == [("a", 1, -1)]

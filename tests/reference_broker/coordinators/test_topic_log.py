@@ -131,3 +131,11 @@ def test_batch_that_is_larger_than_what_is_read_comes_whole(disk, background):
     log.append([(b"k", b"v" * 1_000)], NOW_MS, lambda outcome: None)
     (batch,) = walk(log.read(0, 10))
     assert batch.next_offset == 1
+
+
+def test_log_begins_where_its_partition_does(disk, background):
+    partition = PartitionLog(LogServices(disk, background), "t-0", log_config({}))
+    log = TopicLog(partition)
+    log.append([(b"k", b"v"), (b"l", b"v")], NOW_MS, lambda outcome: None)
+    partition.begin_at(1)
+    assert (log.start_offset, log.next_offset) == (1, 2)

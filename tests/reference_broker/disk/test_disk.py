@@ -4,6 +4,8 @@ Method: one suite, run on the machine's disk and on the one in memory.
 """
 
 import errno
+import os
+import re
 
 import pytest
 
@@ -81,11 +83,118 @@ def test_rename_replaces_a_file_but_no_full_folder(disk):
     assert caught.value.errno == errno.ENOTEMPTY
 
 
+#: What is refused where there are a file `a`, an empty folder `e`, and a folder `f` with a file `x`: how, and what the
+#: error names.
+REFUSED = [
+    (lambda disk: disk.open("none"), errno.ENOENT, "none"),
+    (lambda disk: disk.open("none/a", create=True), errno.ENOENT, "none/a"),
+    (lambda disk: disk.open("a/b", create=True), errno.ENOTDIR, "a/b"),
+    (lambda disk: disk.open("f"), errno.EISDIR, "f"),
+    (lambda disk: disk.open("f", create=True), errno.EISDIR, "f"),
+    (lambda disk: disk.size_of("none"), errno.ENOENT, "none"),
+    (lambda disk: disk.size_of("a/b"), errno.ENOTDIR, "a/b"),
+    (lambda disk: disk.names("none"), errno.ENOENT, "none"),
+    (lambda disk: disk.names("a"), errno.ENOTDIR, "a"),
+    (lambda disk: disk.make_folder("none/g"), errno.ENOENT, "none/g"),
+    (lambda disk: disk.make_folder("a/g"), errno.ENOTDIR, "a/g"),
+    (lambda disk: disk.make_folder("a"), errno.EEXIST, "a"),
+    (lambda disk: disk.rename("none", "b"), errno.ENOENT, "none"),
+    (lambda disk: disk.rename("a", "none/b"), errno.ENOENT, "a"),
+    (lambda disk: disk.rename("a", "e"), errno.EISDIR, "a"),
+    (lambda disk: disk.rename("a", "f"), errno.EISDIR, "a"),
+    (lambda disk: disk.rename("f", "a"), errno.ENOTDIR, "f"),
+    (lambda disk: disk.rename("e", "f"), errno.ENOTEMPTY, "e"),
+    (lambda disk: disk.rename("f", "f/g"), errno.EINVAL, "f"),
+    (lambda disk: disk.remove("none"), errno.ENOENT, "none"),
+    (lambda disk: disk.remove("f"), errno.EISDIR, "f"),
+    (lambda disk: disk.remove("e"), errno.EISDIR, "e"),
+    (lambda disk: disk.remove_folder("none"), errno.ENOENT, "none"),
+    (lambda disk: disk.remove_folder("a"), errno.ENOTDIR, "a"),
+    (lambda disk: disk.remove_folder("f"), errno.ENOTEMPTY, "f"),
+    (lambda disk: disk.sync_folder("none"), errno.ENOENT, "none"),
+    (lambda disk: disk.sync_folder("a"), errno.ENOTDIR, "a"),
+    (lambda disk: disk.lock("none/lock"), errno.ENOENT, "none/lock"),
+    (lambda disk: disk.lock("f"), errno.EISDIR, "f"),
+    (lambda disk: disk.open("a").truncate(-1), errno.EINVAL, "a"),
+    (lambda disk: disk.open("a").read(-1, 2), errno.EINVAL, "a"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(REFUSED)))
+def test_what_is_refused_says_why_and_changes_nothing(disk, number):
+    action, code, path = REFUSED[number]
+    disk.open("a", create=True).append(b"abc")
+    disk.make_folder("e")
+    disk.make_folder("f")
+    disk.open("f/x", create=True)
+    with pytest.raises(OSError, match=re.escape(os.strerror(code))) as caught:
+        action(disk)
+    error = caught.value
+    assert (error.errno, type(error)) == (code, type(OSError(code, "")))
+    assert error.filename in (path, disk.describe(path))
+    assert (disk.names(""), disk.names("e"), disk.names("f")) == (["a", "e", "f"], [], ["x"])
+    assert read_file(disk, "a") == b"abc"
+
+
+def test_rename_to_what_may_be_replaced(disk):
+    for name in ("f", "g"):
+        disk.make_folder(name)
+    disk.open("f/x", create=True).append(b"x")
+    disk.rename("f", "g")
+    disk.rename("g", "g")
+    disk.rename("g/x", "g/x")
+    disk.rename("g/x", "y")
+    assert (disk.names(""), disk.names("g"), read_file(disk, "y")) == (["g", "y"], [], b"x")
+
+
+def test_names_are_sorted_by_code_point(disk):
+    names = ["b", "B", "10", "9", "é", "_", "b.log", "b-0"]
+    for name in names:
+        disk.open(name, create=True)
+    assert disk.names("") == sorted(names)
+
+
 def test_open_file_outlives_its_name(disk):
     disk.open("a", create=True).append(b"abc")
-    piece = FileSlice(disk.open("a"), 1, 2)
+    file = disk.open("a")
+    piece = FileSlice(file, 1, 2)
     disk.remove("a")
     assert (len(piece), piece.read()) == (2, b"bc")
+    disk.open("a", create=True).append(b"another")
+    file.append(b"d")
+    file.sync()
+    file.truncate(2)
+    assert (file.size_bytes, file.read(0, 9), read_file(disk, "a")) == (2, b"ab", b"another")
+
+
+def test_open_file_stays_what_it_was_when_another_takes_its_name(disk):
+    file = disk.open("a", create=True)
+    file.append(b"first")
+    disk.open("b", create=True).append(b"second")
+    disk.rename("b", "a")
+    file.append(b"!")
+    assert (file.read(0, 9), read_file(disk, "a")) == (b"first!", b"second")
+
+
+def test_truncation_beyond_the_end_fills_with_zeros(disk):
+    file = disk.open("a", create=True)
+    file.append(b"ab")
+    file.truncate(4)
+    file.append(b"c")
+    file.sync()
+    assert (file.size_bytes, disk.size_of("a"), read_file(disk, "a")) == (5, 5, b"ab\0\0c")
+
+
+def test_open_file_knows_the_length_that_it_was_told(disk):
+    """What another has appended meanwhile is not read; what another has cut off is gone."""
+    first, second = disk.open("a", create=True), disk.open("a")
+    first.append(b"abc")
+    assert (second.size_bytes, second.read(0, 9), disk.size_of("a")) == (0, b"", 3)
+    second.append(b"d")
+    assert (second.size_bytes, disk.size_of("a")) == (1, 4)
+    third = disk.open("a")
+    first.truncate(1)
+    assert (third.size_bytes, third.read(0, 9), third.read(2, 1)) == (4, b"a", b"")
 
 
 def test_slice_of_a_file_that_has_become_shorter(disk):
@@ -104,6 +213,7 @@ def test_lock(disk):
     lock.release()
     lock.release()
     disk.lock(".lock").release()
+    assert disk.names("") == [".lock"]
 
 
 def test_replaced_file_is_never_half(disk):

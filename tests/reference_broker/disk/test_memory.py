@@ -159,6 +159,23 @@ def test_full_disk_takes_a_part():
     assert disk.crash().used_bytes == 0
 
 
+def test_file_without_a_name_takes_no_room():
+    disk = MemoryDisk(10)
+    removed, replaced = written(disk, "a", b"12345"), written(disk, "b", b"678")
+    disk.remove("a")
+    written(disk, "c", b"0")
+    disk.rename("c", "b")
+    disk.rename("b", "b")
+    assert disk.used_bytes == 1
+    for file in (removed, replaced):
+        file.append(b"90")
+        file.truncate(1)
+    assert disk.used_bytes == 1
+    written(disk, "d", b"123456789")
+    with pytest.raises(OSError, match="No space"):
+        written(disk, "e", b"1")
+
+
 def test_calls_are_numbered_and_named():
     disk = MemoryDisk()
     seen = []

@@ -104,10 +104,10 @@ def test_no_value_can_break_a_file(disk, value):
     assert text.count("\n") == len(text.splitlines()) == 3
 
 
-@pytest.mark.parametrize("content", [b"no separator\n", b"a=1\n=value\n", b"a=\xff\n"])
+@pytest.mark.parametrize("content", [b"no separator\n", b"a=1\n=value\n", b"a=\xff\n", b"a=\\u12\n"])
 def test_damaged_properties(disk, content):
     write_file(disk, "p", content)
-    with pytest.raises(DamagedFile):
+    with pytest.raises(DamagedFile, match=r"^memory:p is damaged: "):
         read_properties(disk, "p")
 
 

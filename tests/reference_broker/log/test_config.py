@@ -71,6 +71,7 @@ def test_allowed(name, value):
         ("leader.replication.throttled.replicas", "a:b", "partition:broker"),
         ("leader.replication.throttled.replicas", "*,*", "partition:broker"),
         ("remote.storage.enable", "true", "no remote storage"),
+        ("remote.storage.enable", "maybe", "must be true or false"),
         ("compression.gzip.level", "0", "must be 1 to 9 or -1"),
         ("cleanup.policy", "compact,,delete", "entries must be one of"),
     ],

@@ -55,9 +55,9 @@ def test_new_partition(disk):
 def test_missing_or_damaged_file_is_rebuilt(disk, caplog, content):
     if content is not None:
         write_file(disk, PATH, content)
-    epochs = load_epochs(disk, "t-0", 9, [[(1, 3), (1, 4)], [(4, 7)]])
-    assert epochs.entries() == [(1, 3), (4, 7)]
-    assert read_file(disk, PATH) == b"0\n2\n1 3\n4 7\n"
+    epochs = load_epochs(disk, "t-0", 9, [[(1, 3), (1, 4)], [(2, 7)]])
+    assert epochs.entries() == [(1, 3), (2, 7)]
+    assert read_file(disk, PATH) == b"0\n2\n1 3\n2 7\n"
     assert ("rebuilt from the batches" in caplog.text) is (content is not None)
 
 
@@ -147,7 +147,9 @@ def test_epoch_that_begins_is_higher_than_any_that_clients_may_have_seen(disk):
 def test_last_epoch(disk, epochs, last):
     write_last_epoch(disk, 0, epochs)
     assert read_last_epoch(disk) == last
+    calls = disk.calls
     write_last_epoch(disk, last, [last])
+    assert disk.calls == calls, "nothing has changed"
     assert read_last_epoch(disk.crash(1)) == last, "it is durable"
 
 

@@ -224,6 +224,17 @@ def test_shutdown_with_a_log_offline_is_not_clean():
     assert ".kafka_cleanshutdown" not in disk.names("")
 
 
+def test_shutdown_makes_every_log_durable():
+    disk = MemoryDisk()
+    directory = on(disk)
+    for name in "tu":
+        append(create(directory, name).logs[0], b"x")
+    directory.close()
+    again = on(disk.crash())
+    assert again.was_clean
+    assert [again.topics[name].logs[0].next_offset for name in "tu"] == [1, 1]
+
+
 def test_failing_shutdown_is_told(caplog):
     disk = MemoryDisk()
     directory = on(disk)
@@ -316,7 +327,7 @@ def test_those_who_wait_for_a_deleted_topic_are_answered():
     assert told[0].code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_undecided_deletion_takes_the_topic_offline():
+def test_undecided_deletion_takes_the_topic_offline(caplog):
     disk = MemoryDisk()
     directory = on(disk)
     topic = create(directory, "t")
@@ -330,6 +341,7 @@ def test_undecided_deletion_takes_the_topic_offline():
     directory.delete(topic, results.append)
     assert results[0].code == ErrorCode.KAFKA_STORAGE_ERROR
     assert topic.logs[0].is_offline
+    assert "the topic t cannot be deleted: [Errno 5] gone" in caplog.text
 
 
 def test_files_of_a_deleted_topic_that_cannot_be_removed(caplog):

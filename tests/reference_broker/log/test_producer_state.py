@@ -171,6 +171,14 @@ def test_which_snapshots_are_kept(disk: MemoryDisk) -> None:
     assert STORED.asked == [4]
 
 
+def test_snapshots_that_are_retired_do_not_count_any_more(disk: MemoryDisk) -> None:
+    snapshots = snapshots_of(disk)
+    for at in (1, 2, 4):
+        snapshots.prepared(STORED.producers(at))()
+    assert snapshots.retire([4, 1, 3]) == [f"{path_of(at)}.deleted" for at in (1, 4)]
+    assert snapshots.offsets == [2]
+
+
 def test_a_snapshot_is_written_once(disk: MemoryDisk) -> None:
     snapshots = snapshots_of(disk)
     producers = STORED.producers()

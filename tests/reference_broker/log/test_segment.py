@@ -80,7 +80,7 @@ def test_closed_segment_is_loaded_as_it_was(segment, tmp_path):
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("damage", ["missing", "cut"])
-def test_damaged_index_is_made_again(segment, tmp_path, suffix, damage):
+def test_damaged_index_is_made_again(segment, tmp_path, caplog, suffix, damage):
     segment.seal()
     segment.sync(with_indexes=True)
     path = tmp_path / f"00000000000000000500{suffix}"
@@ -88,6 +88,7 @@ def test_damaged_index_is_made_again(segment, tmp_path, suffix, damage):
     path.unlink() if damage == "missing" else path.write_bytes(good[:-3])
     again = new(tmp_path, CONFIG)
     again.load()
+    assert "00000000000000000500.log: an index is missing or damaged and is rebuilt" in caplog.text
     again.seal()
     again.sync(with_indexes=True)
     assert path.read_bytes() == good

@@ -1,7 +1,7 @@
 """Without threads, blocking work happens in place, and its failure is told as from a thread."""
 
 from kafkawire.reference_broker.disk.memory import MemoryDisk
-from kafkawire.reference_broker.log.services import LogServices, at_once, storage_error
+from kafkawire.reference_broker.log.services import LogServices, at_once, one_by_one, storage_error
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 
@@ -31,3 +31,9 @@ def test_defaults():
     one, other = LogServices(MemoryDisk()), LogServices(MemoryDisk())
     assert one.background is at_once
     assert one.timers is not other.timers
+
+
+def test_one_by_one():
+    order = []
+    one_by_one([lambda: order.append(1), lambda: order.append(2)])
+    assert order == [1, 2]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
@@ -383,6 +384,22 @@ def test_gone_connection_holds_nothing(end, monkeypatch):
             assert bench.session.reasons == ["too slow"]
         await bench.until(lambda: bench.gone)
         assert (bench.budget.received_bytes, bench.budget.unsent_bytes) == (0, 0)
+        bench.end()
+
+    on_a_loop(test())
+
+
+@pytest.mark.parametrize("has_unsent", [False, True])
+def test_idle_connection_ends_and_what_its_client_does_not_read_is_discarded(has_unsent):
+    async def test() -> None:
+        bench = Bench()
+        wire = await bench.connect()
+        if has_unsent:
+            wire.write([bytes(10_000_000)])
+        wire.expire()
+        lingers, _ = struct.unpack("ii", wire._socket.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8))
+        assert bool(lingers) is has_unsent
+        await bench.until(lambda: bench.gone)
         bench.end()
 
     on_a_loop(test())

@@ -389,3 +389,19 @@ def test_a_step_that_is_tried_again_does_not_complete_the_next_transaction():
     bench.held.pop()()
     assert bench.state is TransactionState.COMPLETE_COMMIT
     assert len(bench.markers) == 2
+
+
+@pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000])
+def test_adding_waits_as_long_when_the_clock_has_jumped(jump_ms):
+    bench = TransactionBench()
+    producer = bench.producer()
+    bench.add(producer)
+    bench.held = []
+    bench.end(producer)
+    bench.timers.shift(jump_ms)
+    bench.now_ms += jump_ms
+    waiting = bench.ensure((1000, 1))
+    bench.advance(99)
+    assert waiting == []
+    bench.advance(1)
+    assert waiting == [{("a", 0): CONCURRENT}]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import struct
 from array import array
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -16,7 +17,8 @@ from kafkawire.sdk.records.engines import selection
 from kafkawire.sdk.records.index_columns import index_columns, python_index_columns
 
 FORMATS = {4: ">ii", 8: ">qi"}
-KINDS = [index_columns, python_index_columns]
+IndexColumns = Callable[[bytes, int], tuple["array[int]", "array[int]"] | None]
+KINDS: list[IndexColumns] = [index_columns, python_index_columns]
 
 
 def packed(key_bytes: int, pairs: list[tuple[int, int]]) -> bytes:
@@ -34,9 +36,10 @@ def packed(key_bytes: int, pairs: list[tuple[int, int]]) -> bytes:
         [(n, n * 4100) for n in range(900)],
     ],
 )
-def test_columns(kind: object, key_bytes: int, pairs: list[tuple[int, int]]) -> None:
-    assert callable(kind)
-    keys, values = kind(packed(key_bytes, pairs), key_bytes)
+def test_columns(kind: IndexColumns, key_bytes: int, pairs: list[tuple[int, int]]) -> None:
+    columns = kind(packed(key_bytes, pairs), key_bytes)
+    assert columns is not None
+    keys, values = columns
     assert keys == array("i" if key_bytes == 4 else "q", [key for key, _ in pairs])
     assert values == array("i", [value for _, value in pairs])
     assert keys.itemsize == key_bytes
@@ -45,7 +48,7 @@ def test_columns(kind: object, key_bytes: int, pairs: list[tuple[int, int]]) -> 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("key_bytes", [4, 8])
 @pytest.mark.parametrize("pairs", [[(5, 1), (5, 2)], [(5, 1), (4, 2)], [(5, 2), (6, 1)], [(1, 1), (2, 2), (3, 1)]])
-def test_what_does_not_rise_is_damaged(kind: object, key_bytes: int, pairs: list[tuple[int, int]]) -> None:
+def test_what_does_not_rise_is_damaged(kind: IndexColumns, key_bytes: int, pairs: list[tuple[int, int]]) -> None:
     assert callable(kind)
     assert kind(packed(key_bytes, pairs), key_bytes) is None
 

@@ -5,6 +5,9 @@ Method: tables; beside Apache Kafka its choices are compared by `tests/kafka/tes
 
 from __future__ import annotations
 
+from random import Random
+from zlib import crc32
+
 import pytest
 
 from kafkawire.reference_broker.groups.consumer.uniform_assignor import uniform_assignment
@@ -59,3 +62,31 @@ def test_members_without_topics_get_nothing():
     assert uniform_assignment(members, {}, is_homogeneous=True) == {"a": {}, "b": {}}
     mixed = {"a": subscriber(), "b": subscriber(T)}
     assert uniform_assignment(mixed, {T: 1}, is_homogeneous=False) == {"a": {}, "b": {T: frozenset({0})}}
+
+
+def drawn(chance):
+    """Return members with topics and what they have, counts of partitions, and whether all want the same."""
+    topics = [bytes([chance.randrange(256) for _ in range(16)]) for _ in range(1 + chance.randrange(4))]
+    counts = {topic_id: 1 + chance.randrange(9) for topic_id in topics}
+    free = {topic_id: list(range(count + chance.randrange(2))) for topic_id, count in counts.items()}
+    same, members = bool(chance.randrange(2)), {}
+    for number in range(1 + chance.randrange(7)):
+        wanted = [topic_id for topic_id in topics if same or chance.randrange(3)]
+        current = {}
+        for topic_id in topics:
+            taken, free[topic_id] = free[topic_id][: (share := chance.randrange(7))], free[topic_id][share:]
+            current |= {topic_id: frozenset(taken)} if taken else {}
+        members[f"m{number}"] = subscriber(*wanted, current=current)
+    return members, counts, same
+
+
+def test_choices_are_those_that_were_compared_with_apache_kafka():
+    chance, digest = Random(1), 0
+    for _ in range(400):
+        members, counts, same = drawn(chance)
+        found = uniform_assignment(members, counts, is_homogeneous=same)
+        text = sorted(
+            (name, sorted((key, sorted(of_it)) for key, of_it in parts.items())) for name, parts in found.items()
+        )
+        digest = crc32(repr(text).encode(), digest)
+    assert digest == 4003032781
