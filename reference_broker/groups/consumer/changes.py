@@ -269,7 +269,7 @@ class Changes:
         counts: dict[bytes, int] = {}
         subscribers: dict[str, Subscriber] = {}
         for member_id, member in change.members().items():
-            names = member.subscribed_topics(self._topics)
+            names = sorted(member.subscribed_topics(self._topics))
             facts = [self._topics[name] for name in names if name in self._topics]
             counts.update((found.topic_id, found.partitions) for found in facts)
             topic_ids = frozenset(found.topic_id for found in facts)
