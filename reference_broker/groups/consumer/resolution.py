@@ -23,6 +23,7 @@ from kafkawire.reference_broker.groups.slices import Slices
 from kafkawire.reference_broker.groups.topics import Topics, metadata_hash
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["REFRESH_PAUSE_MS", "Resolution"]
 
@@ -30,6 +31,9 @@ __all__ = ["REFRESH_PAUSE_MS", "Resolution"]
 REFRESH_PAUSE_MS = 10_000
 
 _log = logging.getLogger("kafkawire.broker")
+
+#: Most characters of all names that a group's expressions stand for: more do not fit into a batch of the offsets topic.
+_NAMES_CHARACTERS_MAX = 1024 * 1024
 
 #: The topics of expressions; None for one that cannot be resolved.
 _Found = dict[str, frozenset[str] | None]
@@ -64,7 +68,7 @@ class Resolution:
         self._topics = topics
         #: What tells the resolution of a group that is under way from others, by group id.
         self._running: dict[str, object] = {}
-        #: When a resolution failed that could not be written, by group id.
+        #: When a resolution could not be written, by group id.
         self._failed_ms: dict[str, int] = {}
         self._base = 0
         self._names: tuple[int, tuple[str, ...]] = (-1, ())
@@ -102,10 +106,10 @@ class Resolution:
 
     def _is_stale(self, group: ConsumerGroup, regexes: Collection[str], now_ms: int) -> bool:
         known = group.resolved.values()
-        # They are resolved together: the first stands for all.
         last_ms = max((each.resolved_ms for each in known), default=None)
         failed_ms = self._failed_ms.get(group.group_id)
-        if any(each is not None and now_ms <= each + REFRESH_PAUSE_MS for each in (last_ms, failed_ms)):
+        # A time to come is that of a clock that was set back.
+        if any(each is not None and 0 <= now_ms - each <= REFRESH_PAUSE_MS for each in (last_ms, failed_ms)):
             return False
         return (
             last_ms is None
@@ -114,8 +118,10 @@ class Resolution:
             or now_ms > last_ms + self._limits.group_consumer_regex_refresh_interval_ms
         )
 
-    def _resolve(self, group_id: str, regexes: Collection[str], now_ms: int) -> Generator[None, None, _Found]:
+    def _resolve(self, group_id: str, regexes: Collection[str], now_ms: int) -> Generator[None, None, _Found | None]:
+        """Match names in slices; return what was found, None if it is too much."""
         found: _Found = {}
+        room = _NAMES_CHARACTERS_MAX
         names = self._all_names()
         for regex in regexes:
             try:
@@ -125,10 +131,24 @@ class Resolution:
                 text = "an expression of the group %s, which was loaded, cannot be resolved: %s"
                 self._lines.warning(group_id, now_ms, text, group_id, error.detail)
                 found[regex] = None
+                yield
                 continue
-            found[regex] = yield from pattern.matching(names)
-            yield
+            matching = pattern.matching(names)
+            while regex not in found and self._is_wanted(group_id, regex):
+                try:
+                    next(matching)
+                except StopIteration as end:
+                    found[regex] = end.value
+                    room -= sum(len(name) + 1 for name in end.value)
+                if room < 0:
+                    return None
+                yield
         return found
+
+    def _is_wanted(self, group_id: str, regex: str) -> bool:
+        """Return whether a member of a group has an expression, or may still turn out to have it."""
+        group = self._groups.get(group_id)
+        return group is None or any(each == regex for _, each in group.subscriptions)
 
     def _all_names(self) -> tuple[str, ...]:
         """Return the names of all topics, shared by all that are resolved until topics change."""
@@ -136,8 +156,12 @@ class Resolution:
             self._names = self._topics.changes, tuple(self._topics)
         return self._names[1]
 
-    def _resolved(self, group_id: str, run: object, version: int, found: _Found, now_ms: int) -> None:
+    def _resolved(self, group_id: str, run: object, version: int, found: _Found | None, now_ms: int) -> None:
         """Write the result as an operation of the shard, if that is still served."""
+        if found is None:
+            self._running.pop(group_id, None)
+            self._fail(group_id, f"their names have more than {_NAMES_CHARACTERS_MAX} characters", now_ms)
+            return
         self._timers.at(now_ms, partial(self._write, group_id, run, version, found))
 
     def _write(self, group_id: str, run: object, version: int, found: _Found, now_ms: int) -> None:
@@ -149,17 +173,16 @@ class Resolution:
             return
 
         def committed(error: BrokerError | None) -> None:
-            if error is not None:
-                self._failed_ms[group_id] = now_ms
-                text = "the topics of expressions of the group %s cannot be written: %s"
-                self._lines.warning("write", now_ms, text, group_id, error)
+            # Another error is the log's, which says so itself.
+            if error is not None and error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
+                self._fail(group_id, error.detail, now_ms)
 
         self._failed_ms.pop(group_id, None)
         self._outbox.on_committed(committed)
         after = dict(group.resolved)
-        for regex in regexes_of(group.subscriptions):
+        for regex in sorted(regexes_of(group.subscriptions)):
             if regex not in found:
-                continue  # it came meanwhile
+                continue  # it came meanwhile, or was not wanted for a while
             topics = found[regex]
             if topics is None:
                 topics = after[regex].topics if regex in after else frozenset()
@@ -173,3 +196,10 @@ class Resolution:
         if has_changed or new_hash != group.metadata_hash:
             self._outbox.add(group_value_record(group_id, group.epoch + 1, new_hash))
             group.looked_at = self._topics.changes, group.epoch + 1
+
+    def _fail(self, group_id: str, reason: str, now_ms: int) -> None:
+        """Note that what was found cannot be written, which would be so at once again."""
+        if group_id in self._groups:
+            self._failed_ms[group_id] = now_ms
+            text = "the topics of expressions of the group %s cannot be written: %s"
+            self._lines.warning(group_id, now_ms, text, group_id, reason)

@@ -11,7 +11,7 @@ import logging
 import pytest
 
 from kafkawire.reference_broker.coordinators.records import decode, encode
-from kafkawire.reference_broker.groups.consumer import topic_pattern
+from kafkawire.reference_broker.groups.consumer import resolution, topic_pattern
 from kafkawire.reference_broker.groups.consumer.group import ConsumerMember, Resolved
 from kafkawire.reference_broker.groups.consumer.records import CONSUMER_RECORD_TYPES, member_record, regex_record
 from kafkawire.reference_broker.groups.consumer.resolution import REFRESH_PAUSE_MS
@@ -272,7 +272,7 @@ HARD = "(.?){490}t"
 
 def hard(bench):
     """Let a member join with an expression that takes long, and let it be looked up for a while."""
-    for number in range(50):
+    for number in range(4):
         put(bench, f"{number:02}" * 124)
     join(bench, regex=HARD)
     for _ in range(20):
@@ -316,11 +316,14 @@ def test_two_heartbeats_look_up_once():
     assert sum(16 in each for each in kinds(bench)) == 1
 
 
-@pytest.mark.parametrize("ends", ["left", "changed", "unloaded", "unloaded and loaded"])
-def test_what_nobody_needs_any_more_is_not_written(ends):
+@pytest.mark.parametrize("ends", ["left", "changed", "deleted", "unloaded", "unloaded and loaded"])
+def test_what_nobody_needs_any_more_is_neither_looked_up_nor_written(ends):
     bench = ConsumerBench()
     hard(bench)
-    if ends == "left":
+    if ends == "deleted":
+        bench.beat("m", -1)
+        bench.delete()
+    elif ends == "left":
         bench.beat("m", -1)
     elif ends == "changed":
         bench.beat("m", 1, regex="", topics=["t"])
@@ -328,17 +331,37 @@ def test_what_nobody_needs_any_more_is_not_written(ends):
         bench.groups.unload()
         if ends == "unloaded and loaded":
             bench.groups.load(0)
-    bench.resolve()
+    for _ in range(4):
+        bench.timers.fire(0)
+    assert bench.timers.next_deadline_ms != 0
     assert not any(16 in each for each in kinds(bench))
 
 
-def test_a_group_that_is_gone_is_not_looked_up_to_the_end():
+def test_one_of_several_is_not_looked_up_to_the_end():
     bench = ConsumerBench()
-    hard(bench)
-    bench.beat("m", -1)
-    bench.delete()
-    bench.timers.fire(0)
-    assert bench.timers.next_deadline_ms > 0
+    for number in range(4):
+        put(bench, f"{number:02}" * 124)
+    join(bench, "m", HARD)
+    join(bench, "n", "t")
+    bench.resolve(0)
+    put(bench, "new")
+    bench.beat("m", 2, now=AGAIN_MS)
+    for _ in range(20):
+        bench.timers.fire(AGAIN_MS)
+    bench.beat("m", -1, now=AGAIN_MS)
+    for _ in range(4):
+        bench.timers.fire(AGAIN_MS)
+    assert "g" not in resolution_of(bench)._running
+
+
+@pytest.mark.parametrize(("now", "is_stale"), [(50_000, False), (60_000, False), (60_001, True), (49_999, True)])
+def test_a_clock_that_was_set_back_does_not_delay_it(now, is_stale):
+    bench = ConsumerBench()
+    join(bench, now=50_000)
+    bench.resolve(50_000)
+    put(bench, "u")
+    bench.beat("m", 1, now=now)
+    assert ("g" in resolution_of(bench)._running) is is_stale
 
 
 def test_what_cannot_be_written_is_looked_up_again_later(caplog):
@@ -355,6 +378,28 @@ def test_what_cannot_be_written_is_looked_up_again_later(caplog):
     bench.beat("m", 1, now=AGAIN_MS)
     bench.resolve(AGAIN_MS)
     assert topics(bench) == {"[tu]": {"t"}}
+
+
+def test_too_many_names_are_not_kept(caplog, monkeypatch):
+    monkeypatch.setattr(resolution, "_NAMES_CHARACTERS_MAX", 5)
+    bench = ConsumerBench()
+    put(bench, "uu")
+    join(bench, "m", "t")
+    join(bench, "n", ".*")
+    bench.resolve()
+    assert topics(bench) == {"t": {"t"}}
+    with caplog.at_level(logging.WARNING):
+        bench.beat("n", 1, now=AGAIN_MS)
+        bench.resolve(AGAIN_MS)
+    assert "the group g cannot be written: their names have more than 5 characters" in caplog.text
+    assert topics(bench) == {"t": {"t"}}
+    assert "g" not in resolution_of(bench)._running
+    monkeypatch.setattr(resolution, "_NAMES_CHARACTERS_MAX", 7)
+    for now in (2 * AGAIN_MS - 1, 2 * AGAIN_MS):
+        assert topics(bench) == {"t": {"t"}}
+        bench.beat("n", 2, now=now)
+        bench.resolve(now)
+    assert topics(bench) == {"t": {"t"}, ".*": {"t", "uu"}}
 
 
 def test_a_join_that_was_not_written_leaves_nothing():
