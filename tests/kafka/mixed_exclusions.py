@@ -5,7 +5,7 @@ be known in time.
 from __future__ import annotations
 
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState
-from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
+from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup, regexes_of
 from tests.reference_broker.groups import consumer_sequences as sequences
 from tests.reference_broker.groups.consumer_sequences import Asked
 
@@ -21,6 +21,9 @@ def is_left_out(group: ClassicGroup | ConsumerGroup | None, asked: Asked) -> boo
     is_empty = isinstance(group, ConsumerGroup) and not group.members
     if is_empty and isinstance(asked, sequences.Join) and asked.member_id:
         return True  # Kafka forgets the group when it refuses a join
+    if isinstance(group, ConsumerGroup) and len(group.members) > 2 and _takes_topics_along(group, asked):
+        # Kafka may go on as if those who stay did not read the same.
+        return True
     if not isinstance(group, ClassicGroup):
         # Kafka loses its way when a member takes another instance id.
         if group is None or not isinstance(asked, sequences.Beat):
@@ -40,6 +43,18 @@ def is_left_out(group: ClassicGroup | ConsumerGroup | None, asked: Asked) -> boo
         return bool(group.members or group.pending_members)
     member = group.members.get(asked.member_id)
     return member is not None and bool(member.awaiting_join or member.awaiting_sync)
+
+
+def _takes_topics_along(group: ConsumerGroup, asked: Asked) -> bool:
+    """Return whether a member leaves that alone has an expression."""
+    leaving: list[str | None] = []
+    if isinstance(asked, sequences.Beat) and asked.epoch == sequences.LEAVE:
+        leaving = [asked.member_id]
+    elif isinstance(asked, sequences.Leave):
+        leaving = [member_id or group.static_members.get(instance or "") for member_id, instance in asked.members]
+    members = [group.members[each] for each in leaving if each in group.members]
+    staying = regexes_of(group.subscriptions_after(members))
+    return any(member.regex in group.resolved and member.regex not in staying for member in members)
 
 
 def _is_unresolved(group: ConsumerGroup, asked: sequences.Beat) -> bool:
