@@ -74,6 +74,17 @@ class _Index:
         self._keys, self._values = columns
         return True
 
+    def stored_bytes(self) -> int:
+        """Return the size of the file, on any thread; 0 if it is missing, and rebuilt when it is needed.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        try:
+            return self._disk.size_of(self._path)
+        except FileNotFoundError:
+            return 0
+
     def clear(self) -> None:
         """Forget all entries."""
         del self._keys[:], self._values[:]

@@ -128,3 +128,9 @@ def test_file_is_replaced_whole(call):
         else:
             index.store()
     assert read_file(disk, "i") == struct.pack(">ii", 4, 1)
+
+
+def test_size_of_the_file(disk, offsets):
+    assert offsets.stored_bytes() == 0
+    offsets.store()
+    assert OffsetIndex(disk, "i", BASE, 1024).stored_bytes() == 24
