@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
-from kafkawire.reference_broker.groups.consumer.topic_pattern import TopicPattern, topic_pattern
+from kafkawire.reference_broker.groups.consumer.topic_pattern import TopicPattern, stored_pattern
 from kafkawire.reference_broker.groups.requests import Commit
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -205,7 +205,7 @@ class ConsumerGroup:
         """
         regexes = {regex for _, regex in subscriptions if regex}
         if regexes != self.patterns.keys():
-            self.patterns = {regex: topic_pattern(regex) for regex in regexes}
+            self.patterns = {regex: stored_pattern(regex) for regex in regexes}
 
     def subscriptions_after(
         self, leaving: Iterable[ConsumerMember], coming: ConsumerMember | None = None
@@ -360,13 +360,13 @@ class ConsumerGroup:
 def is_subscribed(subscription: Subscription, topic: str) -> bool:
     """Return whether a subscription has a topic."""
     names, regex = subscription
-    return topic in names or (bool(regex) and topic_pattern(regex).matches(topic))
+    return topic in names or (bool(regex) and stored_pattern(regex).matches(topic))
 
 
 def subscribed_topics(subscription: Subscription, existing: Collection[str]) -> frozenset[str]:
     """Return the names of a subscription, of the topics that exist or not."""
     names, regex = subscription
-    return frozenset((*names, *(topic_pattern(regex).matching(existing) if regex else ())))
+    return frozenset((*names, *(stored_pattern(regex).matching(existing) if regex else ())))
 
 
 def _check_epoch(member: ConsumerMember, epoch: int) -> None:

@@ -67,6 +67,8 @@ class Heartbeats:
             return self._leave(group, request, now_ms)
         self._changes.check_room(group, request.member_id)
         member, replaced = self._member(group, request)
+        if request.regex:
+            topic_pattern(request.regex)
         change = Change(group, member, _updated(member, request), replaced)
         epoch = self._changes.write_member(change, raises_epoch=not is_assigned)
         moved = self._changes.write_step(change, epoch, request.owned, now_ms)
@@ -194,5 +196,3 @@ def check_beat(request: Beat) -> None:
     if request.assignor is not None and request.assignor not in ASSIGNORS:
         text = f"ServerAssignor {request.assignor} is not supported. Supported assignors: {', '.join(ASSIGNORS)}."
         raise BrokerError(ErrorCode.UNSUPPORTED_ASSIGNOR, text)
-    if request.regex:
-        topic_pattern(request.regex)

@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["STATES_MAX", "TopicPattern", "topic_pattern"]
+__all__ = ["STATES_MAX", "TopicPattern", "stored_pattern", "topic_pattern"]
 
 #: States of one expression, as in RE2: `a{1000}` is the longest repetition.
 STATES_MAX: Final = 1_000
@@ -32,6 +32,9 @@ _REMEMBERED_MAX = 1_000
 
 #: What topic names consist of; nothing else has to be told apart.
 _ALPHABET: Final = frozenset(string.ascii_letters + string.digits + "._-")
+
+#: No topic's name is that.
+_MATCHES_NOTHING: Final = "/"
 
 _DIGITS: Final = frozenset(string.digits)
 _WORD: Final = frozenset(string.ascii_letters + string.digits + "_")
@@ -223,6 +226,16 @@ def topic_pattern(text: str) -> TopicPattern:
     if pattern is None:
         pattern = _held[text] = _recent(text)
     return pattern
+
+
+def stored_pattern(text: str) -> TopicPattern:
+    """Return the pattern of an expression that is in a log; one that Apache Kafka took, but is refused here, matches
+    nothing, so that the other members of its group go on.
+    """
+    try:
+        return topic_pattern(text)
+    except BrokerError:
+        return topic_pattern(_MATCHES_NOTHING)
 
 
 @lru_cache(_REMEMBERED_MAX)

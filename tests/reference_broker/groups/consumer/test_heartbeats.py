@@ -12,7 +12,7 @@ import pytest
 from kafkawire.reference_broker.coordinators.records import encode
 from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroupState, MemberState
-from kafkawire.reference_broker.groups.consumer.records import current_record
+from kafkawire.reference_broker.groups.consumer.records import current_record, member_record
 from kafkawire.reference_broker.groups.consumer.topic_pattern import topic_pattern
 from kafkawire.reference_broker.groups.topics import TopicFacts
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_regular_expression import (
@@ -365,3 +365,26 @@ def test_a_group_holds_the_patterns_of_its_members():
     assert pattern._known == {"t": True}
     bench.beat("m", epoch, topics=["t"], regex="")
     assert bench.consumers.patterns == {}
+
+
+def test_an_expression_is_checked_after_who_asks():
+    bench = ConsumerBench()
+    bench.beat("m", topics=None, regex="t")
+    assert bench.beat("m", 5, regex="[") is ErrorCode.FENCED_MEMBER_EPOCH
+    assert bench.beat("n", 1, regex="[") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert bench.beat("m", 2, regex="[") is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert bench.beat("m", -1, regex="[").member_epoch == -1
+    assert not bench.consumers.members
+
+
+def test_an_expression_of_a_log_that_is_refused_here_keeps_nobody_from_anything():
+    bench = ConsumerBench()
+    bench.beat("m")
+    other = replace(bench.consumers.members["m"], member_id="other", regex=r"[a-z]+\z", topics=())
+    bench.log.append([encode(member_record("g", other))], 0, lambda _: None)
+    bench = bench.loaded()
+    assert set(bench.consumers.members) == {"m", "other"}
+    assert bench.beat("m", 2, regex=None).member_epoch >= 2
+    assert bench.beat("n", now=1).member_epoch == 3
+    bench.timers.fire(10**6)
+    assert not list(bench.groups.consumer_groups())
