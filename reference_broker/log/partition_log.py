@@ -124,10 +124,14 @@ class PartitionLog(DurableLog):
         self._has_new_names = not self.next_offset or not all(segment.is_stored for segment in segments)
         self.log_start_offset = min(max(log_start_offset, segments[0].base_offset), self.next_offset)
         self.recovery_point = min(max(recovery_point, self.log_start_offset), self.next_offset)
-        may_be_cut = not is_clean or self.truncated_bytes > 0 or self.next_offset < recovery_point
-        begins_after = last_epoch if may_be_cut else None
-        starts = (epoch_starts(segment.file, segment.base_offset) for segment in segments)
-        self.epochs = load_epochs(disk, self.folder, self.next_offset, starts, begins_after=begins_after)
+        self.epochs = load_epochs(
+            disk,
+            self.folder,
+            self.next_offset,
+            (epoch_starts(segment.file, segment.base_offset, segment.headers) for segment in segments),
+            last_epoch=last_epoch,
+            is_cut=not is_clean or self.truncated_bytes > 0 or self.next_offset < recovery_point,
+        )
         self._load_producers(is_clean=is_clean)
         if self._unsynced_records >= self.config.flush_messages:
             # What a crash has left becomes readable once it is durable.

@@ -8,6 +8,7 @@ Source: `LogSegment.recover` in Apache Kafka.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 
 from kafkawire.reference_broker.disk.disk import File
@@ -63,22 +64,32 @@ def survey_file(file: File, survey: PythonSurvey, note: Callable[[SurveyEntry], 
     return None
 
 
-def epoch_starts(file: File, base_offset: int) -> Iterator[tuple[int, int]]:
+def epoch_starts(
+    file: File, base_offset: int, headers: Callable[[int], Iterator[BatchHeader]]
+) -> Iterator[tuple[int, int]]:
     """Yield the leader epochs of the batches of a file, each with the base offset of the first batch that has it.
+
+    No checksum covers the epoch: behind a damaged batch, those count that follow it as far as headers lead.
 
     Args:
         file: a segment's.
         base_offset: of the segment.
+        headers: yields the headers of the batches from a position on, up to one that does not lead to the next.
 
     Raises:
-        DecodeError: a batch is damaged; what is before it has been yielded.
+        DecodeError: a batch is damaged, and there may be more epochs than what has been yielded.
         OSError: the disk failed.
     """
     survey = Survey(base_offset, INT32_MAX)
     problem = survey_file(file, survey, lambda entry: None)
     yield from survey.epochs
-    if problem is not None:
-        raise problem
+    if problem is None:
+        return
+    with contextlib.suppress(DecodeError):
+        for header in headers(survey.size_bytes):
+            if header.base_offset >= survey.next_offset:
+                yield header.leader_epoch, header.base_offset
+    raise problem
 
 
 def producer_batches(

@@ -7,16 +7,20 @@ and from those that were chosen.
 from __future__ import annotations
 
 import random
+from itertools import islice
 
 import pytest
 
 from kafkawire.reference_broker.disk.disk import File
 from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.batches import BatchHeader, parse_header
+from kafkawire.reference_broker.log.config import log_config
+from kafkawire.reference_broker.log.file_names import LOG_SUFFIX, file_name
 from kafkawire.reference_broker.log.markers import build_marker
 from kafkawire.reference_broker.log.producer_snapshots import encode_snapshot
 from kafkawire.reference_broker.log.producer_state import note_stored
 from kafkawire.reference_broker.log.producers import BATCHES_KEPT, Marker, Producers
+from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.stored_batches import PIECE_BYTES, epoch_starts, producer_batches, survey_file
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.records import stamp
@@ -96,18 +100,42 @@ def test_a_piece_takes_one_call_of_the_disk() -> None:
     assert disk.calls - before <= 8
 
 
-def test_epochs_are_found_up_to_a_damaged_batch() -> None:
+@pytest.mark.parametrize(
+    ("number", "byte", "starts"),
+    [
+        (2, -1, [(3, 10), (5, 12), (5, 13), (6, 14)]),
+        (2, 16, [(3, 10)]),
+        (2, 7, [(3, 10), (5, 13), (6, 14)]),
+        (4, -1, [(3, 10), (5, 12), (6, 14)]),
+        (4, 16, [(3, 10), (5, 12)]),
+    ],
+    ids=["body", "magic", "offset", "last body", "last magic"],
+)
+def test_epochs_behind_a_damaged_batch(number: int, byte: int, starts: list[tuple[int, int]]) -> None:
+    batches = []
+    for each, epoch in enumerate((3, 3, 5, 5, 6)):
+        data = produced(b"v")
+        stamp(data, 10 + each, epoch)
+        if each == number:
+            data[byte] ^= 5
+        batches.append(data)
+    disk = MemoryDisk()
+    disk.make_folder("t-0")
+    disk.open(f"t-0/{file_name(10, LOG_SUFFIX)}", create=True).append(b"".join(batches))
+    segment = Segment(disk, "t-0", 10, log_config({}), sealed_at=15)
+    found = epoch_starts(segment.file, 10, segment.headers)
+    assert list(islice(found, len(starts))) == starts
+    with pytest.raises(DecodeError, match=r"crc|magic|base_offset"):
+        next(found)
+
+
+def test_epochs_of_undamaged_batches() -> None:
     file = MemoryDisk().open("log", create=True)
     for number, epoch in enumerate((3, 3, 5, 4, 6)):
         data = produced(b"v")
         stamp(data, 10 + number, epoch)
-        if epoch == 6:
-            data[-1] ^= 1
         file.append(data)
-    found = epoch_starts(file, 10)
-    assert [next(found), next(found)] == [(3, 10), (5, 12)]
-    with pytest.raises(DecodeError, match="crc"):
-        next(found)
+    assert list(epoch_starts(file, 10, lambda position: iter(()))) == [(3, 10), (5, 12), (6, 14)]
 
 
 class Changing:
