@@ -10,6 +10,7 @@ Source: `UnifiedLog`, `LocalLog` in Apache Kafka.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
@@ -34,6 +35,7 @@ from kafkawire.sdk.records import stamp
 
 __all__ = ["Appended", "Done", "PartitionLog"]
 
+logger = logging.getLogger("kafkawire.broker")
 
 #: How much of the log, beyond the last two segments, is searched for what a producer may send again after a crash.
 _RECALLED_BYTES = 64 * 1024 * 1024
@@ -110,6 +112,10 @@ class PartitionLog(DurableLog):
         try:
             self._open(is_clean, log_start_offset, recovery_point, last_epoch)
         except OSError as error:
+            self.fail(error)
+        except Exception as error:
+            # A defect, which must not keep the broker from serving the other partitions.
+            logger.exception("%s: the log cannot be opened", services.disk.describe(folder))
             self.fail(error)
 
     def _open(self, is_clean: bool, log_start_offset: int, known_point: int | None, last_epoch: int) -> None:

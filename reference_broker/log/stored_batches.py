@@ -16,6 +16,7 @@ from kafkawire.reference_broker.log.batches import (
     BatchHeader,
     Window,
     check_no_gap,
+    check_offsets,
     check_stored,
     parse_header,
 )
@@ -93,26 +94,29 @@ def epoch_starts(
 
 
 def producer_batches(
-    file: File, from_offset: int, end_offset: int, next_offset: int, size_bytes: int = PIECE_BYTES
+    file: File, base_offset: int, from_offset: int, end_offset: int, next_offset: int, size_bytes: int = PIECE_BYTES
 ) -> Iterator[BatchHeader]:
     """Yield the headers of those batches of a file that say everything about producers, see `last_batches`.
 
     Args:
         file: a segment's.
+        base_offset: of the segment.
         from_offset: batches that begin before it are left out.
         end_offset: likewise those that do not begin before it.
         next_offset: the offset after the segment.
         size_bytes: how much is read at once.
 
     Raises:
-        DecodeError: a batch is damaged, or the file ends inside it; it has been yielded if it may be whole.
+        DecodeError: a batch is damaged or out of order, or the file ends inside it; it has been yielded if it may be
+            whole.
         OSError: the disk failed.
     """
-    position, before = 0, None
+    position, lowest, before = 0, base_offset, None
     while position < file.size_bytes:
         data = file.read(position, size_bytes)
-        chosen, passed, last = last_batches(data, from_offset, end_offset, BATCHES_KEPT)
+        chosen, passed, last = last_batches(data, from_offset, min(end_offset, next_offset), BATCHES_KEPT)
         header = Window(file).header(position)
+        check_offsets(header, lowest, next_offset - 1)
         if before is not None:
             check_no_gap(file, before, header.base_offset)
         if last is None:
@@ -125,7 +129,8 @@ def producer_batches(
             header = parse_header(data, last, position + last)
         for at in chosen:
             yield parse_header(data, at, position + at)
-        before = header
+        before, lowest = header, header.last_offset + 1
         position += passed
     if before is not None:
+        check_offsets(before, base_offset, next_offset - 1)
         check_no_gap(file, before, next_offset)
