@@ -142,6 +142,11 @@ class OffsetIndex(_Index):
         """The position in the last entry, 0 without entries."""
         return self._values[-1] if self._values else 0
 
+    @property
+    def last_offset(self) -> int:
+        """The offset in the last entry, the base offset without entries."""
+        return self._base_offset + (self._keys[-1] if self._keys else 0)
+
 
 class TimeIndex(_Index):
     """Timestamps of batches: the highest timestamp so far, and the last offset of its batch."""

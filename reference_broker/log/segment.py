@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from kafkawire.reference_broker.disk.disk import Disk, File
-from kafkawire.reference_broker.log.batches import BatchHeader, Window, check_no_gap
+from kafkawire.reference_broker.log.batches import BatchHeader, Window, check_no_gap, check_offsets
 from kafkawire.reference_broker.log.config import LogConfig
 from kafkawire.reference_broker.log.file_names import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, file_name
 from kafkawire.reference_broker.log.index import OffsetIndex, TimeIndex
@@ -287,6 +287,9 @@ class Segment:
         next_offset = self.base_offset
         for batch in self.headers(self._index.last_position):
             self._bytes_since_entry += batch.size_bytes
+            if batch.position + batch.size_bytes == self.size_bytes:  # the log goes on after it
+                lowest = max(next_offset, self._index.last_offset - batch.last_offset_delta)
+                check_offsets(batch, lowest, self.base_offset + INT32_MAX)
             next_offset = batch.last_offset + 1
             if batch.max_timestamp > self._max_timestamp:
                 self._max_timestamp, self._max_timestamp_offset = batch.max_timestamp, batch.last_offset

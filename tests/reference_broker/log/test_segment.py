@@ -160,6 +160,7 @@ def test_when_to_roll(tmp_path, changes, max_timestamp_ms, full):
 def test_segment_without_timestamps_is_as_old_as_its_first_append(tmp_path, age_ms, full):
     segment = new(tmp_path, CONFIG)
     data = produced(b"x", timestamps=(-1,))
+    stamp(data, BASE, 0)
     header = parse_header(data)
     segment.append(data, header, BASE, NOW_MS)
     assert segment.is_full_for(header, NOW_MS + age_ms) is full
