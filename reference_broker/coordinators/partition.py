@@ -124,14 +124,15 @@ class CoordinatorPartition(Generic[S]):
         """Begin to load; an empty partition is served at once."""
         self._loading = Loading(self._log, self.shard)
         if self._loading.is_done:
-            self._activate(now_ms)
+            self.load_slice(now_ms)
 
     def load_slice(self, now_ms: int) -> int:
         """Go on for a few milliseconds with the load, if there is one; return the pause that it needs then."""
         if self.state is not PartitionState.LOADING or self._loading is None:
             return 0
         try:
-            self._loading.step()
+            if not self._loading.is_done:
+                self._loading.step()
             if self._loading.is_done:
                 self._activate(now_ms)
         except (BrokerError, DecodeError) as error:
@@ -269,7 +270,8 @@ class CoordinatorPartition(Generic[S]):
         try:
             self._replay(pending.result, pending.offset - 1)
         except Exception:
-            # A defect. The shard is not what its log says any more, and must answer nothing from what it holds.
+            # A defect. The shard is not what its log says any more, and must answer nothing from what it holds. Nobody
+            # loads it again before the broker starts again: what is in its log would meet the same defect.
             self._lines.exception("replay", now_ms, "%s is unloaded, it could not take over a record", self._name)
             self._waiting.append(pending)
             self.close()

@@ -6,7 +6,7 @@ Source: `CoordinatorRecordSerde` in Apache Kafka.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, KeyValue
 from kafkawire.sdk.errors import DecodeError
@@ -35,8 +35,15 @@ def encode(record: CoordinatorRecord) -> KeyValue:
     return stored_key, _PREFIX.pack(version) + program(type(value), version).encode(value)
 
 
-def decode(types: RecordTypes, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
+def decode(
+    types: RecordTypes, key: bytes, value: bytes | None, *, unread: Container[int] = ()
+) -> CoordinatorRecord | None:
     """Return a stored record, None for one of a type that is not in `types`.
+
+    Args:
+        types: classes of keys and values by record type.
+        key, value: as they are stored.
+        unread: types of which hardly more than the key counts: a value that cannot be decoded has the defaults.
 
     Raises:
         DecodeError: key or value is damaged, or of an unknown version.
@@ -48,11 +55,16 @@ def decode(types: RecordTypes, key: bytes, value: bytes | None) -> CoordinatorRe
     decoded_key, _ = program(key_class, key_class.SCHEMA.versions.last).decode(key, _PREFIX.size)
     if value is None:
         return CoordinatorRecord(decoded_key, None)
-    version = _prefix(value, "value")
-    if version not in value_class.SCHEMA.versions:
-        known = value_class.SCHEMA.versions
-        raise DecodeError("version", 0, f"version {version} of {value_class.__name__}, known are {known}")
-    decoded, _ = program(value_class, version).decode(value, _PREFIX.size)
+    try:
+        version = _prefix(value, "value")
+        if version not in value_class.SCHEMA.versions:
+            known = value_class.SCHEMA.versions
+            raise DecodeError("version", 0, f"version {version} of {value_class.__name__}, known are {known}")
+        decoded, _ = program(value_class, version).decode(value, _PREFIX.size)
+    except DecodeError:
+        if kind not in unread:
+            raise
+        return CoordinatorRecord(decoded_key, value_class())
     return CoordinatorRecord(decoded_key, decoded, version)
 
 

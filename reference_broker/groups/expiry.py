@@ -79,7 +79,12 @@ class Expiry:
         """Delete what has expired, a number of offsets at a time."""
         seen = 0
         for group_id in group_ids:
-            seen += 1 + self._check_group(group_id, now_ms)
+            try:
+                seen += 1 + self._check_group(group_id, now_ms)
+            except Exception:
+                # The other groups have offsets that expire, too.
+                self._timer = self._timers.at(now_ms, lambda now_ms: self._check(group_ids, now_ms))
+                raise
             if seen >= _STEP_OFFSETS:
                 self._timer = self._timers.at(now_ms, lambda now_ms: self._check(group_ids, now_ms))
                 return

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from kafkawire.reference_broker.coordinators.records import decode
 from kafkawire.reference_broker.coordinators.shard import (
     CoordinatorRecord,
     InTransaction,
@@ -25,7 +24,9 @@ from kafkawire.reference_broker.groups.consumer.changes import Changes
 from kafkawire.reference_broker.groups.consumer.classic_protocol import ClassicProtocolMembers
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
 from kafkawire.reference_broker.groups.consumer.heartbeats import JOIN_EPOCH, Heartbeats, check_beat
-from kafkawire.reference_broker.groups.consumer.records import CONSUMER_RECORD_TYPES, group_tombstones
+from kafkawire.reference_broker.groups.consumer.records import (
+    group_tombstones,
+)
 from kafkawire.reference_broker.groups.consumer.records import replay as replay_consumer
 from kafkawire.reference_broker.groups.expiry import Expiry, is_empty
 from kafkawire.reference_broker.groups.migration import Migration
@@ -33,7 +34,6 @@ from kafkawire.reference_broker.groups.offsets import Offsets
 from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.pending_offsets import PendingOffset, PendingOffsets
 from kafkawire.reference_broker.groups.records import (
-    RECORD_TYPES,
     Committed,
     group_tombstone,
     offset_record,
@@ -42,6 +42,7 @@ from kafkawire.reference_broker.groups.records import (
 )
 from kafkawire.reference_broker.groups.requests import Beat, Commit, Fetched, GroupLimits, Join, Sync
 from kafkawire.reference_broker.groups.slices import Slices
+from kafkawire.reference_broker.groups.stored_records import decode_stored
 from kafkawire.reference_broker.groups.topics import Topics
 from kafkawire.reference_broker.groups.unserved import (
     UNSERVED_RECORD_TYPES,
@@ -71,8 +72,6 @@ from kafkawire.sdk.protocol.uuids import ZERO_UUID
 __all__ = ["GroupShard"]
 
 R = TypeVar("R")
-
-_RECORD_TYPES = {**RECORD_TYPES, **CONSUMER_RECORD_TYPES, **UNSERVED_RECORD_TYPES}
 
 #: A group of any type.
 Group = ClassicGroup | ConsumerGroup | UnservedGroup
@@ -133,7 +132,7 @@ class GroupShard:
     # What the runtime calls, see `Shard`.
 
     def decode(self, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
-        return decode(_RECORD_TYPES, key, value)
+        return decode_stored(key, value)
 
     def replay(self, record: CoordinatorRecord, offset: int = 0, producer_id: int = NO_PRODUCER_ID) -> None:
         key, value = record.key, record.value

@@ -26,6 +26,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_TIMESTAMP_TYPE_MASK,
 )
 from kafkawire.sdk.records import BatchBuilder, crc32c, walk
+from kafkawire.sdk.records.java_integers import OFFSET_MAX
 
 __all__ = [
     "BatchHeader",
@@ -33,6 +34,7 @@ __all__ = [
     "build_batch",
     "check_crc",
     "check_no_gap",
+    "check_offsets",
     "check_stored",
     "parse_header",
     "record_timestamps",
@@ -212,6 +214,21 @@ def check_stored(file: File, header: BatchHeader, next_offset: int, highest_offs
         DecodeError: it is damaged, or out of order.
     """
     check_crc(header, memoryview(file.read(header.position, header.size_bytes))[BATCH_CRC_COVERS_FROM:])
+    check_offsets(header, next_offset, highest_offset)
+
+
+def check_offsets(header: BatchHeader, next_offset: int, highest_offset: int) -> None:
+    """Check the offsets of a batch that is found in a file; its checksum does not cover them.
+
+    Args:
+        header: of the batch.
+        next_offset: the lowest offset allowed.
+        highest_offset: the highest.
+
+    Raises:
+        DecodeError: it is out of order.
+    """
+    highest_offset = min(highest_offset, OFFSET_MAX)
     if header.base_offset < next_offset or header.last_offset_delta < 0 or header.last_offset > highest_offset:
         offsets = f"offsets {header.base_offset} to {header.last_offset}"
         reason = f"{offsets}, expected {next_offset} or higher, up to {highest_offset}"

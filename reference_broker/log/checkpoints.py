@@ -16,6 +16,7 @@ from kafkawire.reference_broker.disk.disk import Disk, read_file, replace_file, 
 from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.properties import parse_properties
 from kafkawire.sdk.protocol.uuids import format_uuid
+from kafkawire.sdk.records.java_integers import INT32_MAX, OFFSET_MAX
 
 __all__ = [
     "CLEANER_OFFSETS",
@@ -49,6 +50,8 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 #: Version of the checkpoint files, in their first line.
 _CHECKPOINT_VERSION = "0"
 
+_DIGITS_MAX = 20
+
 
 class DamagedFile(ValueError):
     """A file does not have the content it should have.
@@ -72,7 +75,10 @@ def read_offsets(disk: Disk, path: str) -> dict[Partition, int]:
     Raises:
         DamagedFile: it is not a checkpoint.
     """
-    return {(topic, _number(disk, path, n)): _number(disk, path, at) for topic, n, at in _read(disk, path, 3) or []}
+    return {
+        (topic, _number(disk, path, number, INT32_MAX)): _number(disk, path, offset, OFFSET_MAX + 1)
+        for topic, number, offset in _read(disk, path, 3) or []
+    }
 
 
 def offsets_if_sound(disk: Disk, path: str, otherwise: str) -> dict[Partition, int] | None:
@@ -99,7 +105,9 @@ def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]] | None:
     lines = _read(disk, path, 2)
     if lines is None:
         return None
-    entries = [(_number(disk, path, epoch), _number(disk, path, start)) for epoch, start in lines]
+    entries = [
+        (_number(disk, path, epoch, INT32_MAX), _number(disk, path, start, OFFSET_MAX + 1)) for epoch, start in lines
+    ]
     if any(a[0] >= b[0] or a[1] > b[1] for a, b in pairwise(entries)):
         raise DamagedFile(disk.describe(path), "its epochs are not in order")
     return entries
@@ -164,9 +172,12 @@ def _read(disk: Disk, path: str, columns: int) -> list[list[str]] | None:
     return entries
 
 
-def _number(disk: Disk, path: str, text: str) -> int:
+def _number(disk: Disk, path: str, text: str, highest: int) -> int:
     if not text.isascii() or not text.isdigit():
         raise DamagedFile(disk.describe(path), f"{text!r} is not a number")
+    # More digits than Python converts are too many in any case.
+    if len(text) > _DIGITS_MAX or int(text) > highest:
+        raise DamagedFile(disk.describe(path), f"{text:.{_DIGITS_MAX}} is too high, {highest} is the limit")
     return int(text)
 
 

@@ -109,7 +109,8 @@ def load_epochs(
     end_offset: int,
     segments: Iterable[Iterable[tuple[int, int]]],
     *,
-    begins_after: int | None = None,
+    last_epoch: int = 0,
+    is_cut: bool = False,
 ) -> LeaderEpochs:
     """Load the epochs of a partition, or rebuild them if the file is missing or damaged.
 
@@ -118,9 +119,10 @@ def load_epochs(
         folder: the partition's folder.
         end_offset: the end of the log; an epoch may begin there, but not after it, where recovery may have cut.
         segments: of each, the epochs of batches with the offset of the first of those; read only to rebuild the file.
-            What is behind damage in one is not known: an epoch that begins there seems to begin in the next.
-        begins_after: a new epoch begins, higher than this one, since what clients have read may be gone; None if none
-            does.
+            What is behind damage in one is not known: an epoch that begins there seems to begin in the next. If there
+            is none, a new epoch begins, since an older one must not go on.
+        last_epoch: an epoch that begins is higher than this one.
+        is_cut: whether a new epoch begins, since what clients have read may be gone.
 
     Raises:
         OSError: the disk failed.
@@ -132,19 +134,24 @@ def load_epochs(
         logger.warning("%s; it is rebuilt from the batches", error)
         stored = None
     known = stored or []
+    is_unknown = False
     if stored is None:
         for starts in segments:
             try:
                 for epoch, offset in starts:
+                    is_unknown = False
                     if not known or epoch > known[-1][0]:
+                        while known and known[-1][1] > offset:
+                            del known[-1]  # the offset of its batch is damaged
                         known.append((epoch, offset))
             except DecodeError as error:
+                is_unknown = True
                 where = disk.describe(folder)
                 logger.warning("%s: %s; leader epochs after it, in its segment, may be unknown", where, error)
     epochs = LeaderEpochs([entry for entry in known if entry[1] <= end_offset] or [(_FIRST_EPOCH, end_offset)])
-    if begins_after is not None:
+    if is_cut or is_unknown:
         # Also after one of which everything is gone.
-        epochs.begin(max([begins_after, epochs.current, *(epoch for epoch, _ in known)]) + 1, end_offset)
+        epochs.begin(max([last_epoch, epochs.current, *(epoch for epoch, _ in known)]) + 1, end_offset)
     epochs.is_stored = epochs.entries() == stored
     epochs.store(disk, folder)
     return epochs

@@ -7,6 +7,8 @@ Source: `LogFileUtils` in Apache Kafka.
 
 from __future__ import annotations
 
+from kafkawire.sdk.records.java_integers import OFFSET_MAX
+
 __all__ = [
     "DELETED_SUFFIX",
     "INDEX_SUFFIX",
@@ -35,6 +37,8 @@ DELETED_SUFFIX = ".deleted"
 INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 _DIGITS = 20
+#: So many digits can say more than an int64 holds.
+_HIGHEST = OFFSET_MAX + 1
 
 
 def file_name(offset: int, suffix: str = "") -> str:
@@ -45,5 +49,5 @@ def file_name(offset: int, suffix: str = "") -> str:
 def offset_in(name: str, suffix: str) -> int | None:
     """Return the offset in the name of a file with a suffix, None for any other file."""
     digits = name.removesuffix(suffix)
-    is_meant = name.endswith(suffix) and len(digits) == _DIGITS and digits.isdigit()
-    return int(digits) if is_meant else None
+    is_meant = name.endswith(suffix) and len(digits) == _DIGITS and digits.isascii() and digits.isdigit()
+    return int(digits) if is_meant and int(digits) <= _HIGHEST else None

@@ -74,6 +74,17 @@ class _Index:
         self._keys, self._values = columns
         return True
 
+    def stored_bytes(self) -> int:
+        """Return the size of the file, on any thread; 0 if it is missing, and rebuilt when it is needed.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        try:
+            return self._disk.size_of(self._path)
+        except FileNotFoundError:
+            return 0
+
     def clear(self) -> None:
         """Forget all entries."""
         del self._keys[:], self._values[:]
@@ -130,6 +141,11 @@ class OffsetIndex(_Index):
     def last_position(self) -> int:
         """The position in the last entry, 0 without entries."""
         return self._values[-1] if self._values else 0
+
+    @property
+    def last_offset(self) -> int:
+        """The offset in the last entry, the base offset without entries."""
+        return self._base_offset + (self._keys[-1] if self._keys else 0)
 
 
 class TimeIndex(_Index):

@@ -10,6 +10,7 @@ Source: `UnifiedLog`, `LocalLog` in Apache Kafka.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
@@ -34,6 +35,7 @@ from kafkawire.sdk.records import stamp
 
 __all__ = ["Appended", "Done", "PartitionLog"]
 
+logger = logging.getLogger("kafkawire.broker")
 
 #: How much of the log, beyond the last two segments, is searched for what a producer may send again after a crash.
 _RECALLED_BYTES = 64 * 1024 * 1024
@@ -111,6 +113,10 @@ class PartitionLog(DurableLog):
             self._open(is_clean, log_start_offset, recovery_point, last_epoch)
         except OSError as error:
             self.fail(error)
+        except Exception as error:
+            # A defect, which must not keep the broker from serving the other partitions.
+            logger.exception("%s: the log cannot be opened", services.disk.describe(folder))
+            self.fail(error)
 
     def _open(self, is_clean: bool, log_start_offset: int, known_point: int | None, last_epoch: int) -> None:
         disk = self._services.disk
@@ -124,10 +130,14 @@ class PartitionLog(DurableLog):
         self._has_new_names = not self.next_offset or not all(segment.is_stored for segment in segments)
         self.log_start_offset = min(max(log_start_offset, segments[0].base_offset), self.next_offset)
         self.recovery_point = min(max(recovery_point, self.log_start_offset), self.next_offset)
-        may_be_cut = not is_clean or self.truncated_bytes > 0 or self.next_offset < recovery_point
-        begins_after = last_epoch if may_be_cut else None
-        starts = (epoch_starts(segment.file, segment.base_offset) for segment in segments)
-        self.epochs = load_epochs(disk, self.folder, self.next_offset, starts, begins_after=begins_after)
+        self.epochs = load_epochs(
+            disk,
+            self.folder,
+            self.next_offset,
+            (epoch_starts(segment.file, segment.base_offset, segment.headers) for segment in segments),
+            last_epoch=last_epoch,
+            is_cut=not is_clean or self.truncated_bytes > 0 or self.next_offset < recovery_point,
+        )
         self._load_producers(is_clean=is_clean)
         if self._unsynced_records >= self.config.flush_messages:
             # What a crash has left becomes readable once it is durable.

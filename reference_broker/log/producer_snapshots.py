@@ -90,5 +90,9 @@ def _offset(offset: int | None) -> int:
 
 
 def in_table_order(producers: Iterable[Producer]) -> list[Producer]:
-    """Return producers as Kafka's hash table orders them, so that the same state gives the same bytes."""
+    """Return producers as Kafka's hash table orders them, for the same bytes from the same history.
+
+    Those that share a bucket stay in the given order, that of arrival. After a restart it may be another, since it is
+    not known of producers which batch was their first.
+    """
     return java_order(list(producers), lambda producer: long_hash(producer.producer_id))

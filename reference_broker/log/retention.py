@@ -1,18 +1,21 @@
 """Which segments at the start of a log may go: deleted by a client, or beyond `retention.bytes` or `retention.ms`.
 
-The age of a segment is that of its highest timestamp; one without timestamps is as old as the one after it.
+The age of a segment is that of its highest timestamp; one without timestamps is as old as the one after it, and so is
+a damaged one that lacks its time index.
 
 Source: `UnifiedLog.deleteOldSegments` in Apache Kafka.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise, repeat, takewhile
 
 from kafkawire.reference_broker.log.config import LogConfig
 from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.segments import Segments
+from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 
 __all__ = ["removable"]
@@ -31,7 +34,6 @@ def removable(segments: Segments, config: LogConfig, log_start_offset: int, end_
         now_ms: the current time.
 
     Raises:
-        DecodeError: a segment without a time index is damaged.
         OSError: the disk failed.
     """
     known = list(segments)
@@ -56,7 +58,10 @@ def _timestamps(segments: Sequence[Segment], now_ms: int) -> Iterator[int]:
     without = 0
     for segment in segments:
         without += 1
-        if (timestamp := segment.highest_timestamp()) != NO_TIMESTAMP:
+        timestamp = NO_TIMESTAMP
+        with contextlib.suppress(DecodeError):
+            timestamp = segment.highest_timestamp()
+        if timestamp != NO_TIMESTAMP:
             yield from repeat(timestamp, without)
             without = 0
     yield from repeat(now_ms, without)

@@ -13,9 +13,10 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator
+from itertools import islice
 
 from kafkawire.reference_broker.disk.disk import Disk, File
-from kafkawire.reference_broker.log.batches import BatchHeader, Window, check_no_gap
+from kafkawire.reference_broker.log.batches import BatchHeader, Window, check_no_gap, check_offsets
 from kafkawire.reference_broker.log.config import LogConfig
 from kafkawire.reference_broker.log.file_names import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, file_name
 from kafkawire.reference_broker.log.index import OffsetIndex, TimeIndex
@@ -76,7 +77,7 @@ class Segment:
         self._time_index = TimeIndex(disk, time_index_path, base_offset, config.segment_index_bytes)
         self.transactions = TransactionIndex(disk, transactions_path, base_offset)
         self._is_indexed = sealed_at is None
-        #: Whether a damaged batch has ended the indexes before the segment ends: they are never stored.
+        #: Whether a damaged batch has ended the index by time before the segment ends: it is never stored.
         self._is_partial = False
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, base_offset
         #: Of a sealed segment, once somebody has asked.
@@ -118,28 +119,22 @@ class Segment:
             self._size_bytes = self._disk.size_of(self._path)
         return self._size_bytes
 
-    @property
-    def max_timestamp(self) -> int:
-        """The highest timestamp of its batches, `NO_TIMESTAMP` if it is empty."""
-        self._need_indexes()
-        return self._max_timestamp
-
     def highest_timestamp(self) -> int:
-        """Return the highest timestamp of its batches, on any thread: what is read meanwhile is not changed.
+        """Return the highest timestamp of its batches, `NO_TIMESTAMP` if none has any, on any thread.
 
         Raises:
-            DecodeError: its time index is not there, or empty, and a batch is damaged.
+            DecodeError: its time index cannot be right, and a batch is damaged.
             OSError: the disk failed.
         """
         if self._is_indexed and not self._is_partial:
             return self._max_timestamp
         if self._highest is None:
             index = TimeIndex(self._disk, self._paths[2], self.base_offset, self._config.segment_index_bytes)
-            if index.load() and (entry := index.last_entry) is not None:
-                self._highest = entry[0]
+            if self._load_times(index):
+                self._highest = NO_TIMESTAMP if (entry := index.last_entry) is None else entry[0]
             else:
                 self._highest = max((batch.max_timestamp for batch in self.headers(0)), default=NO_TIMESTAMP)
-        return self._highest
+        return max(self._highest, self._max_timestamp)  # more may have been appended since
 
     def index_sizes(self) -> tuple[int, int]:
         """Return the sizes of the indexes by offset and by time, on any thread; the segment is stored.
@@ -147,13 +142,7 @@ class Segment:
         Raises:
             OSError: the disk failed.
         """
-        sizes = []
-        for path in self._paths[1:3]:
-            try:
-                sizes.append(self._disk.size_of(path))
-            except FileNotFoundError:  # it is rebuilt when it is needed
-                sizes.append(0)
-        return sizes[0], sizes[1]
+        return self._index.stored_bytes(), self._time_index.stored_bytes()
 
     # Writing.
 
@@ -225,8 +214,7 @@ class Segment:
         """Complete the segment: nothing is appended any more; the highest timestamp ends the time index."""
         if not self.is_sealed:
             self.is_sealed = True
-            if self._max_timestamp != NO_TIMESTAMP:
-                self._time_index.append(self._max_timestamp, self._max_timestamp_offset)
+            self._time_index.append(self._max_timestamp, self._max_timestamp_offset)
 
     def sync(self, *, with_indexes: bool) -> bool:
         """Make the batches durable, and which of them were aborted, on any thread.
@@ -240,7 +228,8 @@ class Segment:
         self.file.sync()
         if with_indexes:
             self._index.store()
-            self._time_index.store()
+            if not self._is_partial:
+                self._time_index.store()
         return self.transactions.store()
 
     def stored(self) -> None:
@@ -278,38 +267,33 @@ class Segment:
     # Opening.
 
     def load(self) -> int:
-        """Load the last segment of a log that was closed in order; if an index is damaged, recover the segment.
+        """Load the last segment of a log that was closed in order; if its index is damaged, recover the segment.
 
         Returns:
             The number of bytes that recovery cut off.
 
         Raises:
-            DecodeError: a batch after the last index entry is damaged.
+            DecodeError: the first batch is damaged, or one after the last index entry.
         """
         if not self.size_bytes:
             self.is_stored = True
             return 0
-        if not (self._index.load() and self._time_index.load()):
-            logger.warning("%s: an index is missing or damaged and is rebuilt", self._disk.describe(self._path))
-            return self.recover()
-        if self._index.last_position >= self.size_bytes:
-            logger.warning("%s: the index goes beyond the end and is rebuilt", self._disk.describe(self._path))
-            return self.recover()
-        if (entry := self._time_index.last_entry) is not None:
-            self._max_timestamp, self._max_timestamp_offset = entry
-        elif any(batch.max_timestamp != NO_TIMESTAMP for batch in self.headers(0)):
-            logger.warning("%s: the time index is empty and is rebuilt", self._disk.describe(self._path))
+        if not self._load_offsets():
             return self.recover()
         first = next(self.headers(0), None)
         self._first_timestamp = None if first is None else first.max_timestamp
+        self.is_stored = True
+        self._need_times()
         next_offset = self.base_offset
         for batch in self.headers(self._index.last_position):
             self._bytes_since_entry += batch.size_bytes
+            if batch.position + batch.size_bytes == self.size_bytes:  # the log goes on after it
+                lowest = max(next_offset, self._index.last_offset - batch.last_offset_delta)
+                check_offsets(batch, lowest, self.base_offset + INT32_MAX)
             next_offset = batch.last_offset + 1
             if batch.max_timestamp > self._max_timestamp:
                 self._max_timestamp, self._max_timestamp_offset = batch.max_timestamp, batch.last_offset
         self.next_offset = next_offset
-        self.is_stored = True
         return 0
 
     def recover(self) -> int:
@@ -336,10 +320,10 @@ class Segment:
         return 0
 
     def _rebuild(self) -> tuple[int, DecodeError | None]:
-        """Rebuild the indexes; return where the valid batches end, and what is wrong there."""
+        """Rebuild both indexes; return where the valid batches end, and what is wrong there."""
         self._index.clear()
         self._time_index.clear()
-        self.is_stored = False
+        self.is_stored = self._is_partial = False
         survey = Survey(self.base_offset, self._config.index_interval_bytes)
         problem = survey_file(self.file, survey, self._note_entry)
         self.next_offset = survey.next_offset
@@ -354,45 +338,64 @@ class Segment:
         self._index.append(last_offset, position)
         self._time_index.append(max_timestamp, max_timestamp_offset)
 
+    def _load_offsets(self) -> bool:
+        """Load the index by offset; return whether it can be right, else it has to be rebuilt."""
+        if self._index.load() and self._index.last_position < max(self.size_bytes, 1):
+            return True
+        logger.warning("%s: an index is missing or damaged and is rebuilt", self._disk.describe(self._path))
+        return False
+
+    def _load_times(self, index: TimeIndex) -> bool:
+        """Load an index by time; return whether it can be right, on any thread.
+
+        It has no entry if no batch has a timestamp: the first one answers for all, which would have to be read.
+        """
+        if not index.load():
+            return False
+        with contextlib.suppress(DecodeError):
+            return len(index) > 0 or all(batch.max_timestamp <= NO_TIMESTAMP for batch in islice(self.headers(0), 1))
+        return True
+
     def _need_indexes(self) -> None:
-        """Load the indexes of a sealed segment, or rebuild them if they are damaged."""
+        """Load the indexes of a sealed segment, or rebuild what is damaged of them."""
         if self._is_indexed:
             return
-        is_loaded = self._index.load() and self._time_index.load()
-        is_loaded = is_loaded and self._index.last_position < max(self.size_bytes, 1)
-        entry = self._time_index.last_entry
-        if is_loaded and entry is not None:
-            self._max_timestamp, self._max_timestamp_offset = entry
-        elif not is_loaded or self.size_bytes:
+        if not self._load_offsets():
             self._rebuild_sealed()
-            if is_loaded and self._max_timestamp == NO_TIMESTAMP:
-                self.is_stored = True  # an empty time index says nothing, unless no batch has a timestamp
-            else:
-                logger.warning("%s: an index is missing or damaged and is rebuilt", self._disk.describe(self._path))
+        else:
+            self._need_times()
         # Not before: `highest_timestamp` may be asked on another thread.
         self._is_indexed = True
 
     def _rebuild_sealed(self) -> None:
-        next_offset, is_stored = self.next_offset, self.is_stored
+        next_offset = self.next_offset
         try:
             _, problem = self._rebuild()
-            if problem is not None:
-                # A later start would take what they say for everything there is.
-                self._is_partial, self.is_stored = True, is_stored
-        except OSError:
-            # The next reader tries again; half an index must not be stored.
-            self._index.clear()
-            self._time_index.clear()
-            self.is_stored = is_stored
-            raise
         finally:
-            # What is damaged stays: fetches fail there, and everything after it can be read.
-            self.next_offset = next_offset
-        self._seal_again()
+            # If the disk failed, the next reader tries again; half an index must not be stored. What is damaged stays:
+            # fetches fail there, and everything after it can be read.
+            self.next_offset, self.is_stored = next_offset, True
+        self._rebuilt(problem)
 
-    def _seal_again(self) -> None:
-        self.is_sealed = False
-        self.seal()
+    def _need_times(self) -> None:
+        """Load the index by time, or rebuild it alone, as far as no batch is damaged."""
+        if self._load_times(self._time_index):
+            if (entry := self._time_index.last_entry) is not None:
+                self._max_timestamp, self._max_timestamp_offset = entry
+            return
+        logger.warning("%s: an index is missing or damaged and is rebuilt", self._disk.describe(self._path))
+        self._time_index.clear()
+        survey = Survey(self.base_offset, self._config.index_interval_bytes)
+        problem = survey_file(self.file, survey, lambda entry: self._time_index.append(*entry[2:]))
+        if survey.max_timestamp > self._max_timestamp:
+            self._max_timestamp, self._max_timestamp_offset = survey.max_timestamp, survey.max_timestamp_offset
+        self._rebuilt(problem)
+
+    def _rebuilt(self, problem: DecodeError | None) -> None:
+        """Complete the index by time; a later start would take one that ends at damage for a whole one."""
+        if self.is_sealed:
+            self._time_index.append(self._max_timestamp, self._max_timestamp_offset)
+        self._is_partial = self.is_stored = problem is not None
 
     # Reading.
 
@@ -439,9 +442,11 @@ class Segment:
         Raises:
             DecodeError: a batch on the way there is damaged.
         """
-        if self.highest_timestamp() >= timestamp:
-            self._need_indexes()
-            start = self._index.position_for(self._time_index.offset_before(timestamp))
-            for batch in self.headers(start):
-                if batch.max_timestamp >= timestamp:
-                    yield batch
+        with contextlib.suppress(DecodeError):  # what is before the damage may be recent enough
+            if self.highest_timestamp() < timestamp:
+                return
+        self._need_indexes()
+        offset = self.base_offset if self._is_partial else self._time_index.offset_before(timestamp)
+        for batch in self.headers(self._index.position_for(offset)):
+            if batch.max_timestamp >= timestamp:
+                yield batch

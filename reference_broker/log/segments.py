@@ -198,7 +198,8 @@ class Segments:
             if not segment.has_producers:
                 continue
             try:
-                for header in producer_batches(segment.file, from_offset, end_offset, segment.next_offset):
+                base_offset, next_offset = segment.base_offset, segment.next_offset
+                for header in producer_batches(segment.file, base_offset, from_offset, end_offset, next_offset):
                     yield segment.file, header
             except DecodeError as error:
                 logger.error("segment %d: %s; its producers may be unknown", segment.base_offset, error)

@@ -8,6 +8,7 @@ Source: `LogSegment.recover` in Apache Kafka.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 
 from kafkawire.reference_broker.disk.disk import File
@@ -15,6 +16,7 @@ from kafkawire.reference_broker.log.batches import (
     BatchHeader,
     Window,
     check_no_gap,
+    check_offsets,
     check_stored,
     parse_header,
 )
@@ -63,45 +65,58 @@ def survey_file(file: File, survey: PythonSurvey, note: Callable[[SurveyEntry], 
     return None
 
 
-def epoch_starts(file: File, base_offset: int) -> Iterator[tuple[int, int]]:
+def epoch_starts(
+    file: File, base_offset: int, headers: Callable[[int], Iterator[BatchHeader]]
+) -> Iterator[tuple[int, int]]:
     """Yield the leader epochs of the batches of a file, each with the base offset of the first batch that has it.
+
+    No checksum covers the epoch: behind a damaged batch, those count that follow it as far as headers lead.
 
     Args:
         file: a segment's.
         base_offset: of the segment.
+        headers: yields the headers of the batches from a position on, up to one that does not lead to the next.
 
     Raises:
-        DecodeError: a batch is damaged; what is before it has been yielded.
+        DecodeError: a batch is damaged, and there may be more epochs than what has been yielded.
         OSError: the disk failed.
     """
     survey = Survey(base_offset, INT32_MAX)
     problem = survey_file(file, survey, lambda entry: None)
     yield from survey.epochs
-    if problem is not None:
-        raise problem
+    if problem is None:
+        return
+    with contextlib.suppress(DecodeError):
+        for header in headers(survey.size_bytes):
+            if header.base_offset >= survey.next_offset:
+                yield header.leader_epoch, header.base_offset
+    raise problem
 
 
 def producer_batches(
-    file: File, from_offset: int, end_offset: int, next_offset: int, size_bytes: int = PIECE_BYTES
+    file: File, base_offset: int, from_offset: int, end_offset: int, next_offset: int, size_bytes: int = PIECE_BYTES
 ) -> Iterator[BatchHeader]:
     """Yield the headers of those batches of a file that say everything about producers, see `last_batches`.
 
     Args:
         file: a segment's.
+        base_offset: of the segment.
         from_offset: batches that begin before it are left out.
         end_offset: likewise those that do not begin before it.
         next_offset: the offset after the segment.
         size_bytes: how much is read at once.
 
     Raises:
-        DecodeError: a batch is damaged, or the file ends inside it; it has been yielded if it may be whole.
+        DecodeError: a batch is damaged or out of order, or the file ends inside it; it has been yielded if it may be
+            whole.
         OSError: the disk failed.
     """
-    position, before = 0, None
+    position, lowest, before = 0, base_offset, None
     while position < file.size_bytes:
         data = file.read(position, size_bytes)
-        chosen, passed, last = last_batches(data, from_offset, end_offset, BATCHES_KEPT)
+        chosen, passed, last = last_batches(data, from_offset, min(end_offset, next_offset), BATCHES_KEPT)
         header = Window(file).header(position)
+        check_offsets(header, lowest, next_offset - 1)
         if before is not None:
             check_no_gap(file, before, header.base_offset)
         if last is None:
@@ -114,7 +129,8 @@ def producer_batches(
             header = parse_header(data, last, position + last)
         for at in chosen:
             yield parse_header(data, at, position + at)
-        before = header
+        before, lowest = header, header.last_offset + 1
         position += passed
     if before is not None:
+        check_offsets(before, base_offset, next_offset - 1)
         check_no_gap(file, before, next_offset)

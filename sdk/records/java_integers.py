@@ -5,9 +5,12 @@ Source: `DefaultRecordBatch.incrementSequence` in Apache Kafka.
 
 from __future__ import annotations
 
-__all__ = ["INT32_MAX", "int64", "sequence_after"]
+__all__ = ["INT32_MAX", "OFFSET_MAX", "int64", "sequence_after"]
 
 INT32_MAX = 2**31 - 1
+
+#: The highest offset of a record: the one after it is an int64 as well.
+OFFSET_MAX = 2**63 - 2
 
 
 def int64(value: int) -> int:

@@ -30,8 +30,8 @@ LastBatches = tuple[list[int], int, int | None]
 def python_last_batches(buffer: Buffer, from_offset: int, end_offset: int, kept: int) -> LastBatches:
     """Choose every control batch and, of each producer between two of those, the first transactional and last batches.
 
-    It stops at the end of the buffer, at `end_offset`, at what is not a whole batch of magic 2, and at a batch that
-    does not continue the offsets of the one before it, if the checksum of that one is wrong.
+    It stops at the end of the buffer, at `end_offset`, at what is not a whole batch of magic 2, at a batch that goes
+    back, and at one that leaves a gap after the one before it, if the checksum of that one is wrong.
 
     Args:
         buffer: whole batches.
@@ -55,6 +55,8 @@ def python_last_batches(buffer: Buffer, from_offset: int, end_offset: int, kept:
         )
         size = length + BATCH_BATCH_LENGTH_COUNTS_FROM
         if magic != BATCH_MAGIC or not BATCH_HEADER_BYTES <= size <= len(view) - at or base_offset >= end_offset:
+            break
+        if base_offset < next_offset or delta < 0:
             break
         has_gap = before is not None and base_offset != next_offset
         if has_gap and before is not None and crc32c(view[before + BATCH_CRC_COVERS_FROM : at]) != crc:

@@ -19,7 +19,7 @@ from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.buffers import bytes_of
 from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.records.engines import selection as engines
-from kafkawire.sdk.records.java_integers import INT32_MAX
+from kafkawire.sdk.records.java_integers import INT32_MAX, OFFSET_MAX
 
 __all__ = ["PythonSurvey", "Survey", "SurveyEntry"]
 
@@ -75,7 +75,9 @@ class PythonSurvey:
             base_offset, length, epoch, _, crc, attributes, delta, _, timestamp, producer_id, *_ = header
             size = length + BATCH_BATCH_LENGTH_COUNTS_FROM
             last_offset = base_offset + delta
-            if base_offset < self.next_offset or delta < 0 or last_offset - self.base_offset > INT32_MAX:
+            if base_offset < self.next_offset or delta < 0:
+                break
+            if last_offset > min(self.base_offset + INT32_MAX, OFFSET_MAX):
                 break
             if crc32c(view[at + BATCH_CRC_COVERS_FROM : at + size]) != crc:
                 break

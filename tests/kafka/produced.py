@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kafkawire import Admin, NewTopic
+from kafkawire import NewTopic
 from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -17,6 +17,7 @@ from kafkawire.sdk.protocol.tables.enums import Acks
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import RecordBatch
 from kafkawire.sdk.transport.blocking import FrameSocket
+from tests.kafka import topics
 from tests.reference_broker.log.produced_cases import LATEST, Case, Stored
 
 __all__ = ["LATEST", "TIMEOUT_MS", "Answer", "ask", "call", "create", "produce", "stored_batch"]
@@ -68,11 +69,7 @@ def create(bootstrap: str, config: dict[str, str]) -> str:
     """Create a topic of one partition that keeps old records."""
     topic = f"produced-{uuid.uuid4().hex}"
 
-    async def work() -> None:
-        async with Admin(bootstrap) as admin:
-            await admin.create_topics(NewTopic(topic, 1, 1, configs={"retention.ms": "-1"} | config))
-
-    asyncio.run(work())
+    asyncio.run(topics.create(bootstrap, NewTopic(topic, 1, 1, configs={"retention.ms": "-1"} | config)))
     return topic
 
 

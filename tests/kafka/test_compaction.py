@@ -26,6 +26,9 @@ from tests.kafka.apache import ApacheKafka, run_tool
 from tests.kafka.cleaning import alter, cleaned_to, until
 from tests.reference_broker.log.compacting import batches_of, compact
 
+#: Each run of a tool starts a JVM, and some tests need a dozen.
+pytestmark = pytest.mark.timeout(400)
+
 SEGMENT_BYTES = 3000
 CONFIGS = {"cleanup.policy": "compact", "delete.retention.ms": "1000", "retention.ms": "-1"}
 #: Kafka's own tests have small segments by this one, which nobody else should know.

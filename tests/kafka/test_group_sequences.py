@@ -35,6 +35,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.cleaning import until
 from tests.kafka.line import CLIENT, Line, address_of
+from tests.kafka.topics import create
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.groups import sequences
 from tests.reference_broker.groups.sequences import Asked, Script
@@ -242,12 +243,13 @@ def shape(message: Message, names: dict[str, str]) -> object:
 
 
 async def create_topic(bootstrap: str) -> None:
+    with suppress(BrokerError):
+        await create(bootstrap, NewTopic("sequences", 1))
     async with Admin(bootstrap) as admin:
-        with suppress(BrokerError):
-            await admin.create_topics([NewTopic("sequences", 1)])
-        # Asking for a group creates the offsets topic, without which none is coordinated.
-        with suppress(BrokerError):
-            await admin.describe_groups(["sequences"])
+        # Asking for groups creates the offsets topic, and waits until its partitions are coordinated.
+        for number in range(16):
+            with suppress(BrokerError):
+                await admin.describe_groups([f"sequences-{number}"])
 
 
 @pytest.fixture

@@ -47,8 +47,9 @@ async def topics_of(bootstrap: str) -> dict[str, TopicFacts]:
     """Create topics whose ids fall into buckets of their own; return what is known of them."""
     async with Admin(bootstrap) as admin:
         # Asking for a group creates the offsets topic, without which none is coordinated.
-        with suppress(BrokerError):
-            await admin.describe_groups(["mixed"])
+        for number in range(16):
+            with suppress(BrokerError):
+                await admin.describe_groups([f"mixed-{number}"])
         ids: dict[str, bytes] = {}
 
         async def are_gone() -> bool:

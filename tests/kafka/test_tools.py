@@ -16,6 +16,9 @@ from tests.kafka.apache import ApacheKafka, run_tool
 from tests.kafka.servers import Server
 from tests.kafka.tools import run
 
+#: Each run of a tool starts a JVM, and some tests need a dozen.
+pytestmark = pytest.mark.timeout(400)
+
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"

@@ -9,12 +9,17 @@ from __future__ import annotations
 import asyncio
 import re
 
+import pytest
+
 from kafkawire import NewTopic
 from kafkawire.sync import Consumer, Producer
 from tests.kafka import topics
 from tests.kafka.dumping import dump
 from tests.kafka.servers import Server
 from tests.kafka.tools import run
+
+#: Each run of a tool starts a JVM, and some tests need a dozen.
+pytestmark = pytest.mark.timeout(400)
 
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 

@@ -115,7 +115,7 @@ def test_connections_above_the_limit_are_turned_away(tmp_path):
 
 
 def test_idle_connections_are_closed(tmp_path):
-    with BackgroundBroker(tmp_path, connections_max_idle_ms=50) as broker, Client(broker.bootstrap) as client:
+    with BackgroundBroker(tmp_path, connections_max_idle_ms=500) as broker, Client(broker.bootstrap) as client:
         assert client.metadata().brokers
         with pytest.raises(RemoteProtocolError):
             client.socket.receive()
@@ -123,11 +123,13 @@ def test_idle_connections_are_closed(tmp_path):
 
 def test_stuck_reader_and_stuck_sender_are_closed_and_waiting_clients_are_not(tmp_path):
     with ExitStack() as stack:
-        broker = stack.enter_context(BackgroundBroker(tmp_path, connections_max_idle_ms=200))
-        reader, sender, waiter = (stack.enter_context(Client(broker.bootstrap)) for _ in range(3))
+        broker = stack.enter_context(BackgroundBroker(tmp_path, connections_max_idle_ms=1_000))
+        reader = stack.enter_context(Client(broker.bootstrap))
         reader.topic()
         reader.produce(produced(bytes(1_000_000)))
-        waiter.send(fetch(offset=1, wait=1_000), 12)
+        waiter = stack.enter_context(Client(broker.bootstrap))
+        waiter.send(fetch(offset=1, wait=3_000), 12)
+        sender = stack.enter_context(Client(broker.bootstrap))
         sender.socket.send(b"\0\1\0\0\0\0")
         for _ in range(20):
             reader.send(fetch(), 12)

@@ -24,7 +24,7 @@ def test_defects_are_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     log = tmp_path / "log"
     log.write_text("Traceback (most recent call last):\n  what happened\n")
     with BrokerProcess(tmp_path / "data") as broker:
-        given = argparse.Namespace(seconds=0.5, seed=1)
+        given = argparse.Namespace(seconds=2, seed=1)
         assert hostile._judged(broker, given, log) == 1
     assert "what happened" in capsys.readouterr().out
 

@@ -22,7 +22,7 @@ def test_nothing_is_lost(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_is_missing_is_noticed(tmp_path, monkeypatch):
-    monkeypatch.setattr(kills, "WORK_SECONDS", (0.2, 0.2))
+    monkeypatch.setattr(kills, "WORK_SECONDS", (1.0, 1.0))
     lives = Lives(tmp_path, Random(1))
     try:
         lives.live_and_die(by_kill=True)

@@ -94,6 +94,9 @@ class ClassicProtocolMembers:
             moved = self._downgrade(change, epoch, subscription, now_ms)
         else:
             moved = self._changes.write_step(change, epoch, subscription.owned, now_ms)
+        if not is_downgraded:
+            # Whatever becomes of the reply: a member without a session would stay for ever.
+            self._changes.expect_heard(group.group_id, moved, now_ms)
         response = JoinGroupResponse(
             generation_id=moved.epoch,
             protocol_type=CONSUMER_PROTOCOL_TYPE,
@@ -106,7 +109,6 @@ class ClassicProtocolMembers:
                 return
             if not is_downgraded:
                 self._deadlines.done(Deadline.JOIN, group.group_id, moved.member_id)
-                self._changes.expect_heard(group.group_id, moved, now_ms)
                 timeout_ms = request.rebalance_timeout_ms
                 self._deadlines.set(Deadline.SYNC, group.group_id, moved.member_id, timeout_ms, now_ms)
             reply(response)

@@ -82,7 +82,12 @@ class Deadlines:
                     self.set(deadline, group_id, member_id, _RETRY_MS, now_ms, epoch)
 
             self._outbox.on_committed(committed)
-            self._fence(group, member, now_ms)
+            try:
+                self._fence(group, member, now_ms)
+            except Exception:
+                # A member that nobody expects anything of would stay for ever.
+                self.set(deadline, group_id, member_id, _RETRY_MS, now_ms, epoch)
+                raise
 
         self.done(deadline, group_id, member_id)
         timer = self._timers.at(now_ms + max(timeout_ms, 0), expire)

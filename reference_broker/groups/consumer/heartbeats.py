@@ -67,6 +67,8 @@ class Heartbeats:
             return self._leave(group, request, now_ms)
         self._changes.check_room(group, request.member_id)
         member, replaced = self._member(group, request)
+        if request.regex:
+            TopicPattern(request.regex)  # which may be refused
         change = Change(group, member, _updated(member, request), replaced)
         epoch = self._changes.write_member(change, now_ms, raises_epoch=not is_assigned)
         moved = self._changes.write_step(change, epoch, request.owned, now_ms)
@@ -162,7 +164,7 @@ def check_beat(request: Beat) -> None:
     """Check a heartbeat by itself.
 
     Raises:
-        BrokerError: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR, INVALID_REGULAR_EXPRESSION.
+        BrokerError: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR.
     """
     is_joining = request.epoch == JOIN_EPOCH
     faults = (
@@ -194,5 +196,3 @@ def check_beat(request: Beat) -> None:
     if request.assignor is not None and request.assignor not in ASSIGNORS:
         text = f"ServerAssignor {request.assignor} is not supported. Supported assignors: {', '.join(ASSIGNORS)}."
         raise BrokerError(ErrorCode.UNSUPPORTED_ASSIGNOR, text)
-    if request.regex:
-        TopicPattern(request.regex)

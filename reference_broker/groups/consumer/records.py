@@ -65,6 +65,7 @@ from kafkawire.sdk.protocol.schema import Message
 
 __all__ = [
     "CONSUMER_RECORD_TYPES",
+    "NOTED_RECORD_TYPES",
     "current_record",
     "epoch_record",
     "group_tombstones",
@@ -77,16 +78,20 @@ __all__ = [
     "target_record",
 ]
 
+#: What Apache Kafka notes of topics and expressions, of which only the key counts here.
+NOTED_RECORD_TYPES = types_by_key((PartitionsKey, PartitionsValue), (RegexKey, RegexValue))
+
 #: The types of records of consumer groups.
-CONSUMER_RECORD_TYPES = types_by_key(
-    (GroupKey, GroupValue),
-    (MemberKey, MemberValue),
-    (EpochKey, EpochValue),
-    (TargetKey, TargetValue),
-    (CurrentKey, CurrentValue),
-    (PartitionsKey, PartitionsValue),
-    (RegexKey, RegexValue),
-)
+CONSUMER_RECORD_TYPES = {
+    **NOTED_RECORD_TYPES,
+    **types_by_key(
+        (GroupKey, GroupValue),
+        (MemberKey, MemberValue),
+        (EpochKey, EpochValue),
+        (TargetKey, TargetValue),
+        (CurrentKey, CurrentValue),
+    ),
+}
 
 
 def group_value_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:

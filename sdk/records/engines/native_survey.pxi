@@ -33,6 +33,8 @@ cdef class Survey:
                 > <uint64_t>INT32_MAX
             ):
                 break
+            if header.base_offset > INT64_MAX - 1 - header.last_offset_delta:
+                break
             if checksum_of(p + BATCH_CRC_COVERS_FROM, size - BATCH_CRC_COVERS_FROM) != header.crc:
                 break
             last_offset = header.base_offset + header.last_offset_delta
@@ -51,7 +53,7 @@ cdef class Survey:
                 self.epochs.append((self.last_epoch, header.base_offset))
             self.bytes_since_entry += size
             self.size_bytes += size
-            self.next_offset = wrap64(<uint64_t>last_offset + 1)
+            self.next_offset = last_offset + 1
             p += size
         return p - begin
 
@@ -70,6 +72,8 @@ def last_batches(buffer, int64_t from_offset, int64_t end_offset, Py_ssize_t kep
     cdef const uint8_t *p = begin
     cdef const uint8_t *before = NULL
     cdef BatchHeader header
+    # Without a sign: it may be one higher than an offset can be.
+    cdef uint64_t next_offset = 0
     cdef Py_ssize_t size, room = 0, used = 0, index = 0
     cdef int64_t producer_id = NO_PRODUCER
     cdef Recent *recent = NULL
@@ -80,13 +84,18 @@ def last_batches(buffer, int64_t from_offset, int64_t end_offset, Py_ssize_t kep
     cdef list found = []
     if kept < 1:
         raise ValueError(f"{kept} batches to keep, at least 1 is needed")
+    # There are no more: memory for any number cannot be had.
+    kept = min(kept, 1 + (end - p) // BATCH_HEADER_BYTES)
     try:
         while (size := whole_batch(p, end - p)) != 0:
             read_batch_header(p, &header)
-            if header.base_offset >= end_offset:
+            if header.base_offset >= end_offset or header.base_offset < 0 or header.last_offset_delta < 0:
                 break
-            if before != NULL and header.base_offset != offset_after(before) and not is_undamaged(before, p - before):
+            if <uint64_t>header.base_offset < next_offset:
                 break
+            if before != NULL and <uint64_t>header.base_offset != next_offset and not is_undamaged(before, p - before):
+                break
+            next_offset = <uint64_t>header.base_offset + <uint64_t>header.last_offset_delta + 1
             before = p
             p += size
             if header.base_offset < from_offset:
@@ -153,9 +162,7 @@ cdef inline bint is_undamaged(const uint8_t *p, Py_ssize_t size) noexcept:
 def index_columns(bytes content not None, Py_ssize_t key_bytes):
     """Return what `index_columns` in `index_columns.py` does, as bytes in the order of the machine."""
     cdef const uint8_t *p = <const uint8_t *>PyBytes_AS_STRING(content)
-    cdef Py_ssize_t entry_bytes = key_bytes + <Py_ssize_t>sizeof(int32_t)
-    cdef Py_ssize_t count = PyBytes_GET_SIZE(content) // entry_bytes
-    cdef Py_ssize_t index
+    cdef Py_ssize_t entry_bytes, count, index
     cdef int64_t key, key_before = 0
     cdef int32_t short_key, value, value_before = 0
     cdef bytes keys, values
@@ -163,6 +170,8 @@ def index_columns(bytes content not None, Py_ssize_t key_bytes):
     cdef char *next_value
     if key_bytes != sizeof(int64_t) and key_bytes != sizeof(int32_t):
         raise ValueError(f"keys of {key_bytes} bytes, 4 or 8 are possible")
+    entry_bytes = key_bytes + <Py_ssize_t>sizeof(int32_t)
+    count = PyBytes_GET_SIZE(content) // entry_bytes
     keys = PyBytes_FromStringAndSize(NULL, count * key_bytes)
     values = PyBytes_FromStringAndSize(NULL, count * <Py_ssize_t>sizeof(int32_t))
     next_key, next_value = PyBytes_AS_STRING(keys), PyBytes_AS_STRING(values)

@@ -257,9 +257,11 @@ def test_shard_that_cannot_take_over_a_record_is_unloaded_and_everybody_answered
     assert [line.getMessage() for line in caplog.records] == ["topic-0 is unloaded, it could not take over a record"]
 
 
-def test_shard_that_cannot_start_after_its_load_is_unloaded(caplog, monkeypatch):
-    bench = Bench(written([record("a", 1)]))
-    monkeypatch.setattr(bench.shard, "loaded", lambda now_ms: 1 / 0)
+@pytest.mark.parametrize("batches", [[], [[record("a", 1)]]])
+def test_shard_that_cannot_start_after_its_load_is_unloaded(caplog, monkeypatch, batches):
+    log = written(*batches)
+    monkeypatch.setattr(CountingShard, "loaded", lambda shard, now_ms: 1 / 0)
+    bench = Bench(log)
     load(bench)
     bench.get()
     assert bench.replies == [ErrorCode.NOT_COORDINATOR]

@@ -54,3 +54,12 @@ def test_damaged_value(value):
 def test_damaged_key(size):
     with pytest.raises(DecodeError):
         decode(TYPES, KEY[:size], None)
+
+
+@pytest.mark.parametrize("value", [b"", b"\x00", b"\x00\x63", b"\x00\x00\x00"])
+def test_a_value_that_hardly_counts_has_its_defaults(value):
+    found = decode(TYPES, KEY, value, unread={2})
+    assert found is not None
+    assert (found.key, found.value) == (GroupMetadataKey("g"), GroupMetadataValue())
+    with pytest.raises(DecodeError):
+        decode(TYPES, KEY, value, unread={3})

@@ -106,3 +106,20 @@ def test_offsets_of_a_later_topic_of_the_name_stay():
     bench.commit()
     bench.groups.forget_topic("t", b"x" * 16, 0)
     assert set(bench.groups.offsets("g")) == {PARTITION}
+
+
+def test_a_group_that_cannot_be_checked_keeps_no_other_from_expiring(monkeypatch):
+    bench = GroupBench()
+    bench.commit(now=0, group_id="damaged")
+    bench.commit(now=0)
+
+    def expired(group, *others, known=expiry.expired):
+        if group.group_id == "damaged":
+            raise RuntimeError("a defect")
+        return known(group, *others)
+
+    monkeypatch.setattr(expiry, "expired", expired)
+    for _ in range(2):
+        bench.timers.fire(RETENTION_MS)
+    assert set(groups_of(bench)) == {"damaged"}
+    assert bench.timers.next_deadline_ms == RETENTION_MS + CHECK_MS

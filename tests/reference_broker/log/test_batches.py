@@ -13,6 +13,7 @@ from kafkawire.reference_broker.log.batches import (
     Window,
     build_batch,
     check_no_gap,
+    check_offsets,
     check_stored,
     parse_header,
     record_timestamps,
@@ -60,6 +61,8 @@ def test_stored_batch_is_in_order_and_undamaged(file, tmp_path):
             check_stored(file, first, lowest, highest)
     with pytest.raises(DecodeError, match="offsets 10 to 9, "):
         check_stored(file, first._replace(last_offset_delta=-1), 10, 11)
+    with pytest.raises(DecodeError, match=f"up to {2**63 - 2}"):
+        check_offsets(first._replace(base_offset=2**63 - 2), 10, 2**64)
     content = bytearray((tmp_path / "log").read_bytes())
     content[first.size_bytes - 1] ^= 1
     (tmp_path / "log").write_bytes(content)

@@ -55,6 +55,9 @@ def test_epochs(disk):
         (b"0\n1\nt 0 -1\n", "'-1' is not a number"),
         ("0\n1\nt 0 ٣\n".encode(), "is not a number"),
         (b"0\n1\n\xff 0 5\n", "can't decode"),
+        (b"0\n1\nt 0 %d\n" % (2**63), f"{2**63} is too high, {2**63 - 1} is the limit"),
+        (b"0\n1\nt %d 0\n" % (2**31), f"{2**31} is too high, {2**31 - 1} is the limit"),
+        (b"0\n1\nt 0 %s\n" % (b"9" * 5000), f"{'9' * 20} is too high"),
     ],
 )
 def test_damaged_checkpoint(disk, content, problem):
@@ -69,6 +72,13 @@ def test_checkpoint_that_a_crash_has_cut_is_damaged(disk):
         write_file(disk, "e", whole[:size])
         with pytest.raises(DamagedFile, match="memory:e is damaged: "):
             read_epochs(disk, "e")
+
+
+@pytest.mark.parametrize("entry", [(2**31, 0), (0, 2**63)])
+def test_epochs_and_offsets_that_no_log_has(disk, entry):
+    write_epochs(disk, "e", [entry])
+    with pytest.raises(DamagedFile, match="is too high"):
+        read_epochs(disk, "e")
 
 
 @pytest.mark.parametrize("entries", [[(1, 0), (1, 5)], [(1, 5), (2, 4)]])

@@ -8,6 +8,7 @@ import pytest
 from kafkawire.reference_broker.disk.disk import read_file, write_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.log.batches import parse_header
+from kafkawire.reference_broker.log.recovery import open_segments
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.log.directories import append, create, on
 from tests.reference_broker.log.held_work import HeldWork
@@ -107,3 +108,44 @@ def test_new_directory_has_a_checkpoint_at_once():
     on(disk)
     for seed in range(8):
         assert read_file(disk.crash(seed), "recovery-point-offset-checkpoint") == b"0\n0\n"
+
+
+@pytest.mark.parametrize("name", ["log-start-offset-checkpoint", "recovery-point-offset-checkpoint"])
+def test_offset_that_no_log_has_does_not_empty_it(name, caplog):
+    """The log was deleted, and began again in a file with a name of 21 digits."""
+    disk = MemoryDisk()
+    directory = on(disk)
+    append(create(directory, "t").logs[0], b"x")
+    directory.close()
+    write_file(disk, name, b"0\n1\nt 0 %d\n" % 10**20)
+    for _ in range(2):
+        directory = on(disk)
+        (log,) = directory.topics["t"].logs
+        assert (log.next_offset, log.segments.base_offsets) == (1, [0])
+        directory.close()
+    assert f"is too high, {2**63 - 1} is the limit" in caplog.text
+
+
+def test_defect_of_one_log_does_not_stop_the_start(monkeypatch, caplog):
+    disk = MemoryDisk()
+    directory = on(disk)
+    for name in ("good", "t"):
+        append(create(directory, name).logs[0], b"x")
+    directory.close()
+
+    def fail_one(*arguments, **options):
+        if arguments[1] == "t-0":
+            raise OverflowError("a defect")
+        return open_segments(*arguments, **options)
+
+    monkeypatch.setattr("kafkawire.reference_broker.log.partition_log.open_segments", fail_one)
+    directory = on(disk)
+    assert (directory.log("good", 0).next_offset, directory.log("t", 0).is_offline) == (1, True)
+    append(directory.log("good", 0), b"y")
+    assert "t-0: the log cannot be opened" in caplog.text
+    assert "Traceback" in caplog.text
+    directory.close()
+    monkeypatch.undo()
+    directory = on(disk)
+    assert [directory.log(name, 0).next_offset for name in ("good", "t")] == [2, 1]
+    assert not directory.was_clean

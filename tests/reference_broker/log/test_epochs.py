@@ -3,13 +3,15 @@
 Method: files by hand, and pairs in place of batches.
 """
 
+from itertools import islice
+
 import pytest
 
 from kafkawire.reference_broker.disk.disk import read_file, write_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.log.epochs import LeaderEpochs, load_epochs, read_last_epoch, write_last_epoch
 from kafkawire.sdk.errors import DecodeError
-from tests.reference_broker.log.filled_logs import SMALL, append, damage_a_length, filled, opened
+from tests.reference_broker.log.filled_logs import CONFIG, SMALL, append, damage_a_length, filled, opened
 
 PATH = "t-0/leader-epoch-checkpoint"
 
@@ -61,14 +63,61 @@ def test_missing_or_damaged_file_is_rebuilt(disk, caplog, content):
     assert ("rebuilt from the batches" in caplog.text) is (content is not None)
 
 
-def test_damaged_segment_does_not_hide_the_epochs_of_those_after_it(disk, caplog):
-    def broken(*entries):
-        yield from entries
-        raise DecodeError("crc", 0, "wrong")
+def broken(*entries):
+    yield from entries
+    raise DecodeError("crc", 0, "wrong")
 
-    segments = [broken((1, 3)), broken(), [(1, 20), (5, 25)], broken((5, 30), (6, 31))]
+
+def test_damaged_segment_does_not_hide_the_epochs_of_those_after_it(disk, caplog):
+    segments = [broken((1, 3)), broken(), [(1, 20), (5, 25)], broken((5, 30), (6, 31)), [(6, 35)]]
     assert load_epochs(disk, "t-0", 40, segments).entries() == [(1, 3), (5, 25), (6, 31)]
     assert caplog.text.count("t-0: crc") == 3
+
+
+@pytest.mark.parametrize("after", [[], [[]]])
+def test_epochs_go_on_above_those_that_damage_at_the_end_may_hide(disk, after):
+    segments = [[(0, 0)], broken((1, 3)), *after]
+    assert load_epochs(disk, "t-0", 40, segments, last_epoch=6).entries() == [(0, 0), (1, 3), (7, 40)]
+    assert load_epochs(disk, "t-0", 40, []).entries() == [(0, 0), (1, 3), (7, 40)], "the file says the same"
+
+
+def test_damaged_offset_does_not_hide_the_epochs_after_it(disk):
+    entries = [(0, 0), (2, 9)]
+    assert load_epochs(disk, "t-0", 40, [[(0, 0), (1, 30)], [(2, 9)]]).entries() == entries
+    assert load_epochs(disk, "t-0", 40, []).entries() == entries, "the file is in order"
+
+
+@pytest.mark.parametrize(
+    ("byte", "entries"),
+    [
+        (65, [(0, 0), (1, 10), (2, 15)]),
+        (8, [(0, 0), (2, 15)]),
+        (16, [(0, 0), (2, 15)]),
+    ],
+    ids=["body", "length", "magic"],
+)
+@pytest.mark.parametrize("content", [None, b"0\n2\n0 0\n1 10"])
+def test_epoch_does_not_go_back_after_damage(tmp_path, content, byte, entries):
+    folder = tmp_path / "t-0"
+    filled(folder, CONFIG, batches=5)
+    log = opened(folder, CONFIG, is_clean=False)
+    for number in range(5):
+        append(log, b"%d" % number)
+    second = next(islice(log.headers(), 1, None))[1].position
+    log.close()
+    assert log.epochs.entries() == [(0, 0), (1, 10)]
+    (path,) = folder.glob("*.log")
+    damaged = bytearray(path.read_bytes())
+    damaged[second + byte] ^= 1
+    path.write_bytes(damaged)
+    checkpoint = folder / "leader-epoch-checkpoint"
+    if content is None:
+        checkpoint.unlink()
+    else:
+        checkpoint.write_bytes(content)
+    again = opened(folder, CONFIG, last_epoch=1, recovery_point=15)
+    assert again.epochs.entries() == entries
+    assert append(again, b"after").base_offset == 15
 
 
 def test_log_with_a_damaged_segment_knows_the_epochs_after_it(tmp_path):
@@ -122,7 +171,7 @@ def test_new_epoch_takes_the_place_of_one_in_which_nothing_was_written(offset, e
 def test_epoch_that_begins_after_a_crash_was_never_there(disk, content, end_offset, entries):
     if content is not None:
         write_file(disk, PATH, content)
-    assert load_epochs(disk, "t-0", end_offset, [], begins_after=0).entries() == entries
+    assert load_epochs(disk, "t-0", end_offset, [], is_cut=True).entries() == entries
     assert load_epochs(disk, "t-0", end_offset, []).entries() == entries, "the file says the same"
 
 
@@ -139,7 +188,7 @@ def test_file_that_could_not_be_written_is_written_again(disk):
 
 def test_epoch_that_begins_is_higher_than_any_that_clients_may_have_seen(disk):
     write_last_epoch(disk, 0, [4, 7, 2])
-    epochs = load_epochs(disk, "t-0", 5, [[(0, 0)]], begins_after=read_last_epoch(disk))
+    epochs = load_epochs(disk, "t-0", 5, [[(0, 0)]], last_epoch=read_last_epoch(disk), is_cut=True)
     assert epochs.entries() == [(0, 0), (8, 5)]
 
 

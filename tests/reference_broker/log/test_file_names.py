@@ -27,6 +27,10 @@ def test_names_can_be_read_again() -> None:
         "500.index",
         "0000000000000000000x.index",
         ".index",
+        f"{2**63:020}.index",
+        "99999999999999999999.index",
+        "0000000000000000000².index",
+        "0000000000000000000٣.index",
     ],
 )
 def test_other_names(name: str) -> None:

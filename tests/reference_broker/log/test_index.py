@@ -51,6 +51,7 @@ def test_offset_index_file(offsets, disk, tmp_path):
     again = OffsetIndex(disk, "i", BASE, 1024)
     assert again.load()
     assert (again.position_for(1010), again.last_position, len(again)) == (300, 900, 3)
+    assert (again.last_offset, OffsetIndex(disk, "none", BASE, 1024).last_offset) == (1020, BASE)
 
 
 def test_zeros_of_a_preallocated_file_are_no_entries(offsets, disk, tmp_path):
@@ -128,3 +129,9 @@ def test_file_is_replaced_whole(call):
         else:
             index.store()
     assert read_file(disk, "i") == struct.pack(">ii", 4, 1)
+
+
+def test_size_of_the_file(disk, offsets):
+    assert offsets.stored_bytes() == 0
+    offsets.store()
+    assert OffsetIndex(disk, "i", BASE, 1024).stored_bytes() == 24

@@ -11,6 +11,7 @@ import dataclasses
 
 import pytest
 
+from kafkawire.reference_broker.disk.disk import read_file, write_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.config import LogConfig
 from kafkawire.reference_broker.log.partition_log import Appended
@@ -261,3 +262,34 @@ def test_an_index_without_its_segment_is_removed() -> None:
     log.disk.remove(f"{FOLDER}/{base:020}.log")
     log.opened(is_clean=True, recovery_point=log.log.recovery_point)
     assert base not in index_files(log.disk)
+
+
+@pytest.mark.parametrize("left", [b"", b"\xff" * 34, None], ids=["gone", "wrong", "snapshot"])
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize(("number", "offset"), [(14, 1), (5, 4), (6, 3), (5, 11), (2, 2**62)])
+def test_a_damaged_offset_does_not_stop_a_log_from_opening(
+    number: int, offset: int, left: bytes | None, is_clean: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A marker before the last one raised ValueError, two transactions from one offset KeyError."""
+    log = TransactingLog()
+    for _ in range(4):
+        log.append(PRODUCER, b"v")
+        log.append(OTHER, b"v")
+        log.abort(PRODUCER)
+        log.abort(OTHER)
+    position = [header.position for _, header in log.log.headers()][number]
+    log.log.close()
+    path = f"{FOLDER}/{0:020}.log"
+    content = bytearray(read_file(log.disk, path) or b"")
+    content[position : position + 8] = offset.to_bytes(8, "big")
+    write_file(log.disk, path, content)
+    kind = ".snapshot" if left is None else ".txnindex"
+    for name in log.disk.names(FOLDER):
+        if name.endswith(kind):
+            write_file(log.disk, f"{FOLDER}/{name}", left or b"x")
+    again = log.opened(is_clean=is_clean, recovery_point=16)
+    assert not again.is_offline
+    end = 12 if (number, offset) == (5, 11) else number
+    assert again.next_offset == (16 if is_clean else end)
+    if left is None and is_clean:
+        assert "its producers may be unknown" in caplog.text

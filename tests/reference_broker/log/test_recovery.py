@@ -215,3 +215,43 @@ def test_log_that_ends_where_it_begins_stays(disk, caplog):
     segments, truncated = opened(disk, recovery_point=8, log_start_offset=10)
     assert ([segment.base_offset for segment in segments], truncated) == ([8], 0)
     assert not caplog.text
+
+
+@pytest.mark.parametrize("base_offset", [0, 7, 8, 10**6, 2**31 + 8, 2**62, 2**63 - 1, -1, -(2**63)])
+def test_clean_start_does_not_go_on_after_an_offset_that_is_damaged(disk, caplog, base_offset):
+    """The native engine raised OverflowError, and other offsets were given twice."""
+    PartitionLog(LogServices(disk), "t-0", CONFIG, is_clean=False).close()
+    offset = base_offset.to_bytes(8, "big", signed=True)
+    damage(disk, 8, lambda content: content[:BATCH_BYTES] + offset + content[BATCH_BYTES + 8 :])
+    log = PartitionLog(LogServices(disk), "t-0", CONFIG, recovery_point=10)
+    if base_offset == 10**6:  # nothing is wrong with it: compaction leaves gaps
+        assert (log.next_offset, log.truncated_bytes) == (10**6 + 1, 0)
+        return
+    assert (log.next_offset, log.truncated_bytes) == (9, BATCH_BYTES)
+    assert f"offsets {base_offset} to {base_offset}, expected 9 or higher" in caplog.text
+    assert not log.is_offline
+
+
+@pytest.mark.parametrize("base_offset", [5, 8, 2**40, -1])
+def test_clean_start_keeps_what_follows_a_damaged_offset(disk, base_offset):
+    config = dataclasses.replace(CONFIG, index_interval_bytes=4096, segment_bytes=4096)
+    log = PartitionLog(LogServices(disk), "t-0", config, is_clean=False)
+    for _ in range(2):
+        data = produced(b"v")
+        log.append(data, parse_header(data), NOW_MS, lambda result: None)
+    log.close()
+    assert log.segments.base_offsets == [0, 4, 8]
+    offset = base_offset.to_bytes(8, "big", signed=True)
+    damage(disk, 8, lambda content: content[:BATCH_BYTES] + offset + content[BATCH_BYTES + 8 :])
+    log = PartitionLog(LogServices(disk), "t-0", config, recovery_point=12)
+    assert (log.next_offset, log.truncated_bytes) == (12, 0)
+
+
+@pytest.mark.parametrize("is_clean", [False, True])
+@pytest.mark.parametrize("name", ["99999999999999999999.log", f"{2**63:020}.log", "0000000000000000000².log"])
+def test_file_that_is_named_after_no_offset_is_none_of_the_log(disk, is_clean, name):
+    PartitionLog(LogServices(disk), "t-0", CONFIG, is_clean=False).close()
+    disk.open(f"t-0/{name}", create=True)
+    log = PartitionLog(LogServices(disk), "t-0", CONFIG, is_clean=is_clean, recovery_point=10)
+    assert (log.next_offset, log.segments.base_offsets, log.is_offline) == (10, [0, 4, 8], False)
+    assert name in disk.names("t-0")

@@ -108,3 +108,23 @@ def test_segments_without_timestamps_are_looked_at_once():
     log._disk.plan = lambda call: calls.append(call.path)  # type: ignore[attr-defined]  # a MemoryDisk
     assert count(again, now_ms=NOW_MS + 1, retention_ms=0) == 100
     assert len(calls) < 1500
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_damaged_segment_of_unknown_age_goes_by_the_other_limits(is_read):
+    log = log_of(16)
+    path = "t-0/00000000000000000004"
+    file = log._disk.open(f"{path}.log")
+    data = bytearray(file.read(0, file.size_bytes))
+    data[BATCH_BYTES + 16] ^= 1
+    file.truncate(0)
+    file.append(data)
+    log._disk.remove(f"{path}.timeindex")
+    again = PartitionLog(LogServices(log._disk), "t-0", CONFIG)
+    if is_read:
+        assert again.segments.read(4, 100, 16, at_least_one=True).records is not None
+    assert count(again, start=8) == 2
+    assert count(again, retention_bytes=4 * BATCH_BYTES) == 3
+    assert count(again, now_ms=NOW_MS + 11, retention_ms=0) == 1, "it is as old as the next one"
+    assert count(again, now_ms=NOW_MS + 12, retention_ms=0) == 3
+    assert count(again, now_ms=NOW_MS + 12, start=8, retention_ms=0) == 3

@@ -1,6 +1,6 @@
 """Segments hold batches under Kafka's file names, index them, find them, and repair themselves.
 
-Method: small batches with an index interval of 100 bytes, so that a few of them make several index entries.
+Method: see `filled_segments`.
 """
 
 import dataclasses
@@ -9,35 +9,13 @@ from bisect import bisect_left
 
 import pytest
 
-from kafkawire.reference_broker.disk.machine import MachineDisk
-from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
+from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.batches import parse_header
-from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.records import stamp
+from tests.reference_broker.log.filled_segments import BASE, CONFIG, fill, new
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
-
-CONFIG = dataclasses.replace(log_config({}), index_interval_bytes=100, segment_bytes=5_000, segment_ms=60_000)
-BASE = 500
-
-
-def new(folder, config, sealed_at=None):
-    """Return the segment in a folder, whose file is created if it does not exist."""
-    disk = MachineDisk(folder.parent)
-    disk.open(f"{folder.name}/{BASE:020}.log", create=True)
-    return Segment(disk, folder.name, BASE, config, sealed_at)
-
-
-def fill(segment, batches=20, records=3):
-    """Append batches of so many records, a second apart."""
-    for number in range(batches):
-        first = NOW_MS + 1000 * number
-        data = produced(*[b"v" * 10] * records, timestamps=tuple(range(first, first + records)))
-        base_offset = segment.next_offset
-        stamp(data, base_offset, 0)
-        segment.append(data, parse_header(data), base_offset)
-    return segment
 
 
 @pytest.fixture
@@ -74,7 +52,7 @@ def test_closed_segment_is_loaded_as_it_was(segment, tmp_path):
     segment.sync(with_indexes=True)
     again = new(tmp_path, CONFIG)
     again.load()
-    for attribute in ("next_offset", "max_timestamp", "_max_timestamp_offset", "size_bytes", "_first_timestamp"):
+    for attribute in ("next_offset", "_max_timestamp", "_max_timestamp_offset", "size_bytes", "_first_timestamp"):
         assert getattr(again, attribute) == getattr(segment, attribute), attribute
 
 
@@ -182,6 +160,7 @@ def test_when_to_roll(tmp_path, changes, max_timestamp_ms, full):
 def test_segment_without_timestamps_is_as_old_as_its_first_append(tmp_path, age_ms, full):
     segment = new(tmp_path, CONFIG)
     data = produced(b"x", timestamps=(-1,))
+    stamp(data, BASE, 0)
     header = parse_header(data)
     segment.append(data, header, BASE, NOW_MS)
     assert segment.is_full_for(header, NOW_MS + age_ms) is full
@@ -313,137 +292,3 @@ def test_failed_append_is_cut_back_if_the_disk_lets_it(is_cut_back):
     disk.plan = None
     assert (segment.size_bytes == size_bytes) is is_cut_back
     assert segment.next_offset == BASE + 6
-
-
-def test_damaged_batch_of_a_sealed_segment_without_index_is_left_in_its_place(segment, tmp_path):
-    seventh = list(segment.headers(0))[7]
-    segment.seal()
-    segment.sync(with_indexes=True)
-    path = tmp_path / "00000000000000000500.log"
-    data = bytearray(path.read_bytes())
-    data[seventh.position + 70] ^= 1
-    path.write_bytes(data)
-    (tmp_path / "00000000000000000500.index").unlink()
-    again = new(tmp_path, dataclasses.replace(CONFIG, index_interval_bytes=10_000), sealed_at=BASE + 60)
-    found = again.find(BASE + 3)
-    assert found is not None
-    assert found.base_offset == BASE + 3
-    assert (again.next_offset, again.size_bytes, again.is_sealed) == (BASE + 60, len(data), True)
-    assert again.is_stored, "the next start must not take the new index for a whole one"
-    assert again._time_index.last_entry == (NOW_MS + 6_002, BASE + 20)
-    assert again.highest_timestamp() == NOW_MS + 19_002, "as the file says"
-
-
-@pytest.mark.parametrize("damaged", [0, 7])
-@pytest.mark.parametrize(("byte", "is_found"), [(70, True), (16, False)])
-def test_segment_with_damage_and_no_index_never_seems_older_than_it_is(segment, tmp_path, damaged, byte, is_found):
-    header = list(segment.headers(0))[damaged]
-    path = tmp_path / "00000000000000000500.log"
-    data = bytearray(path.read_bytes())
-    data[header.position + byte] ^= 1
-    path.write_bytes(data)
-    for _ in range(2):
-        again = new(tmp_path, CONFIG, sealed_at=BASE + 60)
-        for _ in range(2):
-            if is_found:
-                assert again.find(BASE + 40) is not None
-                assert again.highest_timestamp() == NOW_MS + 19_002
-                assert next(again.from_time(NOW_MS + 15_000)).base_offset == BASE + 45
-            else:
-                with pytest.raises(DecodeError):
-                    again.find(BASE + 40)
-                with pytest.raises(DecodeError):
-                    again.highest_timestamp()
-                with pytest.raises(DecodeError):
-                    list(again.from_time(NOW_MS + 15_000))
-        if not again.is_stored:
-            again.sync(with_indexes=True)
-
-
-@pytest.mark.parametrize("is_sealed", [True, False])
-def test_empty_time_index_is_not_believed(segment, tmp_path, caplog, is_sealed):
-    segment.seal()
-    segment.sync(with_indexes=True)
-    path = tmp_path / "00000000000000000500.timeindex"
-    good = path.read_bytes()
-    path.write_bytes(b"")
-    again = new(tmp_path, CONFIG, sealed_at=BASE + 60 if is_sealed else None)
-    again.find(BASE) if is_sealed else again.load()
-    assert next(again.from_time(NOW_MS + 1_000)).base_offset == BASE + 3
-    assert (again.highest_timestamp(), again.is_stored) == (NOW_MS + 19_002, False)
-    assert "rebuilt" in caplog.text
-    again.seal()
-    again.sync(with_indexes=True)
-    assert path.read_bytes() == good
-
-
-@pytest.mark.parametrize("is_sealed", [True, False])
-def test_empty_time_index_of_batches_without_timestamps_is_right(tmp_path, caplog, is_sealed):
-    segment = new(tmp_path, CONFIG)
-    data = produced(b"x", timestamps=(-1,))
-    for offset in (BASE, BASE + 1):
-        stamp(data, offset, 0)
-        segment.append(data, parse_header(data), offset)
-    segment.seal()
-    segment.sync(with_indexes=True)
-    again = new(tmp_path, CONFIG, sealed_at=BASE + 2 if is_sealed else None)
-    if not is_sealed:
-        again.load()
-    assert again.find(BASE + 1) is not None
-    assert (again.highest_timestamp(), again.is_stored, caplog.text) == (-1, True, "")
-
-
-def test_index_that_is_being_rebuilt_is_not_asked_for_timestamps(segment, tmp_path, monkeypatch):
-    segment.seal()
-    segment.sync(with_indexes=True)
-    (tmp_path / "00000000000000000500.index").unlink()
-    again = new(tmp_path, CONFIG, sealed_at=BASE + 60)
-    seen = set()
-    note = again._note_entry
-
-    def note_and_ask(entry):
-        note(entry)
-        seen.add(again.highest_timestamp())  # as retention does on its thread
-
-    monkeypatch.setattr(again, "_note_entry", note_and_ask)
-    again.find(BASE)
-    assert seen == {NOW_MS + 19_002}
-
-
-def test_highest_timestamp_of_a_sealed_segment_is_that_of_its_index(segment, tmp_path):
-    segment.seal()
-    segment.sync(with_indexes=True)
-    assert new(tmp_path, CONFIG, sealed_at=BASE + 60).max_timestamp == NOW_MS + 19_002
-
-
-def test_index_that_ends_with_the_file_goes_beyond_it(segment, tmp_path, caplog):
-    segment.seal()
-    segment.sync(with_indexes=True)
-    last = segment._index.last_position
-    with (tmp_path / "00000000000000000500.log").open("r+b") as file:
-        file.truncate(last)
-    for sealed_at in (None, BASE + 60):
-        caplog.clear()
-        again = new(tmp_path, CONFIG, sealed_at=sealed_at)
-        again.load() if sealed_at is None else again.find(BASE)
-        assert "is rebuilt" in caplog.text
-        assert again._index.last_position < last
-
-
-def test_index_that_cannot_be_rebuilt_now_is_rebuilt_later():
-    disk = MemoryDisk()
-    disk.make_folder("t-0")
-    segment = Segment.create(disk, "t-0", BASE, CONFIG)
-    fill(segment)
-    segment.seal()
-    segment.sync(with_indexes=True)
-    disk.remove(f"t-0/{BASE:020}.index")
-    again = Segment(disk, "t-0", BASE, CONFIG, BASE + 60)
-    disk.plan = fail_at(disk.calls + 3)
-    with pytest.raises(OSError, match="planned"):
-        again.find(BASE + 30)
-    disk.plan = None
-    assert (again.next_offset, again.is_stored) == (BASE + 60, True)
-    found = again.find(BASE + 30)
-    assert found is not None
-    assert (found.base_offset, again.is_stored, again.max_timestamp) == (BASE + 30, False, NOW_MS + 19_002)

@@ -107,9 +107,9 @@ def test_recovered_segments_without_producers_are_not_read_for_them(segments, di
     segments.since(4)[0].append(data, parse_header(data), 8)
     asked: list[int] = []
 
-    def noted(file: File, from_offset: int, end_offset: int, next_offset: int) -> Iterator[BatchHeader]:
-        asked.append(next_offset)
-        return producer_batches(file, from_offset, end_offset, next_offset)
+    def noted(file: File, base_offset: int, *offsets: int) -> Iterator[BatchHeader]:
+        asked.append(offsets[-1])
+        return producer_batches(file, base_offset, *offsets)
 
     monkeypatch.setattr("kafkawire.reference_broker.log.segments.producer_batches", noted)
 
@@ -194,3 +194,16 @@ def test_damaged_segment_without_a_time_index_is_told(disk, segments):
     damaged = Segments([Segment(disk, "t-0", 0, log_config({}), 4)])
     with pytest.raises(DamagedSegment, match="segment 0"):
         damaged.max_timestamp()
+
+
+def test_producers_that_damage_hides_are_told(segments, disk, caplog):
+    data = produced(b"8", producer_id=5, producer_epoch=0, base_sequence=0)
+    stamp(data, 8, 7)
+    segments.since(4)[0].append(data, parse_header(data), 8)
+    path = f"t-0/{file_name(0, LOG_SUFFIX)}"
+    content = read_file(disk, path)
+    assert content is not None
+    write_file(disk, path, (2**40).to_bytes(8, "big") + content[8:])
+    assert [header.base_offset for _, header in segments.producer_batches(0, 99)] == [8]
+    assert f"segment 0: base_offset at byte 0: offsets {2**40} to" in caplog.text
+    assert "its producers may be unknown" in caplog.text

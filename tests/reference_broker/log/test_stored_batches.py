@@ -7,16 +7,20 @@ and from those that were chosen.
 from __future__ import annotations
 
 import random
+from itertools import islice
 
 import pytest
 
 from kafkawire.reference_broker.disk.disk import File
 from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.batches import BatchHeader, parse_header
+from kafkawire.reference_broker.log.config import log_config
+from kafkawire.reference_broker.log.file_names import LOG_SUFFIX, file_name
 from kafkawire.reference_broker.log.markers import build_marker
 from kafkawire.reference_broker.log.producer_snapshots import encode_snapshot
 from kafkawire.reference_broker.log.producer_state import note_stored
 from kafkawire.reference_broker.log.producers import BATCHES_KEPT, Marker, Producers
+from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.stored_batches import PIECE_BYTES, epoch_starts, producer_batches, survey_file
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.records import stamp
@@ -92,22 +96,46 @@ def test_a_piece_takes_one_call_of_the_disk() -> None:
     assert survey_file(file, Survey(0, 4096), lambda entry: None) is None
     assert disk.calls - before <= 4
     before = disk.calls
-    assert list(producer_batches(file, 0, END, count)) == []
+    assert list(producer_batches(file, 0, 0, END, count)) == []
     assert disk.calls - before <= 8
 
 
-def test_epochs_are_found_up_to_a_damaged_batch() -> None:
+@pytest.mark.parametrize(
+    ("number", "byte", "starts"),
+    [
+        (2, -1, [(3, 10), (5, 12), (5, 13), (6, 14)]),
+        (2, 16, [(3, 10)]),
+        (2, 7, [(3, 10), (5, 13), (6, 14)]),
+        (4, -1, [(3, 10), (5, 12), (6, 14)]),
+        (4, 16, [(3, 10), (5, 12)]),
+    ],
+    ids=["body", "magic", "offset", "last body", "last magic"],
+)
+def test_epochs_behind_a_damaged_batch(number: int, byte: int, starts: list[tuple[int, int]]) -> None:
+    batches = []
+    for each, epoch in enumerate((3, 3, 5, 5, 6)):
+        data = produced(b"v")
+        stamp(data, 10 + each, epoch)
+        if each == number:
+            data[byte] ^= 5
+        batches.append(data)
+    disk = MemoryDisk()
+    disk.make_folder("t-0")
+    disk.open(f"t-0/{file_name(10, LOG_SUFFIX)}", create=True).append(b"".join(batches))
+    segment = Segment(disk, "t-0", 10, log_config({}), sealed_at=15)
+    found = epoch_starts(segment.file, 10, segment.headers)
+    assert list(islice(found, len(starts))) == starts
+    with pytest.raises(DecodeError, match=r"crc|magic|base_offset"):
+        next(found)
+
+
+def test_epochs_of_undamaged_batches() -> None:
     file = MemoryDisk().open("log", create=True)
     for number, epoch in enumerate((3, 3, 5, 4, 6)):
         data = produced(b"v")
         stamp(data, 10 + number, epoch)
-        if epoch == 6:
-            data[-1] ^= 1
         file.append(data)
-    found = epoch_starts(file, 10)
-    assert [next(found), next(found)] == [(3, 10), (5, 12)]
-    with pytest.raises(DecodeError, match="crc"):
-        next(found)
+    assert list(epoch_starts(file, 10, lambda position: iter(()))) == [(3, 10), (5, 12), (6, 14)]
 
 
 class Changing:
@@ -156,7 +184,7 @@ def test_chosen_batches_say_the_same_as_all(piece_bytes: int) -> None:
         every, chosen = Producers(), Producers()
         for header in headers[first:end]:
             note_stored(every, file, header)
-        for header in producer_batches(file, first, end, len(headers), piece_bytes):
+        for header in producer_batches(file, 0, first, end, len(headers), piece_bytes):
             assert file.read(header.position, 8) == header.base_offset.to_bytes(8, "big")
             note_stored(chosen, file, header)
         assert encode_snapshot(chosen) == encode_snapshot(every)
@@ -169,14 +197,14 @@ def test_chosen_batches_say_the_same_as_all(piece_bytes: int) -> None:
 @pytest.mark.parametrize("large", [10, PIECE_BYTES * 2])
 def test_damage_and_gaps_between_pieces(large: int) -> None:
     file, headers = sized(large, large, 10)
-    assert list(producer_batches(file, 0, END, 3)) == headers
-    assert list(producer_batches(file, 1, 2, 3)) == headers[1:2]
+    assert list(producer_batches(file, 0, 0, END, 3)) == headers
+    assert list(producer_batches(file, 0, 1, 2, 3)) == headers[1:2]
     content = bytearray(file.read(0, file.size_bytes))
     content[headers[1].position - 1] ^= 1
     content[headers[1].position + 7] = 2  # an offset too high: only an undamaged batch may have a gap after it
     file.truncate(0)
     file.append(content)
-    found = producer_batches(file, 0, END, 3)
+    found = producer_batches(file, 0, 0, END, 3)
     assert next(found).base_offset == 0
     with pytest.raises(DecodeError, match="crc"):
         next(found)
@@ -184,16 +212,58 @@ def test_damage_and_gaps_between_pieces(large: int) -> None:
 
 def test_last_batch_has_to_reach_the_next_segment_or_be_undamaged() -> None:
     file, headers = sized(10, 10)
-    assert list(producer_batches(file, 0, END, 9)) == headers
+    assert list(producer_batches(file, 0, 0, END, 9)) == headers
     content = bytearray(file.read(0, file.size_bytes))
     content[-1] ^= 1
     file.truncate(0)
     file.append(content)
-    assert list(producer_batches(file, 0, END, 2)) == headers
+    assert list(producer_batches(file, 0, 0, END, 2)) == headers
     with pytest.raises(DecodeError, match="crc"):
-        list(producer_batches(file, 0, END, 9))
+        list(producer_batches(file, 0, 0, END, 9))
 
 
 def test_the_last_ones_are_as_many_as_a_producer_may_have_in_flight() -> None:
     file, headers = sized(*[10] * 9)
-    assert list(producer_batches(file, 0, END, 9)) == headers[-BATCHES_KEPT:]
+    assert list(producer_batches(file, 0, 0, END, 9)) == headers[-BATCHES_KEPT:]
+
+
+def renumbered(number: int, base_offset: int, *sizes: int) -> tuple[File, list[BatchHeader]]:
+    """Return what `sized` does, with a damaged offset."""
+    file, headers = sized(*sizes)
+    content = bytearray(file.read(0, file.size_bytes))
+    at = headers[number].position
+    content[at : at + 8] = base_offset.to_bytes(8, "big", signed=True)
+    file.truncate(0)
+    file.append(content)
+    return file, headers
+
+
+@pytest.mark.parametrize("large", [10, PIECE_BYTES * 2])
+@pytest.mark.parametrize(
+    ("number", "base_offset", "found"),
+    [
+        (0, -1, []),
+        (0, 4, []),
+        (1, 0, [0]),
+        (1, 2, [0, 2]),
+        (1, 3, [0]),
+        (1, 2**63 - 1, [0]),
+        (1, -(2**63), [0]),
+        (2, 1, [0, 1]),
+        (2, 3, [0, 1]),
+        (2, 2**40, [0, 1]),
+    ],
+)
+def test_batch_out_of_order_is_told(large: int, number: int, base_offset: int, found: list[int]) -> None:
+    file, _ = renumbered(number, base_offset, large, large, large)
+    batches = producer_batches(file, 0, 0, END, 3)
+    assert [header.base_offset for header in islice(batches, len(found))] == found
+    with pytest.raises(DecodeError, match="base_offset"):
+        next(batches)
+
+
+def test_batch_before_its_segment_is_told() -> None:
+    file, headers = sized(10, 10, 10)
+    with pytest.raises(DecodeError, match="expected 1 or higher"):
+        list(producer_batches(file, 1, 0, END, 3))
+    assert list(producer_batches(file, 0, 0, 1, 3)) == headers[:1], "the others are not asked for"

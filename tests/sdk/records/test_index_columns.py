@@ -59,10 +59,11 @@ def test_large_keys() -> None:
 
 
 @pytest.mark.skipif(selection.built is None, reason="the extension's own argument")
-def test_keys_of_another_size() -> None:
+@pytest.mark.parametrize("key_bytes", [2, 0, -4, -8, 2**63 - 1, -(2**63)])
+def test_keys_of_another_size(key_bytes: int) -> None:
     assert selection.built is not None
-    with pytest.raises(ValueError, match="keys of 2 bytes, 4 or 8 are possible"):
-        selection.built.index_columns(b"", 2)
+    with pytest.raises(ValueError, match=f"keys of {key_bytes} bytes, 4 or 8 are possible"):
+        selection.built.index_columns(b"abcd", key_bytes)
 
 
 @pytest.mark.parametrize("key_bytes", [4, 8])

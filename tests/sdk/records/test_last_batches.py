@@ -96,6 +96,39 @@ def test_only_an_undamaged_batch_may_have_a_gap_after_it(kind: Kind) -> None:
     assert kind(without_gap, 0, ALL, 5) == ([0, size], 2 * size, size)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("offsets", [(5, 5), (5, 4), (5, 0), (5, -1), (2**63 - 2, 0), (5, -(2**63))])
+def test_no_batch_goes_back(kind: Kind, offsets: tuple[int, int]) -> None:
+    first, second = (batch(offset, 3) for offset in offsets)
+    assert kind(first + second, -(2**63), ALL, 5) == ([0], len(first), 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("base_offset", "delta"), [(-1, 0), (-(2**63), 0), (7, -1), (7, -(2**31))])
+def test_no_batch_has_offsets_below_its_first_or_0(kind: Kind, base_offset: int, delta: int) -> None:
+    data = bytearray(batch(0, 3))
+    data[:8] = base_offset.to_bytes(8, "big", signed=True)
+    data[23:27] = delta.to_bytes(4, "big", signed=True)
+    assert kind(data, -(2**63), ALL, 5) == ([], 0, None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_offsets_near_the_highest(kind: Kind) -> None:
+    data = bytearray(batch(2**63 - 2, 3))
+    data[23:27] = (2**31 - 1).to_bytes(4, "big")
+    size = len(data)
+    assert kind(data, 0, ALL, 5) == ([0], size, 0)
+    assert kind(data + batch(2**63 - 2, 3), 0, ALL, 5) == ([0], size, 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kept", [2**20, 2**58, 2**61, 2**63 - 1])
+def test_any_number_of_batches_may_be_kept(kind: Kind, kept: int) -> None:
+    data = batches(*range(12), *range(12))
+    assert numbers(kind, data, kept=kept) == list(range(24))
+    assert kind(b"", 0, 10**9, kept) == ([], 0, None)
+
+
 @pytest.mark.skipif(selection.built is None, reason="compares the extension with Python")
 def test_random_batches_give_the_same_in_both() -> None:
     chance = random.Random(9)

@@ -104,6 +104,16 @@ def test_highest_offset_that_can_follow(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("base_offset", "is_taken"), [(2**63 - 3, True), (2**63 - 2, False), (2**63 - 1, False)])
+def test_the_offset_after_a_batch_is_one_too(kind: Kind, base_offset: int, is_taken: bool) -> None:
+    last = bytearray(FIRST)
+    last[:8] = base_offset.to_bytes(8, "big")
+    survey = kind(2**63 - 5, 50)
+    assert survey.add(last, []) == is_taken * len(FIRST)
+    assert survey.next_offset == (2**63 - 1 if is_taken else 2**63 - 5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_taken_of_a_damaged_or_cut_batch(kind: Kind) -> None:
     for position in range(len(SECOND)):
         damaged = bytearray(SECOND)

@@ -156,7 +156,7 @@ def test_a_lost_connection_ends_the_wait() -> None:
     asyncio.run(run())
 
 
-def test_nothing_is_writtenremaining_close() -> None:
+def test_nothing_is_written_after_close() -> None:
     async def run() -> None:
         protocol = FrameProtocol(Notes)
         transport = NotingTransport()

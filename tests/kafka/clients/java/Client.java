@@ -133,7 +133,7 @@ public final class Client {
     }
 
     private static String mistake(Properties properties, String topic, String kind) throws Exception {
-        properties.put("max.block.ms", "1000");
+        properties.put("max.block.ms", kind.equals("unknown topic") ? "1000" : "30000");
         try {
             if (kind.equals("bad config")) {
                 try (Admin admin = Admin.create(properties)) {

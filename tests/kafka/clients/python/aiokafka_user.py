@@ -95,7 +95,7 @@ async def mistake(bootstrap: str, topic: str, kind: str) -> dict[str, Any]:
                 await client.close()
             ((_, code, text),) = response.topic_errors
             return {"error": code, "text": text}
-        async with aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, request_timeout_ms=1000) as producer:
+        async with aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, request_timeout_ms=3_000) as producer:
             await producer.send_and_wait(topic, bytes(5000))
     except aiokafka_errors.KafkaError as error:
         return {"error": getattr(error, "errno", None), "text": str(error)}

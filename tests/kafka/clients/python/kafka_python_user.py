@@ -89,7 +89,8 @@ def mistake(bootstrap: str, topic: str, kind: str) -> dict[str, Any]:
             client = kafka_admin.KafkaAdminClient(bootstrap_servers=bootstrap)
             client.create_topics([kafka_admin.NewTopic(topic, 1, 1, topic_configs={"compression.type": "odd"})])
         else:
-            producer = kafka.KafkaProducer(bootstrap_servers=bootstrap, max_block_ms=1000)
+            block_ms = 1_000 if kind == "unknown topic" else TIMEOUT_SECONDS * 1000
+            producer = kafka.KafkaProducer(bootstrap_servers=bootstrap, max_block_ms=block_ms)
             producer.send(topic, bytes(5000)).get(TIMEOUT_SECONDS)
     except kafka.errors.KafkaError as error:
         return {"error": getattr(error, "errno", None), "text": str(error)}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkawire.reference_broker.coordinators.partition import COMMIT_TIMEOUT_MS
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroupState
 from kafkawire.reference_broker.groups.requests import PROTOCOLS_BYTES_MAX
 from kafkawire.reference_broker.groups.topics import TopicFacts
@@ -258,3 +259,17 @@ def test_members_of_the_classic_protocol_alone_rejoin_once_an_assignment_may_be_
     assert generation == bench.consumers.epoch
     assert bench.sync_classic(classic, generation, now=9_000) == [0, 1, 2, 3]
     assert bench.heartbeat(classic, generation, 9_000) is ErrorCode.NONE
+
+
+def test_a_member_whose_join_is_written_late_has_a_session():
+    bench = ConsumerBench(group_consumer_session_timeout_ms=10**9)
+    bench.beat("m")
+    bench.log.is_committed = False
+    waits = bench.join_classic("c")
+    bench.timers.fire(COMMIT_TIMEOUT_MS)
+    assert only(waits).error_code
+    bench.log.is_committed = True
+    bench.log.commit(bench.log.next_offset)
+    assert set(bench.consumers.members) == {"m", "c"}
+    bench.timers.fire(SESSION_MS)
+    assert set(bench.consumers.members) == {"m"}

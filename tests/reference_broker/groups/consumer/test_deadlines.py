@@ -94,3 +94,22 @@ def test_fencing_that_could_not_be_written_comes_again():
     bench.finish()
     assert bench.fenced == [("m", 100), ("m", 600)]
     assert bench.timers.next_deadline_ms is None
+
+
+def test_a_member_that_cannot_be_fenced_is_fenced_later():
+    bench = Bench()
+    faults = [RuntimeError("a defect")]
+
+    def fence(group, member, now_ms):
+        if faults:
+            raise faults.pop()
+        bench.fence(group, member, now_ms)
+
+    deadlines = Deadlines({"g": bench.group}, bench.timers, bench.outbox, fence)
+    deadlines.set(Deadline.SESSION, "g", "m", 100, 0)
+    bench.timers.fire(100)
+    assert bench.fenced == []
+    later = bench.timers.next_deadline_ms
+    assert later is not None
+    bench.timers.fire(later)
+    assert bench.fenced == [("m", later)]

@@ -11,7 +11,7 @@ import pytest
 
 from kafkawire.reference_broker.coordinators.records import encode
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroupState, MemberState
-from kafkawire.reference_broker.groups.consumer.records import current_record
+from kafkawire.reference_broker.groups.consumer.records import current_record, member_record
 from kafkawire.reference_broker.groups.topics import TopicFacts
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.groups.consumer_bench import ConsumerBench, T, numbers
@@ -302,3 +302,26 @@ def test_a_heartbeat_that_changes_nothing_does_not_look_at_all_members(regex):
         bench.beat(member_id, -1)
     assert set(bench.consumers.subscriptions) == {(("t",), "")}
     assert bench.consumers.classic_count == 1
+
+
+def test_an_expression_is_checked_after_who_asks():
+    bench = ConsumerBench()
+    bench.beat("m", topics=None, regex="t")
+    assert bench.beat("m", 5, regex="[") is ErrorCode.FENCED_MEMBER_EPOCH
+    assert bench.beat("n", 1, regex="[") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert bench.beat("m", 1, regex="[") is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert bench.beat("m", -1, regex="[").member_epoch == -1
+    assert not bench.consumers.members
+
+
+def test_an_expression_of_a_log_that_is_refused_here_keeps_nobody_from_anything():
+    bench = ConsumerBench()
+    bench.beat("m")
+    other = replace(bench.consumers.members["m"], member_id="other", regex=r"[a-z]+\z", topics=())
+    bench.log.append([encode(member_record("g", other))], 0, lambda _: None)
+    bench = bench.loaded()
+    assert set(bench.consumers.members) == {"m", "other"}
+    assert bench.beat("m", 2, regex=None).member_epoch >= 2
+    assert bench.beat("n", now=1).member_epoch == 3
+    bench.timers.fire(10**6)
+    assert not list(bench.groups.consumer_groups())

@@ -1,0 +1,25 @@
+"""The records of the offsets topic, of whichever group they are."""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.coordinators.records import decode
+from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord
+from kafkawire.reference_broker.groups.consumer.records import CONSUMER_RECORD_TYPES, NOTED_RECORD_TYPES
+from kafkawire.reference_broker.groups.records import RECORD_TYPES
+from kafkawire.reference_broker.groups.unserved import UNSERVED_RECORD_TYPES
+
+__all__ = ["decode_stored"]
+
+_TYPES = {**RECORD_TYPES, **CONSUMER_RECORD_TYPES, **UNSERVED_RECORD_TYPES}
+
+#: Types whose values hardly count here; other releases have written them in other ways.
+_UNREAD = frozenset((*UNSERVED_RECORD_TYPES, *NOTED_RECORD_TYPES))
+
+
+def decode_stored(key: bytes, value: bytes | None) -> CoordinatorRecord | None:
+    """Return a stored record, None for one of an unknown type.
+
+    Raises:
+        DecodeError: key or value is damaged, or of an unknown version, and it counts.
+    """
+    return decode(_TYPES, key, value, unread=_UNREAD)
