@@ -8,11 +8,11 @@ Source: `ConsumerProtocol` in Apache Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kafkawire.reference_broker.groups.consumer.group import Partitions
-from kafkawire.reference_broker.groups.topics import Topics
+from kafkawire.reference_broker.groups.topics import TopicFacts
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.messages.groups.consumer_protocol_assignment import ConsumerProtocolAssignment
 from kafkawire.sdk.protocol.messages.groups.consumer_protocol_subscription import ConsumerProtocolSubscription
@@ -59,7 +59,7 @@ class Assignment(NamedTuple):
     user_data: bytes
 
 
-def read_subscription(data: bytes, topics: Topics) -> Subscription:
+def read_subscription(data: bytes, topics: Mapping[str, TopicFacts]) -> Subscription:
     """Read a subscription.
 
     Raises:
@@ -70,7 +70,7 @@ def read_subscription(data: bytes, topics: Topics) -> Subscription:
     return Subscription(tuple(message.topics), owned, message.rack_id)
 
 
-def read_assignment(data: bytes, topics: Topics) -> Assignment:
+def read_assignment(data: bytes, topics: Mapping[str, TopicFacts]) -> Assignment:
     """Read an assignment; no bytes at all are an empty one.
 
     Raises:
@@ -91,7 +91,9 @@ def readable_version(data: bytes) -> int:
         return 0
 
 
-def write_assignment(version: int, partitions: Partitions, names: Iterable[str], topics: Topics) -> bytes:
+def write_assignment(
+    version: int, partitions: Partitions, names: Iterable[str], topics: Mapping[str, TopicFacts]
+) -> bytes:
     """Return an assignment.
 
     Args:
@@ -122,7 +124,7 @@ def _version(data: bytes) -> int:
     return min(version, _LAST)
 
 
-def _by_id(parts: Iterable[tuple[str, Iterable[int]]], topics: Topics) -> Partitions:
+def _by_id(parts: Iterable[tuple[str, Iterable[int]]], topics: Mapping[str, TopicFacts]) -> Partitions:
     found: dict[bytes, frozenset[int]] = {}
     for name, numbers in parts:
         if name in topics:

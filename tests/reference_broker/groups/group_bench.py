@@ -33,18 +33,26 @@ _DEFAULTS = GroupLimits.of(read_options({}))
 class ChangingTopics(UserDict[str, TopicFacts], Topics):
     """Topics that a test lets come, grow and go."""
 
-    came = 0
-    changes = 0
+    _came = 0
+    _changes = 0
+
+    @property
+    def came(self) -> int:
+        return self._came
+
+    @property
+    def changes(self) -> int:
+        return self._changes
 
     def __setitem__(self, name: str, facts: TopicFacts) -> None:
         is_known = name in self and self[name].topic_id == facts.topic_id
         super().__setitem__(name, facts)
-        self.came += not is_known
-        self.changes += 1
+        self._came += not is_known
+        self._changes += 1
 
     def __delitem__(self, name: str) -> None:
         super().__delitem__(name)
-        self.changes += 1
+        self._changes += 1
 
 
 class GroupBench:
