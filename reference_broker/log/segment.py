@@ -280,8 +280,7 @@ class Segment:
             return 0
         if not self._load_offsets():
             return self.recover()
-        first = next(self.headers(0), None)
-        self._first_timestamp = None if first is None else first.max_timestamp
+        self._first_timestamp = next(self.headers(0)).max_timestamp
         self.is_stored = True
         self._need_times()
         next_offset = self.base_offset
@@ -305,8 +304,8 @@ class Segment:
         file = self.file
         self.transactions.forget()
         end, problem = self._rebuild()
+        cut = file.size_bytes - end
         if problem is not None:
-            cut = file.size_bytes - end
             logger.warning(
                 "%s: cutting off the last %d of %d bytes, the log goes on at offset %d: %s",
                 self._disk.describe(self._path),
@@ -316,8 +315,7 @@ class Segment:
                 problem,
             )
             file.truncate(end)
-            return cut
-        return 0
+        return cut
 
     def _rebuild(self) -> tuple[int, DecodeError | None]:
         """Rebuild both indexes; return where the valid batches end, and what is wrong there."""
