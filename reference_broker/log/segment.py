@@ -279,8 +279,7 @@ class Segment:
             return 0
         if not self._load_offsets():
             return self.recover()
-        first = next(self.headers(0), None)
-        self._first_timestamp = None if first is None else first.max_timestamp
+        self._first_timestamp = next((first.max_timestamp for first in self.headers(0)), None)
         self.is_stored = True
         self._need_times()
         next_offset = self.base_offset
