@@ -17,7 +17,7 @@ from kafkawire.reference_broker.coordinators.topic_log import TopicLog
 from kafkawire.reference_broker.fetch_sessions import FetchSessions
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
-from kafkawire.reference_broker.groups.topics import TopicFacts
+from kafkawire.reference_broker.groups.topics import TopicFacts, Topics
 from kafkawire.reference_broker.log.log_directory import LogDirectory, Topic
 from kafkawire.reference_broker.log.services import Each, one_by_one
 from kafkawire.reference_broker.log.upkeep import Upkeep, UpkeepLimits
@@ -213,10 +213,11 @@ class Core:
         self.timers.at(now_ms + _PRODUCER_EXPIRATION_CHECK_MS, self._expire_producers)
 
 
-class _TopicsOf(Mapping[str, TopicFacts]):
+class _TopicsOf(Topics):
     """The topics of a directory, as coordinators see them."""
 
     def __init__(self, directory: LogDirectory) -> None:
+        self._directory = directory
         self._topics = directory.topics
 
     def __getitem__(self, name: str) -> TopicFacts:
@@ -228,3 +229,12 @@ class _TopicsOf(Mapping[str, TopicFacts]):
 
     def __len__(self) -> int:
         return len(self._topics)
+
+    @property
+    def came(self) -> int:
+        return self._directory.topics_came
+
+    @property
+    def changes(self) -> int:
+        # None of them grows, and those that are not there any more have gone.
+        return 2 * self._directory.topics_came - len(self._topics)

@@ -33,6 +33,7 @@ class BrokerKeywords(TypedDict, total=False):
     group_consumer_max_size: int
     group_consumer_migration_policy: Literal["disabled", "upgrade", "downgrade", "bidirectional"]
     group_consumer_assignment_interval_ms: int
+    group_consumer_regex_refresh_interval_ms: int
     transaction_state_log_num_partitions: int
     transaction_max_timeout_ms: int
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int

@@ -107,6 +107,8 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         group_consumer_migration_policy: whether a group with members changes from the classic protocol to KIP-848, back
             from it, or both.
         group_consumer_assignment_interval_ms: how long changes of a KIP-848 group are gathered after an assignment.
+        group_consumer_regex_refresh_interval_ms: how long the topics that were found for a regular expression of a
+            KIP-848 group hold, unless a topic comes: it is found ten seconds after them at the latest.
         transaction_state_log_num_partitions: partitions of `__transaction_state`, fixed when it is created.
         transaction_max_timeout_ms: longest time for which a producer may ask to keep a transaction open.
         transaction_abort_timed_out_transaction_cleanup_interval_ms: how often transactions that are open for too long
@@ -166,6 +168,9 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         "bidirectional", "disabled", "upgrade", "downgrade", "bidirectional", kafka="group.consumer.migration.policy"
     )
     group_consumer_assignment_interval_ms: int = number(0, 0, 15_000, kafka="group.consumer.assignment.interval.ms")
+    group_consumer_regex_refresh_interval_ms: int = number(
+        600_000, 10_000, kafka="group.consumer.regex.refresh.interval.ms"
+    )
     transaction_state_log_num_partitions: int = number(50, 1, kafka="transaction.state.log.num.partitions")
     transaction_max_timeout_ms: int = number(900_000, 1, kafka="transaction.max.timeout.ms")
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = number(

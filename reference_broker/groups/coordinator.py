@@ -32,6 +32,7 @@ from kafkawire.reference_broker.groups.requests import (
     TransactionalCommit,
 )
 from kafkawire.reference_broker.groups.shard import GroupShard
+from kafkawire.reference_broker.groups.slices import Slices
 from kafkawire.reference_broker.groups.topics import Topics
 from kafkawire.reference_broker.groups.unserved import UnservedGroup
 from kafkawire.reference_broker.log.file_names import Partition
@@ -90,9 +91,10 @@ class GroupCoordinator:
     ) -> None:
         self._verify_commit = verify_commit
         self._limits = limits
+        slices = Slices(timers)
 
         def new_shard(timers: ShardTimers) -> GroupShard:
-            return GroupShard(timers, new_id, limits, topics)
+            return GroupShard(timers, new_id, limits, topics, slices)
 
         self._runtime = CoordinatorRuntime(CONSUMER_OFFSETS_TOPIC, timers, new_shard, find_logs)
 

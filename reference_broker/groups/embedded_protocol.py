@@ -97,10 +97,13 @@ def write_assignment(version: int, partitions: Partitions, names: Iterable[str],
     Args:
         version: to write it in.
         partitions: by topic id.
-        names: of the topics that may be among them.
+        names: of the topics that they are of as a rule.
         topics: those that exist.
     """
     ids = {topics[name].topic_id: name for name in names if name in topics}
+    if not partitions.keys() <= ids.keys():
+        # A leader of the classic protocol may assign what a member is not subscribed to.
+        ids = {facts.topic_id: name for name, facts in topics.items()}
     parts = [
         ConsumerProtocolAssignment.TopicPartition(ids[topic_id], sorted(numbers))
         for topic_id, numbers in sorted(partitions.items())

@@ -36,6 +36,7 @@ class GroupLimits:
         group_consumer_max_size: most members of a KIP-848 group.
         group_consumer_migration_policy: whether groups with members change between the protocols, see `Migration`.
         group_consumer_assignment_interval_ms: how long changes of a KIP-848 group are gathered after an assignment.
+        group_consumer_regex_refresh_interval_ms: how long what their regular expressions stand for holds.
         offsets_retention_ms: how long the offsets of an empty group are kept.
         offsets_retention_check_interval_ms: how often expired offsets and groups are looked for.
     """
@@ -49,6 +50,7 @@ class GroupLimits:
     group_consumer_max_size: int
     group_consumer_migration_policy: str
     group_consumer_assignment_interval_ms: int
+    group_consumer_regex_refresh_interval_ms: int
     offsets_retention_ms: int
     offsets_retention_check_interval_ms: int
 
@@ -65,6 +67,7 @@ class GroupLimits:
             group_consumer_max_size=options.group_consumer_max_size,
             group_consumer_migration_policy=options.group_consumer_migration_policy,
             group_consumer_assignment_interval_ms=options.group_consumer_assignment_interval_ms,
+            group_consumer_regex_refresh_interval_ms=options.group_consumer_regex_refresh_interval_ms,
             offsets_retention_ms=options.offsets_retention_minutes * 60_000,
             offsets_retention_check_interval_ms=options.offsets_retention_check_interval_ms,
         )

@@ -41,6 +41,7 @@ from kafkawire.reference_broker.groups.records import (
     stored_group,
 )
 from kafkawire.reference_broker.groups.requests import Beat, Commit, Fetched, GroupLimits, Join, Sync
+from kafkawire.reference_broker.groups.slices import Slices
 from kafkawire.reference_broker.groups.stored_records import decode_stored
 from kafkawire.reference_broker.groups.topics import Topics
 from kafkawire.reference_broker.groups.unserved import (
@@ -84,6 +85,7 @@ class GroupShard:
         new_id: returns the random part of a member id.
         limits: see `GroupLimits`.
         topics: see `Topics`.
+        slices: where long computations run.
 
     Attributes:
         classic_groups: by id.
@@ -94,11 +96,7 @@ class GroupShard:
     """
 
     def __init__(
-        self,
-        timers: ShardTimers,
-        new_id: Callable[[], str],
-        limits: GroupLimits,
-        topics: Topics,
+        self, timers: ShardTimers, new_id: Callable[[], str], limits: GroupLimits, topics: Topics, slices: Slices
     ) -> None:
         self._topics = topics
         self._outbox = Outbox()
@@ -108,7 +106,7 @@ class GroupShard:
         self.consumer_groups: dict[str, ConsumerGroup] = {}
         self.unserved_groups = UnservedGroups()
         self._migration = Migration(self._outbox, limits, topics)
-        self._changes = Changes(self.consumer_groups, timers, self._outbox, limits, topics, self._migration)
+        self._changes = Changes(self.consumer_groups, timers, self._outbox, limits, topics, self._migration, slices)
         self._heartbeats = Heartbeats(self._changes, self._outbox, new_id, limits)
         self._classic_protocol = ClassicProtocolMembers(self._changes, self._migration, self._outbox, new_id, topics)
         self._members = ClassicMembers(
@@ -166,6 +164,7 @@ class GroupShard:
                 self._changes.deadlines.forget(group_id, key.member_id)
             if group_id not in self.consumer_groups:
                 self._migration.forget(group_id)
+                self._changes.resolution.forget(group_id)
             if value is not None:
                 # Offsets that were replayed before created a group without members.
                 self._members.forget(group_id)
@@ -182,12 +181,14 @@ class GroupShard:
         self._members.loaded(now_ms)
         for group in self.consumer_groups.values():
             self._changes.expect_all(group, now_ms)
+        self._changes.resolution.loaded()
         self._expiry.check_later(now_ms)
 
     def unloaded(self) -> None:
         self._expiry.cancel()
         self._members.unloaded()
         self._changes.deadlines.cancel()
+        self._changes.resolution.cancel()
 
     def fire(self, action: Callable[[int], None], now_ms: int) -> Result[None]:
         return self._step(lambda: action(now_ms))

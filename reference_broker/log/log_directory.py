@@ -100,6 +100,7 @@ class LogDirectory:
         cluster_id: in Kafka's text form.
         topics: by name.
         topics_by_id: by topic id.
+        topics_came: how many topics have come so far, those found at the start included.
         was_clean: whether the last shutdown was clean.
         recovery_points: by topic and partition, as they are on the disk.
     """
@@ -114,6 +115,7 @@ class LogDirectory:
         self.services = services
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
+        self.topics_came = 0
         self._disk = services.disk
         self._new_uuid = new_uuid
         self._defaults = dict(defaults or {})
@@ -215,6 +217,7 @@ class LogDirectory:
 
     def _register(self, topic: Topic) -> None:
         self.topics[topic.name] = topic
+        self.topics_came += 1
         self.topics_by_id[topic.topic_id] = topic
         for log in topic.logs:
             log.on_sealed = self.checkpoint

@@ -5,11 +5,12 @@ The coordinator knows the same topics under the same ids, and takes over the mem
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState
+from kafkawire.reference_broker.groups.classic.group import ClassicGroup
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
 from kafkawire.reference_broker.groups.embedded_protocol import read_assignment
 from kafkawire.reference_broker.groups.records import Committed
@@ -33,12 +34,13 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.kafka.cleaning import until
 from tests.kafka.java_buckets import bucket, spread_ids
 from tests.kafka.line import CLIENT, Line
+from tests.kafka.mixed_exclusions import is_left_out
 from tests.reference_broker.groups import consumer_sequences as sequences
 from tests.reference_broker.groups.consumer_bench import ConsumerBench, assignment, subscription
 from tests.reference_broker.groups.consumer_sequences import Asked, Owned, Script
 from tests.reference_broker.groups.group_bench import code_of
 
-__all__ = ["SIZES", "Address", "Mixed", "await_topics"]
+__all__ = ["SIZES", "Address", "Mixed"]
 
 STEPS = 30
 
@@ -50,6 +52,12 @@ REBALANCES_MS = (60_000, 300_000)
 Address = tuple[str, int]
 
 IDS = spread_ids(5)
+
+#: Each of them stands for topics, so that the group's epoch says when it has been resolved.
+REGEXES = ("mixed-[ab]", "mixed-(b|d)", "mixed-.*")
+
+#: How long after a resolution a sequence may go on: time stands still here, but Apache Kafka looks for topics again.
+_SECONDS_MAX = 8
 
 
 class Mixed:
@@ -74,7 +82,8 @@ class Mixed:
         self.bench = ConsumerBench()
         self.bench.topics.clear()
         self.bench.topics.update(topics)
-        self.script = Script(Random(seed), tuple(topics), SIZES, IDS, SESSIONS_MS, REBALANCES_MS)
+        self.script = Script(Random(seed), tuple(topics), SIZES, IDS, SESSIONS_MS, REBALANCES_MS, REGEXES)
+        self.resolved_at: float | None = None
         self.waiting: list[tuple[Asked, list[Any], Line]] = []
         self.asked = 0
         self.is_over = False
@@ -85,7 +94,7 @@ class Mixed:
         """Run a sequence."""
         for _ in range(STEPS):
             asked = self.script.next()
-            if not self.is_left_out(asked):
+            if not is_left_out(self.current(), asked):
                 self.ask(asked)
             if self.is_over:
                 break
@@ -103,34 +112,6 @@ class Mixed:
         ]
         return groups[0] if groups else None
 
-    def is_left_out(self, asked: Asked) -> bool:
-        """Return whether a name would not be known in time, or a request would replace one that waits."""
-        group = self.current()
-        if isinstance(asked, sequences.Join | sequences.Beat) and asked.topics == ():  # noqa: SIM102  # for the types
-            # Kafka goes on as if a new member that reads nothing read what all others do.
-            if group is None or asked.member_id not in group.members:
-                return True
-        is_empty = isinstance(group, ConsumerGroup) and not group.members
-        if is_empty and isinstance(asked, sequences.Join) and asked.member_id:
-            return True  # Kafka forgets the group when it refuses a join
-        if not isinstance(group, ClassicGroup):
-            # Kafka loses its way when a member takes another instance id.
-            if group is None or not isinstance(asked, sequences.Beat):
-                return False
-            known = group.members.get(asked.member_id)
-            return known is not None and asked.instance not in (None, known.instance_id)
-        if isinstance(asked, sequences.Beat) and asked.epoch == 0 and group.state is not GroupState.STABLE:
-            # Kafka leaves the group without what the rebalance was to assign until it changes again.
-            return asked.instance in group.static_members or asked.member_id in group.members
-        if isinstance(asked, sequences.Leave):
-            return len(group.members) > 2
-        if not isinstance(asked, sequences.Join | sequences.Sync):
-            return False
-        if isinstance(asked, sequences.Join) and asked.instance is not None:
-            return bool(group.members or group.pending_members)
-        member = group.members.get(asked.member_id)
-        return member is not None and bool(member.awaiting_join or member.awaiting_sync)
-
     def ask(self, asked: Asked) -> None:
         """Send a request to both, and compare what is answered now."""
         self.asked += 1
@@ -145,7 +126,8 @@ class Mixed:
             prefix = "" if isinstance(was, ConsumerGroup) and was.members else f"{asked.instance or CLIENT}-"
             self.bench.next_ids = [theirs.member_id.removeprefix(prefix)]
         answers = self.answers(asked)
-        self.bench.timers.fire(0)
+        told_epoch = self.epoch()
+        self.bench.resolve()
         if theirs is not None:
             assert answers, f"{asked}: Apache Kafka answers {theirs}"
             self.compare(asked, answers[0], theirs)
@@ -155,6 +137,8 @@ class Mixed:
         self.collect(asked)
         if self.is_over:
             return
+        if self.epoch() != told_epoch and isinstance(asked, sequences.Beat | sequences.Join):
+            self.await_epoch()
         self.note_turn(was)
         if self.waiting and self.waiting[-1][0] is asked:
             self.await_state()
@@ -177,9 +161,28 @@ class Mixed:
                 theirs = line.receive()
             except TimeoutError as error:
                 raise AssertionError(f"{waiting}: Apache Kafka waits, expected {answers[0]}") from error
+            if self.resolved_at is not None and time.monotonic() - self.resolved_at > _SECONDS_MAX:
+                self.is_over = True
+                return
             self.compare(waiting, answers[0], theirs)
             self.lines.append(line)
         self.waiting = still
+
+    def epoch(self) -> int | None:
+        """Return the epoch of a consumer group."""
+        group = self.current()
+        return group.epoch if isinstance(group, ConsumerGroup) else None
+
+    def await_epoch(self) -> None:
+        """Wait until Apache Kafka has resolved expressions, too."""
+        epoch = self.epoch()
+        self.resolved_at = time.monotonic()
+
+        def is_so() -> bool:
+            (described,) = self.ask_kafka(ConsumerGroupDescribeRequest([self.group]), 1).groups
+            return bool(described.group_epoch == epoch)
+
+        until(is_so, f"Apache Kafka's group does not get to epoch {epoch}")
 
     def compare(self, asked: Asked, answer: Any, other: Any) -> None:
         ours, theirs = self.shape(asked, answer), self.shape(asked, other)
@@ -251,6 +254,7 @@ class Mixed:
                     topics=asked.topics,
                     assignor=asked.assignor,
                     rack_id=asked.rack,
+                    regex=asked.regex,
                     owned=owned,
                     group_id=group,
                     may_lack_id=False,
@@ -304,7 +308,7 @@ class Mixed:
                 asked.rack,
                 asked.rebalance_ms,
                 None if asked.topics is None else list(asked.topics),
-                None,
+                asked.regex,
                 asked.assignor,
                 owned,
             )
@@ -395,6 +399,7 @@ class Mixed:
                     m.rack_id,
                     m.member_epoch,
                     sorted(m.subscribed_topic_names),
+                    m.subscribed_topic_regex or "",
                     *(
                         {bytes(p.topic_id): frozenset(p.partitions) for p in part.topic_partitions}
                         for part in (m.assignment, m.target_assignment)
@@ -417,7 +422,7 @@ class Mixed:
     def described(self, group: ConsumerGroup, name: str) -> object:
         member = group.members[name]
         kind = 1 if member.classic is None else 0
-        told = member.instance_id, member.rack_id, member.epoch, list(member.topics)
+        told = member.instance_id, member.rack_id, member.epoch, list(member.topics), member.regex
         return (*told, member.owned, group.target.get(name, {}), kind)
 
 
@@ -434,17 +439,3 @@ def version_of(asked: Asked) -> int:
         sequences.Commit: 9,
     }
     return versions[type(asked)]
-
-
-def await_topics(mixed: Mixed) -> None:
-    """Wait until Apache Kafka's coordinator knows the topics."""
-    asked = sequences.Beat("m", 0, rebalance_ms=60_000, topics=tuple(SIZES), owned={})
-
-    def has_all() -> bool:
-        assigned = mixed.assigned(mixed.ask_kafka(mixed.message(asked), 1)) or {}
-        if sum(map(len, assigned.values())) == sum(SIZES.values()):
-            return True
-        mixed.ask_kafka(mixed.message(asked._replace(epoch=sequences.LEAVE)), 1)
-        return False
-
-    until(has_all, "Apache Kafka's coordinator does not know all topics")

@@ -1,5 +1,5 @@
 """The reference broker writes the records of groups that Apache Kafka writes: of new groups, of those that change their
-protocol, and of those that end.
+protocol, of those with regular expressions, and of those that end; and it takes over Kafka's.
 
 Method: the same requests go to both; then both logs of the offsets topic are read. Member ids, times and hashes differ.
 """
@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from kafkawire.reference_broker.coordinators.records import decode
+from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
 from kafkawire.reference_broker.groups.consumer.records import CONSUMER_RECORD_TYPES
 from kafkawire.reference_broker.groups.records import RECORD_TYPES
+from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.group_metadata import GroupMetadataValue
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
@@ -31,7 +33,7 @@ from tests.kafka.apache import ApacheKafka
 from tests.kafka.cleaning import until
 from tests.kafka.line import Line, address_of
 from tests.reference_broker.broker_bench import BrokerBench
-from tests.reference_broker.groups.consumer_bench import subscription
+from tests.reference_broker.groups.consumer_bench import ConsumerBench, subscription
 
 Ask = Callable[[Message, int], Any]
 
@@ -46,14 +48,23 @@ def test_records_are_those_of_apache_kafka(tmp_path: Path) -> None:
         line = Line(address_of(node.bootstrap))
         play(line.ask)
         line.frames.close()
-        theirs = records_in((node.data_dir / LOG).read_bytes())
+        data = (node.data_dir / LOG).read_bytes()
+        theirs = records_in(data)
     bench = BrokerBench(tmp_path / "data")
-    play(bench.ask)
+
+    def ask(message: Message, version: int) -> Any:
+        bench.advance(0)
+        return bench.ask(message, version)
+
+    play(ask)
     bench.core.close()
     ours = records_in((tmp_path / "data" / LOG).read_bytes())
     assert set(ours) == set(theirs)
     for group, records in theirs.items():
         assert ours[group] == records, group
+    found = loaded(data)["kept"]
+    assert {regex: set(each.topics) for regex, each in found.resolved.items()} == {"[t]": {"t"}}
+    assert (found.epoch, found.subscriptions) == (2, {((), "[t]"): 1})
 
 
 def play(ask: Ask) -> None:
@@ -87,10 +98,32 @@ def play(ask: Ask) -> None:
     join(ask, "mixed", "k")
     beat(ask, "mixed", "m", -1)
 
+    for group in ("expression", "kept"):
+        assert beat(ask, group, "m", 0, regex="[t]").member_epoch == 1
+        await_epoch(ask, group, 2)
+    assert beat(ask, "expression", "m", 1).member_epoch == 2
+    assert beat(ask, "expression", "n", 0, regex="[t]").member_epoch == 3
+    beat(ask, "expression", "n", -1)
+    beat(ask, "expression", "m", beat(ask, "expression", "m", 2).member_epoch, subscribed_topic_regex="t|u")
+    # It takes another heartbeat, unless the first expression was resolved more than ten seconds ago.
+    beat(ask, "expression", "m", 4)
+    await_epoch(ask, "expression", 5)
+    beat(ask, "expression", "m", -1)
+    ask(DeleteGroupsRequest(["expression"]), 2)
 
-def beat(ask: Ask, group: str, member_id: str, epoch: int) -> Any:
-    joining: dict[str, Any] = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
-    return ask(ConsumerGroupHeartbeatRequest(group, member_id, epoch, **(joining if epoch == 0 else {})), 1)
+
+def beat(ask: Ask, group: str, member_id: str, epoch: int, regex: str | None = None, **changes: Any) -> Any:
+    names = {"subscribed_topic_names": ["t"]} if regex is None else {"subscribed_topic_regex": regex}
+    joining: dict[str, Any] = {"rebalance_timeout_ms": 60_000, "topic_partitions": [], **names}
+    return ask(ConsumerGroupHeartbeatRequest(group, member_id, epoch, **(joining if epoch == 0 else changes)), 1)
+
+
+def await_epoch(ask: Ask, group: str, epoch: int) -> None:
+    """Wait until expressions have been resolved, which raises the group's epoch."""
+    until(
+        lambda: bool(ask(ConsumerGroupDescribeRequest([group]), 1).groups[0].group_epoch == epoch),
+        f"the epoch of {group} is not {epoch}",
+    )
 
 
 def join(ask: Ask, group: str, member_id: str = "", instance: str | None = None, version: int = 9) -> JoinGroupResponse:
@@ -104,6 +137,15 @@ def join(ask: Ask, group: str, member_id: str = "", instance: str | None = None,
 
 def leave(ask: Ask, group: str, member_id: str) -> None:
     ask(LeaveGroupRequest(group, members=[LeaveGroupRequest.MemberIdentity(member_id, None)]), 5)
+
+
+def loaded(data: bytes) -> dict[str, ConsumerGroup]:
+    """Return the consumer groups of a log as a coordinator takes them over."""
+    bench = ConsumerBench()
+    for batch in walk(data):
+        pairs = [(bytes(each.key or b""), each.value and bytes(each.value)) for each in batch.records()]
+        bench.log.append(pairs, 0, lambda _: None)
+    return {group.group_id: group for group in bench.loaded().groups.consumer_groups()}
 
 
 def records_in(data: bytes) -> dict[str, list[Any]]:

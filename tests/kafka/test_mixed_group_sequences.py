@@ -3,7 +3,8 @@ epochs, who owns what by which choice of the assignor, groups that change from o
 
 Method: each request goes to a node of Apache Kafka and to a coordinator in memory that knows the same topics under the
 same ids, and takes over the member ids that Kafka hands out. At the end of a sequence both describe the group. Timeouts
-are long, so that only the order counts. Left out is what Kafka decides by the history of a hash table: who leads
+are long, so that only the order counts; when a regular expression has been resolved, the next request waits until Kafka
+has resolved it, too. Left out is what Kafka decides by the history of a hash table: who leads
 several members that are left of a consumer group, and members and topics that fall into the same bucket.
 KAFKAWIRE_MIXED_SEQUENCES sets how many sequences run; a failure prints its seed.
 """
@@ -22,11 +23,12 @@ from kafkawire import Admin, NewTopic
 from kafkawire.reference_broker.groups.topics import TopicFacts
 from kafkawire.sdk.errors import BrokerError
 from tests.kafka.apache import ApacheKafka
-from tests.kafka.cleaning import until_async
+from tests.kafka.cleaning import until, until_async
 from tests.kafka.java_buckets import uuid_bucket
 from tests.kafka.line import Line
-from tests.kafka.mixed_group import SIZES, Address, Mixed, await_topics
+from tests.kafka.mixed_group import SIZES, Address, Mixed
 from tests.kafka.topics import create
+from tests.reference_broker.groups import consumer_sequences as sequences
 
 SEQUENCES = int(os.environ.get("KAFKAWIRE_MIXED_SEQUENCES", "300"))
 
@@ -62,6 +64,20 @@ async def topics_of(bootstrap: str) -> dict[str, TopicFacts]:
 
         await until_async(are_apart, "the ids of the topics never fall into buckets of their own")
         return {name: TopicFacts(bytes(topic_id), SIZES[name]) for name, topic_id in ids.items()}
+
+
+def await_topics(mixed: Mixed) -> None:
+    """Wait until Apache Kafka's coordinator knows the topics."""
+    asked = sequences.Beat("m", 0, rebalance_ms=60_000, topics=tuple(SIZES), owned={})
+
+    def has_all() -> bool:
+        assigned = mixed.assigned(mixed.ask_kafka(mixed.message(asked), 1)) or {}
+        if sum(map(len, assigned.values())) == sum(SIZES.values()):
+            return True
+        mixed.ask_kafka(mixed.message(asked._replace(epoch=sequences.LEAVE)), 1)
+        return False
+
+    until(has_all, "Apache Kafka's coordinator does not know all topics")
 
 
 def test_answers_are_those_of_apache_kafka(prompt_kafka: ApacheKafka) -> None:

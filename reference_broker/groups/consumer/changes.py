@@ -23,7 +23,8 @@ from kafkawire.reference_broker.groups.consumer.group import (
     MemberState,
     Partitions,
     Subscription,
-    subscribed_topics,
+    regexes_of,
+    topics_of,
 )
 from kafkawire.reference_broker.groups.consumer.reconciliation import reconciled
 from kafkawire.reference_broker.groups.consumer.records import (
@@ -35,10 +36,12 @@ from kafkawire.reference_broker.groups.consumer.records import (
     regex_tombstones,
     target_record,
 )
+from kafkawire.reference_broker.groups.consumer.resolution import Resolution
 from kafkawire.reference_broker.groups.consumer.subscribers import Subscriber
 from kafkawire.reference_broker.groups.migration import Migration
 from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.requests import GroupLimits
+from kafkawire.reference_broker.groups.slices import Slices
 from kafkawire.reference_broker.groups.topics import Topics, metadata_hash
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -69,6 +72,10 @@ class Change:
         self.has_subscription_changed = updated.subscription != member.subscription
         places = [group.members.get(name) for name in {replaced or updated.member_id, updated.member_id}]
         self.subscriptions = group.subscriptions_after([each for each in places if each is not None], updated)
+        #: Whether its topics are others now; those of an expression that is not resolved yet will be once it is.
+        self.have_topics_changed = updated.topics != member.topics or (
+            updated.regex != member.regex and (not updated.regex or updated.regex in group.resolved)
+        )
 
     def members(self) -> dict[str, ConsumerMember]:
         """Return all members as they will be."""
@@ -93,9 +100,11 @@ class Changes:
         limits: see `GroupLimits`.
         topics: see `Topics`.
         migration: turns them into classic groups.
+        slices: where names are matched.
 
     Attributes:
         deadlines: of their members.
+        resolution: of their expressions.
     """
 
     def __init__(
@@ -106,6 +115,7 @@ class Changes:
         limits: GroupLimits,
         topics: Topics,
         migration: Migration,
+        slices: Slices,
     ) -> None:
         self._outbox = outbox
         self._limits = limits
@@ -114,6 +124,8 @@ class Changes:
         self.deadlines = Deadlines(
             groups, timers, outbox, lambda group, member, now_ms: self.fence(group, [member.member_id], now_ms)
         )
+
+        self.resolution = Resolution(groups, timers, slices, outbox, limits, topics)
 
     # Coming and changing.
 
@@ -139,20 +151,23 @@ class Changes:
         self._outbox.add(current_record(group.group_id, new))
         return new
 
-    def write_member(self, change: Change, *, raises_epoch: bool = False) -> int:
+    def write_member(self, change: Change, now_ms: int, *, raises_epoch: bool = False) -> int:
         """Write what a member says of itself; return the group's epoch, which subscriptions and their topics raise."""
         group = change.group
         if not change.is_known:
             self._outbox.add(member_record(group.group_id, change.updated))
             self._forget_regexes(group, change.subscriptions)
-        group.hold_patterns(change.subscriptions)
-        metadata_hash = self._metadata_hash(change.subscriptions)
-        raises_epoch = raises_epoch or change.leaves_place
-        raises_epoch = raises_epoch or change.has_subscription_changed or metadata_hash != group.metadata_hash
-        if not raises_epoch:
+        self.resolution.begin_if_stale(group, regexes_of(change.subscriptions), now_ms)
+        raises_epoch = raises_epoch or change.leaves_place or change.have_topics_changed
+        changes = self._topics.changes
+        if not raises_epoch and group.has_looked_at(changes):
             return group.epoch
-        self._outbox.add(group_value_record(group.group_id, group.epoch + 1, metadata_hash))
-        return group.epoch + 1
+        metadata_hash = self._metadata_hash(group, change.subscriptions)
+        epoch = group.epoch + (raises_epoch or metadata_hash != group.metadata_hash)
+        if epoch > group.epoch:
+            self._outbox.add(group_value_record(group.group_id, epoch, metadata_hash))
+        group.looked_at = changes, epoch
+        return epoch
 
     def write_step(self, change: Change, epoch: int, owned: Partitions | None, now_ms: int) -> ConsumerMember:
         """Write the target assignment of a new epoch, if it is time for one, and the member's next step towards it.
@@ -180,7 +195,7 @@ class Changes:
         group, updated = change.group, change.updated
         if updated.is_reconciled_to(target_epoch) and not change.has_subscription_changed:
             return updated
-        names = updated.subscribed_topics(self._topics)
+        names = topics_of([updated.subscription], group.resolved)
         moved = reconciled(
             updated,
             target_epoch,
@@ -229,26 +244,31 @@ class Changes:
             self._outbox.add_all(member_tombstones(group.group_id, member_id))
         others = group.subscriptions_after(group.members[member_id] for member_id in {*member_ids})
         self._forget_regexes(group, others)
-        self._outbox.add(group_value_record(group.group_id, group.epoch + 1, self._metadata_hash(others)))
+        self._outbox.add(group_value_record(group.group_id, group.epoch + 1, self._metadata_hash(group, others)))
 
     def _forget_regexes(self, group: ConsumerGroup, subscriptions: Iterable[Subscription]) -> None:
-        """Write that what Apache Kafka has matched is gone for expressions that nobody is subscribed to any more."""
+        """Write that expressions that nobody is subscribed to any more stand for nothing."""
         if group.resolved:
-            used = {regex for _, regex in subscriptions}
+            used = regexes_of(subscriptions)
             self._outbox.add_all(
                 regex_tombstones(group.group_id, [regex for regex in group.resolved if regex not in used])
             )
 
     # Epochs and assignments.
 
-    def _metadata_hash(self, subscriptions: Iterable[Subscription]) -> int:
+    def _metadata_hash(self, group: ConsumerGroup, subscriptions: Iterable[Subscription]) -> int:
         """Return a number that changes with the topics of subscriptions; 0 if there are none."""
-        names = {name for each in subscriptions for name in subscribed_topics(each, self._topics)}
-        return metadata_hash(names, self._topics)
+        return metadata_hash(topics_of(subscriptions, group.resolved), self._topics)
 
     def is_outdated(self, group: ConsumerGroup) -> bool:
         """Return whether topics of a group have changed, which the next request of a member to join takes over."""
-        return self._metadata_hash(group.subscriptions) != group.metadata_hash
+        changes = self._topics.changes
+        if group.has_looked_at(changes):
+            return False
+        if self._metadata_hash(group, group.subscriptions) != group.metadata_hash:
+            return True
+        group.looked_at = changes, group.epoch
+        return False
 
     def awaited_epoch(self, group: ConsumerGroup, now_ms: int) -> int:
         """Return the epoch for which members that speak the classic protocol have to join again.
@@ -269,7 +289,7 @@ class Changes:
         counts: dict[bytes, int] = {}
         subscribers: dict[str, Subscriber] = {}
         for member_id, member in change.members().items():
-            names = sorted(member.subscribed_topics(self._topics))
+            names = sorted(topics_of([member.subscription], group.resolved))
             facts = [self._topics[name] for name in names if name in self._topics]
             counts.update((found.topic_id, found.partitions) for found in facts)
             topic_ids = frozenset(found.topic_id for found in facts)

@@ -87,7 +87,7 @@ class ClassicProtocolMembers:
         member, replaced = self._member(group, member_id, request)
         change = Change(group, member, _updated(member, request, subscription), replaced)
         holder = group.static_members.get(request.instance_id) if request.instance_id is not None else None
-        epoch = self._changes.write_member(change)
+        epoch = self._changes.write_member(change, now_ms)
         is_last = holder is not None and group.members[holder].classic is None
         is_downgraded = is_last and self._migration.may_downgrade(group, [holder or ""], joining=1)
         if is_downgraded:

@@ -8,12 +8,11 @@ Source: KIP-848; `ConsumerGroup`, `ConsumerGroupMember`, `ModernGroup` in Apache
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
-from kafkawire.reference_broker.groups.consumer.topic_pattern import TopicPattern, stored_pattern
 from kafkawire.reference_broker.groups.requests import Commit
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -26,9 +25,10 @@ __all__ = [
     "ConsumerMember",
     "MemberState",
     "Partitions",
+    "Resolved",
     "Subscription",
-    "is_subscribed",
-    "subscribed_topics",
+    "regexes_of",
+    "topics_of",
 ]
 
 #: Partition numbers by topic id.
@@ -42,7 +42,7 @@ Subscription = tuple[tuple[str, ...], str]
 #: What a producer says that knows nothing of a member.
 _NO_EPOCH = -1
 
-#: The epoch of a new group, as in Kafka; its first subscription raises it.
+#: The epoch of a new group and of its target assignment, as in Kafka; its first subscription raises it.
 _FIRST_EPOCH = 1
 
 
@@ -67,6 +67,20 @@ class MemberState(IntEnum):
     @classmethod
     def _missing_(cls, value: object) -> MemberState:
         return cls.UNKNOWN
+
+
+class Resolved(NamedTuple):
+    """What a regular expression stands for.
+
+    Attributes:
+        topics: the names that it matches.
+        version: of the topics among which they were found: a topic that comes raises it.
+        resolved_ms: when they were found.
+    """
+
+    topics: frozenset[str]
+    version: int
+    resolved_ms: int
 
 
 class ClassicProtocol(NamedTuple):
@@ -100,7 +114,7 @@ class ConsumerMember:
         assigned: what it owns and may keep.
         revoking: what it owns until it says that it does not.
         since: the epoch at which it was given each of these partitions, by topic id and number (KIP-1251).
-        regex: of further names that it is subscribed to, see `TopicPattern`; empty for none.
+        regex: an expression for further names that it is subscribed to; empty for none.
         classic: set if it speaks the classic protocol, where its epoch is called a generation.
     """
 
@@ -134,10 +148,6 @@ class ConsumerMember:
         """The names that it is subscribed to, and the expression."""
         return self.topics, self.regex
 
-    def subscribed_topics(self, existing: Collection[str]) -> frozenset[str]:
-        """Return the names that it is subscribed to, of the topics that exist or not."""
-        return subscribed_topics(self.subscription, existing)
-
     def is_reconciled_to(self, epoch: int) -> bool:
         """Return whether it has exactly what an assignment of this epoch gives it."""
         return self.state is MemberState.STABLE and self.epoch == epoch
@@ -157,10 +167,10 @@ class ConsumerGroup:
         assignment_epoch: the group epoch of the target assignment.
         assigned_ms: when that was computed, 0 if never.
         owners: the member that owns a partition, by topic id and number.
-        resolved: regular expressions of which the log holds what Apache Kafka has matched, in their order.
+        resolved: what regular expressions stand for; not there yet if that is still to be found out.
         subscriptions: how many members have each of them, so that a heartbeat need not look at all members.
         classic_count: how many members speak the classic protocol.
-        patterns: of the expressions that members have, which remember the names that they match.
+        looked_at: see `has_looked_at`; no part of what the log says.
     """
 
     group_id: str
@@ -169,13 +179,13 @@ class ConsumerGroup:
     members: dict[str, ConsumerMember] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
     target: dict[str, Partitions] = field(default_factory=dict)
-    assignment_epoch: int = 0
+    assignment_epoch: int = _FIRST_EPOCH
     assigned_ms: int = 0
     owners: dict[tuple[bytes, int], str] = field(default_factory=dict)
-    resolved: dict[str, None] = field(default_factory=dict)
+    resolved: dict[str, Resolved] = field(default_factory=dict)
     subscriptions: Counter[Subscription] = field(default_factory=Counter)
     classic_count: int = 0
-    patterns: dict[str, TopicPattern] = field(default_factory=dict)
+    looked_at: tuple[int, int] = field(default=(-1, 0), compare=False)
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -195,17 +205,18 @@ class ConsumerGroup:
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Return whether a member is subscribed to a topic, by name or by a regular expression."""
-        return any(is_subscribed(subscription, topic) for subscription in self.subscriptions)
+        return any(
+            topic in names or (regex in self.resolved and topic in self.resolved[regex].topics)
+            for names, regex in self.subscriptions
+        )
 
-    def hold_patterns(self, subscriptions: Iterable[Subscription]) -> None:
-        """Hold the patterns of all expressions that members have, so that none is made for each heartbeat.
+    def has_looked_at(self, changes: int) -> bool:
+        """Return whether the topics of its members are known to be those of `metadata_hash`.
 
-        Raises:
-            BrokerError: INVALID_REGULAR_EXPRESSION.
+        Args:
+            changes: see `Topics`; the epoch that was written then must have come into the log.
         """
-        regexes = {regex for _, regex in subscriptions if regex}
-        if regexes != self.patterns.keys():
-            self.patterns = {regex: stored_pattern(regex) for regex in regexes}
+        return self.looked_at[0] == changes and self.looked_at[1] <= self.epoch
 
     def subscriptions_after(
         self, leaving: Iterable[ConsumerMember], coming: ConsumerMember | None = None
@@ -357,16 +368,19 @@ class ConsumerGroup:
             raise BrokerError(ErrorCode.ILLEGAL_GENERATION, error.detail) from None
 
 
-def is_subscribed(subscription: Subscription, topic: str) -> bool:
-    """Return whether a subscription has a topic."""
-    names, regex = subscription
-    return topic in names or (bool(regex) and stored_pattern(regex).matches(topic))
+def regexes_of(subscriptions: Iterable[Subscription]) -> Set[str]:
+    """Return the expressions of subscriptions."""
+    return {regex for _, regex in subscriptions if regex}
 
 
-def subscribed_topics(subscription: Subscription, existing: Collection[str]) -> frozenset[str]:
-    """Return the names of a subscription, of the topics that exist or not."""
-    names, regex = subscription
-    return frozenset((*names, *(stored_pattern(regex).matching(existing) if regex else ())))
+def topics_of(subscriptions: Iterable[Subscription], resolved: Mapping[str, Resolved]) -> Set[str]:
+    """Return the names of subscriptions, of the topics that exist or not."""
+    found: set[str] = set()
+    for names, regex in subscriptions:
+        found.update(names)
+        if regex in resolved:
+            found |= resolved[regex].topics
+    return found
 
 
 def _check_epoch(member: ConsumerMember, epoch: int) -> None:

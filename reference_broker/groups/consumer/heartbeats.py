@@ -15,7 +15,7 @@ from kafkawire.reference_broker.groups.consumer.changes import Change, Changes
 from kafkawire.reference_broker.groups.consumer.deadlines import Deadline
 from kafkawire.reference_broker.groups.consumer.group import NOTHING, ConsumerGroup, ConsumerMember, Partitions
 from kafkawire.reference_broker.groups.consumer.records import current_record
-from kafkawire.reference_broker.groups.consumer.topic_pattern import topic_pattern
+from kafkawire.reference_broker.groups.consumer.topic_pattern import TopicPattern
 from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.requests import Beat, GroupLimits
 from kafkawire.sdk.errors import BrokerError
@@ -68,9 +68,9 @@ class Heartbeats:
         self._changes.check_room(group, request.member_id)
         member, replaced = self._member(group, request)
         if request.regex:
-            topic_pattern(request.regex)
+            TopicPattern(request.regex)  # which may be refused
         change = Change(group, member, _updated(member, request), replaced)
-        epoch = self._changes.write_member(change, raises_epoch=not is_assigned)
+        epoch = self._changes.write_member(change, now_ms, raises_epoch=not is_assigned)
         moved = self._changes.write_step(change, epoch, request.owned, now_ms)
         for deadline in (Deadline.JOIN, Deadline.SYNC):
             # It may have spoken the classic protocol before; no more requests of that will come.
@@ -164,7 +164,7 @@ def check_beat(request: Beat) -> None:
     """Check a heartbeat by itself.
 
     Raises:
-        BrokerError: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR, INVALID_REGULAR_EXPRESSION.
+        BrokerError: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR.
     """
     is_joining = request.epoch == JOIN_EPOCH
     faults = (

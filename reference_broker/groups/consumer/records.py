@@ -17,6 +17,7 @@ from kafkawire.reference_broker.groups.consumer.group import (
     ConsumerMember,
     MemberState,
     Partitions,
+    Resolved,
 )
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_current_member_assignment import (
     ConsumerGroupCurrentMemberAssignmentKey as CurrentKey,
@@ -71,6 +72,7 @@ __all__ = [
     "group_value_record",
     "member_record",
     "member_tombstones",
+    "regex_record",
     "regex_tombstones",
     "replay",
     "target_record",
@@ -156,15 +158,21 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
     return [CoordinatorRecord(key, None) for key in keys]
 
 
+def regex_record(group_id: str, regex: str, resolved: Resolved) -> CoordinatorRecord:
+    """Return the record of what a regular expression stands for."""
+    value = RegexValue(sorted(resolved.topics), resolved.version, resolved.resolved_ms)
+    return CoordinatorRecord(RegexKey(group_id, regex), value)
+
+
 def regex_tombstones(group_id: str, regexes: Iterable[str]) -> list[CoordinatorRecord]:
-    """Return the records that remove what Apache Kafka has noted of regular expressions."""
+    """Return the records that remove what regular expressions stand for."""
     return [CoordinatorRecord(RegexKey(group_id, regex), None) for regex in regexes]
 
 
 def group_tombstones(
     group_id: str, member_ids: Collection[str], regexes: Iterable[str] = ()
 ) -> list[CoordinatorRecord]:
-    """Return the records that remove a group, its members, and what Apache Kafka has noted of regular expressions.
+    """Return the records that remove a group, its members, and what their regular expressions stand for.
 
     Releases before 4.1 wrote what they knew of the group's topics, too.
     """
@@ -199,8 +207,9 @@ def replay(groups: dict[str, ConsumerGroup], record: CoordinatorRecord) -> str:
         elif key.group_id in groups:
             groups[key.group_id].target.pop(key.member_id, None)
     elif isinstance(key, RegexKey):
-        if value is not None:
-            _group(groups, key.group_id).resolved[key.regular_expression] = None
+        if isinstance(value, RegexValue):
+            resolved = Resolved(frozenset(value.topics), value.version, value.timestamp)
+            _group(groups, key.group_id).resolved[key.regular_expression] = resolved
         elif key.group_id in groups:
             groups[key.group_id].resolved.pop(key.regular_expression, None)
     elif isinstance(key, CurrentKey) and isinstance(value, CurrentValue):

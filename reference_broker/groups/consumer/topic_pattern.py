@@ -1,7 +1,8 @@
 """Regular expressions over topic names, matched in time that grows with the name and never explodes.
 
 `re` may try exponentially many ways to match, and nothing else of the broker runs meanwhile. It only parses here; the
-states that are possible after each character are followed together (Thompson's construction). What RE2 leaves out,
+states that are possible after each character are followed together (Thompson's construction). That still takes a
+thousand states for each character of a name, so names are matched in slices of counted steps. What RE2 leaves out,
 which Apache Kafka uses, is refused: references back, and looking around.
 
 Source: `Utils.throwIfRegularExpressionIsInvalid`, `TopicRegexResolver` in Apache Kafka.
@@ -11,30 +12,30 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Collection, Iterable
-from functools import lru_cache
+from collections.abc import Generator, Iterable
 from re import _constants as node  # type: ignore[attr-defined]  # not in the stubs
 from re import _parser as parser  # type: ignore[attr-defined]  # not in the stubs
 from typing import Any, Final
-from weakref import WeakValueDictionary
 
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["STATES_MAX", "TopicPattern", "stored_pattern", "topic_pattern"]
+__all__ = ["LENGTH_MAX", "SLICE_STEPS", "STATES_MAX", "TopicPattern"]
 
 #: States of one expression, as in RE2: `a{1000}` is the longest repetition.
 STATES_MAX: Final = 1_000
 
-#: Expressions that are remembered although nobody holds them; and for each expression sets of states with their
-#: successors, and names beside those that there are; beyond that they are made again.
-_REMEMBERED_MAX = 1_000
+#: Characters of one expression: even one that needs few states has to be parsed at once.
+LENGTH_MAX: Final = 10 * STATES_MAX
+
+#: Steps of a slice: states looked at, characters and names. It takes a few milliseconds.
+SLICE_STEPS: Final = 10_000
+
+#: States in the sets that are remembered with what follows them.
+_REMEMBERED_MAX: Final = 20 * STATES_MAX
 
 #: What topic names consist of; nothing else has to be told apart.
 _ALPHABET: Final = frozenset(string.ascii_letters + string.digits + "._-")
-
-#: No topic's name is that.
-_MATCHES_NOTHING: Final = "/"
 
 _DIGITS: Final = frozenset(string.digits)
 _WORD: Final = frozenset(string.ascii_letters + string.digits + "_")
@@ -71,13 +72,19 @@ class TopicPattern:
     def __init__(self, text: str, alphabet: frozenset[str] = _ALPHABET) -> None:
         self._text = text
         self._alphabet = alphabet
+        #: A bit for each character that names consist of: a set of them is one small number.
+        self._bits = {character: 1 << place for place, character in enumerate(sorted(alphabet))}
         #: By state: the characters that lead on, and where they lead; None leads on without a character.
-        self._characters: list[frozenset[str] | None] = [None]
+        self._characters: list[int | None] = [None]
         self._next: list[tuple[int, ...]] = [()]
         #: States that hold only at the beginning, or only at the end, of a name.
         self._anchors: dict[int, bool] = {}
-        self._known: dict[str, bool] = {}
-        self._successors: dict[tuple[frozenset[int], str], frozenset[int]] = {}
+        self._successors: dict[tuple[frozenset[int], str, bool], frozenset[int]] = {}
+        self._remembered = 0
+        self._steps = 0
+        if len(text) > LENGTH_MAX:
+            self._text = f"{text[:50]}…"
+            raise self._invalid(f"it has {len(text)} characters, more than {LENGTH_MAX}")
         try:
             parsed = parser.parse(text)
         except (re.error, OverflowError, RecursionError) as error:
@@ -93,34 +100,48 @@ class TopicPattern:
 
     def matches(self, name: str) -> bool:
         """Return whether a whole name matches."""
-        states = self._closure((self._start,), is_start=True, is_end=not name)
-        last = len(name) - 1
-        for place, character in enumerate(name):
-            if not states:
-                return False
-            states = self._step(states, character, is_end=place == last)
-        return _END in states
+        matching = self.matching((name,))
+        while True:
+            try:
+                next(matching)
+            except StopIteration as end:
+                return name in end.value
 
-    def matching(self, names: Collection[str]) -> frozenset[str]:
-        """Return the names that match; those of an earlier call are remembered."""
-        if len(self._known) > 2 * len(names) + _REMEMBERED_MAX:
-            self._known = {}
-        known = self._known
+    def matching(self, names: Iterable[str]) -> Generator[None, None, frozenset[str]]:
+        """Match names in slices: yield after each, and return the names that match."""
+        found = []
+        self._steps = 0
+        first = self._closure((self._start,), is_start=True, is_end=False)
         for name in names:
-            if name not in known:
-                known[name] = self.matches(name)
-        return frozenset(name for name in names if known[name])
+            self._steps += 1
+            states = first if name else self._closure((self._start,), is_start=True, is_end=True)
+            last = len(name) - 1
+            for place, character in enumerate(name):
+                if self._steps >= SLICE_STEPS:
+                    yield
+                    self._steps = 0
+                states = self._step(states, character, place == last)
+                if not states:
+                    break
+            if _END in states:
+                found.append(name)
+        return frozenset(found)
 
     # Following states.
 
-    def _step(self, states: frozenset[int], character: str, *, is_end: bool) -> frozenset[int]:
-        known = None if is_end else self._successors.get((states, character))
+    def _step(self, states: frozenset[int], character: str, is_end: bool) -> frozenset[int]:
+        self._steps += 1
+        key = states, character, is_end
+        known = self._successors.get(key)
         if known is not None:
             return known
-        after = [state for each in states if character in (self._characters[each] or ()) for state in self._next[each]]
+        self._steps += len(states)
+        bit = self._bits.get(character, 0)
+        after = [state for each in states if bit & (self._characters[each] or 0) for state in self._next[each]]
         found = self._closure(after, is_start=False, is_end=is_end)
-        if not is_end and len(self._successors) < _REMEMBERED_MAX:
-            self._successors[states, character] = found
+        if self._remembered < _REMEMBERED_MAX:
+            self._remembered += 1 + len(states) + len(found)
+            self._successors[key] = found
         return found
 
     def _closure(self, states: Iterable[int], *, is_start: bool, is_end: bool) -> frozenset[int]:
@@ -128,6 +149,7 @@ class TopicPattern:
         found: set[int] = set()
         open_ = list(states)
         while open_:
+            self._steps += 1
             state = open_.pop()
             anchor = self._anchors.get(state)
             if state in found or (anchor is not None and not (is_start if anchor else is_end)):
@@ -139,7 +161,7 @@ class TopicPattern:
 
     # Making states, from the end to the beginning.
 
-    def _state(self, characters: frozenset[str] | None, *following: int) -> int:
+    def _state(self, characters: int | None, *following: int) -> int:
         if len(self._next) > STATES_MAX:
             raise self._invalid(f"it needs more than {STATES_MAX} states")
         self._characters.append(characters)
@@ -170,10 +192,10 @@ class TopicPattern:
             return state
         raise self._invalid("invalid or unsupported Perl syntax")
 
-    def _character_set(self, kind: Any, argument: Any) -> frozenset[str]:
+    def _character_set(self, kind: Any, argument: Any) -> int:
         """Return the characters of names that a part stands for."""
         if kind is node.ANY:
-            return self._alphabet if self._matches_lines else self._alphabet - frozenset("\n")
+            return self._set(self._alphabet if self._matches_lines else self._alphabet - frozenset("\n"))
         is_negated = kind is node.NOT_LITERAL
         found: set[str] = set()
         for item, value in argument if kind is node.IN else [(node.LITERAL, argument)]:
@@ -188,7 +210,10 @@ class TopicPattern:
                 found |= self._alphabet - category if is_other else category
         if self._ignores_case:
             found |= {each for letter in found for each in (letter.lower(), letter.upper())}
-        return self._alphabet - found if is_negated else self._alphabet & found
+        return self._set(self._alphabet - found if is_negated else self._alphabet & found)
+
+    def _set(self, characters: Iterable[str]) -> int:
+        return sum(self._bits[character] for character in characters)
 
     def _repeat(self, least: int, most: int, inner: Any, following: int) -> int:
         if least > STATES_MAX or (most is not node.MAXREPEAT and most > STATES_MAX):
@@ -210,34 +235,3 @@ class TopicPattern:
     def _invalid(self, reason: str) -> BrokerError:
         text = f"SubscribedTopicRegex `{self._text}` is not a valid regular expression: {reason}."
         return BrokerError(ErrorCode.INVALID_REGULAR_EXPRESSION, text)
-
-
-#: Those that somebody holds.
-_held: WeakValueDictionary[str, TopicPattern] = WeakValueDictionary()
-
-
-def topic_pattern(text: str) -> TopicPattern:
-    """Return the pattern of an expression: the same for as long as somebody holds it, and a while longer.
-
-    Raises:
-        BrokerError: INVALID_REGULAR_EXPRESSION.
-    """
-    pattern = _held.get(text)
-    if pattern is None:
-        pattern = _held[text] = _recent(text)
-    return pattern
-
-
-def stored_pattern(text: str) -> TopicPattern:
-    """Return the pattern of an expression that is in a log; one that Apache Kafka took, but is refused here, matches
-    nothing, so that the other members of its group go on.
-    """
-    try:
-        return topic_pattern(text)
-    except BrokerError:
-        return topic_pattern(_MATCHES_NOTHING)
-
-
-@lru_cache(_REMEMBERED_MAX)
-def _recent(text: str) -> TopicPattern:
-    return TopicPattern(text)

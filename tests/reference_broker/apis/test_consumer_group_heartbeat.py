@@ -22,6 +22,31 @@ def test_join_and_hand_over(bench):
     assert len(told.assignment.topic_partitions[0].partitions) == 1
 
 
+def test_a_regular_expression_finds_topics_that_come_and_forgets_those_that_go(bench):
+    bench.create()
+    bench.offsets_topic()
+
+    def beat(epoch, *owned, **joining):
+        parts = [ConsumerGroupHeartbeatRequest.TopicPartitions(topic_id, [0]) for topic_id in owned]
+        told = bench.ask(ConsumerGroupHeartbeatRequest("g", "m", epoch, topic_partitions=parts, **joining), 1)
+        for _ in range(9):
+            bench.advance(0)
+        return told.member_epoch, told.assignment and len(told.assignment.topic_partitions)
+
+    assert beat(0, rebalance_timeout_ms=60_000, subscribed_topic_regex="[tu]") == (1, 0)
+    assert beat(1) == (2, 1)
+    topic_id = bench.create("u")
+    bench.advance(10_001)
+    assert beat(2) == (2, None)
+    assert beat(2) == (3, 2)
+    bench.core.delete_topic(bench.core.directory.topics["t"], bench.now_ms, lambda _: None)
+    assert beat(3, topic_id) == (4, 1)
+    bench.create()
+    assert beat(4) == (5, 2), "at once: the name is known"
+    bench.restart()
+    assert beat(5) == (5, None), "it is taken over"
+
+
 def test_errors(bench):
     refused = bench.ask(ConsumerGroupHeartbeatRequest("g", "m", 1), 0)
     assert refused.error_code == ErrorCode.NOT_COORDINATOR

@@ -60,6 +60,11 @@ class ConsumerBench(GroupBench):
         self.groups.beat(request, lambda outcome: waiting.append(code_of(outcome)), now)
         return only(waiting) if answers is None else waiting
 
+    def resolve(self, now: int = 0) -> None:
+        """Let what regular expressions stand for be looked up, as far as that has begun."""
+        while (deadline := self.timers.next_deadline_ms) is not None and deadline <= now:
+            self.timers.fire(now)
+
     def join_classic(self, member_id: str = "", owned: tuple[int, ...] = (), now: int = 0, **changes: Any) -> list[Any]:
         """Join by the classic protocol, as a cooperative consumer of the topic does; return the answers."""
         names = changes.pop("names", ("cooperative-sticky",))

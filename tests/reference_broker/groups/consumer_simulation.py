@@ -10,7 +10,9 @@ behave get everything in a bounded number of rounds, silence empties the group, 
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Set
 from dataclasses import fields
 from random import Random
 from types import SimpleNamespace
@@ -18,7 +20,14 @@ from typing import Any
 
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState
 from kafkawire.reference_broker.groups.consumer.deadlines import Deadline, Deadlines
-from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup, ConsumerGroupState, ConsumerMember
+from kafkawire.reference_broker.groups.consumer.group import (
+    ConsumerGroup,
+    ConsumerGroupState,
+    ConsumerMember,
+    Subscription,
+    regexes_of,
+    topics_of,
+)
 from kafkawire.reference_broker.groups.topics import TopicFacts
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -44,8 +53,9 @@ _STEPS = 40
 #: Timers that fire until a group without clients is empty.
 _QUIET_STEPS = 5_000
 
-#: Rounds of heartbeats after which members that behave have everything: each revokes, joins and syncs in turn.
-_ROUNDS = 12
+#: Rounds of heartbeats after which members that behave have everything: each revokes, joins and syncs in turn, once the
+#: expressions have been looked up again.
+_ROUNDS = 24
 
 
 class ConsumerSimulation:
@@ -262,6 +272,7 @@ class ConsumerSimulation:
             if member.instance_id is not None
         }
         assert set(group.target) <= set(group.members)
+        assert set(group.resolved) <= regexes_of(group.subscriptions), "an expression that nobody has"
         if self.bench.log.held is None:
             for member_id in group.members:
                 assert self.deadlines().is_set(Deadline.SESSION, "g", member_id), "a member that would stay for ever"
@@ -273,7 +284,7 @@ class ConsumerSimulation:
         assert (here is None) == (there is None)
         if here is not None and there is not None:
             # What a group remembers to be quick is no part of its state.
-            for each in (each for each in fields(ConsumerGroup) if each.name != "patterns"):
+            for each in (each for each in fields(ConsumerGroup) if each.compare):
                 assert getattr(here, each.name) == getattr(there, each.name), each.name
         assert again.groups.offsets("g") == self.bench.groups.offsets("g")
 
@@ -289,8 +300,12 @@ class ConsumerSimulation:
                 self.behave(group, member)
                 if self.group() is not group:
                     return  # it has become a classic one
+            self.fire()
+            if self.group() is not group:
+                return
             self.check()
-            if group.state is ConsumerGroupState.STABLE and self.round_is_quiet(group):
+            is_found = all(self.group_topics(group, each) >= self.wanted_topics(each) for each in group.subscriptions)
+            if is_found and group.state is ConsumerGroupState.STABLE and self.round_is_quiet(group):
                 break
         assert group is not None
         if not group.members:
@@ -298,12 +313,30 @@ class ConsumerSimulation:
         assert group.state is ConsumerGroupState.STABLE, f"{group.state}: {group}"
         wanted = {
             (self.bench.topics[name].topic_id, number)
-            for member in group.members.values()
-            for name in member.subscribed_topics(self.bench.topics)
+            for each in group.subscriptions
+            for name in self.wanted_topics(each)
             if name in self.bench.topics
             for number in range(self.bench.topics[name].partitions)
         }
         assert set(group.owners) == wanted, "every partition that somebody reads has an owner"
+
+    def wanted_topics(self, subscription: Subscription) -> set[str]:
+        """Return the names of a subscription, of which an expression has those that exist."""
+        names, regex = subscription
+        return {*names, *(name for name in self.bench.topics if regex and re.fullmatch(regex, name))}
+
+    def group_topics(self, group: ConsumerGroup, subscription: Subscription) -> Set[str]:
+        """Return the names of a subscription as the group knows them."""
+        return topics_of([subscription], group.resolved)
+
+    def fire(self) -> None:
+        """Let everything happen that is due."""
+        for _ in range(_QUIET_STEPS):
+            deadline = self.bench.timers.next_deadline_ms
+            if deadline is None or deadline > self.now:
+                return
+            self.bench.timers.fire(self.now)
+        raise AssertionError("something is always due")
 
     def round_is_quiet(self, group: ConsumerGroup) -> bool:
         """Return whether another heartbeat of everybody would change nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import UserDict
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -11,7 +12,7 @@ from kafkawire.reference_broker.groups.classic.group import ClassicGroup
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.records import Committed
 from kafkawire.reference_broker.groups.requests import Commit, GroupLimits, Join, Sync, TransactionalCommit
-from kafkawire.reference_broker.groups.topics import TopicFacts
+from kafkawire.reference_broker.groups.topics import TopicFacts, Topics
 from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.producers import Verification
 from kafkawire.reference_broker.options import read_options
@@ -27,6 +28,23 @@ REBALANCE_MS = 60_000
 TOPIC_ID = bytes(range(16))
 
 _DEFAULTS = GroupLimits.of(read_options({}))
+
+
+class ChangingTopics(UserDict[str, TopicFacts], Topics):
+    """Topics that a test lets come, grow and go."""
+
+    came = 0
+    changes = 0
+
+    def __setitem__(self, name: str, facts: TopicFacts) -> None:
+        is_known = name in self and self[name].topic_id == facts.topic_id
+        super().__setitem__(name, facts)
+        self.came += not is_known
+        self.changes += 1
+
+    def __delitem__(self, name: str) -> None:
+        super().__delitem__(name)
+        self.changes += 1
 
 
 class GroupBench:
@@ -47,7 +65,7 @@ class GroupBench:
         self.timers = Timers()
         numbers = count(1)
         self.next_ids: list[str] = []
-        self.topics: dict[str, TopicFacts] = {}
+        self.topics = ChangingTopics()
         self.refused: BrokerError | None = None
         self.logs = [self.log] if logs is None else logs
         self.groups = GroupCoordinator(

@@ -88,4 +88,4 @@ def test_logs_are_asked_for_once():
     bench.logs = []
     assert bench.groups.load(0)
     limits = GroupLimits.of(read_options({}))
-    assert not GroupCoordinator(Timers(), lambda: "id", limits, list, {}, bench.verify_commit).load(0)
+    assert not GroupCoordinator(Timers(), lambda: "id", limits, list, bench.topics, bench.verify_commit).load(0)

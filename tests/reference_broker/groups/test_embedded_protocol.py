@@ -40,10 +40,11 @@ def test_what_has_no_version_reads_the_first():
     assert [readable_version(data) for data in (b"", b"\0", b"\xff\xff", b"\0\1")] == [0, 0, 0, 1]
 
 
+@pytest.mark.parametrize("names", ["tug", "t"])
 @pytest.mark.parametrize("version", range(4))
-def test_assignments(version):
+def test_assignments(version, names):
     data = write_assignment(
-        version, {U: frozenset({0}), T: frozenset({2, 1}), b"x" * 16: frozenset({0})}, "tug", TOPICS
+        version, {U: frozenset({0}), T: frozenset({2, 1}), b"x" * 16: frozenset({0})}, names, TOPICS
     )
     assert data[:2] == version.to_bytes(2, "big")
     assert parts_of(data) == {"t": [1, 2], "u": [0]}

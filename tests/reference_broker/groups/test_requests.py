@@ -18,13 +18,15 @@ def test_limits_are_those_of_the_options():
         "group.consumer.max.size": 7,
         "group.consumer.migration.policy": "upgrade",
         "group.consumer.assignment.interval.ms": 8,
+        "group.consumer.regex.refresh.interval.ms": 10_001,
         "offsets.retention.minutes": 9,
         "offsets.retention.check.interval.ms": 10,
     }
-    assert GroupLimits.of(read_options(given)) == GroupLimits(1, 2, 3, 4, 5, 6, 7, "upgrade", 8, 540_000, 10)
+    assert GroupLimits.of(read_options(given)) == GroupLimits(1, 2, 3, 4, 5, 6, 7, "upgrade", 8, 10_001, 540_000, 10)
 
 
 def test_defaults():
     most = 2**31 - 1
-    limits = GroupLimits(1_000, 1_800_000, 0, most, 45_000, 5_000, most, "bidirectional", 0, 604_800_000, 600_000)
+    times_ms = 600_000, 604_800_000, 600_000
+    limits = GroupLimits(1_000, 1_800_000, 0, most, 45_000, 5_000, most, "bidirectional", 0, *times_ms)
     assert GroupLimits.of(read_options({})) == limits

@@ -87,6 +87,8 @@ def test_members_with_one_subscription_are_assigned_as_such(monkeypatch, subscri
     bench = ConsumerBench()
     for number, subscription in enumerate(subscriptions):
         bench.beat(str(number), **subscription)
+    bench.resolve()
+    bench.beat("0", bench.consumers.members["0"].epoch)
     assert told[-1] is is_homogeneous
 
 

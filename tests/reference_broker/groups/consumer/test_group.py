@@ -14,6 +14,7 @@ from kafkawire.reference_broker.groups.consumer.group import (
     ConsumerGroupState,
     ConsumerMember,
     MemberState,
+    Resolved,
 )
 from kafkawire.reference_broker.groups.requests import Commit
 from kafkawire.sdk.errors import BrokerError
@@ -53,6 +54,8 @@ def test_states(group):
     assert group.state is ConsumerGroupState.STABLE
     assert [name for name in "abcd" if group.is_subscribed_to(name)] == ["a", "b", "c"]
     group.put(replace(MEMBER, regex="d|e"))
+    assert [name for name in "abcdef" if group.is_subscribed_to(name)] == ["a", "b", "c"]
+    group.resolved["d|e"] = Resolved(frozenset("de"), 1, 0)
     assert [name for name in "abcdef" if group.is_subscribed_to(name)] == ["a", "b", "c", "d", "e"]
     group.put(MEMBER)
     group.put(replace(MEMBER, state=MemberState.UNREVOKED_PARTITIONS))

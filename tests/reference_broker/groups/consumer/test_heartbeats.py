@@ -10,17 +10,9 @@ from dataclasses import replace
 import pytest
 
 from kafkawire.reference_broker.coordinators.records import encode
-from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroupState, MemberState
 from kafkawire.reference_broker.groups.consumer.records import current_record, member_record
-from kafkawire.reference_broker.groups.consumer.topic_pattern import topic_pattern
 from kafkawire.reference_broker.groups.topics import TopicFacts
-from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_regular_expression import (
-    ConsumerGroupRegularExpressionKey as RegexKey,
-)
-from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_regular_expression import (
-    ConsumerGroupRegularExpressionValue as RegexValue,
-)
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.groups.consumer_bench import ConsumerBench, T, numbers
 from tests.reference_broker.groups.group_bench import REBALANCE_MS, code_of, only
@@ -230,25 +222,6 @@ def test_unloading_ends_all_timers():
     assert bench.timers.next_deadline_ms is None
 
 
-def test_a_regular_expression_is_followed_as_topics_come_and_go():
-    bench = ConsumerBench()
-    u = TopicFacts(b"u" * 16, 1)
-    member = bench.beat("m", topics=None, regex="[tu]")
-    assert (member.member_epoch, numbers(member)) == (2, [0, 1, 2, 3])
-    bench.topics["u"] = u
-    bench.topics["v"] = TopicFacts(b"v" * 16, 1)
-    grown = bench.beat("m", 2, said=(0, 1, 2, 3))
-    assert (grown.member_epoch, sorted(numbers(grown))) == (3, [0, 0, 1, 2, 3])
-    again = bench.loaded()
-    assert only(list(again.groups.consumer_groups())).members["m"].regex == "[tu]"
-    del bench.topics["t"]
-    shrunk = bench.beat("m", 3)
-    assert numbers(shrunk) == [0], "that of u"
-    assert not isinstance(bench.beat("m", shrunk.member_epoch, topics=["v"], regex=""), ErrorCode)
-    assert bench.consumers.is_subscribed_to("v")
-    assert not bench.consumers.is_subscribed_to("u")
-
-
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
@@ -296,28 +269,6 @@ def test_a_member_of_an_unknown_state_is_fenced_and_its_partition_of_the_log_is_
     assert again.consumers.members["m"].state is MemberState.STABLE
 
 
-def test_what_apache_kafka_has_matched_goes_with_the_last_member_that_wants_it():
-    bench = ConsumerBench()
-    for member_id in ("a", "b"):
-        bench.beat(member_id, topics=[], regex="t.*")
-    bench.beat("c", topics=[], regex="u.*")
-    for regex in ("t.*", "u.*", "left over"):
-        noted = CoordinatorRecord(RegexKey("g", regex), RegexValue([]))
-        bench.log.append([encode(noted)], 0, lambda _: None)
-    again = bench.loaded()
-    again.beat("a", -1)
-    assert set(again.consumers.resolved) == {"t.*", "u.*"}
-    again.beat("b", again.consumers.members["b"].epoch, topics=["t"], regex="")
-    assert set(again.loaded().consumers.resolved) == {"u.*"}
-    again.beat("b", -1)
-    again.beat("c", -1)
-    again.beat("c", topics=["t"])
-    again.beat("c", -1)
-    assert again.delete() == [ErrorCode.NONE]
-    values = {key: value for batch in again.log.batches for key, value in batch.records}
-    assert set(values.values()) == {None}
-
-
 class Unwalked(dict):
     """Members that may be looked up, but not walked through: a group may have thousands, and each is heard often."""
 
@@ -334,6 +285,7 @@ def test_a_heartbeat_that_changes_nothing_does_not_look_at_all_members(regex):
     topics = [] if regex else ["t"]
     bench.beat("m", topics=topics, regex=regex)
     bench.beat("n", topics=topics, regex=regex)
+    bench.resolve()
     for _ in range(6):
         bench.join_classic(classic, tuple(bench.consumers.members[classic].assigned.get(T, ())))
         for member_id in ("m", "n"):
@@ -352,27 +304,12 @@ def test_a_heartbeat_that_changes_nothing_does_not_look_at_all_members(regex):
     assert bench.consumers.classic_count == 1
 
 
-def test_a_group_holds_the_patterns_of_its_members():
-    bench = ConsumerBench()
-    bench.beat("m", topics=[], regex="t.*")
-    bench.beat("m", bench.consumers.epoch)
-    (pattern,) = bench.consumers.patterns.values()
-    for number in range(1_001):
-        topic_pattern(f"other-{number}")
-    epoch = bench.consumers.epoch
-    bench.beat("m", epoch)
-    assert topic_pattern("t.*") is pattern, "however many others there are"
-    assert pattern._known == {"t": True}
-    bench.beat("m", epoch, topics=["t"], regex="")
-    assert bench.consumers.patterns == {}
-
-
 def test_an_expression_is_checked_after_who_asks():
     bench = ConsumerBench()
     bench.beat("m", topics=None, regex="t")
     assert bench.beat("m", 5, regex="[") is ErrorCode.FENCED_MEMBER_EPOCH
     assert bench.beat("n", 1, regex="[") is ErrorCode.UNKNOWN_MEMBER_ID
-    assert bench.beat("m", 2, regex="[") is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert bench.beat("m", 1, regex="[") is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert bench.beat("m", -1, regex="[").member_epoch == -1
     assert not bench.consumers.members
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kafkawire.reference_broker.coordinators.records import decode, encode
 from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord
-from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup, ConsumerMember, MemberState
+from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup, ConsumerMember, MemberState, Resolved
 from kafkawire.reference_broker.groups.consumer.records import (
     CONSUMER_RECORD_TYPES,
     current_record,
@@ -16,6 +16,7 @@ from kafkawire.reference_broker.groups.consumer.records import (
     group_value_record,
     member_record,
     member_tombstones,
+    regex_record,
     regex_tombstones,
     replay,
     target_record,
@@ -28,9 +29,6 @@ from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group
 )
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_partition_metadata import (
     ConsumerGroupPartitionMetadataValue as PartitionsValue,
-)
-from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_regular_expression import (
-    ConsumerGroupRegularExpressionKey as RegexKey,
 )
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_regular_expression import (
     ConsumerGroupRegularExpressionValue as RegexValue,
@@ -108,10 +106,11 @@ def test_a_state_of_a_later_release_is_unknown():
         assert stored(record)["g"].members["m"].state is MemberState.UNKNOWN
 
 
-def test_what_apache_kafka_notes_of_expressions_goes_with_the_group():
-    resolved = CoordinatorRecord(RegexKey("g", "a.*"), RegexValue(["a"]))
+def test_what_expressions_stand_for_goes_with_the_group():
+    resolved = regex_record("g", "a.*", Resolved(frozenset({"ab", "aa"}), 7, 8))
+    assert resolved.value == RegexValue(["aa", "ab"], 7, 8)
     group = stored(*RECORDS, resolved)["g"]
-    assert set(group.resolved) == {"a.*"}
+    assert group.resolved == {"a.*": Resolved(frozenset({"aa", "ab"}), 7, 8)}
     assert not stored(*RECORDS, resolved, *regex_tombstones("g", ["a.*"]))["g"].resolved
     ends = group_tombstones("g", group.members, group.resolved)
     assert [record.key.SCHEMA.key for record in ends] == [8, 7, 6, 5, 16, 4, 3], "the order of Apache Kafka"

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkawire.reference_broker.groups.consumer import topic_pattern
-from kafkawire.reference_broker.groups.consumer.topic_pattern import STATES_MAX, TopicPattern
+from kafkawire.reference_broker.groups.consumer.topic_pattern import LENGTH_MAX, SLICE_STEPS, STATES_MAX, TopicPattern
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -32,6 +32,17 @@ PATTERNS = st.recursive(
     max_leaves=8,
 )
 NAMES = st.text("ab.1x-c", max_size=8)
+
+
+def matching(pattern: TopicPattern, names: list[str]) -> tuple[frozenset[str], list[int]]:
+    """Return the names that match, and the steps of each slice."""
+    work, steps = pattern.matching(names), []
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value, [*steps, pattern._steps]
+        steps.append(pattern._steps)
 
 
 @given(PATTERNS, st.lists(NAMES, min_size=1, max_size=10))
@@ -73,17 +84,33 @@ def test_no_expression_takes_long(pattern: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["(?:(?:(?:(?:){1000}){1000}){1000}){1000}", "(?:(?:a{0}){1000}){1000}"])
 def test_repeating_nothing_takes_no_time(pattern: str) -> None:
-    assert TopicPattern(pattern).matching(["", "a"]) == {""}
+    assert matching(TopicPattern(pattern), ["", "a"])[0] == {""}
 
 
 def test_names_that_match() -> None:
-    assert TopicPattern("t[12]").matching(["t1", "t2", "t3"]) == {"t1", "t2"}
+    assert matching(TopicPattern("t[12]"), ["t1", "t2", "t3"])[0] == {"t1", "t2"}
+
+
+@pytest.mark.parametrize("pattern", ["(.?){490}c", "(a|b)*a.{900}", ".*", "a" * 1_000])
+def test_no_slice_takes_long(pattern: str) -> None:
+    names = [f"{number:0249b}".replace("0", "a").replace("1", "b") for number in range(100)]
+    found, steps = matching(TopicPattern(pattern), names)
+    assert found == {name for name in names if re.fullmatch(".*" if pattern == ".*" else "c", name)}
+    assert len(steps) > 1 or pattern == "a" * 1_000
+    assert max(steps) <= SLICE_STEPS + 4 * STATES_MAX
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_pattern, "_REMEMBERED_MAX", 20)
+    pattern = TopicPattern("(a|b|c)*d?")
+    assert matching(pattern, ["abcd", "aaa", "cc", "ba", "dd"])[0] == {"abcd", "aaa", "cc", "ba"}
+    assert 0 < len(pattern._successors) <= 4
 
 
 @pytest.mark.parametrize(
     "pattern",
     ["(a", "a)", "[a", "*", r"(a)\1", "(?=a)b", "(?!a)b", "(?<=a)b", "(?<!a)b", "a{1001}", "(?x)a", "a(?i:b)",
-     "(?>a)", "a*+", "(?:a{500}){3}", "(" * 5_000 + ")" * 5_000, "a{99999999999999999999}"],
+     "(?>a)", "a*+", "(?:a{500}){3}", "(" * 5_000 + ")" * 5_000, "a{99999999999999999999}", f"[{'a' * LENGTH_MAX}]"],
 )  # fmt: skip
 def test_what_is_refused(pattern: str) -> None:
     with pytest.raises(BrokerError, match="is not a valid regular expression: ") as raised:
@@ -93,12 +120,3 @@ def test_what_is_refused(pattern: str) -> None:
 
 def test_the_largest_that_is_allowed() -> None:
     assert TopicPattern(f"a{{{STATES_MAX}}}").matches("a" * STATES_MAX)
-
-
-def test_names_are_forgotten_when_most_of_them_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_pattern, "_REMEMBERED_MAX", 2)
-    pattern, sizes = TopicPattern("."), []
-    for names in ("abcd", "e", "f"):
-        assert pattern.matching(list(names)) == set(names)
-        sizes.append(len(pattern._known))
-    assert sizes == [4, 5, 1]

@@ -1,0 +1,205 @@
+"""Which topics the regular expressions of consumer groups stand for: looked up beside the heartbeats, kept in records.
+
+A heartbeat that finds an expression of its group not resolved, or resolved before a topic came, starts a resolution of
+all of them; a group has one at a time. Its result is an operation of its own: the records, and the next epoch of the
+group if topics have changed. Until then members have what was found before.
+
+Source: `GroupMetadataManager.maybeUpdateRegularExpressions`, `handleRegularExpressionsResult` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Generator, Mapping
+from functools import partial
+
+from kafkawire.reference_broker.coordinators.shard import ShardTimers
+from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup, Resolved, regexes_of, topics_of
+from kafkawire.reference_broker.groups.consumer.records import group_value_record, regex_record
+from kafkawire.reference_broker.groups.consumer.topic_pattern import TopicPattern
+from kafkawire.reference_broker.groups.outbox import Outbox
+from kafkawire.reference_broker.groups.requests import GroupLimits
+from kafkawire.reference_broker.groups.slices import Slices
+from kafkawire.reference_broker.groups.topics import Topics, metadata_hash
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["REFRESH_PAUSE_MS", "Resolution"]
+
+#: The least time between two resolutions of a group, whatever has changed.
+REFRESH_PAUSE_MS = 10_000
+
+_log = logging.getLogger("kafkawire.broker")
+
+#: Most characters of all names that a group's expressions stand for: more do not fit into a batch of the offsets topic.
+_NAMES_CHARACTERS_MAX = 1024 * 1024
+
+#: The topics of expressions; None for one that cannot be resolved.
+_Found = dict[str, frozenset[str] | None]
+
+
+class Resolution:
+    """The expressions of a shard's groups.
+
+    Args:
+        groups: the groups by id, which change by replayed records only.
+        timers: the shard's.
+        slices: where names are matched.
+        outbox: gets the records.
+        limits: see `GroupLimits`.
+        topics: see `Topics`.
+    """
+
+    def __init__(
+        self,
+        groups: Mapping[str, ConsumerGroup],
+        timers: ShardTimers,
+        slices: Slices,
+        outbox: Outbox,
+        limits: GroupLimits,
+        topics: Topics,
+    ) -> None:
+        self._groups = groups
+        self._timers = timers
+        self._slices = slices
+        self._outbox = outbox
+        self._limits = limits
+        self._topics = topics
+        #: What tells the resolution of a group that is under way from others, by group id.
+        self._running: dict[str, object] = {}
+        #: When a resolution could not be written, by group id.
+        self._failed_ms: dict[str, int] = {}
+        self._base = 0
+        self._names: tuple[int, tuple[str, ...]] = (-1, ())
+        self._lines = LogLimit(_log)
+
+    @property
+    def version(self) -> int:
+        """Grows with every topic that comes."""
+        return self._base + self._topics.came
+
+    def loaded(self) -> None:
+        """Go on after what the records say: which topics have come since then is not known."""
+        versions = [each.version for group in self._groups.values() for each in group.resolved.values()]
+        self._base = max(versions, default=0) + 1 - self._topics.came
+
+    def cancel(self) -> None:
+        """Resolve nothing any more."""
+        self._running.clear()
+
+    def forget(self, group_id: str) -> None:
+        """Forget what is known of a group that is gone."""
+        self._running.pop(group_id, None)
+        self._failed_ms.pop(group_id, None)
+
+    def begin_if_stale(self, group: ConsumerGroup, regexes: Collection[str], now_ms: int) -> None:
+        """Begin to resolve the expressions that members of a group have, unless what is known will do."""
+        if regexes and group.group_id not in self._running and self._is_stale(group, regexes, now_ms):
+            run = self._running[group.group_id] = object()
+            self._slices.add(
+                self._resolve(group.group_id, sorted(regexes), now_ms),
+                lambda: self._running.get(group.group_id) is run,
+                partial(self._resolved, group.group_id, run, self.version),
+                now_ms,
+            )
+
+    def _is_stale(self, group: ConsumerGroup, regexes: Collection[str], now_ms: int) -> bool:
+        known = group.resolved.values()
+        last_ms = max((each.resolved_ms for each in known), default=None)
+        failed_ms = self._failed_ms.get(group.group_id)
+        # A time to come is that of a clock that was set back.
+        if any(each is not None and 0 <= now_ms - each <= REFRESH_PAUSE_MS for each in (last_ms, failed_ms)):
+            return False
+        return (
+            last_ms is None
+            or any(regex not in group.resolved for regex in regexes)
+            or min(each.version for each in known) < self.version
+            or now_ms > last_ms + self._limits.group_consumer_regex_refresh_interval_ms
+        )
+
+    def _resolve(self, group_id: str, regexes: Collection[str], now_ms: int) -> Generator[None, None, _Found | None]:
+        """Match names in slices; return what was found, None if it is too much."""
+        found: _Found = {}
+        room = _NAMES_CHARACTERS_MAX
+        names = self._all_names()
+        for regex in regexes:
+            try:
+                pattern = TopicPattern(regex)
+            except BrokerError as error:
+                # Apache Kafka has taken it, whose expressions can do more.
+                text = "an expression of the group %s, which was loaded, cannot be resolved: %s"
+                self._lines.warning(group_id, now_ms, text, group_id, error.detail)
+                found[regex] = None
+                yield
+                continue
+            matching = pattern.matching(names)
+            while regex not in found and self._is_wanted(group_id, regex):
+                try:
+                    next(matching)
+                except StopIteration as end:
+                    found[regex] = end.value
+                    room -= sum(len(name) + 1 for name in end.value)
+                if room < 0:
+                    return None
+                yield
+        return found
+
+    def _is_wanted(self, group_id: str, regex: str) -> bool:
+        """Return whether a member of a group has an expression, or may still turn out to have it."""
+        group = self._groups.get(group_id)
+        return group is None or any(each == regex for _, each in group.subscriptions)
+
+    def _all_names(self) -> tuple[str, ...]:
+        """Return the names of all topics, shared by all that are resolved until topics change."""
+        if self._names[0] != self._topics.changes:
+            self._names = self._topics.changes, tuple(self._topics)
+        return self._names[1]
+
+    def _resolved(self, group_id: str, run: object, version: int, found: _Found | None, now_ms: int) -> None:
+        """Write the result as an operation of the shard, if that is still served."""
+        if found is None:
+            self._running.pop(group_id, None)
+            self._fail(group_id, f"their names have more than {_NAMES_CHARACTERS_MAX} characters", now_ms)
+            return
+        self._timers.at(now_ms, partial(self._write, group_id, run, version, found))
+
+    def _write(self, group_id: str, run: object, version: int, found: _Found, now_ms: int) -> None:
+        if self._running.get(group_id) is not run:
+            return
+        del self._running[group_id]
+        group = self._groups.get(group_id)
+        if group is None:
+            return
+
+        def committed(error: BrokerError | None) -> None:
+            # Another error is the log's, which says so itself.
+            if error is not None and error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
+                self._fail(group_id, error.detail, now_ms)
+
+        self._failed_ms.pop(group_id, None)
+        self._outbox.on_committed(committed)
+        after = dict(group.resolved)
+        for regex in sorted(regexes_of(group.subscriptions)):
+            if regex not in found:
+                continue  # it came meanwhile, or was not wanted for a while
+            topics = found[regex]
+            if topics is None:
+                topics = after[regex].topics if regex in after else frozenset()
+            after[regex] = Resolved(topics, version, now_ms)
+            self._outbox.add(regex_record(group_id, regex, after[regex]))
+        has_changed = any(
+            (group.resolved[regex].topics if regex in group.resolved else frozenset()) != each.topics
+            for regex, each in after.items()
+        )
+        new_hash = metadata_hash(topics_of(group.subscriptions, after), self._topics)
+        if has_changed or new_hash != group.metadata_hash:
+            self._outbox.add(group_value_record(group_id, group.epoch + 1, new_hash))
+            group.looked_at = self._topics.changes, group.epoch + 1
+
+    def _fail(self, group_id: str, reason: str, now_ms: int) -> None:
+        """Note that what was found cannot be written, which would be so at once again."""
+        if group_id in self._groups:
+            self._failed_ms[group_id] = now_ms
+            text = "the topics of expressions of the group %s cannot be written: %s"
+            self._lines.warning(group_id, now_ms, text, group_id, reason)

@@ -1,0 +1,69 @@
+"""Requests that are not sent when answers are compared with Apache Kafka's: where it loses its way, or a name would not
+be known in time.
+"""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState
+from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup, regexes_of
+from tests.reference_broker.groups import consumer_sequences as sequences
+from tests.reference_broker.groups.consumer_sequences import Asked
+
+__all__ = ["is_left_out"]
+
+
+def is_left_out(group: ClassicGroup | ConsumerGroup | None, asked: Asked) -> bool:
+    """Return whether a name would not be known in time, or a request would replace one that waits."""
+    if isinstance(asked, sequences.Join | sequences.Beat) and asked.topics == ():  # noqa: SIM102  # for the types
+        # Kafka goes on as if a new member that reads nothing read what all others do.
+        if group is None or asked.member_id not in group.members:
+            return True
+    is_empty = isinstance(group, ConsumerGroup) and not group.members
+    if is_empty and isinstance(asked, sequences.Join) and asked.member_id:
+        return True  # Kafka forgets the group when it refuses a join
+    if isinstance(group, ConsumerGroup) and len(group.members) > 2 and _takes_topics_along(group, asked):
+        # Kafka may go on as if those who stay did not read the same.
+        return True
+    if not isinstance(group, ClassicGroup):
+        # Kafka loses its way when a member takes another instance id.
+        if group is None or not isinstance(asked, sequences.Beat):
+            return False
+        known = group.members.get(asked.member_id)
+        if known is not None and asked.instance not in (None, known.instance_id):
+            return True
+        return group.epoch > group.assignment_epoch and _is_unresolved(group, asked)
+    if isinstance(asked, sequences.Beat) and asked.epoch == 0 and group.state is not GroupState.STABLE:
+        # Kafka leaves the group without what the rebalance was to assign until it changes again.
+        return not asked.topics or asked.instance in group.static_members or asked.member_id in group.members
+    if isinstance(asked, sequences.Leave):
+        return len(group.members) > 2
+    if not isinstance(asked, sequences.Join | sequences.Sync):
+        return False
+    if isinstance(asked, sequences.Join) and asked.instance is not None:
+        return bool(group.members or group.pending_members)
+    member = group.members.get(asked.member_id)
+    return member is not None and bool(member.awaiting_join or member.awaiting_sync)
+
+
+def _takes_topics_along(group: ConsumerGroup, asked: Asked) -> bool:
+    """Return whether a member leaves that alone has an expression."""
+    leaving: list[str | None] = []
+    if isinstance(asked, sequences.Beat) and asked.epoch == sequences.LEAVE:
+        leaving = [asked.member_id]
+    elif isinstance(asked, sequences.Leave):
+        leaving = [member_id or group.static_members.get(instance or "") for member_id, instance in asked.members]
+    members = [group.members[each] for each in leaving if each in group.members]
+    staying = regexes_of(group.subscriptions_after(members))
+    return any(member.regex in group.resolved and member.regex not in staying for member in members)
+
+
+def _is_unresolved(group: ConsumerGroup, asked: sequences.Beat) -> bool:
+    """Return whether a member takes an expression, and nothing else, that is to be resolved.
+
+    If there are partitions to be assigned, Kafka then goes on as if it read what all others do.
+    """
+    if not asked.regex or asked.regex in group.resolved:
+        return False
+    known = group.members.get(group.static_members.get(asked.instance or "", asked.member_id))
+    topics = () if known is None else known.topics
+    return asked.topics is None or tuple(sorted(asked.topics)) == topics
