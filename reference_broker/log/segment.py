@@ -1,9 +1,8 @@
 """One segment of a log: the batches from a base offset on, with their indexes.
 
-A segment is appended to until it is sealed, and read by position. What an append changes on the disk is one write to
-the `.log` file; indexes are written when the segment is sealed and stored. The file and indexes of a sealed segment
-are opened when somebody reads there, so that a restart needs few descriptors and little time. The files have Kafka's
-formats, so that its tools can read them; the indexes can be rebuilt from the `.log` file.
+A segment is appended to until it is sealed, and read by position. An append is one write to the `.log` file. Indexes
+are written when the segment is sealed, and rebuilt from that file if need be; all have Kafka's formats. The files of a
+sealed segment are opened when somebody reads there, so that a restart is quick.
 
 Source: `LogSegment` in Apache Kafka.
 """
@@ -280,8 +279,7 @@ class Segment:
             return 0
         if not self._load_offsets():
             return self.recover()
-        first = next(self.headers(0), None)
-        self._first_timestamp = None if first is None else first.max_timestamp
+        self._first_timestamp = next((first.max_timestamp for first in self.headers(0)), None)
         self.is_stored = True
         self._need_times()
         next_offset = self.base_offset

@@ -140,12 +140,13 @@ def test_defect_of_one_log_does_not_stop_the_start(monkeypatch, caplog):
 
     monkeypatch.setattr("kafkawire.reference_broker.log.partition_log.open_segments", fail_one)
     directory = on(disk)
-    assert (directory.log("good", 0).next_offset, directory.log("t", 0).is_offline) == (1, True)
-    append(directory.log("good", 0), b"y")
+    logs = {name: log for name, _, log in directory.logs()}
+    assert (logs["good"].next_offset, logs["t"].is_offline) == (1, True)
+    append(logs["good"], b"y")
     assert "t-0: the log cannot be opened" in caplog.text
     assert "Traceback" in caplog.text
     directory.close()
     monkeypatch.undo()
     directory = on(disk)
-    assert [directory.log(name, 0).next_offset for name in ("good", "t")] == [2, 1]
+    assert {name: log.next_offset for name, _, log in directory.logs()} == {"good": 2, "t": 1}
     assert not directory.was_clean

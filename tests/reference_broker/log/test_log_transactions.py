@@ -282,7 +282,7 @@ def test_a_damaged_offset_does_not_stop_a_log_from_opening(
     path = f"{FOLDER}/{0:020}.log"
     content = bytearray(read_file(log.disk, path) or b"")
     content[position : position + 8] = offset.to_bytes(8, "big")
-    write_file(log.disk, path, content)
+    write_file(log.disk, path, bytes(content))
     kind = ".snapshot" if left is None else ".txnindex"
     for name in log.disk.names(FOLDER):
         if name.endswith(kind):
