@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
-__all__ = ["description", "touch_free_memory"]
+__all__ = ["description", "environment", "touch_free_memory"]
 
 #: Packages that the numbers depend on; those not installed are skipped.
 _PACKAGES = (
@@ -51,6 +51,11 @@ def description(command: str, more: Mapping[str, str] | None = None) -> str:
     }
     rows |= more or {}
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())])
+
+
+def environment() -> dict[str, str]:
+    """Return this process's environment for a program whose start is measured: one that keeps its compiled modules."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def touch_free_memory(share: float) -> None:
