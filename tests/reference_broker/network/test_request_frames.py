@@ -100,6 +100,15 @@ def test_no_api_takes_more(length):
     assert not connection.frames.held_bytes
 
 
+def test_what_earlier_requests_left_in_the_buffer_is_nothing_that_came():
+    connection = Connection()
+    assert connection.receive(frame(request(10, 77))) == [request(10, 77)]
+    large = frame(request(70_000))
+    assert not connection.receive(large[:5])
+    assert connection.frames.error is None
+    assert connection.receive(large[5:]) == [request(70_000)]
+
+
 def test_large_request_of_an_api_that_takes_none():
     size_bytes = 2 * RECEIVE_BUFFER_BYTES
     connection = Connection()
