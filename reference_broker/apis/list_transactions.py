@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.groups.consumer.pattern_characters import Characters
 from kafkawire.reference_broker.groups.consumer.topic_pattern import TopicPattern
 from kafkawire.reference_broker.transactions.transaction import Transaction, state_name
 from kafkawire.sdk.errors import BrokerError
@@ -33,9 +34,9 @@ def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResp
         if _is_wanted(request, transaction, states, call.now_ms)
     ]
     if request.transactional_id_pattern:
-        alphabet = frozenset().union(*(transaction.transactional_id for transaction in transactions))
+        used = frozenset().union(*(transaction.transactional_id for transaction in transactions))
         try:
-            pattern = TopicPattern(request.transactional_id_pattern, alphabet)
+            pattern = TopicPattern(request.transactional_id_pattern, Characters(used))
         except BrokerError as error:
             return ListTransactionsResponse(error_code=error.code)
         transactions = [transaction for transaction in transactions if pattern.matches(transaction.transactional_id)]
