@@ -6,7 +6,6 @@ Time and memory are those that the kernel counts for the process.
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.machine import environment
 from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.transport.blocking import FrameSocket
@@ -102,11 +102,9 @@ def _has_broker(port: int) -> bool:
 
 @contextlib.contextmanager
 def _process(name: str, command: list[str], port: int) -> Iterator[Server]:
-    # An installed package has its bytecode; a checkout where Python may not keep it compiles 270 modules at each start.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    silence = subprocess.DEVNULL
     start = time.perf_counter()
-    process = subprocess.Popen(command, stdin=silence, stdout=silence, stderr=silence, env=environment)
+    nothing = subprocess.DEVNULL
+    process = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, env=environment())
     try:
         yield _started(name, process.pid, port, start, lambda: process.poll() is None)
     finally:
