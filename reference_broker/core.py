@@ -17,6 +17,7 @@ from kafkawire.reference_broker.coordinators.topic_log import TopicLog
 from kafkawire.reference_broker.fetch_sessions import FetchSessions
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
+from kafkawire.reference_broker.groups.slices import Slices
 from kafkawire.reference_broker.groups.topics import TopicFacts, Topics
 from kafkawire.reference_broker.log.log_directory import LogDirectory, Topic
 from kafkawire.reference_broker.log.services import Each, one_by_one
@@ -72,6 +73,7 @@ class Core:
         advertised: the versions of each API that clients are told.
         lines: what the parts of the broker write to the log, repetitions held back.
         timers: pending deadlines.
+        slices: where long computations run.
         upkeep: see `Upkeep`.
     """
 
@@ -86,8 +88,10 @@ class Core:
         self.options = options
         self.lines = LogLimit(_log)
         self.timers = directory.services.timers
+        self.slices = Slices(self.timers)
         self.groups = GroupCoordinator(
             self.timers,
+            self.slices,
             new_id,
             GroupLimits.of(options),
             lambda: self._coordinator_logs(CONSUMER_OFFSETS_TOPIC),

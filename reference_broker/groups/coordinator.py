@@ -73,6 +73,7 @@ class GroupCoordinator:
 
     Args:
         timers: the broker's timers.
+        slices: where long computations run.
         new_id: returns the random part of a member id.
         limits: see `GroupLimits`.
         find_logs: returns the logs of the offsets topic's partitions; none if it does not exist yet.
@@ -83,6 +84,7 @@ class GroupCoordinator:
     def __init__(
         self,
         timers: Timers,
+        slices: Slices,
         new_id: Callable[[], str],
         limits: GroupLimits,
         find_logs: Callable[[], Sequence[CoordinatorLog]],
@@ -91,7 +93,6 @@ class GroupCoordinator:
     ) -> None:
         self._verify_commit = verify_commit
         self._limits = limits
-        slices = Slices(timers)
 
         def new_shard(timers: ShardTimers) -> GroupShard:
             return GroupShard(timers, new_id, limits, topics, slices)

@@ -12,6 +12,7 @@ from kafkawire.reference_broker.groups.classic.group import ClassicGroup
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.records import Committed
 from kafkawire.reference_broker.groups.requests import Commit, GroupLimits, Join, Sync, TransactionalCommit
+from kafkawire.reference_broker.groups.slices import Slices
 from kafkawire.reference_broker.groups.topics import TopicFacts, Topics
 from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.producers import Verification
@@ -78,6 +79,7 @@ class GroupBench:
         self.logs = [self.log] if logs is None else logs
         self.groups = GroupCoordinator(
             self.timers,
+            Slices(self.timers),
             lambda: self.next_ids.pop() if self.next_ids else f"id{next(numbers)}",
             replace(_DEFAULTS, **limits),
             lambda: self.logs,
