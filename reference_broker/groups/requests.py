@@ -138,7 +138,7 @@ class Beat(NamedTuple):
         owned: the partitions that it owns by topic id, None if unchanged.
         client_id: the client's name for itself.
         client_host: the host it connects from.
-        may_lack_id: whether the coordinator gives it a member id if it has none.
+        may_lack_id: whether the coordinator gives it a member id if it joins without one.
     """
 
     group_id: str
