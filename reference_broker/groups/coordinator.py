@@ -142,19 +142,24 @@ class GroupCoordinator:
         """Join a member, now or once the others have joined too."""
         answer = _once(reply)
 
-        def refuse(error: BrokerError | None) -> None:
-            if error is not None:
-                answer(JoinGroupResponse(error_code=error.code, member_id=request.member_id))
+        def submit(request: Join) -> None:
+            self._runtime.submit(request.group_id, lambda shard: shard.join(request, answer, now_ms), taken, now_ms)
+
+        def taken(outcome: Join | BrokerError | None) -> None:
+            if isinstance(outcome, BrokerError):
+                answer(JoinGroupResponse(error_code=outcome.code, member_id=request.member_id))
+            elif outcome is not None:
+                submit(outcome)
 
         limits = self._limits
         if not request.group_id:
-            refuse(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
+            taken(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
         elif not (
             limits.group_min_session_timeout_ms <= request.session_timeout_ms <= limits.group_max_session_timeout_ms
         ):
-            refuse(BrokerError(ErrorCode.INVALID_SESSION_TIMEOUT, f"{request.session_timeout_ms} ms"))
+            taken(BrokerError(ErrorCode.INVALID_SESSION_TIMEOUT, f"{request.session_timeout_ms} ms"))
         else:
-            self._runtime.submit(request.group_id, lambda shard: shard.join(request, answer, now_ms), refuse, now_ms)
+            submit(request)
 
     def sync(self, request: Sync, reply: SyncReply, now_ms: int) -> None:
         """Return a member's assignment, now or once the leader has sent it."""

@@ -84,6 +84,7 @@ class Join(NamedTuple):
         client_host: the host it connects from.
         needs_member_id: whether a new member must come back with the id that it is given (KIP-394).
         may_skip_assignment: whether the client knows `skip_assignment` (KIP-814).
+        new_member_id: what the coordinator calls a member for which it has made the group; empty before.
     """
 
     group_id: str
@@ -97,6 +98,7 @@ class Join(NamedTuple):
     client_host: str
     needs_member_id: bool
     may_skip_assignment: bool
+    new_member_id: str = ""
 
     def check_size(self) -> None:
         """Check that the member's record fits into the offsets topic.

@@ -320,6 +320,23 @@ def test_a_join_that_cannot_be_written_leaves_the_empty_consumer_group(needs_id)
     assert bench.beat("m").error_code == ErrorCode.NONE
 
 
+def test_a_join_that_is_refused_or_not_committed_in_time_takes_no_other_with_it():
+    bench = ConsumerBench()
+    bench.beat("m")
+    bench.beat("m", -1)
+    bench.log.is_committed = False
+    bench.commit(answers=[])
+    refused = bench.join("odd")
+    bench.log.held = []
+    joined = bench.join_classic()
+    bench.timers.fire(COMMIT_TIMEOUT_MS)
+    bench.log.is_committed = True
+    bench.log.release()
+    assert only(refused).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert only(joined).error_code == ErrorCode.NONE
+    assert set(bench.group.members) == {only(joined).member_id}
+
+
 @pytest.mark.parametrize("code", [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE], ids=str)
 def test_a_group_that_is_too_large_for_a_record_stays_a_consumer_group(code, caplog):
     bench = ConsumerBench(group_consumer_session_timeout_ms=SESSION_MS)
