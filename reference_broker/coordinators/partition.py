@@ -320,6 +320,8 @@ class CoordinatorPartition(Generic[S]):
         if pending.result.committed is not None:
             try:
                 pending.result.committed(error)
+            except BrokerError as told:
+                reply = told
             except Exception as defect:
                 self._lines.exception("committed", begun_ms, "%s could not take over what was committed", self._name)
                 reply = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(defect))

@@ -17,10 +17,12 @@ from kafkawire.reference_broker.coordinators.shard import (
     Done,
     InTransaction,
     LastMarker,
+    Operation,
     ShardTimers,
 )
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup, JoinReply, SyncReply
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
+from kafkawire.reference_broker.groups.migration import StaysConsumerGroup
 from kafkawire.reference_broker.groups.records import Committed
 from kafkawire.reference_broker.groups.requests import (
     Beat,
@@ -48,6 +50,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 __all__ = ["GroupCoordinator", "VerifyCommit"]
 
 M = TypeVar("M")
+R = TypeVar("R")
 
 
 class VerifyCommit(Protocol):
@@ -143,7 +146,7 @@ class GroupCoordinator:
         answer = _once(reply)
 
         def submit(request: Join) -> None:
-            self._runtime.submit(request.group_id, lambda shard: shard.join(request, answer, now_ms), taken, now_ms)
+            self._submit(request.group_id, lambda shard: shard.join(request, answer, now_ms), taken, now_ms)
 
         def taken(outcome: Join | BrokerError | None) -> None:
             if isinstance(outcome, BrokerError):
@@ -202,7 +205,7 @@ class GroupCoordinator:
 
     def beat(self, request: Beat, done: Done[ConsumerGroupHeartbeatResponse], now_ms: int) -> None:
         """Handle a heartbeat of KIP-848."""
-        self._runtime.submit(request.group_id, lambda shard: shard.beat(request, now_ms), done, now_ms)
+        self._submit(request.group_id, lambda shard: shard.beat(request, now_ms), done, now_ms)
 
     def leave(
         self, group_id: str, members: Sequence[tuple[str, str | None]], done: Done[list[ErrorCode]], now_ms: int
@@ -211,7 +214,18 @@ class GroupCoordinator:
         if not group_id:
             done(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
         else:
-            self._runtime.submit(group_id, lambda shard: shard.leave(group_id, members, now_ms), done, now_ms)
+            self._submit(group_id, lambda shard: shard.leave(group_id, members, now_ms), done, now_ms)
+
+    def _submit(self, group_id: str, operation: Operation[GroupShard, R], done: Done[R], now_ms: int) -> None:
+        """Submit an operation that may turn a consumer group into a classic one; again, if that cannot be written."""
+
+        def finished(outcome: R | BrokerError) -> None:
+            if isinstance(outcome, StaysConsumerGroup):
+                self._submit(group_id, operation, done, now_ms)
+            else:
+                done(outcome)
+
+        self._runtime.submit(group_id, operation, finished, now_ms)
 
     # Offsets.
 

@@ -260,7 +260,8 @@ class GroupShard:
         if group_id in self.unserved_groups or (request.epoch != JOIN_EPOCH and classic is not None):
             raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         if request.epoch != JOIN_EPOCH:
-            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
+            kind = "Consumer group" if request.epoch > JOIN_EPOCH else "Group"
+            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
         if classic is None:
             return self._heartbeats.beat(ConsumerGroup(group_id), request, now_ms)
         if classic.state is GroupState.EMPTY:

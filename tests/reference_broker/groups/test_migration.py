@@ -358,6 +358,50 @@ def test_a_group_that_is_too_large_for_a_record_stays_a_consumer_group(code, cap
     assert set(bench.group.members) == {first}, "a smaller one is tried"
 
 
+def refused_once(bench, step):
+    """Return the answer of a step whose first append is too large."""
+    bench.log.held = []
+    answers = step()
+    bench.log.error = BrokerError(ErrorCode.MESSAGE_TOO_LARGE)
+    bench.log.release()
+    assert len(bench.log.held) == 1
+    bench.log.error = None
+    bench.log.release()
+    bench.log.held = None
+    return only(answers)
+
+
+def test_a_member_leaves_a_group_that_is_too_large_for_a_record():
+    bench = ConsumerBench()
+    first, second = bench.classic_group((0, 1), (2, 3))
+    bench.beat("new")
+    assert refused_once(bench, lambda: bench.beat("new", -1, answers=[])).member_epoch == -1
+    for known in (bench, bench.loaded()):
+        assert (set(known.consumers.members), list(known.groups.classic_groups())) == ({first, second}, [])
+
+
+def test_members_that_leave_together_leave_a_group_that_is_too_large_for_a_record():
+    bench = ConsumerBench()
+    (classic,) = bench.classic_group((0, 1, 2, 3))
+    bench.beat("new", instance_id="i")
+    answers = []
+    left = refused_once(bench, lambda: bench.groups.leave("g", [("", "i"), ("x", None)], answers.append, 0) or answers)
+    assert left == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
+    assert set(bench.consumers.members) == {classic}
+
+
+def test_a_static_member_comes_back_to_a_group_that_is_too_large_for_a_record():
+    bench = ConsumerBench()
+    (classic,) = bench.classic_group((0, 1, 2, 3))
+    bench.beat("new", instance_id="i")
+    back = refused_once(bench, lambda: bench.join_classic(instance_id="i"))
+    assert back.error_code == ErrorCode.NONE
+    for known in (bench, bench.loaded()):
+        assert set(known.consumers.members) == {classic, back.member_id}
+    assert bench.leave(back.member_id) is ErrorCode.NONE
+    assert len(bench.group.members) == 1, "a smaller one is tried"
+
+
 def test_what_is_too_large_is_forgotten_with_the_group():
     bench = ConsumerBench()
     bench.classic_group((0, 1, 2, 3))
