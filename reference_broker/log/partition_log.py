@@ -27,7 +27,7 @@ from kafkawire.reference_broker.log.producers import BATCHES_KEPT, CompletedTran
 from kafkawire.reference_broker.log.recovery import Places, open_segments
 from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.segments import Segments
-from kafkawire.reference_broker.log.services import LogServices, storage_error
+from kafkawire.reference_broker.log.services import LogServices, call, storage_error
 from kafkawire.reference_broker.log.stored_batches import epoch_starts
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
@@ -291,10 +291,12 @@ class PartitionLog(DurableLog):
             if ended is not None and ended.is_aborted:
                 segment.transactions.append(ended)
         self._high_watermark.appended(self.next_offset, batch.size_bytes)
-        done(Appended(base_offset, self.next_offset - 1, log_append_time_ms))
-        self._advance()
-        if self.config.flush_ms < NEVER_MS:
-            self._flush_by(now_ms + self.config.flush_ms)
+        try:
+            done(Appended(base_offset, self.next_offset - 1, log_append_time_ms))
+        finally:  # whatever the caller makes of it, the batch is in the log
+            self._advance()
+            if self.config.flush_ms < NEVER_MS:
+                self._flush_by(now_ms + self.config.flush_ms)
 
     def _roll(self) -> None:
         """Begin a new segment, whose file is created in the background; appends wait for it."""
@@ -332,7 +334,7 @@ class PartitionLog(DurableLog):
             if self.segments.last.is_full_for(first.batch, first.now_ms):
                 self._roll()
             else:
-                self._waiting.popleft().make()
+                call(self._waiting.popleft().make)
 
     # Upkeep.
 
@@ -351,7 +353,7 @@ class PartitionLog(DurableLog):
     def _call_when_rolled(self) -> None:
         waiting, self._when_rolled = self._when_rolled, []
         for done in waiting:
-            done()
+            call(done)
 
     # Ending.
 
@@ -372,5 +374,5 @@ class PartitionLog(DurableLog):
     def _refuse_waiting(self, error: BrokerError) -> None:
         waiting, self._waiting = self._waiting, deque()
         for append in waiting:
-            append.done(error)
+            call(append.done, error)
         self._call_when_rolled()
