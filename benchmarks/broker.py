@@ -37,7 +37,7 @@ from benchmarks.broker_servers import (
 )
 from benchmarks.document import write_section
 from benchmarks.goals import Goal, goal_table
-from benchmarks.machine import description, touch_free_memory
+from benchmarks.machine import description, touch_memory
 from kafkawire import Admin, NewTopic
 
 __all__ = ["main"]
@@ -69,8 +69,8 @@ _SYNCING_PRODUCERS = 16
 #: Memory is looked at when each broker has stored at least so much.
 _LOADED_GB = 2.5
 
-#: How much of the free memory is touched before each round.
-_TOUCHED = 0.7
+#: How much memory is touched before records are produced, in their sizes: their pages and what belongs to them.
+_TOUCHED = 1.3
 
 _CREATION_TIMEOUT_SECONDS = 30
 _TOPIC_CONFIGS = {"retention.ms": "-1"}
@@ -163,6 +163,7 @@ def _measure_records(server: Server, figures: Figures, size: int, batch_kib: int
     with contextlib.closing(Load(server.port)) as load:
         frame = produce(topic, batch)
         response_bytes = load.size_of_response(frame)
+        touch_memory(int(total_bytes * _TOUCHED))
         cpu = server.cpu_seconds()
         seconds = load.repeat(frame, count, response_bytes, _PRODUCE_DEPTH)
         _note(figures, server, f"produce {_name(size, batch_kib)}", server.cpu_seconds() - cpu, seconds, total_bytes)
@@ -293,7 +294,6 @@ def _measure(servers: Sequence[Server], starts: Sequence[Server], plan: Plan) ->
     _warm_up(servers, plan)
     topics = {server.name: _create(server) for server in servers}
     for number in range(plan.rounds):
-        touch_free_memory(_TOUCHED)
         for size, batch_kib, _ in PRODUCED:
             for server in servers:
                 _measure_records(server, figures, size, batch_kib, plan.produced_mb)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.machine import environment
 from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.transport.blocking import FrameSocket
@@ -102,7 +103,8 @@ def _has_broker(port: int) -> bool:
 @contextlib.contextmanager
 def _process(name: str, command: list[str], port: int) -> Iterator[Server]:
     start = time.perf_counter()
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    nothing = subprocess.DEVNULL
+    process = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, env=environment())
     try:
         yield _started(name, process.pid, port, start, lambda: process.poll() is None)
     finally:

@@ -7,12 +7,12 @@ Each measurement is a fresh process with bytecode already compiled; cases altern
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from typing import NamedTuple
 
 from benchmarks.goals import Goal
+from benchmarks.machine import environment
 
 __all__ = ["Result", "goals", "measure", "tables"]
 
@@ -92,10 +92,9 @@ def goals(results: dict[str, Result]) -> list[Goal]:
 
 
 def _run(statements: str) -> Result | None:
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     program = _PROGRAM.format(statements=statements)
     command = [sys.executable, "-c", program]
-    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
     if result.returncode:
         print(f"{statements}: left out: {result.stderr.strip().splitlines()[-1]:.100}")
         return None

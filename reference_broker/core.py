@@ -17,6 +17,7 @@ from kafkawire.reference_broker.coordinators.topic_log import TopicLog
 from kafkawire.reference_broker.fetch_sessions import FetchSessions
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
+from kafkawire.reference_broker.groups.slices import Slices
 from kafkawire.reference_broker.groups.topics import TopicFacts, Topics
 from kafkawire.reference_broker.log.log_directory import LogDirectory, Topic
 from kafkawire.reference_broker.log.services import Each, one_by_one
@@ -72,6 +73,7 @@ class Core:
         advertised: the versions of each API that clients are told.
         lines: what the parts of the broker write to the log, repetitions held back.
         timers: pending deadlines.
+        slices: long computations.
         upkeep: see `Upkeep`.
     """
 
@@ -86,6 +88,7 @@ class Core:
         self.options = options
         self.lines = LogLimit(_log)
         self.timers = directory.services.timers
+        self.slices = Slices(self.timers)
         self.groups = GroupCoordinator(
             self.timers,
             new_id,
@@ -93,6 +96,7 @@ class Core:
             lambda: self._coordinator_logs(CONSUMER_OFFSETS_TOPIC),
             _TopicsOf(directory),
             partial(verify_commit, self),
+            self.slices,
         )
         self.fetch_sessions = FetchSessions(options.max_incremental_fetch_session_cache_slots, new_id)
         self.producer_ids = ProducerIds(directory.reserve_producer_ids, directory.services.background)

@@ -78,6 +78,7 @@ class GroupCoordinator:
         find_logs: returns the logs of the offsets topic's partitions; none if it does not exist yet.
         topics: see `Topics`.
         verify_commit: see `VerifyCommit`.
+        slices: where names are matched.
     """
 
     def __init__(
@@ -88,10 +89,10 @@ class GroupCoordinator:
         find_logs: Callable[[], Sequence[CoordinatorLog]],
         topics: Topics,
         verify_commit: VerifyCommit,
+        slices: Slices,
     ) -> None:
         self._verify_commit = verify_commit
         self._limits = limits
-        slices = Slices(timers)
 
         def new_shard(timers: ShardTimers) -> GroupShard:
             return GroupShard(timers, new_id, limits, topics, slices)

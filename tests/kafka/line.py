@@ -1,14 +1,15 @@
-"""A connection to a broker that carries one request at a time, for tests that compare answers."""
+"""Connections to a broker that carry one request at a time, for tests that compare answers."""
 
 from __future__ import annotations
 
 import select
 
 from kafkawire.sdk.protocol.connection import ClientConnection
+from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.transport.blocking import FrameSocket
 
-__all__ = ["CLIENT", "Line", "address_of"]
+__all__ = ["CLIENT", "Line", "Lines", "address_of"]
 
 CLIENT = "client"
 
@@ -43,6 +44,47 @@ class Line:
     def is_answered(self) -> bool:
         """Return whether the response has begun to come."""
         return bool(select.select([self.frames._socket], [], [], 0)[0])
+
+
+class Lines:
+    """Connections for tests in which many requests wait at a time.
+
+    A request that waits for its answer keeps its connection; each other one takes one that is idle. Each has had an
+    answer before it is handed out: until a node has accepted a connection, requests on others overtake its first.
+
+    Args:
+        address: host and port.
+    """
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.address = address
+        self._idle: list[Line] = []
+        self._all: list[Line] = []
+
+    def take(self) -> Line:
+        """Return an idle connection."""
+        if self._idle:
+            return self._idle.pop()
+        line = Line(self.address)
+        self._all.append(line)
+        line.ask(ApiVersionsRequest(), 0)
+        return line
+
+    def give(self, line: Line) -> None:
+        """Take back a connection whose request is answered."""
+        self._idle.append(line)
+
+    def ask(self, message: Message, version: int) -> Message:
+        """Send a request on an idle connection and wait for the response."""
+        line = self.take()
+        response = line.ask(message, version)
+        self.give(line)
+        return response
+
+    def close(self) -> None:
+        """Close them all, those in use as well."""
+        for line in self._all:
+            line.frames.close()
 
 
 def address_of(bootstrap: str) -> tuple[str, int]:

@@ -33,14 +33,14 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.kafka.cleaning import until
 from tests.kafka.java_buckets import bucket, spread_ids
-from tests.kafka.line import CLIENT, Line
+from tests.kafka.line import CLIENT, Line, Lines
 from tests.kafka.mixed_exclusions import is_left_out
 from tests.reference_broker.groups import consumer_sequences as sequences
 from tests.reference_broker.groups.consumer_bench import ConsumerBench, assignment, subscription
 from tests.reference_broker.groups.consumer_sequences import Asked, Owned, Script
 from tests.reference_broker.groups.group_bench import code_of
 
-__all__ = ["SIZES", "Address", "Mixed"]
+__all__ = ["SIZES", "Mixed"]
 
 STEPS = 30
 
@@ -48,8 +48,6 @@ SIZES = {"mixed-a": 3, "mixed-b": 5, "mixed-c": 1, "mixed-d": 4}
 
 SESSIONS_MS = (60_000, 1_800_000)
 REBALANCES_MS = (60_000, 300_000)
-
-Address = tuple[str, int]
 
 IDS = spread_ids(5)
 
@@ -64,18 +62,14 @@ class Mixed:
     """One group on both sides.
 
     Args:
-        lines: idle connections to Apache Kafka.
-        address: of Apache Kafka.
+        lines: connections to Apache Kafka.
         topics: what both know.
         seed: of the sequence.
         group: its id.
     """
 
-    def __init__(
-        self, lines: list[Line], address: Address, topics: Mapping[str, TopicFacts], seed: int, group: str
-    ) -> None:
+    def __init__(self, lines: Lines, topics: Mapping[str, TopicFacts], seed: int, group: str) -> None:
         self.lines = lines
-        self.address = address
         self.topics = topics
         self.names = {facts.topic_id: name for name, facts in topics.items()}
         self.group = group
@@ -116,7 +110,7 @@ class Mixed:
         """Send a request to both, and compare what is answered now."""
         self.asked += 1
         was = self.current()
-        line = self.lines.pop() if self.lines else Line(self.address)
+        line = self.lines.take()
         line.send(self.message(asked), version_of(asked))
         self.bench.next_ids = []
         theirs: Any = None
@@ -131,7 +125,7 @@ class Mixed:
         if theirs is not None:
             assert answers, f"{asked}: Apache Kafka answers {theirs}"
             self.compare(asked, answers[0], theirs)
-            self.lines.append(line)
+            self.lines.give(line)
         else:
             self.waiting.append((asked, answers, line))
         self.collect(asked)
@@ -165,7 +159,7 @@ class Mixed:
                 self.is_over = True
                 return
             self.compare(waiting, answers[0], theirs)
-            self.lines.append(line)
+            self.lines.give(line)
         self.waiting = still
 
     def epoch(self) -> int | None:
@@ -222,17 +216,12 @@ class Mixed:
 
         def is_so() -> bool:
             (described,) = self.ask_kafka(DescribeGroupsRequest([self.group]), 6).groups
-            return bool(described.group_state == expected)
+            return expected is None or described.group_state == expected
 
-        if expected is not None:
-            until(is_so, f"Apache Kafka's group is not {expected}")
+        until(is_so, f"Apache Kafka's group is not {expected}")
 
     def ask_kafka(self, message: Message, version: int) -> Any:
-        line = self.lines.pop() if self.lines else Line(self.address)
-        line.send(message, version)
-        response = line.receive()
-        self.lines.append(line)
-        return response
+        return self.lines.ask(message, version)
 
     # Ours.
 

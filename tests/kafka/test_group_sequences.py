@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -34,7 +34,7 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.cleaning import until
-from tests.kafka.line import CLIENT, Line, address_of
+from tests.kafka.line import CLIENT, Line, Lines, address_of
 from tests.kafka.topics import create
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.groups import sequences
@@ -55,16 +55,14 @@ class Pair:
 
     Args:
         bench: the reference broker.
-        lines: idle connections to Apache Kafka.
-        address: of Apache Kafka.
+        lines: connections to Apache Kafka.
         seed: of the sequence.
         group: its id.
     """
 
-    def __init__(self, bench: BrokerBench, lines: list[Line], address: tuple[str, int], seed: int, group: str) -> None:
+    def __init__(self, bench: BrokerBench, lines: Lines, seed: int, group: str) -> None:
         self.bench = bench
         self.lines = lines
-        self.address = address
         self.group = group
         self.script = Script(Random(seed), SESSIONS_MS, REBALANCES_MS)
         self.names: dict[str, str] = {}
@@ -102,7 +100,7 @@ class Pair:
         answer = self.bench.ask(self.message(asked, {}), version, CLIENT)
         # A group that lost all its members, but not the ids handed out, has a rebalance timeout of 0.
         self.bench.advance(0)
-        sent = self.line()
+        sent = self.lines.take()
         sent.send(self.message(asked, self.names), version)
         self.waiting.append((asked, version, answer, sent))
         still: list[tuple[Asked, int, Any, Line]] = []
@@ -122,32 +120,26 @@ class Pair:
                 answered.append((waiting, answer, line.receive()))
             except TimeoutError as error:
                 raise AssertionError(f"{waiting}: Apache Kafka waits, expected {shape(answer, self.names)}") from error
-            self.lines.append(line)
+            self.lines.give(line)
         self.waiting = still
         self.compare(answered)
         # Nor is it known when Kafka's timer has ended a rebalance that waits for nobody.
         if isinstance(asked, sequences.Leave) or any(entry[3] is sent for entry in still):
             self.await_state()
 
-    def line(self) -> Line:
-        """Return an idle connection."""
-        return self.lines.pop() if self.lines else Line(self.address)
-
     def await_state(self) -> None:
         """Wait until Apache Kafka has taken a request that is not answered, so that the next comes after it."""
         request = DescribeGroupsRequest([self.group])
         theirs = {name: name for name in self.names.values()}
         ours = shape(self.bench.ask(request, 6), self.names)
-        line = self.line()
         found: object = None
 
         def is_same() -> bool:
             nonlocal found
-            found = shape(line.ask(request, 6), theirs)
+            found = shape(self.lines.ask(request, 6), theirs)
             return found == ours
 
         until(is_same, lambda: f"{ours}, Apache Kafka {found}")
-        self.lines.append(line)
 
     def compare(self, answered: list[tuple[Asked, Any, Any]]) -> None:
         """Compare what both have answered, once the names of all are known."""
@@ -263,15 +255,13 @@ def bench(tmp_path: Path) -> BrokerBench:
 def test_answers_are_those_of_apache_kafka(kafka: ApacheKafka, bench: BrokerBench) -> None:
     asyncio.run(create_topic(kafka.bootstrap))
     run = uuid.uuid4().hex[:8]
-    lines: list[Line] = []
     asked = 0
-    for seed in range(SEQUENCES):
-        pair = Pair(bench, lines, address_of(kafka.bootstrap), seed, f"{run}-{seed}")
-        try:
-            pair.run()
-        except (AssertionError, TimeoutError) as error:
-            raise AssertionError(f"seed {seed}: {error}") from error
-        asked += pair.asked
+    with closing(Lines(address_of(kafka.bootstrap))) as lines:
+        for seed in range(SEQUENCES):
+            pair = Pair(bench, lines, seed, f"{run}-{seed}")
+            try:
+                pair.run()
+            except (AssertionError, TimeoutError) as error:
+                raise AssertionError(f"seed {seed}: {error}") from error
+            asked += pair.asked
     print(f"{SEQUENCES} sequences, {asked} requests")
-    for line in lines:
-        line.frames.close()

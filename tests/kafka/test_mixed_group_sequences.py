@@ -15,7 +15,7 @@ import asyncio
 import os
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import pytest
 
@@ -25,8 +25,8 @@ from kafkawire.sdk.errors import BrokerError
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.cleaning import until, until_async
 from tests.kafka.java_buckets import uuid_bucket
-from tests.kafka.line import Line
-from tests.kafka.mixed_group import SIZES, Address, Mixed
+from tests.kafka.line import Lines, address_of
+from tests.kafka.mixed_group import SIZES, Mixed
 from tests.kafka.topics import create
 from tests.reference_broker.groups import consumer_sequences as sequences
 
@@ -38,8 +38,16 @@ pytestmark = pytest.mark.timeout(120 + SEQUENCES)
 
 @pytest.fixture(scope="module")
 def prompt_kafka() -> Iterator[ApacheKafka]:
-    """A node that computes assignments at once: by default it gathers changes for a while."""
-    with ApacheKafka(settings={"group.consumer.assignment.interval.ms": "0"}) as node:
+    """A node that computes assignments at once: by default it gathers changes for a while.
+
+    One thread reads requests, and one takes them: those of different connections are handled in the order they came.
+    """
+    settings = {
+        "group.consumer.assignment.interval.ms": "0",
+        "num.network.threads": "1",
+        "num.io.threads": "1",
+    }
+    with ApacheKafka(settings=settings) as node:
         yield node
 
 
@@ -82,26 +90,21 @@ def await_topics(mixed: Mixed) -> None:
 
 def test_answers_are_those_of_apache_kafka(prompt_kafka: ApacheKafka) -> None:
     topics = asyncio.run(topics_of(prompt_kafka.bootstrap))
-    host, _, port = prompt_kafka.bootstrap.rpartition(":")
-    compare_sequences((host, int(port)), topics, range(SEQUENCES))
+    with closing(Lines(address_of(prompt_kafka.bootstrap))) as lines:
+        compare_sequences(lines, topics, range(SEQUENCES))
 
 
-def compare_sequences(address: Address, topics: Mapping[str, TopicFacts], seeds: range) -> None:
+def compare_sequences(lines: Lines, topics: Mapping[str, TopicFacts], seeds: range) -> None:
     run = uuid.uuid4().hex[:8]
-    lines: list[Line] = []
-    try:
-        await_topics(Mixed(lines, address, topics, 0, f"{run}-first"))
-        asked = turns = 0
-        for seed in seeds:
-            mixed = Mixed(lines, address, topics, seed, f"{run}-{seed}")
-            try:
-                mixed.run()
-            except (AssertionError, TimeoutError) as error:
-                raise AssertionError(f"seed {seed}, request {mixed.asked}: {error}") from error
-            asked += mixed.asked
-            turns += mixed.turns
-    finally:
-        for line in lines:
-            line.frames.close()
+    await_topics(Mixed(lines, topics, 0, f"{run}-first"))
+    asked = turns = 0
+    for seed in seeds:
+        mixed = Mixed(lines, topics, seed, f"{run}-{seed}")
+        try:
+            mixed.run()
+        except (AssertionError, TimeoutError) as error:
+            raise AssertionError(f"seed {seed}, request {mixed.asked}: {error}") from error
+        asked += mixed.asked
+        turns += mixed.turns
     assert turns > len(seeds) / 10, "groups change their protocol"
     print(f"{len(seeds)} sequences, {asked} requests, {turns} changes of the protocol")

@@ -66,6 +66,23 @@ def test_what_is_refused(filled):
     assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
+def test_expressions_that_take_long_are_answered_later(filled):
+    """Requests are served between slices of the work."""
+    name = "ab" * 100
+    assert filled.ask(InitProducerIdRequest(name, 1_000)).error_code == ErrorCode.NONE
+    asked = ListTransactionsRequest(transactional_id_pattern="(?:a?b?c?d?){299}")
+    cancelled, delayed = filled.ask(asked), filled.ask(asked)
+    cancelled.cancel()
+    advances = 0
+    while delayed.response is None:
+        filled.advance(0)
+        advances += 1
+        assert advances < 1_000
+    assert advances > 10
+    assert [state.transactional_id for state in delayed.response.transaction_states] == [name]
+    assert cancelled.response is None
+
+
 def test_while_loading(filled):
     filled.core.transactions.unload()
     filled.core.transactions.load(filled.now_ms)

@@ -12,6 +12,7 @@ from kafkawire.reference_broker.groups.classic.group import ClassicGroup
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.records import Committed
 from kafkawire.reference_broker.groups.requests import Commit, GroupLimits, Join, Sync, TransactionalCommit
+from kafkawire.reference_broker.groups.slices import Slices
 from kafkawire.reference_broker.groups.topics import TopicFacts, Topics
 from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.producers import Verification
@@ -83,6 +84,7 @@ class GroupBench:
             lambda: self.logs,
             self.topics,
             self.verify_commit,
+            Slices(self.timers),
         )
         self.groups.load(0)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from kafkawire.reference_broker.coordinators.placement import partition_of
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
+from kafkawire.reference_broker.groups.slices import Slices
 from kafkawire.reference_broker.options import read_options
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.errors import BrokerError
@@ -88,4 +89,8 @@ def test_logs_are_asked_for_once():
     bench.logs = []
     assert bench.groups.load(0)
     limits = GroupLimits.of(read_options({}))
-    assert not GroupCoordinator(Timers(), lambda: "id", limits, list, bench.topics, bench.verify_commit).load(0)
+    timers = Timers()
+    coordinator = GroupCoordinator(
+        timers, lambda: "id", limits, list, bench.topics, bench.verify_commit, Slices(timers)
+    )
+    assert not coordinator.load(0)
