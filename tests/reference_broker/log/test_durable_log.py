@@ -269,6 +269,7 @@ def test_callback_that_breaks_leaves_the_log_as_it_is():
     assert (log.high_watermark, values(log)) == (1, [b"a"])
 
 
+@pytest.mark.defect
 def test_callback_that_breaks_takes_nobody_with_it_who_waits_for_a_roll(caplog):
     work, told = HeldWork(), []
     log = opened(work)
@@ -283,6 +284,7 @@ def test_callback_that_breaks_takes_nobody_with_it_who_waits_for_a_roll(caplog):
     assert caplog.text.count("a callback of a log failed") == 1
 
 
+@pytest.mark.defect
 def test_callback_that_breaks_takes_nobody_with_it_when_the_log_ends(caplog):
     work, told = HeldWork(), []
     log = opened(work)

@@ -167,10 +167,11 @@ def test_damage_answers_a_lookup_and_is_read_once(caplog, timestamp):
     assert caplog.text.count("t-0/00000000000000000000.log: the highest timestamp is not known") == 1
 
 
+@pytest.mark.defect
 def test_defect_is_answered(caplog, monkeypatch):
     bench, found = Bench(), []
 
-    def broken(timestamp, start, **prepared):
+    def broken(segments, timestamp, start, **prepared):
         raise ZeroDivisionError
 
     monkeypatch.setattr(type(bench.log.segments), "offset_for_timestamp", broken)
@@ -181,6 +182,7 @@ def test_defect_is_answered(caplog, monkeypatch):
     assert "a read failed" in caplog.text
 
 
+@pytest.mark.defect
 def test_callback_that_breaks_takes_nobody_with_it(caplog):
     work, told = HeldWork(), []
 
