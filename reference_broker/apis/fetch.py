@@ -18,6 +18,8 @@ from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.fetch_sessions import FetchSession, SessionPartition
 from kafkawire.reference_broker.log.log_directory import Topic
 from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.reference_broker.log.preparation import NotPrepared
+from kafkawire.reference_broker.log.segments import Read
 from kafkawire.reference_broker.timers import Timer
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -202,6 +204,9 @@ def _read_partition(
         check_leader_epoch(log, partition.current_leader_epoch)
         max_bytes = min(left, partition.partition_max_bytes)
         read = log.read(partition.fetch_offset, max_bytes, at_least_one=at_least_one, is_committed=is_committed)
+    except NotPrepared:
+        # The log says when it can be read; until then the others are answered.
+        read = Read(None, is_first_whole=False, aborted=() if is_committed else None)
     except BrokerError as error:
         data.error_code = error.code
         return data

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from kafkawire.reference_broker.apis.fetch import check_leader_epoch
 from kafkawire.reference_broker.apis.registry import Call, serves, since
+from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
 from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.segments import TimestampAndOffset
@@ -38,44 +40,66 @@ _NOTHING = TimestampAndOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, NO_PARTITION_LEADER_
 
 
 @serves(ApiKey.LIST_OFFSETS)
-def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Handle ListOffsets."""
+def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse | DelayedOperation:
+    """Handle ListOffsets: respond at once, unless the index of a segment has to be rebuilt first."""
     asked = [(topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions]
     # Counting takes longer than the rest, and normally there is nothing to count.
     twice = _named_twice(asked) if len(set(asked)) < len(asked) else ()
     is_committed = request.isolation_level == IsolationLevel.READ_COMMITTED
-    return ListOffsetsResponse(
+    parts = Parts[ListOffsetsResponse]()
+    response = ListOffsetsResponse(
         topics=[
             ListOffsetsResponse.ListOffsetsTopicResponse(
                 topic.name,
                 [
-                    _find(call, topic.name, partition, is_committed, (topic.name, partition.partition_index) in twice)
+                    _find(
+                        call,
+                        parts,
+                        topic.name,
+                        partition,
+                        is_committed=is_committed,
+                        is_twice=(topic.name, partition.partition_index) in twice,
+                    )
                     for partition in topic.partitions
                 ],
             )
             for topic in request.topics
         ]
     )
+    return parts.respond(response)
 
 
 def _named_twice(partitions: Sequence[Partition]) -> set[Partition]:
     return {partition for partition, count in Counter(partitions).items() if count > 1}
 
 
-def _find(call: Call, topic: str, partition: Wanted, is_committed: bool, is_twice: bool) -> PartitionResponse:
+def _find(
+    call: Call, parts: Parts[ListOffsetsResponse], topic: str, partition: Wanted, *, is_committed: bool, is_twice: bool
+) -> PartitionResponse:
+    """Return the response for a partition; it is complete when its part has arrived."""
     log = call.core.directory.log(topic, partition.partition_index)
+    response = PartitionResponse(partition.partition_index)
+    parts.expect()
+
+    def found(place: TimestampAndOffset | BrokerError) -> None:
+        if isinstance(place, BrokerError):
+            response.error_code = place.code
+        else:
+            response.timestamp, response.offset = place.timestamp, place.offset
+            if call.version >= _LEADER_EPOCH_SINCE:
+                response.leader_epoch = place.leader_epoch
+        parts.arrived()
+
     try:
         if is_twice:
             raise BrokerError(ErrorCode.INVALID_REQUEST, "the request names the partition twice")
         if log is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         check_leader_epoch(log, partition.current_leader_epoch)
-        found = _look_up(call, log, partition.timestamp, is_committed=is_committed)
     except BrokerError as error:
-        return PartitionResponse(partition.partition_index, error.code)
-    response = PartitionResponse(partition.partition_index, ErrorCode.NONE, found.timestamp, found.offset)
-    if call.version >= _LEADER_EPOCH_SINCE:
-        response.leader_epoch = found.leader_epoch
+        found(error)
+    else:
+        log.when_prepared(partial(_look_up, call, log, partition.timestamp, is_committed=is_committed), found)
     return response
 
 

@@ -27,6 +27,7 @@ from kafkawire.reference_broker.coordinators.shard import (
     ShardTimers,
     coordinator_error,
 )
+from kafkawire.reference_broker.log.preparation import NotPrepared
 from kafkawire.reference_broker.timers import Timer, Timers
 from kafkawire.sdk.errors import BrokerError, DecodeError
 from kafkawire.sdk.log_limit import LogLimit
@@ -48,6 +49,9 @@ _QUEUE_MAX = 10_000
 #: Pauses before a load whose log could not be read goes on: a disk may fail once, and a coordinator is needed for as
 #: long as the broker runs.
 _LOAD_AGAIN_MS = (100, 500, 1_000, 5_000, 5_000)
+
+#: Pause while an index is rebuilt.
+_PREPARING_MS = 20
 
 _log = logging.getLogger("kafkawire.broker")
 
@@ -135,6 +139,8 @@ class CoordinatorPartition(Generic[S]):
                 self._loading.step()
             if self._loading.is_done:
                 self._activate(now_ms)
+        except NotPrepared:
+            return _PREPARING_MS
         except (BrokerError, DecodeError) as error:
             is_passing = isinstance(error, BrokerError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR
             if is_passing and self._load_failures < len(_LOAD_AGAIN_MS):

@@ -30,12 +30,14 @@ from kafkawire.sdk.records.java_integers import OFFSET_MAX
 
 __all__ = [
     "BatchHeader",
+    "DamagedSegment",
     "Window",
     "build_batch",
     "check_crc",
     "check_no_gap",
     "check_offsets",
     "check_stored",
+    "headers",
     "parse_header",
     "record_timestamps",
 ]
@@ -50,6 +52,22 @@ _NO_LIMIT = 2**31 - 1
 
 #: Coordinators do not number their batches, but one with a producer id must have a sequence number.
 _COORDINATOR_SEQUENCE = 0
+
+
+class DamagedSegment(DecodeError):
+    """A batch on the way to what was asked for is damaged.
+
+    Args:
+        base_offset: of the segment that holds it.
+        error: what is wrong, and where in the file.
+
+    Attributes:
+        base_offset: see above.
+    """
+
+    def __init__(self, base_offset: int, error: DecodeError) -> None:
+        super().__init__(f"segment {base_offset}: {error.path}", error.offset, error.reason)
+        self.base_offset = base_offset
 
 
 class BatchHeader(NamedTuple):
@@ -166,6 +184,31 @@ class Window:
             ahead = min(2 * len(self._data), _AHEAD_BYTES_MAX) if is_near else _AHEAD_BYTES
             self._data, self._start, at = self._file.read(position, max(ahead, size_bytes)), position, 0
         return at
+
+
+def headers(file: File, position: int, end_offset: int) -> Iterator[BatchHeader]:
+    """Yield the headers of the batches in a file.
+
+    Args:
+        file: a segment's.
+        position: where a batch begins.
+        end_offset: the offset after the last batch.
+
+    Raises:
+        DecodeError: a batch is damaged, or the file ends inside it.
+    """
+    end = file.size_bytes
+    previous = None
+    window = Window(file)
+    while position < end:
+        batch = window.header(position)
+        if previous is not None:
+            check_no_gap(file, previous, batch.base_offset)
+        yield batch
+        previous = batch
+        position += batch.size_bytes
+    if previous is not None:
+        check_no_gap(file, previous, end_offset)
 
 
 def check_crc(header: BatchHeader, covered: Buffer) -> None:

@@ -21,10 +21,14 @@ from kafkawire.sdk.records.java_integers import INT32_MAX, OFFSET_MAX
 __all__ = [
     "CLEANER_OFFSETS",
     "CLEAN_SHUTDOWN",
+    "DIRECTORY_FILES",
+    "LAST_EPOCH",
     "LEADER_EPOCHS",
+    "LOCK",
     "LOG_START_OFFSETS",
     "META_PROPERTIES",
     "PARTITION_METADATA",
+    "PRODUCER_IDS",
     "RECOVERY_POINTS",
     "DamagedFile",
     "clean_shutdown_text",
@@ -41,11 +45,29 @@ logger = logging.getLogger("kafkawire.broker")
 
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+#: The highest epoch of all partitions when the broker started last.
+LAST_EPOCH = "last-leader-epoch"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
+LOCK = ".lock"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
 META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"
+PRODUCER_IDS = "producer-ids"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+
+#: In the data directory itself.
+DIRECTORY_FILES = frozenset(
+    {
+        CLEANER_OFFSETS,
+        CLEAN_SHUTDOWN,
+        LAST_EPOCH,
+        LOCK,
+        LOG_START_OFFSETS,
+        META_PROPERTIES,
+        PRODUCER_IDS,
+        RECOVERY_POINTS,
+    }
+)
 
 #: Version of the checkpoint files, in their first line.
 _CHECKPOINT_VERSION = "0"

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from kafkawire.reference_broker.log.batches import parse_header
+from kafkawire.reference_broker.log.batches import DamagedSegment, parse_header
 from kafkawire.reference_broker.log.cleaned_batch import Cleaning, LastRecord
 from kafkawire.reference_broker.log.cleaned_transactions import CleanedTransactions
 from kafkawire.reference_broker.log.dirtiness import Dirt, grouped
@@ -26,7 +26,7 @@ from kafkawire.reference_broker.log.services import LogServices
 from kafkawire.reference_broker.log.steps import Steps
 from kafkawire.reference_broker.log.swap import CLEANED_SUFFIX, commit, complete, discard, prepare
 from kafkawire.reference_broker.log.transaction_index import AbortedTransaction
-from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.errors import BrokerError, DecodeError
 from kafkawire.sdk.records import RecordBatch
 
 __all__ = ["Compacted", "Compaction", "Tools"]
@@ -103,9 +103,10 @@ class Compaction:
         if keys.end_offset <= dirt.first_offset:
             raise OSError(f"no progress at offset {dirt.first_offset}")
         before = [segment for segment in before if segment.base_offset < keys.end_offset]
+        transactions = yield from self._blocking(lambda: CleanedTransactions(aborted))  # there may be millions
         cleaning = Cleaning(
             keys,
-            CleanedTransactions(aborted),
+            transactions,
             {producer.producer_id: _last_record(producer) for producer in log.producers},
             dirt.end_offset,
             log.config.delete_retention_ms,
@@ -222,7 +223,10 @@ def _batches(segment: Segment) -> Iterator[RecordBatch | None]:
     piece_bytes = 0
     for header in segment.headers(0):
         batch = RecordBatch(segment.file.read(header.position, header.size_bytes))
-        batch.check_crc()
+        try:
+            batch.check_crc()
+        except DecodeError as error:
+            raise DamagedSegment(segment.base_offset, DecodeError("batch", header.position, str(error))) from None
         yield batch
         piece_bytes += header.size_bytes
         if piece_bytes >= _PIECE_BYTES:

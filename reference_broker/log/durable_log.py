@@ -16,7 +16,7 @@ from kafkawire.reference_broker.log.producer_state import Snapshots
 from kafkawire.reference_broker.log.reading import ReadableLog
 from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.segments import Segments
-from kafkawire.reference_broker.log.services import LogServices, storage_error
+from kafkawire.reference_broker.log.services import LogServices, call, storage_error
 from kafkawire.reference_broker.log.syncing import make_durable
 from kafkawire.reference_broker.timers import Timer
 from kafkawire.sdk.errors import BrokerError
@@ -95,7 +95,7 @@ class DurableLog(ReadableLog):
     def _call_when_quiet(self) -> None:
         waiting, self._when_quiet = self._when_quiet, []
         for callback in waiting:
-            callback()
+            call(callback)
 
     # Syncing.
 
@@ -154,7 +154,7 @@ class DurableLog(ReadableLog):
                 segment.stored()
             self.recovery_point = max(self.recovery_point, end_offset)
             if sealed and self.on_sealed is not None:
-                self.on_sealed()
+                call(self.on_sealed)
 
         return work, note
 
@@ -192,7 +192,7 @@ class DurableLog(ReadableLog):
         waiting, self._when_stored = self._when_stored, []
         for segments, done in waiting:
             if self.error is not None or _are_stored(segments):
-                done()
+                call(done)
                 continue
             self._when_stored.append((segments, done))
             known = {*self._unstored, *self._storing}
@@ -214,7 +214,7 @@ class DurableLog(ReadableLog):
                 self._flush_timer.cancel()
             self._refuse_waiting(error)
             self._high_watermark.fail(error)
-            self._last_stable_offset.fail()
+            self._last_stable_offset.wake()
             self._call_when_stored()
 
     def _refuse_waiting(self, error: BrokerError) -> None:

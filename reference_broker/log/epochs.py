@@ -15,7 +15,13 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from kafkawire.reference_broker.disk.disk import Disk, read_file, replace_file
-from kafkawire.reference_broker.log.checkpoints import LEADER_EPOCHS, DamagedFile, read_epochs, write_epochs
+from kafkawire.reference_broker.log.checkpoints import (
+    LAST_EPOCH,
+    LEADER_EPOCHS,
+    DamagedFile,
+    read_epochs,
+    write_epochs,
+)
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH, UNKNOWN_OFFSET
 
@@ -25,9 +31,6 @@ logger = logging.getLogger("kafkawire.broker")
 
 #: The first epoch of a partition.
 _FIRST_EPOCH = 0
-
-#: The highest epoch of all partitions when the broker started last.
-_LAST_EPOCH = "last-leader-epoch"
 
 
 class LeaderEpochs:
@@ -163,11 +166,11 @@ def read_last_epoch(disk: Disk) -> int:
     Raises:
         OSError: the disk failed.
     """
-    content = read_file(disk, _LAST_EPOCH) or b"0"
+    content = read_file(disk, LAST_EPOCH) or b"0"
     try:
         return int(content)
     except ValueError:
-        logger.warning("%s: %.20r is no leader epoch and is left out", disk.describe(_LAST_EPOCH), content)
+        logger.warning("%s: %.20r is no leader epoch and is left out", disk.describe(LAST_EPOCH), content)
         return 0
 
 
@@ -184,4 +187,4 @@ def write_last_epoch(disk: Disk, before: int, epochs: Iterable[int]) -> None:
     """
     last = max(epochs, default=before)
     if last > before:
-        replace_file(disk, _LAST_EPOCH, b"%d\n" % last)
+        replace_file(disk, LAST_EPOCH, b"%d\n" % last)

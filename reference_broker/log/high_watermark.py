@@ -9,15 +9,13 @@ Source: `UnifiedLog.highWatermark`, `DelayedOperationPurgatory` in Apache Kafka.
 from __future__ import annotations
 
 import heapq
-import logging
 from collections import deque
 from collections.abc import Callable
 
+from kafkawire.reference_broker.log.services import call
 from kafkawire.sdk.errors import BrokerError
 
-__all__ = ["COMPLETES_ANY_FETCH_BYTES", "HighWatermark", "Reached", "Watcher", "Watchers", "call_back"]
-
-logger = logging.getLogger("kafkawire.broker")
+__all__ = ["COMPLETES_ANY_FETCH_BYTES", "HighWatermark", "Reached", "Watcher", "Watchers"]
 
 #: Called once the high watermark has reached an offset, with None; or with the reason why it never will.
 Reached = Callable[[BrokerError | None], None]
@@ -51,7 +49,7 @@ class Watchers:
     def tell(self, size_bytes: int) -> None:
         """Tell everybody who watches now."""
         for watcher in tuple(self._watchers):
-            call_back(watcher, size_bytes)
+            call(watcher, size_bytes)
 
 
 class HighWatermark:
@@ -84,7 +82,7 @@ class HighWatermark:
         What waits is one entry for each produced partition of a request, and a connection has one request at a time.
         """
         if offset <= self.offset or self._error is not None:
-            call_back(callback, None if offset <= self.offset else self._error)
+            call(callback, None if offset <= self.offset else self._error)
         else:
             self._made += 1
             heapq.heappush(self._waiting, (offset, self._made, callback))
@@ -117,7 +115,7 @@ class HighWatermark:
             size_bytes += self._unreadable.popleft()[1]
         self.readable_bytes += size_bytes
         while self._waiting and self._waiting[0][0] <= self.offset:
-            call_back(heapq.heappop(self._waiting)[2], None)
+            call(heapq.heappop(self._waiting)[2], None)
         self.watchers.tell(size_bytes)
 
     def fail(self, error: BrokerError) -> None:
@@ -125,13 +123,5 @@ class HighWatermark:
         self._error = error
         waiting, self._waiting = self._waiting, []
         for _, _, callback in sorted(waiting, key=lambda entry: entry[:2]):
-            call_back(callback, error)
+            call(callback, error)
         self.watchers.tell(COMPLETES_ANY_FETCH_BYTES)
-
-
-def call_back(callback: Callable[..., None], *arguments: object) -> None:
-    """Call back; a callback that fails takes no other with it, nor the append that moved the high watermark."""
-    try:
-        callback(*arguments)
-    except Exception:
-        logger.exception("a callback of a log failed")

@@ -73,6 +73,6 @@ class LastStableOffset:
         self.offset, self._stable_bytes = offset, stable_bytes
         self._watchers.tell(size_bytes)
 
-    def fail(self) -> None:
-        """Tell everybody who watches that nothing will be stable any more."""
+    def wake(self) -> None:
+        """Have everybody who watches read again: nothing will be stable any more, or what could not be read can be."""
         self._watchers.tell(COMPLETES_ANY_FETCH_BYTES)

@@ -22,8 +22,10 @@ from kafkawire.reference_broker.disk.disk import read_file, replace_file
 from kafkawire.reference_broker.log.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSETS,
+    LOCK,
     LOG_START_OFFSETS,
     META_PROPERTIES,
+    PRODUCER_IDS,
     RECOVERY_POINTS,
     DamagedFile,
     clean_shutdown_text,
@@ -48,8 +50,6 @@ __all__ = ["LogDirectory", "Topic"]
 
 logger = logging.getLogger("kafkawire.broker")
 
-_LOCK = ".lock"
-_PRODUCER_IDS = "producer-ids"
 _NEXT_PRODUCER_ID = "next.producer.id"
 
 #: No broker gives as many ids in its life; a higher one in a log is a client's invention.
@@ -126,7 +126,7 @@ class LogDirectory:
         self.recovery_points: Mapping[Partition, int] = {}
         self._written_starts: dict[Partition, int] | None = None
         try:
-            self._lock = self._disk.lock(_LOCK)
+            self._lock = self._disk.lock(LOCK)
         except BlockingIOError:
             raise ConfigurationError("data_dir", self._disk.describe(""), "another broker uses it") from None
         try:
@@ -206,6 +206,7 @@ class LogDirectory:
             self._register(topic)
         write_last_epoch(self._disk, last_epoch, (log.leader_epoch for _, _, log in self.logs()))
         self._forget_cleaned(self.topics)
+        self._files.tell_strays({log.folder for _, _, log in self.logs()})
         if has_new_folders:
             self._disk.sync_folder("")
 
@@ -358,17 +359,17 @@ class LogDirectory:
             OSError: the reservation could not be read or written.
         """
         try:
-            known = read_properties(self._disk, _PRODUCER_IDS)
+            known = read_properties(self._disk, PRODUCER_IDS)
         except DamagedFile as error:
             raise OSError(errno.EIO, str(error)) from error
         first = self._first_free_id
         if known:
             text = known.get(_NEXT_PRODUCER_ID, "")
             if not text.isdecimal():
-                file = self._disk.describe(_PRODUCER_IDS)
+                file = self._disk.describe(PRODUCER_IDS)
                 raise OSError(errno.EIO, f"{file} is damaged: {_NEXT_PRODUCER_ID} is {text!r}")
             first = int(text)
-        replace_file(self._disk, _PRODUCER_IDS, properties_text({_NEXT_PRODUCER_ID: first + count}).encode())
+        replace_file(self._disk, PRODUCER_IDS, properties_text({_NEXT_PRODUCER_ID: first + count}).encode())
         return first
 
     def _first_unknown_producer_id(self) -> int:

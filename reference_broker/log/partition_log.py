@@ -19,7 +19,7 @@ from kafkawire.reference_broker.log.batches import BatchHeader
 from kafkawire.reference_broker.log.config import NEVER_MS, LogConfig
 from kafkawire.reference_broker.log.durable_log import DurableLog
 from kafkawire.reference_broker.log.epochs import load_epochs
-from kafkawire.reference_broker.log.high_watermark import HighWatermark, call_back
+from kafkawire.reference_broker.log.high_watermark import HighWatermark
 from kafkawire.reference_broker.log.last_stable_offset import LastStableOffset
 from kafkawire.reference_broker.log.markers import build_marker
 from kafkawire.reference_broker.log.producer_state import load_producers
@@ -27,7 +27,7 @@ from kafkawire.reference_broker.log.producers import BATCHES_KEPT, CompletedTran
 from kafkawire.reference_broker.log.recovery import Places, open_segments
 from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.segments import Segments
-from kafkawire.reference_broker.log.services import LogServices, storage_error
+from kafkawire.reference_broker.log.services import LogServices, call, storage_error
 from kafkawire.reference_broker.log.stored_batches import epoch_starts
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
@@ -293,7 +293,7 @@ class PartitionLog(DurableLog):
         self._high_watermark.appended(self.next_offset, batch.size_bytes)
         try:
             done(Appended(base_offset, self.next_offset - 1, log_append_time_ms))
-        finally:
+        finally:  # whatever the caller makes of it, the batch is in the log
             self._advance()
             if self.config.flush_ms < NEVER_MS:
                 self._flush_by(now_ms + self.config.flush_ms)
@@ -334,8 +334,7 @@ class PartitionLog(DurableLog):
             if self.segments.last.is_full_for(first.batch, first.now_ms):
                 self._roll()
             else:
-                # Whoever fails to take the outcome must not hold up those who wait behind.
-                call_back(self._waiting.popleft().make)
+                call(self._waiting.popleft().make)
 
     # Upkeep.
 
@@ -354,7 +353,7 @@ class PartitionLog(DurableLog):
     def _call_when_rolled(self) -> None:
         waiting, self._when_rolled = self._when_rolled, []
         for done in waiting:
-            done()
+            call(done)
 
     # Ending.
 
@@ -375,5 +374,5 @@ class PartitionLog(DurableLog):
     def _refuse_waiting(self, error: BrokerError) -> None:
         waiting, self._waiting = self._waiting, deque()
         for append in waiting:
-            call_back(append.done, error)
+            call(append.done, error)
         self._call_when_rolled()

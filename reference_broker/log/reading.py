@@ -8,18 +8,21 @@ Source: `UnifiedLog.read`, `fetchOffsetByTimestamp` in Apache Kafka.
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from kafkawire.reference_broker.disk.disk import Disk, File
-from kafkawire.reference_broker.log.batches import BatchHeader
+from kafkawire.reference_broker.log.batches import BatchHeader, DamagedSegment
 from kafkawire.reference_broker.log.epochs import LeaderEpochs
-from kafkawire.reference_broker.log.high_watermark import HighWatermark, Reached, Watcher
+from kafkawire.reference_broker.log.file_names import LOG_SUFFIX, file_name
+from kafkawire.reference_broker.log.high_watermark import COMPLETES_ANY_FETCH_BYTES, HighWatermark, Reached, Watcher
 from kafkawire.reference_broker.log.last_stable_offset import LastStableOffset
+from kafkawire.reference_broker.log.preparation import NotPrepared, Preparation
 from kafkawire.reference_broker.log.producers import Producers
 from kafkawire.reference_broker.log.segment import Segment
-from kafkawire.reference_broker.log.segments import DamagedSegment, Read, Segments, TimestampAndOffset
-from kafkawire.reference_broker.log.services import storage_error
+from kafkawire.reference_broker.log.segments import Read, Segments, TimestampAndOffset
+from kafkawire.reference_broker.log.services import at_once, storage_error
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -60,6 +63,12 @@ class ReadableLog:
         self._disk = disk
         self._high_watermark = HighWatermark(log_start_offset)
         self._last_stable_offset = LastStableOffset(self._high_watermark)
+        # Not a circle: the files of a log are closed as soon as nobody has it.
+        this = weakref.proxy(self)
+        self._preparation = Preparation(
+            lambda work, done: this._in_background(work, done),
+            lambda: this._wake(),
+        )
 
     @property
     def leader_epoch(self) -> int:
@@ -162,6 +171,7 @@ class ReadableLog:
             is_committed: whether to read to the last stable offset, and look for aborted transactions.
 
         Raises:
+            NotPrepared: the index of a segment is being rebuilt; those who watch are told when it is there.
             BrokerError: OFFSET_OUT_OF_RANGE; CORRUPT_MESSAGE, a batch is damaged; KAFKA_STORAGE_ERROR; or `error`.
         """
         self._check()
@@ -175,7 +185,14 @@ class ReadableLog:
         if offset >= up_to:
             return Read(None, is_first_whole=False, aborted=() if is_committed else None)
         return self._reading(
-            lambda: self.segments.read(offset, max_bytes, up_to, at_least_one=at_least_one, with_aborted=is_committed)
+            lambda: self.segments.read(
+                offset,
+                max_bytes,
+                up_to,
+                at_least_one=at_least_one,
+                with_aborted=is_committed,
+                prepare=self._preparation.indexes,
+            )
         )
 
     def headers(self) -> Iterator[tuple[File, BatchHeader]]:
@@ -195,10 +212,16 @@ class ReadableLog:
             is_committed: see `readable_to`.
 
         Raises:
+            NotPrepared: see `when_prepared`.
             BrokerError: CORRUPT_MESSAGE, a batch is damaged; KAFKA_STORAGE_ERROR; or `error`.
         """
         self._check()
-        found = self._reading(lambda: self.segments.offset_for_timestamp(timestamp, self.log_start_offset))
+        preparation, start = self._preparation, self.log_start_offset
+        found = self._reading(
+            lambda: self.segments.offset_for_timestamp(
+                timestamp, start, prepare=preparation.indexes, prepare_times=preparation.times
+            )
+        )
         return found if found is not None and found.offset < self.readable_to(is_committed=is_committed) else None
 
     def max_timestamp(self, *, is_committed: bool = False) -> TimestampAndOffset | None:
@@ -208,7 +231,7 @@ class ReadableLog:
             BrokerError: as `offset_for_timestamp`.
         """
         self._check()
-        highest = self._reading(self.segments.max_timestamp)
+        highest = self._reading(lambda: self.segments.max_timestamp(self._preparation.times))
         return None if highest == NO_TIMESTAMP else self.offset_for_timestamp(highest, is_committed=is_committed)
 
     def epoch_at(self, offset: int) -> int:
@@ -224,6 +247,37 @@ class ReadableLog:
         self._check()
         return self.epochs.end_of(epoch, self.next_offset)
 
+    # What takes time.
+
+    def when_prepared(self, read: Callable[[], T], done: Callable[[T | BrokerError], None]) -> None:
+        """Read as soon as what the read needs is there.
+
+        Args:
+            read: a call of this log that may raise NotPrepared.
+            done: called once with what it returns, or the error; usually before this returns.
+        """
+        try:
+            found: T | BrokerError = read()
+        except NotPrepared:
+            self._preparation.when_done(lambda: self.when_prepared(read, done))
+            return
+        except BrokerError as error:
+            found = error
+        except Exception as error:
+            # A defect; whoever waits for it has to be answered.
+            logger.exception("%s: a read failed", self._disk.describe(self.folder))
+            found = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+        done(found)
+
+    def _wake(self) -> None:
+        """Have those who watch read again."""
+        self._high_watermark.watchers.tell(COMPLETES_ANY_FETCH_BYTES)
+        self._last_stable_offset.wake()
+
+    def _in_background(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        """Do something that takes time; a log with services does it elsewhere."""
+        at_once(work, done)
+
     def _check(self) -> None:
         if self.error is not None:
             raise self.error.again()
@@ -233,7 +287,8 @@ class ReadableLog:
         try:
             return read()
         except DamagedSegment as error:
-            logger.error("%s, %s", self._disk.describe(self.folder), error)
+            path = f"{self.folder}/{file_name(error.base_offset, LOG_SUFFIX)}"
+            logger.error("%s: %s", self._disk.describe(path), error)
             raise BrokerError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
         except OSError as error:
             logger.error("%s cannot be read: %s", self._disk.describe(self.folder), error)

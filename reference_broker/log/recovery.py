@@ -14,17 +14,19 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from kafkawire.reference_broker.disk.disk import TEMPORARY_SUFFIX, Disk
+from kafkawire.reference_broker.log.checkpoints import LEADER_EPOCHS, PARTITION_METADATA
 from kafkawire.reference_broker.log.config import LogConfig
 from kafkawire.reference_broker.log.file_names import (
     DELETED_SUFFIX,
     INDEX_SUFFIXES,
     LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
     file_name,
     offset_in,
 )
 from kafkawire.reference_broker.log.segment import Segment
-from kafkawire.reference_broker.log.swap import settle
+from kafkawire.reference_broker.log.swap import CLEANED_SUFFIX, SWAP_SUFFIX, settle
 from kafkawire.reference_broker.log.syncing import SYNC_FAILED
 from kafkawire.sdk.errors import DecodeError
 
@@ -34,6 +36,10 @@ logger = logging.getLogger("kafkawire.broker")
 
 _COPY_SUFFIX = ".copy"
 _LEFTOVERS = (_COPY_SUFFIX, DELETED_SUFFIX, TEMPORARY_SUFFIX)
+
+#: Of the files that are named after an offset, and the names of the others.
+_KINDS = (LOG_SUFFIX, *INDEX_SUFFIXES, SNAPSHOT_SUFFIX)
+_OTHERS = (LEADER_EPOCHS, PARTITION_METADATA, SYNC_FAILED)
 
 #: Most that is copied at once.
 _CHUNK_BYTES_MAX = 4 * 1024 * 1024
@@ -165,25 +171,40 @@ def _remove_orphans(disk: Disk, folder: str, names: list[str], bases: set[int]) 
     """Delete indexes whose segment is gone."""
     for name in names:
         if any(name.endswith(suffix) and offset_in(name, suffix) not in bases for suffix in INDEX_SUFFIXES):
+            logger.warning("%s: an index without its segment is removed", disk.describe(f"{folder}/{name}"))
             disk.remove(f"{folder}/{name}")
 
 
 def _without_leftovers(disk: Disk, folder: str) -> list[str]:
-    """Return the names in a folder, without those of files that a crash has left, which are removed."""
+    """Return the names in a folder, without those of files that a crash has left, which are removed.
+
+    Files that no log has are left alone. (Apache Kafka does not open a log with `x-1.log` in its folder.)
+    """
     names = disk.names(folder)
     if settle(disk, folder, names):
         names = disk.names(folder)
     for name in names:
-        if name.endswith(_LEFTOVERS):
+        if not _is_of_log(name):
+            logger.warning("%s: no log has a file of this name, it is left alone", disk.describe(f"{folder}/{name}"))
+        elif name.endswith(_LEFTOVERS):
             disk.remove(f"{folder}/{name}")
-    return [name for name in names if not name.endswith(_LEFTOVERS)]
+    return [name for name in names if _is_of_log(name) and not name.endswith(_LEFTOVERS)]
+
+
+def _is_of_log(name: str) -> bool:
+    """Return whether a log may have written a file of this name."""
+    while name.endswith((*_LEFTOVERS, CLEANED_SUFFIX, SWAP_SUFFIX)):
+        name = name.rpartition(".")[0]
+    return name in _OTHERS or any(offset_in(name, kind) is not None for kind in _KINDS)
 
 
 def _without_deleted(disk: Disk, folder: str, config: LogConfig, bases: list[int], log_start_offset: int) -> list[int]:
     """Return the base offsets of the segments that count; those before the start of the log were to be removed."""
     first = max(bisect_right(bases, log_start_offset) - 1, 0)
     for base in bases[:first]:
-        Segment(disk, folder, base, config).delete()
+        segment = Segment(disk, folder, base, config)
+        logger.info("%s: removing it, the log begins at offset %d", segment.where, log_start_offset)
+        segment.delete()
     return bases[first:]
 
 

@@ -15,18 +15,17 @@ from collections.abc import Iterator
 from itertools import islice
 
 from kafkawire.reference_broker.disk.disk import Disk, File
-from kafkawire.reference_broker.log.batches import BatchHeader, Window, check_no_gap, check_offsets
+from kafkawire.reference_broker.log.batches import BatchHeader, DamagedSegment, check_offsets, headers
 from kafkawire.reference_broker.log.config import LogConfig
 from kafkawire.reference_broker.log.file_names import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, file_name
 from kafkawire.reference_broker.log.index import OffsetIndex, TimeIndex
-from kafkawire.reference_broker.log.stored_batches import survey_file
+from kafkawire.reference_broker.log.rebuilding import Rebuilt, rebuild
 from kafkawire.reference_broker.log.transaction_index import TransactionIndex
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.records import crc32c
 from kafkawire.sdk.records.java_integers import INT32_MAX
-from kafkawire.sdk.records.survey import Survey, SurveyEntry
 
 __all__ = ["Segment"]
 
@@ -68,19 +67,18 @@ class Segment:
         self.has_producers = True
         self._disk = disk
         self._paths = [f"{folder}/{file_name(base_offset, kind)}{suffix}" for kind in (LOG_SUFFIX, *INDEX_SUFFIXES)]
-        self._path, index_path, time_index_path, transactions_path = self._paths
+        self._path, *_, transactions_path = self._paths
         self._config = config
         self._file: File | None = None
         self._size_bytes: int | None = None
-        self._index = OffsetIndex(disk, index_path, base_offset, config.segment_index_bytes)
-        self._time_index = TimeIndex(disk, time_index_path, base_offset, config.segment_index_bytes)
+        self._index, self._time_index = self._new_indexes()
         self.transactions = TransactionIndex(disk, transactions_path, base_offset)
         self._is_indexed = sealed_at is None
         #: Whether a damaged batch has ended the index by time before the segment ends: it is never stored.
         self._is_partial = False
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, base_offset
         #: Of a sealed segment, once somebody has asked.
-        self._highest: int | None = None
+        self._highest: int | DecodeError | None = None
         self._bytes_since_entry = 0
         self._first_timestamp: int | None = None
         #: When something was appended first, in this run: the age of a segment whose first batch has no timestamp.
@@ -118,22 +116,40 @@ class Segment:
             self._size_bytes = self._disk.size_of(self._path)
         return self._size_bytes
 
+    @property
+    def where(self) -> str:
+        """How a log line names the file with the batches."""
+        return self._disk.describe(self._path)
+
+    @property
+    def knows_highest_timestamp(self) -> bool:
+        """Whether `highest_timestamp` needs no disk."""
+        return (self._is_indexed and not self._is_partial) or self._highest is not None
+
     def highest_timestamp(self) -> int:
         """Return the highest timestamp of its batches, `NO_TIMESTAMP` if none has any, on any thread.
 
         Raises:
-            DecodeError: its time index cannot be right, and a batch is damaged.
+            DamagedSegment: its time index cannot be right, and a batch is damaged.
             OSError: the disk failed.
         """
         if self._is_indexed and not self._is_partial:
             return self._max_timestamp
         if self._highest is None:
-            index = TimeIndex(self._disk, self._paths[2], self.base_offset, self._config.segment_index_bytes)
-            if self._load_times(index):
-                self._highest = NO_TIMESTAMP if (entry := index.last_entry) is None else entry[0]
-            else:
-                self._highest = max((batch.max_timestamp for batch in self.headers(0)), default=NO_TIMESTAMP)
+            try:
+                self._highest = self._look_up_highest()
+            except DecodeError as error:
+                logger.error("%s: the highest timestamp is not known: %s", self.where, error)
+                self._highest = error
+        if isinstance(self._highest, DecodeError):
+            raise self._highest.again()
         return max(self._highest, self._max_timestamp)  # more may have been appended since
+
+    def _look_up_highest(self) -> int:
+        _, index = self._new_indexes()
+        if self._load_times(index):
+            return NO_TIMESTAMP if (entry := index.last_entry) is None else entry[0]
+        return max((batch.max_timestamp for batch in self.headers(0)), default=NO_TIMESTAMP)
 
     def index_sizes(self) -> tuple[int, int]:
         """Return the sizes of the indexes by offset and by time, on any thread; the segment is stored.
@@ -277,11 +293,12 @@ class Segment:
         if not self.size_bytes:
             self.is_stored = True
             return 0
-        if not self._load_offsets():
+        if not self._has_offsets():
             return self.recover()
         self._first_timestamp = next((first.max_timestamp for first in self.headers(0)), None)
         self.is_stored = True
-        self._need_times()
+        if not self._has_times():
+            self.take(self.rebuild())
         next_offset = self.base_offset
         for batch in self.headers(self._index.last_position):
             self._bytes_since_entry += batch.size_bytes
@@ -300,48 +317,80 @@ class Segment:
         Returns:
             The number of bytes cut off.
         """
-        file = self.file
         self.transactions.forget()
-        end, problem = self._rebuild()
-        if problem is not None:
-            cut = file.size_bytes - end
-            logger.warning(
-                "%s: cutting off the last %d of %d bytes, the log goes on at offset %d: %s",
-                self._disk.describe(self._path),
-                cut,
-                file.size_bytes,
-                self.next_offset,
-                problem,
-            )
-            file.truncate(end)
-            return cut
-        return 0
-
-    def _rebuild(self) -> tuple[int, DecodeError | None]:
-        """Rebuild both indexes; return where the valid batches end, and what is wrong there."""
-        self._index.clear()
-        self._time_index.clear()
+        rebuilt = self.rebuild()
+        survey, problem = rebuilt.survey, rebuilt.problem
+        self._index, self._time_index = rebuilt.offsets, rebuilt.times
         self.is_stored = self._is_partial = False
-        survey = Survey(self.base_offset, self._config.index_interval_bytes)
-        problem = survey_file(self.file, survey, self._note_entry)
         self.next_offset = survey.next_offset
         self._max_timestamp, self._max_timestamp_offset = survey.max_timestamp, survey.max_timestamp_offset
         self._first_timestamp, self._bytes_since_entry = survey.first_timestamp, survey.bytes_since_entry
         if problem is None:
             self.has_producers = survey.has_producers
-        return survey.size_bytes, problem
+            return 0
+        cut = self.size_bytes - survey.size_bytes
+        line = "%s: cutting off the last %d of %d bytes, the log goes on at offset %d: %s"
+        logger.warning(line, self.where, cut, self.size_bytes, self.next_offset, problem)
+        self.file.truncate(survey.size_bytes)
+        return cut
 
-    def _note_entry(self, entry: SurveyEntry) -> None:
-        last_offset, position, max_timestamp, max_timestamp_offset = entry
-        self._index.append(last_offset, position)
-        self._time_index.append(max_timestamp, max_timestamp_offset)
+    def needs_rebuild(self) -> bool:
+        """Load the indexes of a sealed segment; return whether one is lost: then a search begins with `rebuild`.
 
-    def _load_offsets(self) -> bool:
-        """Load the index by offset; return whether it can be right, else it has to be rebuilt."""
+        Raises:
+            OSError: the disk failed.
+        """
+        if not self._is_indexed:
+            # Not before: `highest_timestamp` may be asked on another thread.
+            self._is_indexed = self._has_offsets() and self._has_times()
+        return not self._is_indexed
+
+    def rebuild(self) -> Rebuilt:
+        """Return new indexes by offset and by time, as far as no batch is damaged; on any thread, for `take`.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        return rebuild(self.file, self.base_offset, self._config.index_interval_bytes, *self._new_indexes())
+
+    def take(self, rebuilt: Rebuilt) -> None:
+        """Use rebuilt indexes, where the files are lost; one that ends at damage is not stored.
+
+        What is damaged stays: fetches fail there, and everything after it can be read.
+        """
+        if not len(self._index):
+            self._index = rebuilt.offsets
+        self._time_index, survey = rebuilt.times, rebuilt.survey
+        if survey.max_timestamp > self._max_timestamp:
+            self._max_timestamp, self._max_timestamp_offset = survey.max_timestamp, survey.max_timestamp_offset
+        if self.is_sealed:
+            self._time_index.append(self._max_timestamp, self._max_timestamp_offset)
+        if rebuilt.problem is not None:
+            logger.error("%s: %s; what is behind it is read slowly", self.where, rebuilt.problem)
+        self._is_partial = self.is_stored = rebuilt.problem is not None
+        self._is_indexed = True
+
+    def _new_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        disk, base_offset, size = self._disk, self.base_offset, self._config.segment_index_bytes
+        _, path, time_path, _ = self._paths
+        return OffsetIndex(disk, path, base_offset, size), TimeIndex(disk, time_path, base_offset, size)
+
+    def _has_offsets(self) -> bool:
+        """Load the index by offset; return whether it can be right."""
         if self._index.load() and self._index.last_position < max(self.size_bytes, 1):
             return True
-        logger.warning("%s: an index is missing or damaged and is rebuilt", self._disk.describe(self._path))
+        self._index.clear()
+        logger.warning("%s: an index is missing or damaged and is rebuilt", self.where)
         return False
+
+    def _has_times(self) -> bool:
+        """Load the index by time; return whether it can be right."""
+        if not self._load_times(self._time_index):
+            logger.warning("%s: an index is missing or damaged and is rebuilt", self.where)
+            return False
+        if (entry := self._time_index.last_entry) is not None:
+            self._max_timestamp, self._max_timestamp_offset = entry
+        return True
 
     def _load_times(self, index: TimeIndex) -> bool:
         """Load an index by time; return whether it can be right, on any thread.
@@ -355,45 +404,8 @@ class Segment:
         return True
 
     def _need_indexes(self) -> None:
-        """Load the indexes of a sealed segment, or rebuild what is damaged of them."""
-        if self._is_indexed:
-            return
-        if not self._load_offsets():
-            self._rebuild_sealed()
-        else:
-            self._need_times()
-        # Not before: `highest_timestamp` may be asked on another thread.
-        self._is_indexed = True
-
-    def _rebuild_sealed(self) -> None:
-        next_offset = self.next_offset
-        try:
-            _, problem = self._rebuild()
-        finally:
-            # If the disk failed, the next reader tries again; half an index must not be stored. What is damaged stays:
-            # fetches fail there, and everything after it can be read.
-            self.next_offset, self.is_stored = next_offset, True
-        self._rebuilt(problem)
-
-    def _need_times(self) -> None:
-        """Load the index by time, or rebuild it alone, as far as no batch is damaged."""
-        if self._load_times(self._time_index):
-            if (entry := self._time_index.last_entry) is not None:
-                self._max_timestamp, self._max_timestamp_offset = entry
-            return
-        logger.warning("%s: an index is missing or damaged and is rebuilt", self._disk.describe(self._path))
-        self._time_index.clear()
-        survey = Survey(self.base_offset, self._config.index_interval_bytes)
-        problem = survey_file(self.file, survey, lambda entry: self._time_index.append(*entry[2:]))
-        if survey.max_timestamp > self._max_timestamp:
-            self._max_timestamp, self._max_timestamp_offset = survey.max_timestamp, survey.max_timestamp_offset
-        self._rebuilt(problem)
-
-    def _rebuilt(self, problem: DecodeError | None) -> None:
-        """Complete the index by time; a later start would take one that ends at damage for a whole one."""
-        if self.is_sealed:
-            self._time_index.append(self._max_timestamp, self._max_timestamp_offset)
-        self._is_partial = self.is_stored = problem is not None
+        if self.needs_rebuild():
+            self.take(self.rebuild())
 
     # Reading.
 
@@ -401,27 +413,18 @@ class Segment:
         """Yield the headers of the batches from `position`, the start of a batch, to the end.
 
         Raises:
-            DecodeError: a batch is damaged, or the file ends inside it.
+            DamagedSegment: a batch is damaged, or the file ends inside it.
         """
-        file = self.file
-        end = file.size_bytes
-        previous = None
-        window = Window(file)
-        while position < end:
-            batch = window.header(position)
-            if previous is not None:
-                check_no_gap(file, previous, batch.base_offset)
-            yield batch
-            previous = batch
-            position += batch.size_bytes
-        if previous is not None:
-            check_no_gap(file, previous, self.next_offset)
+        try:
+            yield from headers(self.file, position, self.next_offset)
+        except DecodeError as error:
+            raise DamagedSegment(self.base_offset, error) from None
 
     def find(self, offset: int) -> BatchHeader | None:
         """Return the header of the batch with `offset` or, if compaction left a gap there, of the next one.
 
         Raises:
-            DecodeError: a batch before it is damaged.
+            DamagedSegment: a batch before it is damaged.
         """
         self._need_indexes()
         for batch in self.headers(self._index.position_for(offset)):
@@ -438,11 +441,8 @@ class Segment:
         """Yield the headers of the batches whose highest timestamp is at least `timestamp`.
 
         Raises:
-            DecodeError: a batch on the way there is damaged.
+            DamagedSegment: a batch on the way there is damaged.
         """
-        with contextlib.suppress(DecodeError):  # what is before the damage may be recent enough
-            if self.highest_timestamp() < timestamp:
-                return
         self._need_indexes()
         offset = self.base_offset if self._is_partial else self._time_index.offset_before(timestamp)
         for batch in self.headers(self._index.position_for(offset)):

@@ -5,38 +5,23 @@ Source: `LogSegments`, `LocalLog.read`, `UnifiedLog.fetchOffsetByTimestamp` in A
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from kafkawire.reference_broker.disk.disk import File, FileSlice
-from kafkawire.reference_broker.log.batches import BatchHeader, record_timestamps
+from kafkawire.reference_broker.log.batches import BatchHeader, DamagedSegment, record_timestamps
 from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.stored_batches import producer_batches
 from kafkawire.reference_broker.log.transaction_index import AbortedTransaction
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 
-__all__ = ["DamagedSegment", "Read", "Segments", "TimestampAndOffset"]
+__all__ = ["Prepare", "Read", "Segments", "TimestampAndOffset", "in_place"]
 
 logger = logging.getLogger("kafkawire.broker")
-
-
-class DamagedSegment(Exception):
-    """A batch on the way to what was asked for is damaged.
-
-    Args:
-        base_offset: of the segment that holds it.
-        reason: what is wrong.
-    """
-
-    def __init__(self, base_offset: int, reason: str) -> None:
-        super().__init__(base_offset, reason)
-
-    def __str__(self) -> str:
-        base_offset, reason = self.args
-        return f"segment {base_offset}: {reason}"
 
 
 class Read(NamedTuple):
@@ -59,6 +44,14 @@ class TimestampAndOffset(NamedTuple):
     timestamp: int
     offset: int
     leader_epoch: int
+
+
+#: Called with a segment before it is searched; raises if that has to wait.
+Prepare = Callable[[Segment], None]
+
+
+def in_place(segment: Segment) -> None:
+    """Let a search do itself what has to come before it."""
 
 
 class Segments:
@@ -132,7 +125,16 @@ class Segments:
             first = segment
         return first
 
-    def read(self, offset: int, max_bytes: int, up_to: int, *, at_least_one: bool, with_aborted: bool = False) -> Read:
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        up_to: int,
+        *,
+        at_least_one: bool,
+        with_aborted: bool = False,
+        prepare: Prepare = in_place,
+    ) -> Read:
         """Return batches from `offset` on, as a region of a file.
 
         Args:
@@ -141,23 +143,22 @@ class Segments:
             up_to: where to end; a batch begins there, or the log ends.
             at_least_one: whether to return the first batch whole even if it is larger than `max_bytes`.
             with_aborted: whether to look for aborted transactions.
+            prepare: see `Prepare`.
 
         Raises:
             DamagedSegment: a batch is damaged.
             OSError: the disk failed.
         """
         for segment in self.since(offset):
-            try:
-                batch = segment.find(offset)
-                if batch is None:
-                    continue
-                if batch.base_offset >= up_to:
-                    break
-                end = segment.size_bytes
-                if up_to < segment.next_offset and (bound := segment.find(up_to)) is not None:
-                    end = bound.position
-            except DecodeError as error:
-                raise DamagedSegment(segment.base_offset, str(error)) from error
+            prepare(segment)
+            batch = segment.find(offset)
+            if batch is None:
+                continue
+            if batch.base_offset >= up_to:
+                break
+            end = segment.size_bytes
+            if up_to < segment.next_offset and (bound := segment.find(up_to)) is not None:
+                end = bound.position
             size = max(max_bytes, batch.size_bytes if at_least_one else 0)
             size = min(size, end - batch.position)
             aborted = self._aborted(segment, offset, batch.position + size) if with_aborted else None
@@ -202,26 +203,39 @@ class Segments:
                 for header in producer_batches(segment.file, base_offset, from_offset, end_offset, next_offset):
                     yield segment.file, header
             except DecodeError as error:
-                logger.error("segment %d: %s; its producers may be unknown", segment.base_offset, error)
+                logger.error("%s: %s; its producers may be unknown", segment.where, error)
 
-    def offset_for_timestamp(self, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
+    def offset_for_timestamp(
+        self, timestamp: int, start_offset: int, *, prepare: Prepare = in_place, prepare_times: Prepare = in_place
+    ) -> TimestampAndOffset | None:
         """Return the first record at or after `timestamp`, from `start_offset` on; None if none is that recent.
+
+        Args:
+            timestamp: milliseconds since the epoch.
+            start_offset: the first readable offset.
+            prepare: see `Prepare`.
+            prepare_times: likewise, before its highest timestamp is asked for.
 
         Raises:
             DamagedSegment: a batch is damaged.
             OSError: the disk failed.
         """
         for segment in self.since(start_offset):
-            try:
-                for batch in segment.from_time(timestamp):
-                    if found := _record_at(segment, batch, timestamp, start_offset):
-                        return found
-            except DecodeError as error:
-                raise DamagedSegment(segment.base_offset, str(error)) from error
+            prepare_times(segment)
+            with contextlib.suppress(DecodeError):  # what is before the damage may be recent enough
+                if segment.highest_timestamp() < timestamp:
+                    continue
+            prepare(segment)
+            for batch in segment.from_time(timestamp):
+                if found := _record_at(segment, batch, timestamp, start_offset):
+                    return found
         return None
 
-    def max_timestamp(self) -> int:
+    def max_timestamp(self, prepare_times: Prepare = in_place) -> int:
         """Return the highest timestamp, `NO_TIMESTAMP` if there is none.
+
+        Args:
+            prepare_times: see `offset_for_timestamp`.
 
         Raises:
             DamagedSegment: a segment without a time index is damaged.
@@ -229,16 +243,17 @@ class Segments:
         """
         highest = NO_TIMESTAMP
         for segment in self._segments:
-            try:
-                highest = max(highest, segment.highest_timestamp())
-            except DecodeError as error:
-                raise DamagedSegment(segment.base_offset, str(error)) from error
+            prepare_times(segment)
+            highest = max(highest, segment.highest_timestamp())
         return highest
 
 
 def _record_at(segment: Segment, batch: BatchHeader, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
     """Return the first record of a batch that is recent enough and can be read."""
-    for offset, record_timestamp in record_timestamps(segment.file, batch):
-        if record_timestamp >= timestamp and offset >= start_offset:
-            return TimestampAndOffset(record_timestamp, offset, batch.leader_epoch)
+    try:
+        for offset, record_timestamp in record_timestamps(segment.file, batch):
+            if record_timestamp >= timestamp and offset >= start_offset:
+                return TimestampAndOffset(record_timestamp, offset, batch.leader_epoch)
+    except DecodeError as error:
+        raise DamagedSegment(segment.base_offset, DecodeError("batch", batch.position, str(error))) from None
     return None

@@ -6,6 +6,7 @@ all state, stays where requests are handled.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -14,7 +15,9 @@ from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["Background", "Each", "LogServices", "at_once", "one_by_one", "storage_error"]
+__all__ = ["Background", "Each", "LogServices", "at_once", "call", "one_by_one", "storage_error"]
+
+logger = logging.getLogger("kafkawire.broker")
 
 #: Runs blocking work: the first function runs elsewhere; the second runs where requests are handled, with the error or
 #: None.
@@ -29,6 +32,14 @@ def at_once(work: Callable[[], None], done: Callable[[Exception | None], None]) 
         done(error)
     else:
         done(None)
+
+
+def call(callback: Callable[..., object], *arguments: object) -> None:
+    """Call back; a callback that fails takes no other with it, nor what it is told of."""
+    try:
+        callback(*arguments)
+    except Exception:
+        logger.exception("a callback of a log failed")
 
 
 #: Runs pieces of blocking work that have nothing to do with each other, and returns when all are done.

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from kafkawire.reference_broker.disk.disk import File
 from kafkawire.reference_broker.log.batches import (
     BatchHeader,
+    DamagedSegment,
     Window,
     check_no_gap,
     check_offsets,
@@ -78,7 +79,7 @@ def epoch_starts(
         headers: yields the headers of the batches from a position on, up to one that does not lead to the next.
 
     Raises:
-        DecodeError: a batch is damaged, and there may be more epochs than what has been yielded.
+        DamagedSegment: a batch is damaged, and there may be more epochs than what has been yielded.
         OSError: the disk failed.
     """
     survey = Survey(base_offset, INT32_MAX)
@@ -90,7 +91,7 @@ def epoch_starts(
         for header in headers(survey.size_bytes):
             if header.base_offset >= survey.next_offset:
                 yield header.leader_epoch, header.base_offset
-    raise problem
+    raise DamagedSegment(base_offset, problem)
 
 
 def producer_batches(

@@ -13,12 +13,15 @@ Source: `LocalLog.replaceSegments`, `LogLoader` in Apache Kafka.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Sequence
 
 from kafkawire.reference_broker.disk.disk import Disk
-from kafkawire.reference_broker.log.file_names import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, file_name
+from kafkawire.reference_broker.log.file_names import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, file_name, offset_in
 
 __all__ = ["CLEANED_SUFFIX", "SWAP_SUFFIX", "commit", "complete", "discard", "prepare", "settle"]
+
+logger = logging.getLogger("kafkawire.broker")
 
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
@@ -67,18 +70,24 @@ def complete(disk: Disk, folder: str) -> list[str]:
     Raises:
         OSError: the disk failed.
     """
-    swapped = [name.removesuffix(SWAP_SUFFIX) for name in disk.names(folder) if name.endswith(SWAP_SUFFIX)]
+    swapped = [name.removesuffix(SWAP_SUFFIX) for name in _written(disk.names(folder), SWAP_SUFFIX)]
     logs = [name.removesuffix(LOG_SUFFIX) for name in swapped if name.endswith(LOG_SUFFIX)]
     indexes = [name for name in swapped if not name.endswith(LOG_SUFFIX)]
+    new = {stem for stem in logs if _is_new(disk, f"{folder}/{stem}", stem, indexes)}
     retired = []
     for stem in sorted(logs, reverse=True):  # the new segment, which has the lowest offset, comes last
         path = f"{folder}/{stem}"
+        if not any(each <= stem for each in new):
+            # Nothing takes the place of its segment.
+            stray = path + LOG_SUFFIX + SWAP_SUFFIX
+            logger.warning("%s: an empty file, of no compaction, is removed", disk.describe(stray))
+            disk.remove(stray)
+            continue
         for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
             with contextlib.suppress(FileNotFoundError):
                 disk.rename(path + suffix, path + suffix + DELETED_SUFFIX)
                 retired.append(path + suffix + DELETED_SUFFIX)
-        is_new = any(name.startswith(stem) for name in indexes) or disk.size_of(path + LOG_SUFFIX + SWAP_SUFFIX)
-        if is_new:
+        if stem in new:
             disk.rename(path + LOG_SUFFIX + SWAP_SUFFIX, path + LOG_SUFFIX)
         else:
             disk.remove(path + LOG_SUFFIX + SWAP_SUFFIX)
@@ -95,10 +104,8 @@ def discard(disk: Disk, folder: str) -> None:
         OSError: the disk failed.
     """
     names = disk.names(folder)
-    log = LOG_SUFFIX + CLEANED_SUFFIX
-    for name in [name for name in names if name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX)) and not name.endswith(log)]:
-        disk.remove(f"{folder}/{name}")
-    for name in [name for name in names if name.endswith(log)]:
+    written = [*_written(names, CLEANED_SUFFIX), *_written(names, SWAP_SUFFIX)]
+    for name in sorted(written, key=lambda name: name.endswith(LOG_SUFFIX + CLEANED_SUFFIX)):
         disk.remove(f"{folder}/{name}")
 
 
@@ -113,13 +120,26 @@ def settle(disk: Disk, folder: str, names: Sequence[str]) -> bool:
     Raises:
         OSError: the disk failed.
     """
-    if any(name.endswith(CLEANED_SUFFIX) for name in names):
+    if cleaned := _written(names, CLEANED_SUFFIX):
+        logger.info("%s: a compaction was interrupted: removing %s", disk.describe(folder), ", ".join(cleaned))
         discard(disk, folder)
-    elif any(name.endswith(SWAP_SUFFIX) for name in names):
+    elif swapped := _written(names, SWAP_SUFFIX):
+        logger.info("%s: a compaction was interrupted: using %s", disk.describe(folder), ", ".join(swapped))
         complete(disk, folder)
     else:
         return False
     return True
+
+
+def _written(names: Sequence[str], suffix: str) -> list[str]:
+    """Return the names of files of a new segment."""
+    kinds = (LOG_SUFFIX, *INDEX_SUFFIXES)
+    return [name for name in names if any(offset_in(name, kind + suffix) is not None for kind in kinds)]
+
+
+def _is_new(disk: Disk, path: str, stem: str, indexes: Sequence[str]) -> bool:
+    """Return whether a segment is the new one, and no mark of one that it replaces."""
+    return any(name.startswith(stem) for name in indexes) or disk.size_of(path + LOG_SUFFIX + SWAP_SUFFIX) > 0
 
 
 def _stem(folder: str, base_offset: int) -> str:

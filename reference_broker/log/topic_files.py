@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from kafkawire.reference_broker.disk.disk import (
@@ -24,6 +24,7 @@ from kafkawire.reference_broker.disk.disk import (
     write_file,
 )
 from kafkawire.reference_broker.log.checkpoints import (
+    DIRECTORY_FILES,
     PARTITION_METADATA,
     DamagedFile,
     partition_metadata_text,
@@ -241,6 +242,22 @@ class TopicFiles:
         for name in self._disk.names(""):
             if name.endswith(_DELETED):
                 remove_tree(self._disk, name)
+
+    def tell_strays(self, folders: Collection[str]) -> None:
+        """Log what is in the data directory and does not belong there; it is left alone.
+
+        Apache Kafka puts aside folders of partitions that no topic has, and does not start beside others.
+
+        Args:
+            folders: of the partitions.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        known = {*folders, *DIRECTORY_FILES, _FOLDER}
+        for name in self._disk.names(""):
+            if name.removesuffix(TEMPORARY_SUFFIX) not in known and not name.endswith((_DELETED, _STRAY)):
+                logger.warning("%s belongs to no topic and is left alone", self._disk.describe(name))
 
     def _read(self, name: str) -> TopicFile:
         path = f"{_FOLDER}/{name}"

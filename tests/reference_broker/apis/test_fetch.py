@@ -8,6 +8,8 @@ from functools import partial
 import pytest
 
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.disk.memory import MemoryDisk
+from kafkawire.reference_broker.log.services import at_once
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -17,6 +19,7 @@ from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.records import walk
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
 from tests.reference_broker.log.committed_records import committed_in
+from tests.reference_broker.log.held_work import HeldWork
 from tests.reference_broker.log.produced_batches import produced, values_in
 from tests.reference_broker.log.transacting_logs import Transactions
 
@@ -284,3 +287,36 @@ def test_session_reads_again_only_what_is_not_read_to_its_end(bench, monkeypatch
     assert read == [0, 1, 1]
     bench.ask(request(session_id=session, session_epoch=3), 12)
     assert read == [0, 1, 1, 1], "the client has not said that it has got it"
+
+
+# An index is lost.
+
+
+@pytest.mark.parametrize("isolation_level", IsolationLevel)
+def test_fetch_waits_for_a_lost_index_and_others_do_not(isolation_level):
+    work, is_held = HeldWork(), False
+    bench = BrokerBench(MemoryDisk(), lambda *arguments: work(*arguments) if is_held else at_once(*arguments))
+    bench.core.directory.create("t", 2, {"segment.bytes": "200"}, lambda result: None)
+    for number in range(4):
+        bench.produce(produced(b"%d" % number, b"x" * 100))
+    bench.produce(produced(b"other"), partition=1)
+    bench.core.close()
+    bench.disk.remove("t-0/00000000000000000000.index")
+    bench.restart_again()
+    is_held = True
+
+    def ask(*partitions, wait):
+        return bench.ask(request(*partitions, wait=wait, isolation_level=isolation_level), 12)
+
+    nothing = only(ask(partition(), wait=0))
+    assert (nothing.error_code, nothing.high_watermark, nothing.records) == (ErrorCode.NONE, 8, b"")
+    (both,) = ask(partition(), partition(1), wait=100).responses
+    assert [len(answer.records) > 0 for answer in both.partitions] == [False, True]
+    delayed = ask(partition(), wait=100)
+    assert isinstance(delayed, DelayedOperation)
+    late = ask(partition(), wait=50)
+    bench.advance(50)
+    assert late.response is not None
+    assert (delayed.response, len(work.pending)) == (None, 1)
+    work.run()
+    assert values(only(bench.through(delayed.response, 12)))[0] == b"0"

@@ -5,11 +5,14 @@ Method: a broker without sockets, a log of three batches with known timestamps.
 
 import pytest
 
+from kafkawire.reference_broker.disk.memory import MemoryDisk
+from kafkawire.reference_broker.log.services import at_once
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import IsolationLevel, OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.reference_broker.broker_bench import NOW_MS, versions_of
+from tests.reference_broker.broker_bench import NOW_MS, BrokerBench, versions_of
+from tests.reference_broker.log.held_work import HeldWork
 from tests.reference_broker.log.produced_batches import produced
 from tests.reference_broker.log.transacting_logs import Transactions
 
@@ -101,3 +104,33 @@ def test_what_is_not_committed(filled, isolation_level):
     assert ask(OffsetTimestamp.MAX_TIMESTAMP) == (-1 if is_committed else 7)
     assert ask(NOW_MS + 200) == 2
     assert ask(NOW_MS + 400) == (-1 if is_committed else 7)
+
+
+# An index is lost.
+
+
+def test_lookup_by_time_waits_for_a_lost_index_and_others_do_not():
+    work = HeldWork()
+    bench = BrokerBench(MemoryDisk(), lambda *arguments: at_once(*arguments) if not is_held else work(*arguments))
+    is_held = False
+    bench.core.directory.create("t", 2, {"segment.bytes": "200"}, lambda result: None)
+    for number in range(4):
+        bench.produce(produced(b"a" * 50, b"b" * 50, timestamps=(NOW_MS + number, NOW_MS + number)))
+    bench.core.close()
+    bench.disk.remove("t-0/00000000000000000000.timeindex")
+    bench.restart_again()
+    is_held = True
+    answers = []
+
+    def ask(*partitions):
+        request = ListOffsetsRequest(-1, 0, [Topic("t", [Partition(n, timestamp=time) for n, time in partitions])])
+        bench.ask_then(request, None, lambda response: answers.append(bench.through(response, 11)))
+
+    ask((0, NOW_MS + 1), (1, OffsetTimestamp.LATEST), (7, 0))
+    ask((0, OffsetTimestamp.MAX_TIMESTAMP))
+    ask((0, OffsetTimestamp.LATEST), (1, NOW_MS))
+    assert [partition.offset for partition in answers[0].topics[0].partitions] == [8, -1]
+    work.run()
+    assert len(answers) == 3
+    found = {tuple((each.error_code, each.offset) for each in answer.topics[0].partitions) for answer in answers[1:]}
+    assert found == {((0, 2), (0, 0), (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)), ((0, 6),)}

@@ -9,6 +9,7 @@ import pytest
 
 from kafkawire.reference_broker.coordinators.partition import COMMIT_TIMEOUT_MS, CoordinatorPartition, PartitionState
 from kafkawire.reference_broker.coordinators.shard import Result
+from kafkawire.reference_broker.log.preparation import NotPrepared
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID
@@ -333,6 +334,16 @@ def test_load_goes_on_when_the_disk_has_failed_for_a_moment(caplog):
     load(bench)
     assert bench.shard.numbers == {"a": 1, "b": 2}
     assert not caplog.records
+
+
+def test_load_waits_for_an_index_that_is_rebuilt(caplog):
+    log = written([record("a", 1)])
+    log.error = NotPrepared(0)
+    bench = Bench(log)
+    assert {bench.partition.load_slice(0) for _ in range(20)} == {20}
+    log.error = None
+    load(bench)
+    assert (bench.shard.numbers, caplog.records) == ({"a": 1}, [])
 
 
 def test_load_ends_when_the_disk_goes_on_failing(caplog):

@@ -11,6 +11,7 @@ import pytest
 
 from kafkawire.reference_broker.disk.memory import MemoryDisk, PowerCut, cut_power_at, fail_at
 from kafkawire.reference_broker.log.batches import parse_header
+from kafkawire.reference_broker.log.cleaned_transactions import CleanedTransactions
 from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.producer_snapshots import encode_snapshot
@@ -343,3 +344,38 @@ def test_log_that_ends_meanwhile_is_left_alone():
     with pytest.raises(BrokerError):
         bench.compact()
     assert [name for name in bench.disk.names("t-0") if name.endswith(".log")]
+
+
+def test_aborted_transactions_are_sorted_in_the_background(monkeypatch):
+    """There may be millions."""
+    bench, is_behind = filled(), []
+    is_background = False
+
+    def background(work, done):
+        nonlocal is_background
+        is_background = True
+        work()
+        is_background = False
+        done(None)
+
+    class Noted(CleanedTransactions):
+        def __init__(self, aborted):
+            super().__init__(aborted)
+            is_behind.append(is_background)
+
+    monkeypatch.setattr("kafkawire.reference_broker.log.compaction.CleanedTransactions", Noted)
+    bench.services.background = background
+    bench.compact()
+    assert is_behind == [True, True]
+
+
+def test_damage_names_segment_and_position():
+    bench = filled()
+    segment = bench.log.segments.first
+    second = list(segment.headers(0))[1]
+    content = bytearray(segment.file.read(0, 10_000))
+    content[second.position + 70] ^= 1
+    segment.file.truncate(0)
+    segment.file.append(content)
+    with pytest.raises(DecodeError, match=f"segment 0: batch at byte {second.position}: crc"):
+        bench.compact()

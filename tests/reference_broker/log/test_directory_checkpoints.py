@@ -151,3 +151,13 @@ def test_defect_of_one_log_does_not_stop_the_start(monkeypatch, caplog):
     directory = on(disk)
     assert {name: log.next_offset for name, _, log in directory.logs()} == {"good": 2, "t": 1}
     assert not directory.was_clean
+
+
+def test_a_data_directory_of_its_own_has_no_strays(caplog):
+    disk = MemoryDisk()
+    for _ in range(2):
+        directory = on(disk)
+        create(directory, f"t{len(directory.topics)}", 2)
+        directory.reserve_producer_ids(1)
+        directory.close()
+    assert not caplog.records

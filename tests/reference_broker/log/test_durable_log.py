@@ -16,6 +16,7 @@ from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.durable_log import when_all_quiet
 from kafkawire.reference_broker.log.log_directory import LogDirectory
 from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.reference_broker.log.preparation import NotPrepared
 from kafkawire.reference_broker.log.producer_snapshots import decode_snapshot
 from kafkawire.reference_broker.log.services import LogServices
 from kafkawire.sdk.errors import BrokerError
@@ -235,7 +236,70 @@ def test_store_waits_for_an_index_that_is_rebuilt_meanwhile():
     held.run(1)
     assert len(held.pending) == 1, "a sync"
     log.store(log.segments.first_of(3), lambda: told.append("stored"))
-    log.read(0, 1, at_least_one=True)
+    with pytest.raises(NotPrepared):
+        log.read(0, 1, at_least_one=True)
+    held.pending.rotate()
+    held.run(1)
+    assert log.read(0, 1, at_least_one=True).is_first_whole
     assert not log.segments.first.is_stored, "the index was rebuilt"
     held.run()
     assert told == ["stored"]
+
+
+# Callbacks that break.
+
+
+def broken(result=None):
+    raise ZeroDivisionError
+
+
+def append_then(log, value, done):
+    data = produced(value)
+    log.append(data, parse_header(data), NOW_MS, done)
+
+
+def values(log):
+    return [value for _, value in records_in(log)]
+
+
+def test_callback_that_breaks_leaves_the_log_as_it_is():
+    log = opened(HeldWork())
+    with pytest.raises(ZeroDivisionError):  # its request is answered by whoever has asked
+        append_then(log, b"a", broken)
+    assert (log.high_watermark, values(log)) == (1, [b"a"])
+
+
+@pytest.mark.defect
+def test_callback_that_breaks_takes_nobody_with_it_who_waits_for_a_roll(caplog):
+    work, told = HeldWork(), []
+    log = opened(work)
+    for _ in range(2):
+        append(log)
+    append_then(log, b"x", broken)
+    for value in (b"y", b"z"):
+        append_then(log, value, told.append)
+    work.run()
+    assert [result.base_offset for result in told] == [3, 4]
+    assert (log.high_watermark, values(log)[2:]) == (5, [b"x", b"y", b"z"])
+    assert caplog.text.count("a callback of a log failed") == 1
+
+
+@pytest.mark.defect
+def test_callback_that_breaks_takes_nobody_with_it_when_the_log_ends(caplog):
+    work, told = HeldWork(), []
+    log = opened(work)
+    for _ in range(2):
+        append(log)
+    append_then(log, b"x", broken)
+    append_then(log, b"y", told.append)
+    for callback in (broken, lambda: told.append("rolled")):
+        log.roll(callback)
+    for callback in (broken, lambda: told.append("stored")):
+        log.store([log.segments.first], callback)
+    log.end(GONE)
+    assert told == [GONE, "rolled", "stored"]
+    for callback in (broken, lambda: told.append("quiet")):
+        log.when_quiet(callback)
+    work.run()
+    assert told[3:] == ["quiet"]
+    assert caplog.text.count("a callback of a log failed") == 4

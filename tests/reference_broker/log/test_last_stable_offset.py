@@ -100,7 +100,7 @@ def test_watchers_are_told_once_each_until_they_go() -> None:
 
 def test_everybody_is_told_when_nothing_will_be_stable_any_more() -> None:
     moving = Moving()
-    moving.stable.fail()
+    moving.stable.wake()
     assert moving.told == [COMPLETES_ANY_FETCH_BYTES]
 
 

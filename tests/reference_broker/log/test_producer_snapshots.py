@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.reference_broker.log.producer_snapshots import decode_snapshot, encode_snapshot
+from kafkawire.reference_broker.log.producer_snapshots import decode_snapshot, encode_known, encode_snapshot, known_of
 from kafkawire.reference_broker.log.producers import AppendedBatch, Producer, Producers
 from kafkawire.sdk.errors import DecodeError
 from tests.reference_broker.log.produced_batches import NOW_MS
@@ -96,3 +96,13 @@ def test_changed(at: int) -> None:
 def test_unknown_versions(version: int) -> None:
     with pytest.raises(DecodeError, match="version"):
         decode_snapshot(version.to_bytes(2, "big", signed=True) + KAFKAS[2:])
+
+
+def test_what_was_taken_does_not_change() -> None:
+    producers = decode_snapshot(KAFKAS)
+    known = known_of(producers)
+    for producer in producers:
+        producer.begin(9)
+        producer.batches.append(AppendedBatch(1, 1, 1, 1))
+        producer.last_timestamp, producer.transaction_start = 5, 5
+    assert encode_known(known) == KAFKAS

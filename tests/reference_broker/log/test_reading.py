@@ -74,7 +74,7 @@ def test_damage_in_the_middle_of_a_closed_log_is_told(tmp_path, caplog):
     with pytest.raises(BrokerError, match=f"segment {first}: batch at byte 0: partial batch") as caught:
         log.read(first, 10_000, at_least_one=True)
     assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
-    assert f"t-0, segment {first}: batch at byte 0: partial batch" in caplog.text
+    assert f"t-0/{first:020}.log: segment {first}: batch at byte 0: partial batch" in caplog.text
     with pytest.raises(BrokerError) as caught:
         log.offset_for_timestamp(timestamp)
     assert caught.value.code == ErrorCode.CORRUPT_MESSAGE

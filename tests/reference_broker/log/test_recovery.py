@@ -255,3 +255,65 @@ def test_file_that_is_named_after_no_offset_is_none_of_the_log(disk, is_clean, n
     log = PartitionLog(LogServices(disk), "t-0", CONFIG, is_clean=is_clean, recovery_point=10)
     assert (log.next_offset, log.segments.base_offsets, log.is_offline) == (10, [0, 4, 8], False)
     assert name in disk.names("t-0")
+
+
+STRAYS = (
+    "x-1.log",
+    "1.log",
+    "x-1.index",
+    "99999999999999999999.timeindex",
+    "notes.tmp",
+    "x.cleaned",
+    "x.swap",
+    "mine.deleted",
+    "mine.copy",
+    "readme",
+)
+
+
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_files_that_no_log_has_are_named_and_left_alone(disk, caplog, is_clean):
+    PartitionLog(LogServices(disk), "t-0", CONFIG, is_clean=False).close()
+    for name in STRAYS:
+        write_file(disk, f"t-0/{name}", b"of somebody else")
+    caplog.clear()
+    log = PartitionLog(LogServices(disk), "t-0", CONFIG, is_clean=is_clean, recovery_point=10)
+    assert (log.next_offset, log.segments.base_offsets, log.is_offline) == (10, [0, 4, 8], False)
+    for name in STRAYS:
+        assert read_file(disk, f"t-0/{name}") == b"of somebody else"
+        assert caplog.text.count(f"t-0/{name}: no log has a file of this name") == 1
+    assert caplog.text.count("no log has a file") == len(STRAYS)
+
+
+def test_what_a_crash_leaves_is_removed_without_a_line(disk, caplog):
+    opened(disk)
+    names = ["".join((file_name(4), *suffixes)) for suffixes in ((".log", ".copy"), (".timeindex", ".cleaned", ".tmp"))]
+    names += [f"{file_name(0)}.snapshot.deleted", "leader-epoch-checkpoint.tmp"]
+    for name in names:
+        disk.open(f"t-0/{name}", create=True)
+    caplog.clear()
+    opened(disk)
+    assert not set(names) & set(disk.names("t-0"))
+    assert not caplog.records
+
+
+def test_index_without_a_segment_is_removed_with_a_line(disk, caplog):
+    name = file_name(99, ".timeindex")
+    disk.open(f"t-0/{name}", create=True)
+    opened(disk)
+    assert name not in disk.names("t-0")
+    assert f"{name}: an index without its segment is removed" in caplog.text
+
+
+def test_gaps_in_sequence_numbers_are_taken_over():
+    """Compaction and the expiry of producers leave them; Apache Kafka checks none when it opens a log."""
+    disk, sequences = MemoryDisk(), [0, 7, 3, 50]
+    disk.make_folder("t-0")
+    log = PartitionLog(LogServices(disk), "t-0", log_config({"flush.messages": "1"}))
+    for sequence in sequences:
+        data = produced(b"v", producer_id=7, producer_epoch=0, base_sequence=sequence)
+        log.append(data, parse_header(data), NOW_MS, lambda result: None, is_client=False)
+    again = PartitionLog(LogServices(disk.crash()), "t-0", log_config({}), is_clean=False, recovery_point=4)
+    producer = again.producers.get(7)
+    assert producer is not None
+    assert [batch.last_sequence for batch in producer.batches] == sequences

@@ -10,6 +10,7 @@ import pytest
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.log.batches import Window, parse_header
 from kafkawire.reference_broker.log.segment import Segment
+from kafkawire.reference_broker.log.segments import Segments
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.records import stamp
 from tests.reference_broker.log.filled_segments import BASE, CONFIG, fill, fill_with, new
@@ -136,21 +137,19 @@ def test_empty_time_index_of_batches_without_timestamps_is_right(tmp_path, caplo
     assert (again.highest_timestamp(), again.is_stored, caplog.text) == (-1, True, "")
 
 
-def test_index_that_is_being_rebuilt_is_not_asked_for_timestamps(segment, tmp_path, monkeypatch):
+def test_index_that_is_being_rebuilt_is_not_asked_for_timestamps(segment, tmp_path):
     segment.seal()
     segment.sync(with_indexes=True)
     (tmp_path / "00000000000000000500.index").unlink()
     again = new(tmp_path, CONFIG, sealed_at=BASE + 60)
-    seen = set()
-    note = again._note_entry
-
-    def note_and_ask(entry):
-        note(entry)
-        seen.add(again.highest_timestamp())  # as retention does on its thread
-
-    monkeypatch.setattr(again, "_note_entry", note_and_ask)
-    again.find(BASE)
-    assert seen == {NOW_MS + 19_002}
+    assert again.needs_rebuild()
+    seen = {again.highest_timestamp()}  # as retention does on its thread
+    rebuilt = again.rebuild()
+    seen.add(again.highest_timestamp())
+    assert (again.is_stored, again.needs_rebuild()) == (True, True), "half an index is never stored"
+    again.take(rebuilt)
+    assert (again.is_stored, again.needs_rebuild()) == (False, False)
+    assert seen | {again.highest_timestamp()} == {NOW_MS + 19_002}
 
 
 def test_highest_timestamp_of_a_sealed_segment_is_that_of_its_index(segment, tmp_path):
@@ -215,13 +214,13 @@ def test_segment_of_any_size_is_opened_by_a_few_headers(tmp_path, monkeypatch, i
         return header(window, position)
 
     monkeypatch.setattr(Window, "header", counted)
-    monkeypatch.delattr("kafkawire.reference_broker.log.segment.survey_file")
+    monkeypatch.delattr("kafkawire.reference_broker.log.segment.rebuild")
     again = new(tmp_path, CONFIG, sealed_at=BASE + 300 if is_sealed else None)
     if not is_sealed:
         assert again.load() == 0
     assert again.find(BASE + 200) is not None
     assert again.highest_timestamp() == timestamp
-    assert list(again.from_time(NOW_MS + 1)) == []
+    assert Segments([again]).offset_for_timestamp(NOW_MS + 1, 0) is None
     assert len(looked_at) < 12
 
 

@@ -9,13 +9,13 @@ import pytest
 
 from kafkawire.reference_broker.disk.disk import File, read_file, write_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk
-from kafkawire.reference_broker.log.batches import BatchHeader, parse_header
+from kafkawire.reference_broker.log.batches import BatchHeader, DamagedSegment, parse_header
 from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.file_names import LOG_SUFFIX, file_name
 from kafkawire.reference_broker.log.markers import build_marker
 from kafkawire.reference_broker.log.producers import Marker
 from kafkawire.reference_broker.log.segment import Segment
-from kafkawire.reference_broker.log.segments import DamagedSegment, Segments
+from kafkawire.reference_broker.log.segments import Segments
 from kafkawire.reference_broker.log.stored_batches import producer_batches
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.records import stamp
@@ -205,5 +205,5 @@ def test_producers_that_damage_hides_are_told(segments, disk, caplog):
     assert content is not None
     write_file(disk, path, (2**40).to_bytes(8, "big") + content[8:])
     assert [header.base_offset for _, header in segments.producer_batches(0, 99)] == [8]
-    assert f"segment 0: base_offset at byte 0: offsets {2**40} to" in caplog.text
+    assert f"{path}: base_offset at byte 0: offsets {2**40} to" in caplog.text
     assert "its producers may be unknown" in caplog.text

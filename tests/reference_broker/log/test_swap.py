@@ -110,3 +110,32 @@ def test_folder_without_leftovers_is_left_alone():
     calls = disk.calls
     assert not settle(disk, "t-0", [name_of(10, ".log"), name_of(10, ".log.deleted"), "leader-epoch-checkpoint"])
     assert disk.calls == calls
+
+
+@pytest.mark.parametrize("base", [10, 40, 99])
+def test_empty_mark_of_no_compaction_replaces_nothing(base, caplog):
+    disk = prepared(())
+    write(disk, name_of(base, ".log.swap"), b"")
+    assert state_of(disk) == OLD_STATE
+    assert name_of(base, ".log.swap") not in disk.names("t-0")
+    assert f"{name_of(base, '.log.swap')}: an empty file" in caplog.text
+
+
+def test_segment_that_was_swapped_without_indexes_counts_as_in_apache_kafka(caplog):
+    caplog.set_level("INFO")
+    disk = prepared(())
+    write(disk, name_of(10, ".log.swap"), b"new")
+    assert state_of(disk)[name_of(10, ".log")] == b"new"
+    assert f"using {name_of(10, '.log.swap')}" in caplog.text
+
+
+def test_other_files_with_such_names_are_left_alone():
+    disk = prepared()
+    for name in ("x.swap", "x.log.swap", "x.cleaned", "5.log.cleaned"):
+        write(disk, name, b"of somebody else")
+    prepare(disk, "t-0", 10, [20, 30])
+    commit(disk, "t-0", 10)
+    complete(disk, "t-0")
+    discard(disk, "t-0")
+    for name in ("x.swap", "x.log.swap", "x.cleaned", "5.log.cleaned"):
+        assert read_file(disk, f"t-0/{name}") == b"of somebody else"

@@ -213,3 +213,17 @@ def test_folder_that_is_half_removed_goes(caplog):
     remove_tree(disk, "t-0")
     TopicFiles(disk)
     assert disk.names("") == ["topics"]
+
+
+def test_what_does_not_belong_there_is_named_and_left_alone(caplog):
+    disk = MemoryDisk()
+    for name in ("t-0", "t-1", "t-abc", "lost+found", "x.0-stray", "topics"):
+        disk.make_folder(name)
+    for name in ("meta.properties", ".lock", "producer-ids.tmp", "notes"):
+        disk.open(name, create=True)
+    before = disk.names("")
+    TopicFiles(disk).tell_strays(["t-0"])
+    assert disk.names("") == before
+    assert [record.getMessage() for record in caplog.records] == [
+        f"memory:{name} belongs to no topic and is left alone" for name in ("lost+found", "notes", "t-1", "t-abc")
+    ]

@@ -224,7 +224,7 @@ def test_log_that_cannot_be_compacted_is_left_out_and_told_once(caplog):
     file.append(bytes(content))
     for _ in range(3):
         bench.advance(BACKOFF_MS)
-    assert caplog.text.count("memory:t-0: upkeep failed: crc") == 1
+    assert caplog.text.count("memory:t-0: upkeep failed: segment 0: batch at byte 71: crc") == 1
     assert len(values(bench, "other")) < 6
     bench.produce(produced(b"still works"))
     assert log_of(bench, "t").next_offset == 13
