@@ -73,7 +73,7 @@ class Core:
         advertised: the versions of each API that clients are told.
         lines: what the parts of the broker write to the log, repetitions held back.
         timers: pending deadlines.
-        slices: where long computations run.
+        slices: long computations.
         upkeep: see `Upkeep`.
     """
 
@@ -91,12 +91,12 @@ class Core:
         self.slices = Slices(self.timers)
         self.groups = GroupCoordinator(
             self.timers,
-            self.slices,
             new_id,
             GroupLimits.of(options),
             lambda: self._coordinator_logs(CONSUMER_OFFSETS_TOPIC),
             _TopicsOf(directory),
             partial(verify_commit, self),
+            self.slices,
         )
         self.fetch_sessions = FetchSessions(options.max_incremental_fetch_session_cache_slots, new_id)
         self.producer_ids = ProducerIds(directory.reserve_producer_ids, directory.services.background)

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable
-from functools import partial
+from collections.abc import Collection
 
-from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.apis.registry import Answer, Call, serves
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.groups.consumer.pattern_characters import Characters
 from kafkawire.reference_broker.groups.consumer.topic_pattern import TopicPattern
 from kafkawire.reference_broker.transactions.transaction import Transaction, state_name
+from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import TransactionState
@@ -23,62 +24,46 @@ _STATES = {state_name(state): state for state in TransactionState}
 
 
 @serves(ApiKey.LIST_TRANSACTIONS)
-def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResponse | DelayedOperation:
-    """Handle ListTransactions; ids are matched with an expression in slices, between other requests."""
+def handle(call: Call, request: ListTransactionsRequest) -> Answer:
+    """Handle ListTransactions."""
     if call.core.transactions.is_loading:
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    if not request.transactional_id_pattern:
-        return _response(request, _wanted(call, request))
-    delayed = DelayedOperation()
-
-    def respond(found: Iterable[Transaction] | Exception) -> ListTransactionsResponse:
-        if isinstance(found, Exception):
-            raise found
-        return _response(request, found)
-
-    call.core.slices.add(
-        _matching(call, request),
-        lambda: not delayed.is_cancelled,
-        lambda found, now_ms: delayed.complete_by(partial(respond, found)),
-        call.now_ms,
-    )
-    return delayed
-
-
-def _matching(
-    call: Call, request: ListTransactionsRequest
-) -> Generator[None, None, Collection[Transaction] | Exception]:
-    """Find the transactions whose ids match the expression; return the error if it is not valid."""
-    try:
-        wanted = _wanted(call, request)
-        ids = [transaction.transactional_id for transaction in wanted]
-        alphabet = frozenset().union(*ids)
-        yield
-        matching = yield from TopicPattern(request.transactional_id_pattern or "", alphabet).matching(ids)
-    except Exception as error:
-        return error
-    return [transaction for transaction in wanted if transaction.transactional_id in matching]
-
-
-def _wanted(call: Call, request: ListTransactionsRequest) -> Collection[Transaction]:
-    """Return the transactions that all filters but the expression let pass."""
     states = {_STATES[name] for name in request.state_filters if name in _STATES}
-    return [
-        transaction
-        for transaction in call.core.transactions.transactions()
-        if _is_wanted(request, transaction, states, call.now_ms)
-    ]
-
-
-def _response(request: ListTransactionsRequest, transactions: Iterable[Transaction]) -> ListTransactionsResponse:
     found = [
         ListTransactionsResponse.TransactionState(
             transaction.transactional_id, transaction.producer_id, state_name(transaction.state)
         )
-        for transaction in transactions
+        for transaction in call.core.transactions.transactions()
+        if _is_wanted(request, transaction, states, call.now_ms)
     ]
     unknown = [name for name in dict.fromkeys(request.state_filters) if name not in _STATES]
-    return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
+    response = ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
+    return _matched(call, request.transactional_id_pattern, response) if request.transactional_id_pattern else response
+
+
+def _matched(call: Call, text: str, response: ListTransactionsResponse) -> Answer:
+    """Return a response with the transactions whose ids match, later if that takes more than a slice."""
+    ids = [state.transactional_id for state in response.transaction_states]
+    try:
+        pattern = TopicPattern(text, Characters(frozenset().union(*ids)))
+    except BrokerError as error:
+        return ListTransactionsResponse(error_code=error.code)
+    delayed = DelayedOperation()
+
+    def done(matching: frozenset[str], now_ms: int) -> None:
+        found = [state for state in response.transaction_states if state.transactional_id in matching]
+        delayed.complete(
+            ListTransactionsResponse(unknown_state_filters=response.unknown_state_filters, transaction_states=found)
+        )
+
+    slices = pattern.matching(ids)
+    try:
+        next(slices)
+    except StopIteration as end:
+        done(end.value, call.now_ms)
+    else:
+        call.core.slices.add(slices, lambda: not delayed.is_cancelled, done, call.now_ms)
+    return delayed
 
 
 def _is_wanted(

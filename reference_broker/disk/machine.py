@@ -100,9 +100,10 @@ class _MachineFile:
     def read(self, position: int, size_bytes: int) -> bytes:
         try:
             # Never more than there is: the memory for an answer is reserved before it is read.
-            data = os.pread(self._descriptor, min(size_bytes, max(self.size_bytes - position, 0)), position)
-            while 0 < len(data) < min(size_bytes, self.size_bytes - position):
-                more = os.pread(self._descriptor, size_bytes - len(data), position + len(data))
+            wanted_bytes = min(size_bytes, max(self.size_bytes - position, 0))
+            data = os.pread(self._descriptor, wanted_bytes, position)
+            while 0 < len(data) < wanted_bytes:
+                more = os.pread(self._descriptor, wanted_bytes - len(data), position + len(data))
                 if not more:
                     break
                 data += more

@@ -76,23 +76,23 @@ class GroupCoordinator:
 
     Args:
         timers: the broker's timers.
-        slices: where long computations run.
         new_id: returns the random part of a member id.
         limits: see `GroupLimits`.
         find_logs: returns the logs of the offsets topic's partitions; none if it does not exist yet.
         topics: see `Topics`.
         verify_commit: see `VerifyCommit`.
+        slices: where names are matched.
     """
 
     def __init__(
         self,
         timers: Timers,
-        slices: Slices,
         new_id: Callable[[], str],
         limits: GroupLimits,
         find_logs: Callable[[], Sequence[CoordinatorLog]],
         topics: Topics,
         verify_commit: VerifyCommit,
+        slices: Slices,
     ) -> None:
         self._verify_commit = verify_commit
         self._limits = limits

@@ -31,7 +31,7 @@ from kafkawire.reference_broker.log.services import LogServices, storage_error
 from kafkawire.reference_broker.log.stored_batches import epoch_starts
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
-from kafkawire.sdk.records import stamp
+from kafkawire.sdk.records import place, stamp
 
 __all__ = ["Appended", "Done", "PartitionLog"]
 
@@ -273,7 +273,7 @@ class PartitionLog(DurableLog):
             log_append_time_ms = now_ms
             stamp(data, base_offset, self.leader_epoch, log_append_time=log_append_time_ms)
         else:
-            stamp(data, base_offset, self.leader_epoch)
+            place(data, base_offset, self.leader_epoch)
         segment = self.segments.last
         try:
             segment.append(data, batch, base_offset, now_ms)

@@ -38,8 +38,7 @@ def validate(
     limits = config.produce_limits
     checked = check_batch(records, limits, now_ms, allow_zstandard=allow_zstandard)
     data = _writable(records or b"", checked.size_bytes)
-    *fields, highest_timestamp = checked
-    header = BatchHeader(0, *fields)
+    header, highest_timestamp = BatchHeader(0, *checked[:-1]), checked.highest_timestamp
     if config.compression is not None and config.compression != header.compression:
         data = recompress(RecordBatch(data), config.compression, config.compression_level)
         header = parse_header(data)

@@ -120,7 +120,8 @@ class RequestFrames:
             (length,) = _LENGTH.unpack_from(data, start)
             if 0 <= length <= end - content and length <= self._limit_bytes:
                 start = content + length
-                frames.append(bytes(data[content:start]))
+                # Writable: the records of a produce request are stamped in place, not copied once more.
+                frames.append(bytearray(data[content:start]))
             elif 0 <= length <= _COPIED_BYTES_MAX and length <= self._limit_bytes:
                 break
             else:

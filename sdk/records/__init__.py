@@ -4,7 +4,7 @@ Columns and control records, which few programs need, are imported from `columns
 """
 
 from kafkawire.sdk.protocol.tables.record_formats import TimestampType
-from kafkawire.sdk.records.batch import empty_batch, recompress, rewrite, set_max_timestamp, stamp
+from kafkawire.sdk.records.batch import empty_batch, place, recompress, rewrite, set_max_timestamp, stamp
 from kafkawire.sdk.records.compression import Compression, compress, decompress
 from kafkawire.sdk.records.crc import crc32, crc32c
 from kafkawire.sdk.records.engine import BatchBuilder, RecordBatch, batch_builder_class, record_batch_class
@@ -34,6 +34,7 @@ __all__ = [
     "crc32c",
     "decompress",
     "empty_batch",
+    "place",
     "read_records",
     "recompress",
     "record_batch_class",

@@ -49,7 +49,7 @@ from kafkawire.sdk.records.fields import packed
 from kafkawire.sdk.records.java_integers import INT32_MAX
 from kafkawire.sdk.records.record import Record
 
-__all__ = ["empty_batch", "recompress", "rewrite", "set_max_timestamp", "stamp"]
+__all__ = ["empty_batch", "place", "recompress", "rewrite", "set_max_timestamp", "stamp"]
 
 _BASE_OFFSET = packed("RecordBatch", "base_offset")
 _BATCH_LENGTH = packed("RecordBatch", "batch_length")
@@ -98,6 +98,18 @@ def stamp(
     _PARTITION_LEADER_EPOCH.pack_into(view, position + BATCH_PARTITION_LEADER_EPOCH_AT, partition_leader_epoch)
     if log_append_time is not None:
         _write_max_timestamp(view[position : position + size], TimestampType.LOG_APPEND_TIME, log_append_time)
+
+
+def place(batch: bytearray | memoryview, base_offset: int, partition_leader_epoch: int) -> None:
+    """Write offset and epoch into a batch of magic 2 that has been checked; `stamp` looks at one that has not.
+
+    Args:
+        batch: begins with the batch, writable.
+        base_offset: of the first record.
+        partition_leader_epoch: of the leader.
+    """
+    _BASE_OFFSET.pack_into(batch, BATCH_BASE_OFFSET_AT, base_offset)
+    _PARTITION_LEADER_EPOCH.pack_into(batch, BATCH_PARTITION_LEADER_EPOCH_AT, partition_leader_epoch)
 
 
 def set_max_timestamp(buffer: bytearray | memoryview, timestamp_type: TimestampType, max_timestamp: int) -> None:

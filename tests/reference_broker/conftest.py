@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,3 +15,29 @@ from tests.reference_broker.broker_bench import BrokerBench
 def bench(tmp_path: Path) -> BrokerBench:
     """Return a broker without sockets on an empty directory."""
     return BrokerBench(tmp_path / "data")
+
+
+class _Defects(logging.Handler):
+    """Keeps the lines with a traceback."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            self.lines.append(f"{record.getMessage()}: {record.exc_info[1]!r}")
+
+
+@pytest.fixture(autouse=True)
+def defects(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail if the broker has logged a traceback: it goes on after a defect, so that answers alone do not tell.
+
+    Tests that plant one are marked with `defect`, and fail if none is logged.
+    """
+    found = _Defects()
+    logging.getLogger("kafkawire").addHandler(found)
+    yield
+    logging.getLogger("kafkawire").removeHandler(found)
+    is_planted = request.node.get_closest_marker("defect") is not None
+    assert bool(found.lines) is is_planted, "\n".join(found.lines) or "no defect was logged"

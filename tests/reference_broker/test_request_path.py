@@ -76,6 +76,7 @@ def test_element_may_answer_by_itself(asked):
     assert response.topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
+@pytest.mark.defect
 def test_defect_is_answered_and_logged_once(asked, caplog):
     for _ in range(1_000):
         response = asked.with_handler(failing(KeyError("a defect")))
@@ -88,6 +89,7 @@ def test_defect_is_answered_and_logged_once(asked, caplog):
     assert caplog.messages[-1].endswith("failed (and 999 more like it)")
 
 
+@pytest.mark.defect
 def test_defect_of_a_delayed_operation_is_answered_too(asked, caplog):
     delayed = DelayedOperation()
     assert asked.with_handler(lambda call, message: delayed) is delayed

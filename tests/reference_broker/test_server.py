@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.server import BackgroundBroker, Broker
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import Closed, ConfigurationError, RemoteProtocolError
@@ -329,6 +330,35 @@ def test_broker_on_the_callers_loop(tmp_path):
         return bootstrap
 
     assert asyncio.run(run()).startswith("localhost:")
+
+
+def test_a_timer_fires_although_those_before_it_were_all_later():
+    async def run() -> None:
+        broker = Broker(MemoryDisk())
+        await broker.start()
+        timers, fired = broker.core.timers, asyncio.Event()
+        later_ms = timers.next_deadline_ms
+        timers.at(now_ms() + 1, lambda _: fired.set())
+        await asyncio.wait_for(fired.wait(), TIMEOUT_SECONDS)
+        assert later_ms is not None
+        assert now_ms() < later_ms
+        await broker.stop()
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_has_stopped_leaves_nothing_on_the_loop():
+    async def run() -> None:
+        broker = Broker(MemoryDisk())
+        await broker.start()
+        stopped = weakref.ref(broker)
+        await broker.stop()
+        del broker
+        await asyncio.sleep(0)
+        gc.collect()
+        assert stopped() is None
+
+    asyncio.run(run())
 
 
 def test_runs_on_uvloop(tmp_path, monkeypatch):

@@ -146,6 +146,7 @@ def test_nonsense_fills_no_log(client, caplog):
     ]
 
 
+@pytest.mark.defect
 def test_failing_session_closes_the_connection(client, monkeypatch, caplog):
     def fail(*arguments):
         raise RuntimeError("a defect")
@@ -156,6 +157,7 @@ def test_failing_session_closes_the_connection(client, monkeypatch, caplog):
     assert "a defect" in caplog.text
 
 
+@pytest.mark.defect
 def test_response_that_cannot_be_written_is_an_error_for_the_client(client, monkeypatch, caplog):
     broken = MetadataResponse(cluster_id=7)  # type: ignore[arg-type]  # the defect
     monkeypatch.setattr(client.bench.core, "handle", lambda call, message: broken)

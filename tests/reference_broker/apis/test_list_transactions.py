@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.reference_broker.apis import list_transactions
 from kafkawire.reference_broker.apis.registry import Call
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -28,18 +27,8 @@ def filled(bench):
     return bench
 
 
-def asked(bench, version=2, **filters):
-    """Return the response; ids are matched as time passes."""
-    answers = []
-    bench.ask_then(ListTransactionsRequest(**filters), version, answers.append)
-    while not answers:
-        bench.advance(0)
-    (response,) = answers
-    return response
-
-
 def listed(bench, version=2, **filters):
-    response = asked(bench, version, **filters)
+    response = bench.ask(ListTransactionsRequest(**filters), version)
     assert response.error_code == ErrorCode.NONE
     return {state.transactional_id for state in response.transaction_states}
 
@@ -73,34 +62,25 @@ def test_filters(filled, filters, found):
 def test_what_is_refused(filled):
     response = filled.ask(ListTransactionsRequest(["Empty", "Nothing", "Nothing"]))
     assert response.unknown_state_filters == ("Nothing",)
-    refused = asked(filled, transactional_id_pattern="(")
+    refused = filled.ask(ListTransactionsRequest(transactional_id_pattern="("))
     assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
-def test_ids_are_matched_between_other_requests(filled):
-    for number in range(8):
-        filled.ask(InitProducerIdRequest("a" * 1_000 + str(number), 1_000))
-    answers, slices = [], 0
-    filled.ask_then(ListTransactionsRequest(transactional_id_pattern="(a?){100}.*7"), 2, answers.append)
-    while not answers:
+def test_expressions_that_take_long_are_answered_later(filled):
+    """Requests are served between slices of the work."""
+    name = "ab" * 100
+    assert filled.ask(InitProducerIdRequest(name, 1_000)).error_code == ErrorCode.NONE
+    asked = ListTransactionsRequest(transactional_id_pattern="(?:a?b?c?d?){299}")
+    cancelled, delayed = filled.ask(asked), filled.ask(asked)
+    cancelled.cancel()
+    advances = 0
+    while delayed.response is None:
         filled.advance(0)
-        slices += 1
-    assert slices > 5
-    assert {state.transactional_id[-2:] for state in answers[0].transaction_states} == {"a7"}
-
-
-def test_nothing_is_matched_for_a_client_that_has_gone(filled, monkeypatch):
-    monkeypatch.delattr(list_transactions, "TopicPattern")
-    delayed = filled.ask(ListTransactionsRequest(transactional_id_pattern="x"))
-    delayed.cancel()
-    filled.advance(0)
-    assert delayed.response is None
-
-
-def test_a_defect_is_answered(filled, monkeypatch, caplog):
-    monkeypatch.delattr(list_transactions, "TopicPattern")
-    assert asked(filled, transactional_id_pattern="x").error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert "LIST_TRANSACTIONS" in caplog.text or "ListTransactions" in caplog.text
+        advances += 1
+        assert advances < 1_000
+    assert advances > 10
+    assert [state.transactional_id for state in delayed.response.transaction_states] == [name]
+    assert cancelled.response is None
 
 
 def test_while_loading(filled):

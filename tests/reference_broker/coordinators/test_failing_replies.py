@@ -13,6 +13,8 @@ from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.coordinators.counting_shard import CountingShard, MemoryLog
 
+pytestmark = pytest.mark.defect
+
 
 class Bench:
     """A partition, what those who fail were told, and what the others were."""

@@ -209,6 +209,7 @@ def test_refused_operation_appends_nothing():
     assert len(bench.log.batches) == 1
 
 
+@pytest.mark.defect
 def test_defect_answers_its_own_request_only(caplog):
     bench = Bench()
     bench.log.held = []
@@ -229,6 +230,7 @@ def fail(error):
     raise ZeroDivisionError
 
 
+@pytest.mark.defect
 def test_record_that_cannot_be_written_answers_its_own_request_only(caplog):
     bench, told = Bench(), []
     bench.ask(lambda shard: Result(1, [record("a" * 40_000, 1)], told.append))
@@ -239,6 +241,7 @@ def test_record_that_cannot_be_written_answers_its_own_request_only(caplog):
 
 
 @pytest.mark.parametrize("is_held", [False, True])
+@pytest.mark.defect
 def test_shard_that_cannot_take_over_a_record_is_unloaded_and_everybody_answered(caplog, monkeypatch, is_held):
     bench, told = Bench(), []
     bench.log.is_committed = False
@@ -258,6 +261,7 @@ def test_shard_that_cannot_take_over_a_record_is_unloaded_and_everybody_answered
 
 
 @pytest.mark.parametrize("batches", [[], [[record("a", 1)]]])
+@pytest.mark.defect
 def test_shard_that_cannot_start_after_its_load_is_unloaded(caplog, monkeypatch, batches):
     log = written(*batches)
     monkeypatch.setattr(CountingShard, "loaded", lambda shard, now_ms: 1 / 0)
@@ -268,6 +272,7 @@ def test_shard_that_cannot_start_after_its_load_is_unloaded(caplog, monkeypatch,
     assert "topic-0 cannot be loaded" in caplog.text
 
 
+@pytest.mark.defect
 def test_lines_about_defects_are_limited(caplog):
     bench = Bench()
     for _ in range(100):
@@ -340,6 +345,7 @@ def test_load_ends_when_the_disk_goes_on_failing(caplog):
     assert "topic-0 cannot be loaded" in caplog.text
 
 
+@pytest.mark.defect
 def test_defect_ends_a_load(caplog, monkeypatch):
     def replay(shard, record, offset, producer_id):
         raise ZeroDivisionError

@@ -79,12 +79,12 @@ class GroupBench:
         self.logs = [self.log] if logs is None else logs
         self.groups = GroupCoordinator(
             self.timers,
-            Slices(self.timers),
             lambda: self.next_ids.pop() if self.next_ids else f"id{next(numbers)}",
             replace(_DEFAULTS, **limits),
             lambda: self.logs,
             self.topics,
             self.verify_commit,
+            Slices(self.timers),
         )
         self.groups.load(0)
 

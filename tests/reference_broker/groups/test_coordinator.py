@@ -90,5 +90,7 @@ def test_logs_are_asked_for_once():
     assert bench.groups.load(0)
     limits = GroupLimits.of(read_options({}))
     timers = Timers()
-    slices = Slices(timers)
-    assert not GroupCoordinator(timers, slices, lambda: "id", limits, list, bench.topics, bench.verify_commit).load(0)
+    coordinator = GroupCoordinator(
+        timers, lambda: "id", limits, list, bench.topics, bench.verify_commit, Slices(timers)
+    )
+    assert not coordinator.load(0)

@@ -108,6 +108,7 @@ def test_offsets_of_a_later_topic_of_the_name_stay():
     assert set(bench.groups.offsets("g")) == {PARTITION}
 
 
+@pytest.mark.defect
 def test_a_group_that_cannot_be_checked_keeps_no_other_from_expiring(monkeypatch):
     bench = GroupBench()
     bench.commit(now=0, group_id="damaged")

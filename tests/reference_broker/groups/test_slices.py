@@ -76,6 +76,7 @@ def test_only_some_take_turns(bench, monkeypatch):
     assert bench.did[-3:] == [("c", 0), ("c", 1), ("c", "done", 5)]
 
 
+@pytest.mark.defect
 def test_a_defect_of_one_does_not_hold_up_others(bench, caplog):
     def broken():
         yield

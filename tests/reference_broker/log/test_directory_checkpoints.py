@@ -126,6 +126,7 @@ def test_offset_that_no_log_has_does_not_empty_it(name, caplog):
     assert f"is too high, {2**63 - 1} is the limit" in caplog.text
 
 
+@pytest.mark.defect
 def test_defect_of_one_log_does_not_stop_the_start(monkeypatch, caplog):
     disk = MemoryDisk()
     directory = on(disk)

@@ -3,6 +3,8 @@
 Method: each promise alone; how a log moves it is tested in `test_log_state.py`.
 """
 
+import pytest
+
 from kafkawire.reference_broker.log.high_watermark import HighWatermark
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -53,6 +55,7 @@ def test_failure_is_told_to_all_and_to_those_who_come():
     assert told[2:] == [None, error]
 
 
+@pytest.mark.defect
 def test_callback_that_breaks_takes_nobody_with_it(caplog):
     mark = HighWatermark(0)
     told = []

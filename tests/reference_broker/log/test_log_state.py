@@ -393,6 +393,7 @@ def test_roll_on_request():
 
 
 @pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.defect
 def test_who_fails_to_take_an_outcome_is_logged_and_holds_up_nobody(caplog, fails):
     bench, told = Bench(ROLLING), []
 

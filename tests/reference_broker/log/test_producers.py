@@ -227,6 +227,14 @@ class TestVerification:
         producers.begin_verification(1, 0, 0, NOW_MS, has_epoch_per_transaction=True)
         assert (found.epoch, found.lowest_sequence) == (1, 5)
 
+    def test_it_is_forgotten_with_the_producers_that_are_idle(self) -> None:
+        producers = Producers()
+        first = producers.begin_verification(1, 0, 0, NOW_MS, has_epoch_per_transaction=False)
+        producers.expire(NOW_MS + 999, 1_000)
+        assert producers.begin_verification(1, 0, 0, NOW_MS, has_epoch_per_transaction=False) is first
+        producers.expire(NOW_MS + 1_000, 1_000)
+        assert producers.begin_verification(1, 0, 0, NOW_MS, has_epoch_per_transaction=False) is not first
+
     def test_an_old_epoch_is_refused(self) -> None:
         producers = Producers()
         producers.note(batch(0, epoch=2), 0)

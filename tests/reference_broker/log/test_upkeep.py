@@ -6,6 +6,8 @@ Method: a broker without sockets on a disk in memory, and time that the test let
 import logging
 from typing import Any
 
+import pytest
+
 from kafkawire.reference_broker.disk.disk import read_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from tests.reference_broker.broker_bench import NOW_MS, BrokerBench
@@ -280,6 +282,7 @@ def test_dirtiest_log_comes_first(caplog):
     assert "compacted to offset 50, from" in lines[0]
 
 
+@pytest.mark.defect
 def test_unexpected_error_is_told_with_where_it_came_from(caplog, monkeypatch):
     bench = BrokerBench(MemoryDisk())
     bench.create(retention_ms="1000", **ROLLING)
@@ -304,6 +307,7 @@ def test_error_of_the_disk_is_told_in_a_line(caplog):
     assert line.exc_info is None
 
 
+@pytest.mark.defect
 def test_compaction_that_cannot_choose_a_log_is_told_and_tried_again(caplog, monkeypatch):
     bench = BrokerBench(MemoryDisk())
     bench.create(cleanup_policy="compact", **ROLLING)

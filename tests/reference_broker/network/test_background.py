@@ -56,6 +56,16 @@ def test_idle_waits_for_what_follows():
     asyncio.run(run())
 
 
+def test_idle_ends_with_the_last_work():
+    async def run() -> None:
+        background = BackgroundWork()
+        background(lambda: None, lambda error: None)
+        await asyncio.wait_for(background.idle(), TIMEOUT_SECONDS)
+        background.close()
+
+    asyncio.run(run())
+
+
 def test_killed_work_tells_nobody():
     async def run() -> None:
         background, told, go_on = BackgroundWork(), [], threading.Event()

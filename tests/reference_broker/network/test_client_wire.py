@@ -204,6 +204,17 @@ def test_a_connection_ends_once(has_dropped):
     assert not errors
 
 
+def test_a_connection_with_nothing_unread_ends_at_once():
+    async def test() -> None:
+        bench = Bench()
+        wire = await bench.connect()
+        wire.finish()
+        await bench.until(lambda: bench.gone)
+        bench.far.close()
+
+    on_a_loop(test())
+
+
 def test_a_connection_with_something_unread_is_ended_by_the_client():
     async def test() -> None:
         bench = Bench()

@@ -21,6 +21,11 @@ class Machine:
         self.steady_ms += milliseconds
 
 
+def test_a_jump_that_nobody_is_told_of():
+    clock = BrokerClock(iter((1_000_000, 2_000_000, 2_000_000)).__next__, lambda: 5_000)
+    assert clock() == clock() == 2_000_000
+
+
 def test_runs_with_the_machine():
     machine = Machine()
     for _ in range(3):

@@ -153,6 +153,9 @@ def test_slow_one_is_left_alone_once_there_is_room():
 def test_those_that_do_not_read_are_closed_the_longest_stuck_first():
     budget = MemoryBudget(LIMIT_BYTES, Timers(), int)
     stuck, slow, new = (Connection(budget, 0) for _ in range(3))
+    budget.unsent(stuck, LIMIT_BYTES // 2 - 1)
+    budget.unsent(slow, 1)
+    assert not stuck.reason, "half is theirs"
     budget.unsent(stuck, 200)
     budget.unsent(slow, 250)
     budget.unsent(stuck, 240)

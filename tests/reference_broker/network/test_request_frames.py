@@ -55,6 +55,26 @@ def test_every_cut_of_small_requests():
         assert connection.frames.held_bytes == connection.frames.missing_bytes == 0
 
 
+@pytest.mark.parametrize("size_bytes", [100, 2 * RECEIVE_BUFFER_BYTES])
+def test_requests_can_be_changed_in_place(size_bytes):
+    """So the broker stamps records where they are; a small request has no part in the shared buffer any more."""
+    shared = shared_buffer()
+    connection = Connection(shared)
+    data = frame(request(size_bytes))
+    found = []
+    while data:
+        buffer = connection.frames.buffer(is_short=False)
+        taken = min(len(buffer), len(data))
+        buffer[:taken] = data[:taken]
+        found += connection.frames.filled(taken)
+        data = data[taken:]
+    (content,) = found
+    before = bytes(shared)
+    assert not memoryview(content).readonly
+    content[:4] = b"\xff" * 4
+    assert bytes(shared) == before
+
+
 @pytest.mark.parametrize("is_short", [False, True])
 def test_random_sizes_and_cuts(is_short):
     for seed in range(10):
@@ -98,6 +118,15 @@ def test_no_api_takes_more(length):
     assert connection.receive(frame(b"before") + prefix) == [b"before"]
     assert str(connection.frames.error) == f"frame of {length} bytes announced, 0 to {LIMIT_BYTES} allowed"
     assert not connection.frames.held_bytes
+
+
+def test_what_earlier_requests_left_in_the_buffer_is_nothing_that_came():
+    connection = Connection()
+    assert connection.receive(frame(request(10, 77))) == [request(10, 77)]
+    large = frame(request(70_000))
+    assert not connection.receive(large[:5])
+    assert connection.frames.error is None
+    assert connection.receive(large[5:]) == [request(70_000)]
 
 
 def test_large_request_of_an_api_that_takes_none():

@@ -16,6 +16,7 @@ from kafkawire.sdk.records import (
     RecordBatch,
     TimestampType,
     empty_batch,
+    place,
     recompress,
     rewrite,
     set_max_timestamp,
@@ -37,6 +38,13 @@ def test_stamp() -> None:
     (batch,) = walk(memoryview(data)[6:])
     assert batch.timestamp_type is TimestampType.LOG_APPEND_TIME
     assert {record.timestamp for record in batch.records()} == {77}
+
+
+def test_a_checked_batch_is_placed_as_stamped() -> None:
+    placed, stamped = bytearray(batch_of()), bytearray(batch_of())
+    place(placed, 2**63 - 1, 2**31 - 1)
+    stamp(stamped, 2**63 - 1, 2**31 - 1)
+    assert placed == stamped
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,16 @@ def test_a_member_that_does_not_rejoin_is_fenced():
     assert set(bench.consumers.members) == {"new"}
 
 
+def test_a_member_that_syncs_has_been_heard():
+    bench, classic = mixed()
+    bench.join_classic(classic)
+    bench.sync_classic(classic, 2, now=SESSION_MS - 1)
+    bench.timers.fire(2 * SESSION_MS - 2)
+    assert classic in bench.consumers.members
+    bench.timers.fire(2 * SESSION_MS - 1)
+    assert classic not in bench.consumers.members
+
+
 def test_a_member_that_does_not_sync_is_fenced():
     bench, classic = mixed()
     bench.join_classic(classic)

@@ -96,6 +96,7 @@ def test_fencing_that_could_not_be_written_comes_again():
     assert bench.timers.next_deadline_ms is None
 
 
+@pytest.mark.defect
 def test_a_member_that_cannot_be_fenced_is_fenced_later():
     bench = Bench()
     faults = [RuntimeError("a defect")]

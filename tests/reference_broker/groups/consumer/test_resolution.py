@@ -223,11 +223,11 @@ def test_it_is_taken_over_from_the_log():
     assert kinds(again, batches) == [[16]], "topics may have come meanwhile"
 
 
-def test_what_apache_kafka_has_found_is_used_although_its_expression_means_nothing_here(caplog):
-    bench = ConsumerBench()
-    member = ConsumerMember("m", regex=r"\pL", rebalance_timeout_ms=1)
+def test_what_apache_kafka_has_found_is_used_although_its_expression_is_too_large_here(caplog):
+    bench, regex = ConsumerBench(), "(?:t{1000}){4}"
+    member = ConsumerMember("m", regex=regex, rebalance_timeout_ms=1)
     found = Resolved(frozenset("t"), 5_000, 0)
-    for record in (member_record("g", member), regex_record("g", r"\pL", found)):
+    for record in (member_record("g", member), regex_record("g", regex, found)):
         bench.log.append([encode(record)], 0, lambda _: None)
     again = bench.loaded()
     answer = again.beat("m", 0, topics=["u"])
@@ -235,7 +235,7 @@ def test_what_apache_kafka_has_found_is_used_although_its_expression_means_nothi
     with caplog.at_level(logging.WARNING):
         again.beat("m", 2, now=AGAIN_MS)
         again.resolve(AGAIN_MS)
-    assert again.consumers.resolved == {r"\pL": Resolved(frozenset("t"), 5_001, AGAIN_MS)}
+    assert again.consumers.resolved == {regex: Resolved(frozenset("t"), 5_001, AGAIN_MS)}
     assert "the group g, which was loaded, cannot be resolved: SubscribedTopicRegex" in caplog.text
 
 

@@ -1,0 +1,148 @@
+"""Sets of the characters that names consist of, as numbers with a bit for each: what the classes of an expression are.
+
+Nothing else of Unicode has to be told apart, so a class costs a few operations on numbers, however much it spans.
+Classes and their names are those of RE2/J, which Apache Kafka uses; case is ignored as Unicode's simple folding does,
+where `k` is also the sign for Kelvin and `s` the long s.
+"""
+
+from __future__ import annotations
+
+import string
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
+from typing import Final
+
+__all__ = ["SCRIPTS", "TOPIC_CHARACTERS", "Characters"]
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+#: What differs by its case only from a letter of ASCII, although it is none.
+_OTHER_CASES: Final = "\N{KELVIN SIGN}\N{LATIN SMALL LETTER LONG S}"
+
+#: What has the capital I, but in Turkish only.
+_DOTLESS: Final = "\N{LATIN SMALL LETTER DOTLESS I}"
+
+_ALNUM: Final = string.ascii_letters + string.digits
+
+#: The classes with a list of characters, all of ASCII.
+_LISTED: Final = {
+    r"\d": string.digits,
+    r"\s": "\t\n\f\r ",
+    r"\w": _ALNUM + "_",
+    "[:alnum:]": _ALNUM,
+    "[:alpha:]": string.ascii_letters,
+    "[:ascii:]": "".join(map(chr, range(0x80))),
+    "[:blank:]": "\t ",
+    "[:cntrl:]": "".join(map(chr, range(0x20))) + "\x7f",
+    "[:digit:]": string.digits,
+    "[:graph:]": _ALNUM + string.punctuation,
+    "[:lower:]": string.ascii_lowercase,
+    "[:print:]": _ALNUM + string.punctuation + " ",
+    "[:punct:]": string.punctuation,
+    "[:space:]": string.whitespace,
+    "[:upper:]": string.ascii_uppercase,
+    "[:word:]": _ALNUM + "_",
+    "[:xdigit:]": string.hexdigits,
+}
+
+#: The categories of Unicode 6.0, and the letters that several of them begin with.
+_CATEGORIES: Final = _words(
+    "C Cc Cf Co Cs L Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi Po Ps S Sc Sk Sm So Z Zl Zp Zs"
+)
+
+#: The scripts of Unicode 6.0.
+SCRIPTS: Final = _words(
+    "Arabic Armenian Avestan Balinese Bamum Batak Bengali Bopomofo Brahmi Braille Buginese Buhid Canadian_Aboriginal "
+    "Carian Cham Cherokee Common Coptic Cuneiform Cypriot Cyrillic Deseret Devanagari Egyptian_Hieroglyphs Ethiopic "
+    "Georgian Glagolitic Gothic Greek Gujarati Gurmukhi Han Hangul Hanunoo Hebrew Hiragana Imperial_Aramaic Inherited "
+    "Inscriptional_Pahlavi Inscriptional_Parthian Javanese Kaithi Kannada Katakana Kayah_Li Kharoshthi Khmer Lao Latin "
+    "Lepcha Limbu Linear_B Lisu Lycian Lydian Malayalam Mandaic Meetei_Mayek Mongolian Myanmar New_Tai_Lue Nko Ogham "
+    "Ol_Chiki Old_Italic Old_Persian Old_South_Arabian Old_Turkic Oriya Osmanya Phags_Pa Phoenician Rejang Runic "
+    "Samaritan Saurashtra Shavian Sinhala Sundanese Syloti_Nagri Syriac Tagalog Tagbanwa Tai_Le Tai_Tham Tai_Viet "
+    "Tamil Telugu Thaana Thai Tibetan Tifinagh Ugaritic Unknown Vai Yi"
+)
+
+
+class Characters:
+    """The characters that names consist of, and sets of them.
+
+    Args:
+        used: the characters.
+    """
+
+    def __init__(self, used: Iterable[str]) -> None:
+        found = set(used)
+        #: Whether it is known which script each belongs to.
+        self.has_scripts = all(map(str.isascii, found))
+        found |= {other for each in found for other in (each.lower(), each.upper())}
+        found |= {each for each in _OTHER_CASES if _folded(each) in found}
+        self._ordered = sorted(each for each in found if len(each) == 1)
+        self._bits = {character: 1 << place for place, character in enumerate(self._ordered)}
+        #: The set of all characters.
+        self.all = (1 << len(self._ordered)) - 1
+        cases: dict[str, int] = {}
+        for character, bit in self._bits.items():
+            cases[_folded(character)] = cases.get(_folded(character), 0) | bit
+        #: The characters that differ by case only, where there are several.
+        self._cases = [bits for bits in cases.values() if bits.bit_count() > 1]
+        self._known: dict[str, int] = {}
+
+    def bit(self, character: str) -> int:
+        """Return the set of one character: empty if no name has it."""
+        return self._bits.get(character, 0)
+
+    def between(self, first: str, last: str) -> int:
+        """Return the set of all characters from one to another."""
+        begin, end = bisect_left(self._ordered, first), bisect_right(self._ordered, last)
+        return (1 << end) - (1 << begin) if begin < end else 0
+
+    def ignoring_case(self, bits: int) -> int:
+        """Return a set and what differs from it by case only."""
+        for cases in self._cases:
+            if bits & cases:
+                bits |= cases
+        return bits
+
+    def listed(self, name: str) -> int | None:
+        """Return a set of ASCII by its name, such as `[:alpha:]` or `\\d`; None if there is none."""
+        if name not in _LISTED:
+            return None
+        return self._set(name, _LISTED[name].__contains__)
+
+    def unicode(self, name: str, *, ignores_case: bool) -> int | None:
+        """Return the set that Unicode has under a name, a category or a script; None if there is none.
+
+        RE2/J ignores the case of `Lu` and `Ll` only; of the capitals it takes none for `Ll` but K and S.
+        """
+        if ignores_case and name == "Lu":
+            return self.ignoring_case(self.unicode(name, ignores_case=False) or 0)
+        if ignores_case and name == "Ll":
+            return (self.unicode(name, ignores_case=False) or 0) | self.bit("K") | self.bit("S")
+        if name == "Any":
+            return self.all
+        if name in _CATEGORIES:
+            return self._set(name, lambda each: unicodedata.category(each).startswith(name))
+        if name == "Latin":
+            return self._set(name, lambda each: each.isalpha())
+        if name == "Common":
+            return self._set(name, lambda each: not each.isalpha())
+        return 0 if name in SCRIPTS else None
+
+    def _set(self, name: str, has: Callable[[str], bool]) -> int:
+        if name not in self._known:
+            self._known[name] = sum(bit for character, bit in self._bits.items() if has(character))
+        return self._known[name]
+
+
+def _folded(character: str) -> str:
+    """Return what stands for all characters that differ by case only."""
+    folded = character.upper().lower()
+    return folded if len(folded) == 1 and character != _DOTLESS else character
+
+
+#: The characters of topics' names.
+TOPIC_CHARACTERS: Final = Characters(_ALNUM + "._-")

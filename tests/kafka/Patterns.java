@@ -1,0 +1,44 @@
+import com.google.re2j.Pattern;
+import com.google.re2j.PatternSyntaxException;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.Base64;
+
+/**
+ * Says what RE2/J makes of expressions, as Apache Kafka uses it.
+ *
+ * Each line of standard input has an expression and names, in base64 with a tab between. For each line it prints what
+ * is wrong with the expression, or a 1 or 0 for each name: whether the whole of it matches.
+ */
+public final class Patterns {
+    private static String text(String encoded) {
+        return new String(Base64.getDecoder().decode(encoded), StandardCharsets.UTF_8);
+    }
+
+    private static String answer(String[] fields) {
+        Pattern pattern;
+        try {
+            pattern = Pattern.compile(text(fields[0]));
+        } catch (PatternSyntaxException e) {
+            return e.getDescription();
+        } catch (Throwable e) {
+            return e.getClass().getName();
+        }
+        StringBuilder found = new StringBuilder();
+        for (int place = 1; place < fields.length; place++) {
+            found.append(pattern.matcher(text(fields[place])).matches() ? '1' : '0');
+        }
+        return found.toString();
+    }
+
+    public static void main(String[] arguments) throws IOException {
+        BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        PrintStream output = new PrintStream(System.out, true, StandardCharsets.UTF_8);
+        for (String line = input.readLine(); line != null; line = input.readLine()) {
+            output.println(answer(line.split("\t", -1)));
+        }
+    }
+}

@@ -1,0 +1,45 @@
+"""Expressions mean what they mean in RE2/J, which says the same about those that it refuses.
+
+Method: the table of RE2/J's answers; expressions made at random, which are taken or refused, but never fail.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from kafkawire.reference_broker.groups.consumer.pattern_characters import TOPIC_CHARACTERS, Characters
+from kafkawire.reference_broker.groups.consumer.pattern_syntax import PatternError, parse
+from kafkawire.reference_broker.groups.consumer.topic_pattern import TopicPattern
+from tests.reference_broker.groups.consumer.pattern_cases import NAMES, OWN_WORDS, answers
+from tests.reference_broker.groups.consumer.pattern_texts import expression
+
+
+@pytest.mark.parametrize(("text", "answer"), list(answers()))
+def test_the_answers_of_the_table(text: str, answer: frozenset[str] | str) -> None:
+    if isinstance(answer, frozenset):
+        pattern = TopicPattern(text)
+        assert {name for name in NAMES if pattern.matches(name)} == answer
+    else:
+        with pytest.raises(PatternError) as raised:
+            parse(text, TOPIC_CHARACTERS)
+        assert str(raised.value) == OWN_WORDS.get(answer, answer)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_whatever_comes_is_taken_or_refused(seed: int) -> None:
+    random = Random(seed)
+    refused = 0
+    for _ in range(100):
+        try:
+            parse(expression(random), TOPIC_CHARACTERS)
+        except PatternError:
+            refused += 1
+    assert 20 <= refused <= 80
+
+
+def test_scripts_are_known_of_ascii_only() -> None:
+    with pytest.raises(PatternError, match="scripts are known of ASCII only"):
+        parse(r"\p{Latin}", Characters("aé"))
+    assert TopicPattern(r"\p{Ll}\p{L}", Characters("aé")).matches("aé")
