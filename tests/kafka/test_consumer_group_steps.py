@@ -101,10 +101,14 @@ def both(prompt_kafka: ApacheKafka, tmp_path: Path) -> Iterator[tuple[Ask, Ask]]
     line = Line(address_of(prompt_kafka.bootstrap))
     asks: tuple[Ask, Ask] = bench.ask, line.ask
     find = FindCoordinatorRequest(coordinator_keys=["x"])
-    until(lambda: not any(ask(find, 4).coordinators[0].error_code for ask in asks), "no topic")
+
+    def said(ask: Ask, message: Message, version: int) -> Any:
+        return ask(message, version)
+
+    until(lambda: not any(said(ask, find, 4).coordinators[0].error_code for ask in asks), "no topic")
     first = ConsumerGroupHeartbeatRequest("nobody's", "nobody", 1)
     not_yet = ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    until(lambda: all(ask(first, 0).error_code not in not_yet for ask in asks), "still loading")
+    until(lambda: all(said(ask, first, 0).error_code not in not_yet for ask in asks), "still loading")
     yield asks
     line.frames.close()
 

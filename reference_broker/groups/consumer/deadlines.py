@@ -78,7 +78,8 @@ class Deadlines:
                 return
 
             def committed(error: BrokerError | None) -> None:
-                if error is not None:
+                # A member that was removed for all that, and has come back since, has a deadline of its own.
+                if error is not None and not self.is_set(deadline, group_id, member_id):
                     self.set(deadline, group_id, member_id, _RETRY_MS, now_ms, epoch)
 
             self._outbox.on_committed(committed)

@@ -423,6 +423,9 @@ def test_who_fails_to_take_an_outcome_is_logged_and_holds_up_nobody(caplog, fail
 
 
 def test_what_is_appended_is_committed_although_nobody_takes_the_outcome():
+    def done(result):
+        raise ZeroDivisionError
+
     bench = Bench(log_config({}))
     data = produced(b"v")
 

@@ -114,3 +114,15 @@ def test_a_member_that_cannot_be_fenced_is_fenced_later():
     assert later is not None
     bench.timers.fire(later)
     assert bench.fenced == [("m", later)]
+
+
+def test_a_removal_that_fails_late_does_not_hurry_a_member_that_has_come_back():
+    bench = Bench()
+    bench.deadlines.set(Deadline.SESSION, "g", "m", 100, 0)
+    bench.timers.fire(100)
+    bench.deadlines.set(Deadline.SESSION, "g", "m", 1_000_000, 200)
+    bench.finish(BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    bench.timers.fire(1_000_199)
+    assert bench.fenced == [("m", 100)]
+    bench.timers.fire(1_000_200)
+    assert bench.fenced == [("m", 100), ("m", 1_000_200)]
