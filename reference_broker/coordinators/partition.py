@@ -171,8 +171,8 @@ class CoordinatorPartition(Generic[S]):
         self._appending = None
         for entry in pending:
             self._finish(entry, error)
-        for _, done, _ in queued:
-            done(error)
+        for _, done, now_ms in queued:
+            self._answer(done, error, now_ms)
         if is_loaded:
             self.shard.unloaded()
 
@@ -217,12 +217,12 @@ class CoordinatorPartition(Generic[S]):
         try:
             result = operation(self.shard)
         except BrokerError as error:
-            done(error)
+            self._answer(done, error, now_ms)
             return
         except Exception as error:
             # One defect must not leave the operations behind it unanswered.
             self._lines.exception("operation", now_ms, "an operation on %s failed", self._name)
-            done(BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
+            self._answer(done, BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)), now_ms)
             return
         pending = _Pending(self._last_written, now_ms + COMMIT_TIMEOUT_MS - self.jumped_ms, result, done)
         if not result.records and result.marker is None:
@@ -316,14 +316,25 @@ class CoordinatorPartition(Generic[S]):
 
     def _finish(self, pending: _Pending, error: BrokerError | None) -> None:
         reply = pending.result.reply if error is None else error
+        begun_ms = pending.deadline_ms - COMMIT_TIMEOUT_MS + self.jumped_ms
         if pending.result.committed is not None:
             try:
                 pending.result.committed(error)
+            except BrokerError as told:
+                reply = told
             except Exception as defect:
-                begun_ms = pending.deadline_ms - COMMIT_TIMEOUT_MS + self.jumped_ms
                 self._lines.exception("committed", begun_ms, "%s could not take over what was committed", self._name)
                 reply = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(defect))
-        pending.done(reply)
+        self._answer(pending.done, reply, begun_ms)
+
+    def _answer(self, done: Callable[[Any], None], reply: object, now_ms: int) -> None:
+        """Reply; one who fails to take a reply gets an error instead, and holds up nobody else."""
+        try:
+            done(reply)
+        except Exception as defect:
+            self._lines.exception("reply", now_ms, "a reply of %s failed", self._name)
+            if not isinstance(reply, BrokerError):
+                self._answer(done, BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(defect)), now_ms)
 
     # Timers.
 

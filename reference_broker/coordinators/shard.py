@@ -103,7 +103,8 @@ class Result(NamedTuple, Generic[R]):
     Attributes:
         reply: sent once the records, and all before them, are below the high watermark.
         records: appended in one batch, all or none.
-        committed: called with None when the reply may leave, or with the error that prevents it.
+        committed: called with None when the reply may leave, or with the error that prevents it; a `BrokerError` that
+            it raises is the reply.
         transaction: what the records belong to, if it is a transaction.
         marker: appended instead of records.
     """

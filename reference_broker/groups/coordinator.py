@@ -17,10 +17,12 @@ from kafkawire.reference_broker.coordinators.shard import (
     Done,
     InTransaction,
     LastMarker,
+    Operation,
     ShardTimers,
 )
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup, JoinReply, SyncReply
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
+from kafkawire.reference_broker.groups.migration import StaysConsumerGroup
 from kafkawire.reference_broker.groups.records import Committed
 from kafkawire.reference_broker.groups.requests import (
     Beat,
@@ -48,6 +50,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 __all__ = ["GroupCoordinator", "VerifyCommit"]
 
 M = TypeVar("M")
+R = TypeVar("R")
 
 
 class VerifyCommit(Protocol):
@@ -142,19 +145,24 @@ class GroupCoordinator:
         """Join a member, now or once the others have joined too."""
         answer = _once(reply)
 
-        def refuse(error: BrokerError | None) -> None:
-            if error is not None:
-                answer(JoinGroupResponse(error_code=error.code, member_id=request.member_id))
+        def submit(request: Join) -> None:
+            self._submit(request.group_id, lambda shard: shard.join(request, answer, now_ms), taken, now_ms)
+
+        def taken(outcome: Join | BrokerError | None) -> None:
+            if isinstance(outcome, BrokerError):
+                answer(JoinGroupResponse(error_code=outcome.code, member_id=request.member_id))
+            elif outcome is not None:
+                submit(outcome)
 
         limits = self._limits
         if not request.group_id:
-            refuse(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
+            taken(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
         elif not (
             limits.group_min_session_timeout_ms <= request.session_timeout_ms <= limits.group_max_session_timeout_ms
         ):
-            refuse(BrokerError(ErrorCode.INVALID_SESSION_TIMEOUT, f"{request.session_timeout_ms} ms"))
+            taken(BrokerError(ErrorCode.INVALID_SESSION_TIMEOUT, f"{request.session_timeout_ms} ms"))
         else:
-            self._runtime.submit(request.group_id, lambda shard: shard.join(request, answer, now_ms), refuse, now_ms)
+            submit(request)
 
     def sync(self, request: Sync, reply: SyncReply, now_ms: int) -> None:
         """Return a member's assignment, now or once the leader has sent it."""
@@ -197,7 +205,7 @@ class GroupCoordinator:
 
     def beat(self, request: Beat, done: Done[ConsumerGroupHeartbeatResponse], now_ms: int) -> None:
         """Handle a heartbeat of KIP-848."""
-        self._runtime.submit(request.group_id, lambda shard: shard.beat(request, now_ms), done, now_ms)
+        self._submit(request.group_id, lambda shard: shard.beat(request, now_ms), done, now_ms)
 
     def leave(
         self, group_id: str, members: Sequence[tuple[str, str | None]], done: Done[list[ErrorCode]], now_ms: int
@@ -206,7 +214,18 @@ class GroupCoordinator:
         if not group_id:
             done(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
         else:
-            self._runtime.submit(group_id, lambda shard: shard.leave(group_id, members, now_ms), done, now_ms)
+            self._submit(group_id, lambda shard: shard.leave(group_id, members, now_ms), done, now_ms)
+
+    def _submit(self, group_id: str, operation: Operation[GroupShard, R], done: Done[R], now_ms: int) -> None:
+        """Submit an operation that may turn a consumer group into a classic one; again, if that cannot be written."""
+
+        def finished(outcome: R | BrokerError) -> None:
+            if isinstance(outcome, StaysConsumerGroup):
+                self._submit(group_id, operation, done, now_ms)
+            else:
+                done(outcome)
+
+        self._runtime.submit(group_id, operation, finished, now_ms)
 
     # Offsets.
 

@@ -44,13 +44,20 @@ from kafkawire.sdk.protocol.tables.enums import CONSUMER_PROTOCOL_TYPE
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records.java_integers import INT32_MAX
 
-__all__ = ["Downgraded", "Migration"]
+__all__ = ["Downgraded", "Migration", "StaysConsumerGroup"]
 
 #: Policies under which a group may change from the classic protocol, and back to it.
 _UPGRADING = ("upgrade", "bidirectional")
 _DOWNGRADING = ("downgrade", "bidirectional")
 
 _log = logging.getLogger("kafkawire.broker")
+
+
+class StaysConsumerGroup(BrokerError):
+    """Nothing of a request was written, since a group cannot be written as a classic one.
+
+    The same request, made again, finds a group that stays a consumer group.
+    """
 
 
 class Downgraded(NamedTuple):
@@ -186,6 +193,8 @@ class Migration:
             joining: a member that takes the place of a static one among those.
             now_ms: the current time.
             is_rebalancing: whether the classic group begins with a rebalance.
+
+        The step fails with `StaysConsumerGroup` if the record is too large.
         """
         classic = self._classic(group, leaving, joining, now_ms)
         ids = [*group.members] if joining is None else [*group.members, joining.member_id]
@@ -202,6 +211,7 @@ class Migration:
                 count = self._too_large[group.group_id] = len(classic.members)
                 text = "group %s stays a consumer group: it cannot be written as a classic one of %d members: %s"
                 _log.warning(text, group.group_id, count, error.detail)
+                raise StaysConsumerGroup(error.code, error.detail)
 
         self._outbox.add(group_record(classic)._replace(is_held=False), committed)
 

@@ -7,6 +7,7 @@ records but put them here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from typing import TypeVar
 
 from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, Result
@@ -52,7 +53,9 @@ class Outbox:
             return Result(reply, records)
 
         def committed(error: BrokerError | None) -> None:
-            for callback in callbacks:
-                callback(error)
+            # All of them, even if one fails: they are of different groups and members.
+            with ExitStack() as stack:
+                for callback in reversed(callbacks):
+                    stack.callback(callback, error)
 
         return Result(reply, records, committed)

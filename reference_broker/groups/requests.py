@@ -84,6 +84,7 @@ class Join(NamedTuple):
         client_host: the host it connects from.
         needs_member_id: whether a new member must come back with the id that it is given (KIP-394).
         may_skip_assignment: whether the client knows `skip_assignment` (KIP-814).
+        new_member_id: what the coordinator calls a member for which it has made the group; empty before.
     """
 
     group_id: str
@@ -97,6 +98,7 @@ class Join(NamedTuple):
     client_host: str
     needs_member_id: bool
     may_skip_assignment: bool
+    new_member_id: str = ""
 
     def check_size(self) -> None:
         """Check that the member's record fits into the offsets topic.
@@ -138,7 +140,7 @@ class Beat(NamedTuple):
         owned: the partitions that it owns by topic id, None if unchanged.
         client_id: the client's name for itself.
         client_host: the host it connects from.
-        may_lack_id: whether the coordinator gives it a member id if it has none.
+        may_lack_id: whether the coordinator gives it a member id if it joins without one.
     """
 
     group_id: str

@@ -24,9 +24,7 @@ from kafkawire.reference_broker.groups.consumer.changes import Changes
 from kafkawire.reference_broker.groups.consumer.classic_protocol import ClassicProtocolMembers
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
 from kafkawire.reference_broker.groups.consumer.heartbeats import JOIN_EPOCH, Heartbeats, check_beat
-from kafkawire.reference_broker.groups.consumer.records import (
-    group_tombstones,
-)
+from kafkawire.reference_broker.groups.consumer.records import group_tombstones
 from kafkawire.reference_broker.groups.consumer.records import replay as replay_consumer
 from kafkawire.reference_broker.groups.expiry import Expiry, is_empty
 from kafkawire.reference_broker.groups.migration import Migration
@@ -104,7 +102,7 @@ class GroupShard:
         self.offsets = Offsets()
         self.pending = PendingOffsets()
         self.consumer_groups: dict[str, ConsumerGroup] = {}
-        self.unserved_groups = UnservedGroups()
+        self.unserved_groups = UnservedGroups(timers, limits.group_consumer_session_timeout_ms)
         self._migration = Migration(self._outbox, limits, topics)
         self._changes = Changes(self.consumer_groups, timers, self._outbox, limits, topics, self._migration, slices)
         self._heartbeats = Heartbeats(self._changes, self._outbox, new_id, limits)
@@ -182,6 +180,7 @@ class GroupShard:
         for group in self.consumer_groups.values():
             self._changes.expect_all(group, now_ms)
         self._changes.resolution.loaded()
+        self.unserved_groups.loaded(now_ms)
         self._expiry.check_later(now_ms)
 
     def unloaded(self) -> None:
@@ -203,7 +202,7 @@ class GroupShard:
 
     # Members.
 
-    def join(self, request: Join, reply: JoinReply, now_ms: int) -> Result[None]:
+    def join(self, request: Join, reply: JoinReply, now_ms: int) -> Result[Join | None]:
         """Join a member; see `ClassicMembers.join` and `ClassicProtocolMembers.join`."""
         group = self.consumer_groups.get(request.group_id)
         if group is not None and group.members:
@@ -261,7 +260,8 @@ class GroupShard:
         if group_id in self.unserved_groups or (request.epoch != JOIN_EPOCH and classic is not None):
             raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         if request.epoch != JOIN_EPOCH:
-            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
+            kind = "Consumer group" if request.epoch > JOIN_EPOCH else "Group"
+            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
         if classic is None:
             return self._heartbeats.beat(ConsumerGroup(group_id), request, now_ms)
         if classic.state is GroupState.EMPTY:

@@ -1,7 +1,8 @@
 """Share and streams groups in a log that Apache Kafka wrote: this broker does not serve them, but keeps their ids.
 
 Their records say what requests for other groups need: whose id it is, whether the group has members, what it reads.
-Nothing here removes members that are silent: whoever serves them does so when the log is theirs again.
+Nobody can be heard here, so that all sessions end one session timeout after the load, as they do in Apache Kafka if
+nobody comes back. The records stay: whoever serves the groups next gives their members a session again.
 
 Source: `ShareGroup`, `StreamsGroup`, `GroupMetadataManager` in Apache Kafka.
 """
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kafkawire.reference_broker.coordinators.records import types_by_key
-from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord
+from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, ShardTimers
 from kafkawire.reference_broker.groups.requests import Commit
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_current_member_assignment import (
@@ -100,7 +101,7 @@ class UnservedGroup:
         group_id: its id.
         kind: see `GroupType`.
         keys: of all its records, in the order in which they came.
-        members: the epochs of its members by their ids.
+        members: the epochs of its members by their ids, while their sessions last.
         epoch: of the group.
         assignment_epoch: of its target assignment.
         topics: what a streams group reads.
@@ -176,7 +177,26 @@ class UnservedGroup:
 
 
 class UnservedGroups(dict[str, UnservedGroup]):
-    """The share and streams groups of a shard by their ids, as their records say."""
+    """The share and streams groups of a shard by their ids, as their records say.
+
+    Args:
+        timers: the shard's.
+        session_timeout_ms: how long members may be silent.
+    """
+
+    def __init__(self, timers: ShardTimers, session_timeout_ms: int) -> None:
+        super().__init__()
+        self._timers = timers
+        self._session_timeout_ms = session_timeout_ms
+
+    def loaded(self, now_ms: int) -> None:
+        """Give the members that were loaded a session, which none of them can extend here."""
+        if self:
+            self._timers.at(now_ms + self._session_timeout_ms, self._end_sessions)
+
+    def _end_sessions(self, now_ms: int) -> None:
+        for group in self.values():
+            group.members.clear()
 
     def replay(self, record: CoordinatorRecord) -> str:
         """Take over a record; return the group's id."""

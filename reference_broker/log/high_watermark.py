@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from kafkawire.sdk.errors import BrokerError
 
-__all__ = ["COMPLETES_ANY_FETCH_BYTES", "HighWatermark", "Reached", "Watcher", "Watchers"]
+__all__ = ["COMPLETES_ANY_FETCH_BYTES", "HighWatermark", "Reached", "Watcher", "Watchers", "call_back"]
 
 logger = logging.getLogger("kafkawire.broker")
 
@@ -51,7 +51,7 @@ class Watchers:
     def tell(self, size_bytes: int) -> None:
         """Tell everybody who watches now."""
         for watcher in tuple(self._watchers):
-            _call(watcher, size_bytes)
+            call_back(watcher, size_bytes)
 
 
 class HighWatermark:
@@ -84,7 +84,7 @@ class HighWatermark:
         What waits is one entry for each produced partition of a request, and a connection has one request at a time.
         """
         if offset <= self.offset or self._error is not None:
-            _call(callback, None if offset <= self.offset else self._error)
+            call_back(callback, None if offset <= self.offset else self._error)
         else:
             self._made += 1
             heapq.heappush(self._waiting, (offset, self._made, callback))
@@ -117,7 +117,7 @@ class HighWatermark:
             size_bytes += self._unreadable.popleft()[1]
         self.readable_bytes += size_bytes
         while self._waiting and self._waiting[0][0] <= self.offset:
-            _call(heapq.heappop(self._waiting)[2], None)
+            call_back(heapq.heappop(self._waiting)[2], None)
         self.watchers.tell(size_bytes)
 
     def fail(self, error: BrokerError) -> None:
@@ -125,13 +125,13 @@ class HighWatermark:
         self._error = error
         waiting, self._waiting = self._waiting, []
         for _, _, callback in sorted(waiting, key=lambda entry: entry[:2]):
-            _call(callback, error)
+            call_back(callback, error)
         self.watchers.tell(COMPLETES_ANY_FETCH_BYTES)
 
 
-def _call(callback: Callable[..., None], argument: object) -> None:
+def call_back(callback: Callable[..., None], *arguments: object) -> None:
     """Call back; a callback that fails takes no other with it, nor the append that moved the high watermark."""
     try:
-        callback(argument)
+        callback(*arguments)
     except Exception:
         logger.exception("a callback of a log failed")

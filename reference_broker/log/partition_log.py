@@ -19,7 +19,7 @@ from kafkawire.reference_broker.log.batches import BatchHeader
 from kafkawire.reference_broker.log.config import NEVER_MS, LogConfig
 from kafkawire.reference_broker.log.durable_log import DurableLog
 from kafkawire.reference_broker.log.epochs import load_epochs
-from kafkawire.reference_broker.log.high_watermark import HighWatermark
+from kafkawire.reference_broker.log.high_watermark import HighWatermark, call_back
 from kafkawire.reference_broker.log.last_stable_offset import LastStableOffset
 from kafkawire.reference_broker.log.markers import build_marker
 from kafkawire.reference_broker.log.producer_state import load_producers
@@ -291,10 +291,12 @@ class PartitionLog(DurableLog):
             if ended is not None and ended.is_aborted:
                 segment.transactions.append(ended)
         self._high_watermark.appended(self.next_offset, batch.size_bytes)
-        done(Appended(base_offset, self.next_offset - 1, log_append_time_ms))
-        self._advance()
-        if self.config.flush_ms < NEVER_MS:
-            self._flush_by(now_ms + self.config.flush_ms)
+        try:
+            done(Appended(base_offset, self.next_offset - 1, log_append_time_ms))
+        finally:
+            self._advance()
+            if self.config.flush_ms < NEVER_MS:
+                self._flush_by(now_ms + self.config.flush_ms)
 
     def _roll(self) -> None:
         """Begin a new segment, whose file is created in the background; appends wait for it."""
@@ -332,7 +334,8 @@ class PartitionLog(DurableLog):
             if self.segments.last.is_full_for(first.batch, first.now_ms):
                 self._roll()
             else:
-                self._waiting.popleft().make()
+                # Whoever fails to take the outcome must not hold up those who wait behind.
+                call_back(self._waiting.popleft().make)
 
     # Upkeep.
 
@@ -372,5 +375,5 @@ class PartitionLog(DurableLog):
     def _refuse_waiting(self, error: BrokerError) -> None:
         waiting, self._waiting = self._waiting, deque()
         for append in waiting:
-            append.done(error)
+            call_back(append.done, error)
         self._call_when_rolled()

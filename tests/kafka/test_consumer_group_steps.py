@@ -6,9 +6,11 @@ partition, so that nothing depends on the order of member ids, and Kafka compute
 
 from __future__ import annotations
 
+import itertools
+import random
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,13 @@ from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from tests.kafka.apache import ApacheKafka
-from tests.kafka.line import Line
+from tests.kafka.cleaning import until
+from tests.kafka.line import Line, address_of
 from tests.reference_broker.broker_bench import BrokerBench
+
+Ask = Callable[[Message, int], Any]
 
 #: Name of the member, epoch, partitions it says it owns, other fields; a name is given by the first response.
 STEPS: list[tuple[str, int, list[int] | None, dict[str, Any]]] = [
@@ -66,37 +72,51 @@ STEPS: list[tuple[str, int, list[int] | None, dict[str, Any]]] = [
 ]
 
 
+#: What a member may say, right or wrong, in a group that does not exist.
+FAULTS: dict[str, tuple[Any, ...]] = {
+    "group_id": ("g", "", " "),
+    "member_id": ("m", "", "\t"),
+    "member_epoch": (0, 1, -1, -2, -3),
+    "instance_id": (None, "i", " "),
+    "rack_id": (None, "r", ""),
+    "rebalance_timeout_ms": (60_000, -1),
+    "subscribed_topic_names": (None, []),
+    "topic_partitions": (None, [], [ConsumerGroupHeartbeatRequest.TopicPartitions(ZERO_UUID, [0])]),
+    "server_assignor": (None, "range", "odd"),
+}
+
+
 @pytest.fixture(scope="module")
 def prompt_kafka() -> Iterator[ApacheKafka]:
     """A node that computes assignments at once: by default it gathers changes for a while."""
-    with ApacheKafka(settings={"group.consumer.assignment.interval.ms": "0"}) as node:
+    settings = {"group.consumer.assignment.interval.ms": "0", "offsets.topic.num.partitions": "1"}
+    with ApacheKafka(settings=settings) as node:
         yield node
 
 
-def test_steps(prompt_kafka: ApacheKafka, tmp_path: Path) -> None:
+@pytest.fixture
+def both(prompt_kafka: ApacheKafka, tmp_path: Path) -> Iterator[tuple[Ask, Ask]]:
+    """What asks the reference broker, and what asks Apache Kafka, once they coordinate groups."""
     bench = BrokerBench(tmp_path / "data")
-    host, _, port = prompt_kafka.bootstrap.rpartition(":")
-    line = Line((host, int(port)))
+    line = Line(address_of(prompt_kafka.bootstrap))
+    asks: tuple[Ask, Ask] = bench.ask, line.ask
+    find = FindCoordinatorRequest(coordinator_keys=["x"])
+    until(lambda: not any(ask(find, 4).coordinators[0].error_code for ask in asks), "no topic")
+    first = ConsumerGroupHeartbeatRequest("nobody's", "nobody", 1)
+    not_yet = ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    until(lambda: all(ask(first, 0).error_code not in not_yet for ask in asks), "still loading")
+    yield asks
+    line.frames.close()
 
-    def ask_kafka(message: Message, version: int) -> Any:
-        line.send(message, version)
-        return line.receive()
 
+def test_steps(both: tuple[Ask, Ask]) -> None:
     create = CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("steps", 1, 1)])
-    topic_ids = [bytes(ask(create, 7).topics[0].topic_id) for ask in (bench.ask, ask_kafka)]
+    topic_ids = [bytes(ask(create, 7).topics[0].topic_id) for ask in both]
     group = uuid.uuid4().hex[:8]
-    while any(
-        ask(FindCoordinatorRequest(coordinator_keys=[group]), 4).coordinators[0].error_code
-        for ask in (bench.ask, ask_kafka)
-    ):
-        pass
-    first = ConsumerGroupHeartbeatRequest(group, "nobody", 1)
-    while ask_kafka(first, 0).error_code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
-        pass
     names: dict[str, tuple[str, str]] = {}
     for number, (name, epoch, owned, changes) in enumerate(STEPS):
         answers = []
-        for place, ask in enumerate((bench.ask, ask_kafka)):
+        for place, ask in enumerate(both):
             fields: dict[str, Any] = {"group_id": group, "member_epoch": epoch}
             # Not known to either yet: a member that joins gets its id in the response.
             fields["member_id"] = names[name][place] if name in names else "" if epoch == 0 else name
@@ -115,7 +135,17 @@ def test_steps(prompt_kafka: ApacheKafka, tmp_path: Path) -> None:
         ]
         assert texts[0] == texts[1], f"step {number}"
         assert shape(ours) == shape(theirs), f"step {number}, {name!r} {epoch} {owned} {changes}"
-    line.frames.close()
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_faults(both: tuple[Ask, Ask], version: int) -> None:
+    combinations = list(itertools.product(*FAULTS.values()))
+    for values in random.Random(1251).sample(combinations, 600):
+        fields = dict(zip(FAULTS, values, strict=True))
+        if fields["group_id"] == "g":
+            fields["group_id"] = uuid.uuid4().hex
+        ours, theirs = (ask(ConsumerGroupHeartbeatRequest(**fields), version) for ask in both)
+        assert (ours.error_code, ours.error_message) == (theirs.error_code, theirs.error_message), fields
 
 
 def shape(response: Any) -> tuple[int, int, list[int] | None]:

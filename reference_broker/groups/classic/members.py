@@ -10,7 +10,6 @@ Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, ShardTimers
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState, JoinReply, Member, SyncReply
@@ -21,7 +20,6 @@ from kafkawire.reference_broker.groups.classic.rebalances import (
     respond_to_sync,
 )
 from kafkawire.reference_broker.groups.classic.unused_groups import UnusedGroups
-from kafkawire.reference_broker.groups.held_reply import held_reply
 from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.records import group_record
 from kafkawire.reference_broker.groups.requests import Commit, GroupLimits, Join, Sync
@@ -82,25 +80,30 @@ class ClassicMembers:
 
     # Joining.
 
-    def join(self, request: Join, reply: JoinReply, now_ms: int) -> None:
+    def join(self, request: Join, reply: JoinReply, now_ms: int) -> Join | None:
         """Join a member, now or once the others have joined too.
 
         Args:
             request: the member's request.
             reply: called once with the response, immediately or later.
             now_ms: the current time.
+
+        Returns:
+            The request to come again with once the records are committed, None if it is taken: a group that does not
+            exist is only written, so that nothing is to be undone if that fails.
         """
-        if self._endings_of_other(request.group_id):
-            reply = held_reply(self._outbox, reply, partial(self._not_made, request.group_id))
         try:
             response = self._join(request, reply, now_ms)
         except BrokerError as error:
             response = JoinGroupResponse(error_code=error.code, member_id=request.member_id)
+        if isinstance(response, Join):
+            return response
         if response is not None:
             reply(response)
+        return None
 
-    def _join(self, request: Join, reply: JoinReply, now_ms: int) -> JoinGroupResponse | None:
-        """Return the response, or None if it is delayed."""
+    def _join(self, request: Join, reply: JoinReply, now_ms: int) -> JoinGroupResponse | Join | None:
+        """Return the response, None if it is delayed, or the request if it has to come again."""
         group = self._groups.get(request.group_id)
         if group is None:
             if request.member_id != UNKNOWN_MEMBER_ID:
@@ -114,20 +117,15 @@ class ClassicMembers:
         request.check_size()
         if request.member_id != UNKNOWN_MEMBER_ID:
             return self._join_known(group, request, reply, now_ms)
-        member_id = f"{request.instance_id or request.client_id}-{self._new_id()}"
+        member_id = request.new_member_id or f"{request.instance_id or request.client_id}-{self._new_id()}"
         if (size := len(member_id.encode())) > MAX_STRING_BYTES:
             text = f"a member id made of the client id would have {size} bytes, {MAX_STRING_BYTES} are allowed"
             raise BrokerError(ErrorCode.INVALID_REQUEST, text)
         if request.group_id not in self._groups:
-            self._groups[request.group_id] = group
             self._outbox.add_all(self._endings_of_other(request.group_id))
-            self._outbox.add(group_record(group))
+            self._outbox.add(group_record(group)._replace(is_held=False))
+            return request._replace(new_member_id=member_id)
         return self._join_unknown(group, request, member_id, reply, now_ms)
-
-    def _not_made(self, group_id: str, error: BrokerError) -> None:
-        """Forget a group that could not take the place of another."""
-        if self._endings_of_other(group_id):
-            self._drop(group_id, error.code)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
         """Return whether a member may join: a group that had to shrink takes those that come first."""
@@ -376,13 +374,10 @@ class ClassicMembers:
 
     def forget(self, group_id: str) -> None:
         """Forget a group that is gone: an empty one, or one that has become a consumer group, whose members rejoin."""
-        self._drop(group_id, ErrorCode.REBALANCE_IN_PROGRESS)
-
-    def _drop(self, group_id: str, error_code: ErrorCode) -> None:
         self._unused.remove(group_id)
         group = self._groups.pop(group_id, None)
         if group is not None:
-            self._end(group, error_code)
+            self._end(group, ErrorCode.REBALANCE_IN_PROGRESS)
 
     def adopt(self, group: ClassicGroup, now_ms: int, *, is_rebalancing: bool) -> None:
         """Take over a group that was a consumer group."""

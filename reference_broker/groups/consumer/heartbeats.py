@@ -20,13 +20,16 @@ from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.requests import Beat, GroupLimits
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from kafkawire.sdk.protocol.tables.enums import LEAVE_GROUP_STATIC_MEMBER_EPOCH
+from kafkawire.sdk.protocol.tables.enums import LEAVE_GROUP_MEMBER_EPOCH, LEAVE_GROUP_STATIC_MEMBER_EPOCH
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["JOIN_EPOCH", "Heartbeats", "check_beat"]
 
 #: The epoch of a member that joins.
 JOIN_EPOCH = 0
+
+#: What Java's `String.trim` removes.
+_BLANKS = "".join(map(chr, range(ord(" ") + 1)))
 
 #: A timeout that is not given, or unchanged.
 _UNCHANGED_MS = -1
@@ -161,18 +164,18 @@ def _is_part(owned: Partitions, assigned: Partitions) -> bool:
 
 
 def check_beat(request: Beat) -> None:
-    """Check a heartbeat by itself.
+    """Check a heartbeat by itself, for one fault after the other, as Kafka does.
 
     Raises:
         BrokerError: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR.
     """
     is_joining = request.epoch == JOIN_EPOCH
+    needs_id = not request.may_lack_id or request.epoch > JOIN_EPOCH or request.epoch == LEAVE_GROUP_MEMBER_EPOCH
     faults = (
-        (not request.group_id.strip(), "GroupId can't be empty."),
-        (request.instance_id is not None and not request.instance_id.strip(), "InstanceId can't be empty."),
-        (request.rack_id is not None and not request.rack_id.strip(), "RackId can't be empty."),
-        (request.epoch < LEAVE_GROUP_STATIC_MEMBER_EPOCH, "MemberEpoch is invalid."),
-        (not (is_joining and request.may_lack_id) and not request.member_id.strip(), "MemberId can't be empty."),
+        (needs_id and _is_blank(request.member_id), "MemberId can't be empty."),
+        (_is_blank(request.group_id), "GroupId can't be empty."),
+        (_is_blank(request.instance_id), "InstanceId can't be empty."),
+        (_is_blank(request.rack_id), "RackId can't be empty."),
         (
             is_joining and request.rebalance_timeout_ms == _UNCHANGED_MS,
             "RebalanceTimeoutMs must be provided in first request.",
@@ -189,6 +192,7 @@ def check_beat(request: Beat) -> None:
             request.epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH and request.instance_id is None,
             "InstanceId can't be null.",
         ),
+        (request.epoch < LEAVE_GROUP_STATIC_MEMBER_EPOCH, "MemberEpoch is invalid."),
     )
     for is_fault, text in faults:
         if is_fault:
@@ -196,3 +200,8 @@ def check_beat(request: Beat) -> None:
     if request.assignor is not None and request.assignor not in ASSIGNORS:
         text = f"ServerAssignor {request.assignor} is not supported. Supported assignors: {', '.join(ASSIGNORS)}."
         raise BrokerError(ErrorCode.UNSUPPORTED_ASSIGNOR, text)
+
+
+def _is_blank(text: str | None) -> bool:
+    """Return whether a text that is given is empty, but for what Java takes for blanks."""
+    return text is not None and not text.strip(_BLANKS)

@@ -8,6 +8,7 @@ from typing import Any
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
 from kafkawire.reference_broker.groups.requests import Beat
 from kafkawire.reference_broker.groups.topics import TopicFacts
+from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.groups.consumer_protocol_assignment import ConsumerProtocolAssignment
 from kafkawire.sdk.protocol.messages.groups.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kafkawire.sdk.protocol.programs import program
@@ -47,9 +48,13 @@ class ConsumerBench(GroupBench):
         said: tuple[int, ...] | None = None,
         now: int = 0,
         answers: list[Any] | None = None,
+        texts: list[str] | None = None,
         **changes: Any,
     ) -> Any:
-        """Send a heartbeat; return the response, or the code of an error; or its answers, if they are given."""
+        """Send a heartbeat; return the response, or the code of an error; or its answers, if they are given.
+
+        Texts of errors are added to `texts`.
+        """
         joining = {"rebalance_timeout_ms": REBALANCE_MS, "topics": ["t"], "owned": {}}
         fields: dict[str, Any] = {"instance_id": None, "rack_id": None, "rebalance_timeout_ms": -1, "topics": None}
         fields |= {"assignor": None, "owned": None if said is None else {T: frozenset(said)}}
@@ -57,7 +62,13 @@ class ConsumerBench(GroupBench):
         fields |= joining if epoch == 0 else {}
         waiting: list[Any] = [] if answers is None else answers
         request = Beat(**{"group_id": "g", "member_id": member_id, "epoch": epoch, **fields, **changes})
-        self.groups.beat(request, lambda outcome: waiting.append(code_of(outcome)), now)
+
+        def done(outcome: object) -> None:
+            if texts is not None and isinstance(outcome, BrokerError):
+                texts.append(outcome.detail)
+            waiting.append(code_of(outcome))
+
+        self.groups.beat(request, done, now)
         return only(waiting) if answers is None else waiting
 
     def resolve(self, now: int = 0) -> None:

@@ -320,6 +320,23 @@ def test_a_join_that_cannot_be_written_leaves_the_empty_consumer_group(needs_id)
     assert bench.beat("m").error_code == ErrorCode.NONE
 
 
+def test_a_join_that_is_refused_or_not_committed_in_time_takes_no_other_with_it():
+    bench = ConsumerBench()
+    bench.beat("m")
+    bench.beat("m", -1)
+    bench.log.is_committed = False
+    bench.commit(answers=[])
+    refused = bench.join("odd")
+    bench.log.held = []
+    joined = bench.join_classic()
+    bench.timers.fire(COMMIT_TIMEOUT_MS)
+    bench.log.is_committed = True
+    bench.log.release()
+    assert only(refused).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert only(joined).error_code == ErrorCode.NONE
+    assert set(bench.group.members) == {only(joined).member_id}
+
+
 @pytest.mark.parametrize("code", [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE], ids=str)
 def test_a_group_that_is_too_large_for_a_record_stays_a_consumer_group(code, caplog):
     bench = ConsumerBench(group_consumer_session_timeout_ms=SESSION_MS)
@@ -339,6 +356,50 @@ def test_a_group_that_is_too_large_for_a_record_stays_a_consumer_group(code, cap
     assert bench.heartbeat(first, generation, SESSION_MS + 500) is ErrorCode.REBALANCE_IN_PROGRESS
     assert bench.leave(second, SESSION_MS + 500) is ErrorCode.NONE
     assert set(bench.group.members) == {first}, "a smaller one is tried"
+
+
+def refused_once(bench, step):
+    """Return the answer of a step whose first append is too large."""
+    bench.log.held = []
+    answers = step()
+    bench.log.error = BrokerError(ErrorCode.MESSAGE_TOO_LARGE)
+    bench.log.release()
+    assert len(bench.log.held) == 1
+    bench.log.error = None
+    bench.log.release()
+    bench.log.held = None
+    return only(answers)
+
+
+def test_a_member_leaves_a_group_that_is_too_large_for_a_record():
+    bench = ConsumerBench()
+    first, second = bench.classic_group((0, 1), (2, 3))
+    bench.beat("new")
+    assert refused_once(bench, lambda: bench.beat("new", -1, answers=[])).member_epoch == -1
+    for known in (bench, bench.loaded()):
+        assert (set(known.consumers.members), list(known.groups.classic_groups())) == ({first, second}, [])
+
+
+def test_members_that_leave_together_leave_a_group_that_is_too_large_for_a_record():
+    bench = ConsumerBench()
+    (classic,) = bench.classic_group((0, 1, 2, 3))
+    bench.beat("new", instance_id="i")
+    answers = []
+    left = refused_once(bench, lambda: bench.groups.leave("g", [("", "i"), ("x", None)], answers.append, 0) or answers)
+    assert left == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
+    assert set(bench.consumers.members) == {classic}
+
+
+def test_a_static_member_comes_back_to_a_group_that_is_too_large_for_a_record():
+    bench = ConsumerBench()
+    (classic,) = bench.classic_group((0, 1, 2, 3))
+    bench.beat("new", instance_id="i")
+    back = refused_once(bench, lambda: bench.join_classic(instance_id="i"))
+    assert back.error_code == ErrorCode.NONE
+    for known in (bench, bench.loaded()):
+        assert set(known.consumers.members) == {classic, back.member_id}
+    assert bench.leave(back.member_id) is ErrorCode.NONE
+    assert len(bench.group.members) == 1, "a smaller one is tried"
 
 
 def test_what_is_too_large_is_forgotten_with_the_group():

@@ -5,6 +5,8 @@ Method: records and callbacks put in by hand.
 
 from __future__ import annotations
 
+import pytest
+
 from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.records import group_tombstone
 
@@ -20,6 +22,18 @@ def test_steps_are_apart():
     result.committed(None)
     assert told == [("a", None), ("b", None)]
     assert outbox.take(8)[:3] == (8, [], None)
+
+
+def test_a_callback_that_fails_takes_no_other_with_it():
+    outbox, told = Outbox(), []
+    outbox.on_committed(lambda error: told.append(1))
+    outbox.on_committed(lambda error: told[7])
+    outbox.on_committed(lambda error: told.append(2))
+    committed = outbox.take(None).committed
+    assert committed is not None
+    with pytest.raises(IndexError):
+        committed(None)
+    assert told == [1, 2]
 
 
 def test_records_without_callbacks():

@@ -12,7 +12,9 @@ from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord
 from kafkawire.reference_broker.groups import unserved as types
 from kafkawire.reference_broker.groups.classic.group import GroupState
 from kafkawire.reference_broker.groups.records import Committed, offset_record
-from kafkawire.reference_broker.groups.requests import Commit, TransactionalCommit
+from kafkawire.reference_broker.groups.requests import Commit, GroupLimits, TransactionalCommit
+from kafkawire.reference_broker.options import read_options
+from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
@@ -66,6 +68,9 @@ def bench_of(records):
     return ConsumerBench(log).loaded()
 
 
+SESSION_MS = GroupLimits.of(read_options({})).group_consumer_session_timeout_ms
+
+
 def without_members(records):
     gone = [CoordinatorRecord(record.key, None) for record in records if hasattr(record.key, "member_id")]
     return [*records, *gone]
@@ -113,9 +118,21 @@ def test_a_group_with_members_is_of_another_type(records):
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
     ]
     assert (list(bench.groups.classic_groups()), list(bench.groups.consumer_groups())) == ([], [])
+    assert listed(bench.loaded()) == listed(bench)
+
+
+@KINDS
+def test_members_that_nobody_hears_are_gone_when_their_sessions_end(records):
+    bench = bench_of(records)
+    bench.timers.fire(SESSION_MS - 1)
+    assert bench.delete() == [ErrorCode.NON_EMPTY_GROUP]
+    bench.timers.fire(SESSION_MS)
+    assert [state for _, _, state in listed(bench)] == ["Empty"]
+    assert listed(bench.loaded()) != listed(bench), "their records stay for whoever serves them next"
     bench.timers.fire(10**12)
-    assert listed(bench.loaded()) == listed(bench), "nothing here removes silent members, nor expires offsets"
-    assert (("t", 0) in bench.groups.offsets("g")) is (records is STREAMS)
+    assert (("t", 0) in bench.groups.offsets("g")) is (records is STREAMS), "no offset expires"
+    assert bench.delete() == [ErrorCode.NONE]
+    assert (listed(bench), listed(bench.loaded())) == ([], [])
 
 
 def commit_codes(bench, *commits):
@@ -219,7 +236,7 @@ def test_the_records_of_the_group_itself_free_its_id(records):
 
 
 def test_an_id_is_of_the_type_that_was_written_last():
-    groups = types.UnservedGroups()
+    groups = types.UnservedGroups(Timers(), SESSION_MS)
     for record in (*SHARE, *STREAMS[:-1]):
         assert groups.replay(record) == "g"
     assert groups["g"].kind is types.GroupType.STREAMS

@@ -392,6 +392,38 @@ def test_roll_on_request():
     assert bench.values(1) == [b"b"]
 
 
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.defect
+def test_who_fails_to_take_an_outcome_is_logged_and_holds_up_nobody(caplog, fails):
+    bench, told = Bench(ROLLING), []
+
+    def done(result):
+        told.append(isinstance(result, Appended))
+        raise ZeroDivisionError
+
+    for _ in range(4):
+        bench.append()
+    data = produced(b"v")
+    for _ in range(2):
+        bench.log.append(data, parse_header(data), NOW_MS, done)
+    bench.append()
+    if fails:
+        bench.disk.plan = fail_at(bench.disk.calls + 1)
+    bench.work.run()
+    assert told == [not fails] * 2
+    assert isinstance(bench.results[4], Appended) is not fails
+    assert caplog.text.count("a callback of a log failed") == 2
+    assert bench.log.high_watermark == (4 if fails else 7)
+
+
+def test_what_is_appended_is_committed_although_nobody_takes_the_outcome():
+    bench = Bench(log_config({}))
+    data = produced(b"v")
+    with pytest.raises(ZeroDivisionError):
+        bench.log.append(data, parse_header(data), NOW_MS, lambda result: 1 / 0)
+    assert bench.log.high_watermark == 1
+
+
 def test_roll_on_request_ends_with_the_log():
     bench = Bench(log_config({}))
     bench.append(b"a")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkawire.reference_broker.coordinators.partition import COMMIT_TIMEOUT_MS
 from kafkawire.reference_broker.groups.classic.group import GroupState
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -47,6 +48,35 @@ def test_refused_joins_leave_no_group(changes, code):
     bench = GroupBench()
     assert only(bench.join(**changes)).error_code == code
     assert not list(bench.groups.classic_groups())
+
+
+@pytest.mark.parametrize("needs_id", [True, False])
+def test_a_join_whose_group_cannot_be_written_leaves_no_group(needs_id):
+    bench = GroupBench()
+    bench.log.error = BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert only(bench.join(needs_id=needs_id)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert not list(bench.groups.classic_groups())
+
+
+def test_of_two_joins_that_make_a_group_the_second_outlives_the_first():
+    bench = GroupBench()
+    bench.log.held = []
+    first, second = bench.join(), bench.join()
+    bench.log.error = BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    bench.log.release()
+    bench.log.error = None
+    assert (only(first).error_code, second) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, [])
+    bench.log.release()
+    assert set(bench.group.members) == {only(second).member_id}
+
+
+def test_a_join_that_is_not_committed_in_time_leaves_the_group_to_others():
+    bench = GroupBench()
+    bench.log.is_committed = False
+    first, second = bench.join(), bench.join()
+    bench.timers.fire(COMMIT_TIMEOUT_MS)
+    assert only(first).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert set(bench.group.members) == {only(second).member_id}
 
 
 def test_longest_client_id_makes_a_member_id():

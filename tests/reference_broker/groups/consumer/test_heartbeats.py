@@ -169,6 +169,25 @@ def test_refused(changes, code):
     assert ConsumerBench().beat(**changes) == code
 
 
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"member_id": " ", "group_id": " ", "may_lack_id": False}, "MemberId can't be empty."),
+        ({"member_id": " ", "epoch": -1}, "MemberId can't be empty."),
+        ({"member_id": "", "group_id": "", "epoch": -2}, "GroupId can't be empty."),
+        ({"member_id": "", "epoch": -2}, "InstanceId can't be null."),
+        ({"member_id": "", "epoch": -3, "rack_id": "\t"}, "RackId can't be empty."),
+        ({"member_id": "", "epoch": -3}, "MemberEpoch is invalid."),
+        ({"member_id": "", "epoch": -2, "instance_id": "i"}, "Group g not found."),
+        ({"member_id": "\N{NO-BREAK SPACE}", "epoch": 1}, "Consumer group g not found."),
+    ],
+)
+def test_of_several_faults_the_first_is_told(changes, text):
+    told = []
+    ConsumerBench().beat(**{"epoch": 0, **changes}, texts=told)
+    assert told == [text]
+
+
 def test_member_that_reads_nothing_does_not_raise_the_epoch():
     bench = ConsumerBench()
     first = bench.beat(topics=[])
