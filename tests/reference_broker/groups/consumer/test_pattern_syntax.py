@@ -48,6 +48,11 @@ def test_parts_are_nested_so_deep_and_no_deeper(innermost: str) -> None:
         parse("(?:" * levels + innermost + "b)" * levels, TOPIC_CHARACTERS)
 
 
+def test_what_stands_beside_a_deep_part_is_no_deeper_for_it() -> None:
+    levels = DEPTH_MAX - 2
+    parse("(?:" * levels + "a" + "b)" * levels + "c*", TOPIC_CHARACTERS)
+
+
 def test_scripts_are_known_of_ascii_only() -> None:
     with pytest.raises(PatternError, match="scripts are known of ASCII only"):
         parse(r"\p{Latin}", Characters("aé"))
