@@ -83,7 +83,7 @@ class Characters:
         self._ordered = sorted(each for each in found if len(each) == 1)
         self._bits = {character: 1 << place for place, character in enumerate(self._ordered)}
         #: The set of all characters.
-        self.all = (1 << len(self._ordered)) - 1
+        self.all = sum(self._bits.values())
         cases: dict[str, int] = {}
         for character, bit in self._bits.items():
             cases[_folded(character)] = cases.get(_folded(character), 0) | bit
@@ -118,14 +118,13 @@ class Characters:
 
         RE2/J ignores the case of `Lu` and `Ll` only; of the capitals it takes none for `Ll` but K and S.
         """
-        if ignores_case and name == "Lu":
-            return self.ignoring_case(self.unicode(name, ignores_case=False) or 0)
-        if ignores_case and name == "Ll":
-            return (self.unicode(name, ignores_case=False) or 0) | self.bit("K") | self.bit("S")
         if name == "Any":
             return self.all
         if name in _CATEGORIES:
-            return self._set(name, lambda each: unicodedata.category(each).startswith(name))
+            found = self._set(name, lambda each: unicodedata.category(each).startswith(name))
+            if ignores_case and name == "Lu":
+                return self.ignoring_case(found)
+            return found | self.bit("K") | self.bit("S") if ignores_case and name == "Ll" else found
         if name == "Latin":
             return self._set(name, lambda each: each.isalpha())
         if name == "Common":

@@ -373,7 +373,7 @@ class _Parser:
             return None
         end = self._text.index(":]", self._at) + 2
         name = self._text[self._at : end]
-        bits = self._characters.listed(name.replace("[:^", "[:", 1))
+        bits = self._characters.listed(name.replace("[:^", "[:"))
         if bits is None:
             raise PatternError("invalid character class range")
         self._at = end

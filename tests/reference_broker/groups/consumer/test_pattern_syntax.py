@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from kafkawire.reference_broker.groups.consumer.pattern_characters import TOPIC_CHARACTERS, Characters
-from kafkawire.reference_broker.groups.consumer.pattern_syntax import PatternError, parse
+from kafkawire.reference_broker.groups.consumer.pattern_syntax import DEPTH_MAX, PatternError, parse
 from kafkawire.reference_broker.groups.consumer.topic_pattern import TopicPattern
 from tests.reference_broker.groups.consumer.pattern_cases import NAMES, OWN_WORDS, answers
 from tests.reference_broker.groups.consumer.pattern_texts import expression
@@ -37,6 +37,20 @@ def test_whatever_comes_is_taken_or_refused(seed: int) -> None:
         except PatternError:
             refused += 1
     assert 20 <= refused <= 80
+
+
+@pytest.mark.parametrize("innermost", ["a", "^", "(?:a|b)"])
+def test_parts_are_nested_so_deep_and_no_deeper(innermost: str) -> None:
+    levels = DEPTH_MAX - (2 if "|" in innermost else 1)
+    TopicPattern("(?:" * levels + innermost + "b)" * levels)
+    levels += 1
+    with pytest.raises(PatternError, match=f"it is nested deeper than {DEPTH_MAX} parts"):
+        parse("(?:" * levels + innermost + "b)" * levels, TOPIC_CHARACTERS)
+
+
+def test_what_stands_beside_a_deep_part_is_no_deeper_for_it() -> None:
+    levels = DEPTH_MAX - 2
+    parse("(?:" * levels + "a" + "b)" * levels + "c*", TOPIC_CHARACTERS)
 
 
 def test_scripts_are_known_of_ascii_only() -> None:

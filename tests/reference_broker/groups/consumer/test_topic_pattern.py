@@ -81,6 +81,7 @@ def test_single_names(pattern: str, name: str, is_match: bool) -> None:
         ("(?s)a$.ß", False),
         ("(?sm)a$.ß", True),
         ("(?sm)a.^ß", True),
+        ("(?s)a.^ß", False),
     ],
 )
 def test_names_with_lines(pattern: str, is_match: bool) -> None:
