@@ -9,55 +9,15 @@ import errno
 
 import pytest
 
-from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
+from kafkawire.reference_broker.disk.memory import fail_at
 from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.partition_log import Appended, PartitionLog
 from kafkawire.reference_broker.log.segments import TimestampAndOffset
-from kafkawire.reference_broker.log.services import LogServices
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.reference_broker.log.held_work import HeldWork
-from tests.reference_broker.log.produced_batches import NOW_MS, produced, values_in
-
-#: Rolls after every fourth batch.
-ROLLING = dataclasses.replace(log_config({}), index_interval_bytes=0, segment_bytes=4 * len(produced(b"v")))
-SYNCING = dataclasses.replace(log_config({}), flush_messages=1)
-
-
-class Bench:
-    """A log on a disk in memory."""
-
-    def __init__(self, config, disk=None, **arguments):
-        self.disk = disk or MemoryDisk()
-        self.disk.make_folder("t-0")
-        self.work = HeldWork()
-        self.services = LogServices(self.disk, self.work)
-        self.log = PartitionLog(self.services, "t-0", config, **arguments)
-        self.results = []
-        self.reached = []
-
-    def append(self, value=b"v", now_ms=NOW_MS):
-        data = produced(value)
-        self.log.append(data, parse_header(data), now_ms, self._done)
-
-    def _done(self, result):
-        self.results.append(result)
-        if isinstance(result, Appended):
-            offset = result.last_offset + 1
-            self.log.when_reached(offset, lambda error: self.reached.append((offset, error and error.code)))
-
-    def syncs(self, run):
-        """Return the paths that are synced while `run` runs."""
-        paths = []
-        self.disk.plan = lambda call: paths.append(call.path) if call.name == "sync" else None
-        run()
-        self.disk.plan = None
-        return paths
-
-    def values(self, offset=0):
-        read = self.log.read(offset, 10_000, at_least_one=True)
-        return [] if read.records is None else values_in(read.records.read())
+from tests.reference_broker.log.produced_batches import NOW_MS, produced
+from tests.reference_broker.log.state_bench import ROLLING, SYNCING, Bench
 
 
 def test_many_producers_share_a_sync():
@@ -396,45 +356,6 @@ def test_roll_on_request():
     bench.work.run()
     assert bench.log.recovery_point == 1
     assert bench.values(1) == [b"b"]
-
-
-@pytest.mark.parametrize("fails", [False, True])
-@pytest.mark.defect
-def test_who_fails_to_take_an_outcome_is_logged_and_holds_up_nobody(caplog, fails):
-    bench, told = Bench(ROLLING), []
-
-    def done(result):
-        told.append(isinstance(result, Appended))
-        raise ZeroDivisionError
-
-    for _ in range(4):
-        bench.append()
-    data = produced(b"v")
-    for _ in range(2):
-        bench.log.append(data, parse_header(data), NOW_MS, done)
-    bench.append()
-    if fails:
-        bench.disk.plan = fail_at(bench.disk.calls + 1)
-    bench.work.run()
-    assert told == [not fails] * 2
-    assert isinstance(bench.results[4], Appended) is not fails
-    assert caplog.text.count("a callback of a log failed") == 2
-    assert bench.log.high_watermark == (4 if fails else 7)
-
-
-def test_what_is_appended_is_committed_although_nobody_takes_the_outcome():
-    def done(result):
-        raise ZeroDivisionError
-
-    bench = Bench(log_config({}))
-    data = produced(b"v")
-
-    def done(result):
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        bench.log.append(data, parse_header(data), NOW_MS, done)
-    assert bench.log.high_watermark == 1
 
 
 def test_roll_on_request_ends_with_the_log():
