@@ -319,4 +319,5 @@ def test_fetch_waits_for_a_lost_index_and_others_do_not(isolation_level):
     assert late.response is not None
     assert (delayed.response, len(work.pending)) == (None, 1)
     work.run()
+    assert delayed.response is not None
     assert values(only(bench.through(delayed.response, 12)))[0] == b"0"
