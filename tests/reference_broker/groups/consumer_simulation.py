@@ -307,7 +307,10 @@ class ConsumerSimulation:
             if self.group() is not group:
                 return
             self.check()
-            is_found = all(self.group_topics(group, each) >= self.wanted_topics(each) for each in group.subscriptions)
+            # One that is new, and stands for nothing more, changes the assignment too: it may have replaced another.
+            is_found = regexes_of(group.subscriptions) <= set(group.resolved) and all(
+                self.group_topics(group, each) >= self.wanted_topics(each) for each in group.subscriptions
+            )
             if is_found and group.state is ConsumerGroupState.STABLE and self.round_is_quiet(group):
                 break
         assert group is not None
