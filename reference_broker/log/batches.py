@@ -59,14 +59,16 @@ class DamagedSegment(DecodeError):
 
     Args:
         base_offset: of the segment that holds it.
-        error: what is wrong, and where in the file.
+        path: what could not be read.
+        offset: where that begins, in bytes from the start of the file.
+        reason: what is wrong.
 
     Attributes:
         base_offset: see above.
     """
 
-    def __init__(self, base_offset: int, error: DecodeError) -> None:
-        super().__init__(f"segment {base_offset}: {error.path}", error.offset, error.reason)
+    def __init__(self, base_offset: int, path: str, offset: int, reason: str) -> None:
+        super().__init__(f"segment {base_offset}: {path}", offset, reason)
         self.base_offset = base_offset
 
 

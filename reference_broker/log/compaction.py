@@ -226,7 +226,7 @@ def _batches(segment: Segment) -> Iterator[RecordBatch | None]:
         try:
             batch.check_crc()
         except DecodeError as error:
-            raise DamagedSegment(segment.base_offset, DecodeError("batch", header.position, str(error))) from None
+            raise DamagedSegment(segment.base_offset, "batch", header.position, str(error)) from None
         yield batch
         piece_bytes += header.size_bytes
         if piece_bytes >= _PIECE_BYTES:

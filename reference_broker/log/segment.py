@@ -418,7 +418,7 @@ class Segment:
         try:
             yield from headers(self.file, position, self.next_offset)
         except DecodeError as error:
-            raise DamagedSegment(self.base_offset, error) from None
+            raise DamagedSegment(self.base_offset, error.path, error.offset, error.reason) from None
 
     def find(self, offset: int) -> BatchHeader | None:
         """Return the header of the batch with `offset` or, if compaction left a gap there, of the next one.

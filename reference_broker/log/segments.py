@@ -255,5 +255,5 @@ def _record_at(segment: Segment, batch: BatchHeader, timestamp: int, start_offse
             if record_timestamp >= timestamp and offset >= start_offset:
                 return TimestampAndOffset(record_timestamp, offset, batch.leader_epoch)
     except DecodeError as error:
-        raise DamagedSegment(segment.base_offset, DecodeError("batch", batch.position, str(error))) from None
+        raise DamagedSegment(segment.base_offset, "batch", batch.position, str(error)) from None
     return None

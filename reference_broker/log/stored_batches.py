@@ -91,7 +91,7 @@ def epoch_starts(
         for header in headers(survey.size_bytes):
             if header.base_offset >= survey.next_offset:
                 yield header.leader_epoch, header.base_offset
-    raise DamagedSegment(base_offset, problem)
+    raise DamagedSegment(base_offset, problem.path, problem.offset, problem.reason)
 
 
 def producer_batches(

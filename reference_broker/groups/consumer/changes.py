@@ -156,6 +156,7 @@ class Changes:
         group = change.group
         if not change.is_known:
             self._outbox.add(member_record(group.group_id, change.updated))
+        if not change.is_known or change.leaves_place:
             self._forget_regexes(group, change.subscriptions)
         self.resolution.begin_if_stale(group, regexes_of(change.subscriptions), now_ms)
         raises_epoch = raises_epoch or change.leaves_place or change.have_topics_changed

@@ -137,6 +137,18 @@ def test_a_topic_that_comes_beside_the_expression_changes_nothing_but_the_note()
     assert bench.consumers.resolved["[tu]"] == Resolved(frozenset("t"), resolution_of(bench).version, AGAIN_MS)
 
 
+def test_a_member_that_takes_the_place_of_a_static_one_gives_up_its_own_expression():
+    bench = ConsumerBench()
+    put(bench, "u")
+    join(bench, "m", "t")
+    bench.resolve()
+    join(bench, "s", "", topics=["u"], instance_id="i")
+    bench.beat("s", -2, instance_id="i")
+    join(bench, "m", "", topics=["u"], instance_id="i")
+    assert set(bench.consumers.members) == {"m"}
+    assert topics(bench) == {}
+
+
 def test_a_topic_that_goes_and_comes_again_keeps_its_place():
     bench = ConsumerBench()
     put(bench, "u")
