@@ -46,7 +46,7 @@ def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse | Del
     # Counting takes longer than the rest, and normally there is nothing to count.
     twice = _named_twice(asked) if len(set(asked)) < len(asked) else ()
     is_committed = request.isolation_level == IsolationLevel.READ_COMMITTED
-    parts = Parts[ListOffsetsResponse]()
+    parts: Parts[ListOffsetsResponse] = Parts()
     response = ListOffsetsResponse(
         topics=[
             ListOffsetsResponse.ListOffsetsTopicResponse(
