@@ -183,12 +183,15 @@ def _without_leftovers(disk: Disk, folder: str) -> list[str]:
     names = disk.names(folder)
     if settle(disk, folder, names):
         names = disk.names(folder)
+    kept = []
     for name in names:
         if not _is_of_log(name):
             logger.warning("%s: no log has a file of this name, it is left alone", disk.describe(f"{folder}/{name}"))
         elif name.endswith(_LEFTOVERS):
             disk.remove(f"{folder}/{name}")
-    return [name for name in names if _is_of_log(name) and not name.endswith(_LEFTOVERS)]
+        else:
+            kept.append(name)
+    return kept
 
 
 def _is_of_log(name: str) -> bool:

@@ -134,7 +134,8 @@ def settle(disk: Disk, folder: str, names: Sequence[str]) -> bool:
 def _written(names: Sequence[str], suffix: str) -> list[str]:
     """Return the names of files of a new segment."""
     kinds = (LOG_SUFFIX, *INDEX_SUFFIXES)
-    return [name for name in names if any(offset_in(name, kind + suffix) is not None for kind in kinds)]
+    found = [name for name in names if name.endswith(suffix)]
+    return [name for name in found if any(offset_in(name, kind + suffix) is not None for kind in kinds)]
 
 
 def _is_new(disk: Disk, path: str, stem: str, indexes: Sequence[str]) -> bool:
