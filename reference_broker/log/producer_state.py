@@ -14,7 +14,7 @@ from kafkawire.reference_broker.disk.disk import Disk, read_file
 from kafkawire.reference_broker.log.batches import BatchHeader
 from kafkawire.reference_broker.log.file_names import DELETED_SUFFIX, SNAPSHOT_SUFFIX, file_name, offset_in
 from kafkawire.reference_broker.log.markers import ReadableFile, markers_in
-from kafkawire.reference_broker.log.producer_snapshots import decode_snapshot, encode_known, known_of
+from kafkawire.reference_broker.log.producer_snapshots import decode_snapshot, encode_snapshot, known_of
 from kafkawire.reference_broker.log.producers import BATCHES_KEPT, AppendedBatch, CompletedTransaction, Producers
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
@@ -71,7 +71,7 @@ class Snapshots:
         def write() -> None:
             file = self._disk.open(self._path(offset), create=True)
             file.truncate(0)
-            file.append(encode_known(known))
+            file.append(encode_snapshot(known))
             if is_last:
                 file.sync()
             self.offsets.append(offset)

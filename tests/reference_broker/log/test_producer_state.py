@@ -12,7 +12,7 @@ import pytest
 from kafkawire.reference_broker.disk.disk import Disk, read_file, write_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.batches import BatchHeader, parse_header
-from kafkawire.reference_broker.log.producer_snapshots import encode_snapshot
+from kafkawire.reference_broker.log.producer_snapshots import encode_snapshot, known_of
 from kafkawire.reference_broker.log.producer_state import Snapshots, load_producers, note_stored
 from kafkawire.reference_broker.log.producers import AppendedBatch, CompletedTransaction, Producers
 from kafkawire.sdk.protocol.schema import Buffer
@@ -137,7 +137,7 @@ def test_a_snapshot_and_what_follows_it(disk: MemoryDisk, at: int | None) -> Non
     producers = load(disk)
     assert STORED.asked == ([] if at == END else [at or 0])
     assert producers.end_offset == END
-    assert encode_snapshot(producers) == encode_snapshot(STORED.producers())
+    assert encode_snapshot(known_of(producers)) == encode_snapshot(known_of(STORED.producers()))
 
 
 def test_a_log_that_was_closed_without_a_snapshot_had_no_producers(disk: MemoryDisk) -> None:
@@ -152,7 +152,7 @@ def test_a_damaged_snapshot_is_removed(disk: MemoryDisk, caplog: pytest.LogCaptu
     write_file(disk, path_of(5), (read_file(disk, path_of(5)) or b"")[:-1])
     producers = load(disk, base_offsets=(0, 2))
     assert STORED.asked == [2]
-    assert encode_snapshot(producers) == encode_snapshot(STORED.producers())
+    assert encode_snapshot(known_of(producers)) == encode_snapshot(known_of(STORED.producers()))
     assert names(disk) == [2]
     assert "offset 5 is damaged" in caplog.text
 
@@ -193,7 +193,7 @@ def test_a_snapshot_is_of_the_moment_in_which_it_was_prepared(disk: MemoryDisk) 
     write = snapshots_of(disk).prepared(producers)
     note_stored(producers, STORED, STORED.headers[2])
     write()
-    assert read_file(disk, path_of(2)) == encode_snapshot(STORED.producers(2))
+    assert read_file(disk, path_of(2)) == encode_snapshot(known_of(STORED.producers(2)))
 
 
 def sent(sequence: int, producer_id: int = 1, epoch: int = 0) -> bytes:
