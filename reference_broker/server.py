@@ -1,8 +1,8 @@
 """The broker on an event loop: listeners, connections, clock and background work around the `Core`.
 
 `Broker` runs on the caller's event loop; `BackgroundBroker` runs one in its own thread, for tests and synchronous
-programs; `serve` runs until a signal stops it. Requests are handled inline; only what may block runs on another thread.
-What clients meet is in `network/`.
+programs; `process.py` makes one a process of its own. Requests are handled inline; only what may block runs on another
+thread. What clients meet is in `network/`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import resource
-import signal
 import socket
-import sys
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -44,7 +40,7 @@ from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import Closed
 from kafkawire.sdk.transport.wire import Address, Wire
 
-__all__ = ["BackgroundBroker", "Broker", "serve"]
+__all__ = ["BackgroundBroker", "Broker", "Data"]
 
 #: Where a broker keeps its files, see `Broker`.
 Data = Disk | str | Path | None
@@ -73,14 +69,6 @@ _LAST_SYNC_SECONDS = 30
 #: How long clients may take to read their last responses when the broker stops, and how often that is checked.
 _LAST_RESPONSES_MS = 1_000
 _LAST_RESPONSES_PAUSE_SECONDS = 0.002
-
-
-#: How long work in the background may keep the interpreter before requests get it; each of them waits for it a few
-#: times. With Python's 5 ms a produce request took up to 10 ms while a log was compacted; with this it takes 2.
-_SWITCH_SECONDS = 0.0005
-
-#: What ends `serve`.
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Broker:
@@ -386,62 +374,6 @@ class BackgroundBroker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-def serve(
-    listen: Address,
-    data: Data,
-    options: Mapping[str, object],
-    started: Callable[[Broker], None] | None = None,
-) -> None:
-    """Run a broker until SIGINT or SIGTERM; another one while it stops ends the process at once.
-
-    Args:
-        listen: the address to listen on.
-        data: see `Broker`.
-        options: see `BrokerOptions`.
-        started: called once clients can connect.
-
-    Raises:
-        ConfigurationError: an option is invalid, or the data directory belongs to another broker.
-        OSError: the address is in use, or the directory cannot be written.
-    """
-    # Every partition keeps files open, every client a socket: the usual soft limit of 1,024 is soon reached.
-    _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-    broker = Broker(data, listen.host, listen.port, **options)
-
-    async def run() -> None:
-        stopped = asyncio.Event()
-        loop = asyncio.get_running_loop()
-
-        def stop() -> None:
-            stopped.set()
-            for number in _STOP_SIGNALS:
-                loop.remove_signal_handler(number)
-                signal.signal(number, signal.SIG_DFL)
-
-        for number in _STOP_SIGNALS:
-            loop.add_signal_handler(number, stop)
-        await broker.start()
-        try:
-            if started is not None:
-                started(broker)
-            await stopped.wait()
-        finally:
-            await broker.stop()
-            if broker.is_stuck:
-                os._exit(1)  # anything else would wait for the threads that wait for the disk
-
-    before, interval = [signal.getsignal(number) for number in _STOP_SIGNALS], sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH_SECONDS)
-    try:
-        with asyncio.Runner(loop_factory=loop_factory(broker.options.event_loop)) as runner:
-            runner.run(run())
-    finally:
-        sys.setswitchinterval(interval)
-        for number, handler in zip(_STOP_SIGNALS, before, strict=True):
-            signal.signal(number, handler)
 
 
 def _address_of(host: str) -> str:

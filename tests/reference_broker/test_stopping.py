@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
 import struct
-import sys
 import threading
 import time
 
@@ -18,7 +16,7 @@ import pytest
 
 from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.segment import Segment
-from kafkawire.reference_broker.server import BackgroundBroker, Broker, serve
+from kafkawire.reference_broker.server import BackgroundBroker
 from kafkawire.sdk.errors import ConfigurationError, RemoteProtocolError
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
@@ -26,7 +24,6 @@ from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequ
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.transport.wire import Address
 from tests.reference_broker.log.produced_batches import produced
 from tests.reference_broker.raw_client import TIMEOUT_SECONDS, Client, base_offset, fetch, fetched, produce_request
 
@@ -150,26 +147,6 @@ def test_stop_wakes_waiting_clients_and_can_be_repeated(tmp_path):
         broker.stop()
         with pytest.raises(RemoteProtocolError):
             client.receive(FetchResponse)
-
-
-def test_serve_runs_until_a_signal(tmp_path):
-    ready = threading.Event()
-    found = []
-
-    def started(broker: Broker) -> None:
-        found.append(broker.bootstrap)
-        intervals.append(sys.getswitchinterval())
-        ready.set()
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    before, intervals = signal.getsignal(signal.SIGTERM), [sys.getswitchinterval()]
-    serve(Address("127.0.0.1", 0), tmp_path, {"num.partitions": "2"}, started)
-    assert signal.getsignal(signal.SIGTERM) is before
-    assert intervals[1] < sys.getswitchinterval() == intervals[0], "threads alternate quickly while it runs"
-    assert ready.is_set()
-    host, _, port = found[0].rpartition(":")
-    with pytest.raises(OSError, match="refused"):
-        socket.create_connection((host, int(port)), TIMEOUT_SECONDS)
 
 
 def test_stop_while_clients_reset_their_connections(tmp_path):

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from kafkawire.reference_broker.server import serve
+from kafkawire.reference_broker.process import serve
 from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse

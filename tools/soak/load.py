@@ -39,6 +39,9 @@ COMMIT_PARTITIONS = 20
 
 _IN_FLIGHT = 20
 
+#: Between two questions whether the groups are loaded, as clients leave it (`retry.backoff.ms`).
+_BACKOFF_SECONDS = 0.1
+
 #: What the broker must stay within.
 RESTART_SECONDS_MAX = 5.0
 
@@ -199,7 +202,7 @@ def _started(folder: Path, what: str, groups: int) -> tuple[BrokerProcess, float
                 OffsetFetchRequest(groups=asked), _FETCH_OFFSETS_VERSION, OffsetFetchResponse
             ).groups
         ):
-            pass
+            time.sleep(_BACKOFF_SECONDS)
     loaded = time.monotonic() - begun
     print(
         f"load: restart after {what}: metadata after {seconds:.2f} s, all groups after {loaded:.2f} s, "

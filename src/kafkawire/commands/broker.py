@@ -13,7 +13,8 @@ from typing import NoReturn
 
 from kafkawire.reference_broker.config_file import ConfigFile, read_config
 from kafkawire.reference_broker.options import BrokerOptions
-from kafkawire.reference_broker.server import Broker, serve
+from kafkawire.reference_broker.process import serve
+from kafkawire.reference_broker.server import Broker
 from kafkawire.sdk.errors import ConfigurationError, KafkaWireError
 from kafkawire.sdk.transport.wire import Address
 

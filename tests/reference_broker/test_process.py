@@ -1,0 +1,72 @@
+"""`serve` runs until a signal, with an interpreter set up for it, and leaves the process as it was.
+
+Method: it runs in this process, which sends itself the signal once clients could connect.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafkawire.reference_broker.process import serve
+from kafkawire.reference_broker.server import Broker
+from kafkawire.sdk.transport.wire import Address
+from tests.reference_broker.raw_client import TIMEOUT_SECONDS
+
+ANYWHERE = Address("127.0.0.1", 0)
+
+
+def test_it_runs_until_a_signal(tmp_path: Path) -> None:
+    found = []
+    before, interval = signal.getsignal(signal.SIGTERM), sys.getswitchinterval()
+
+    def started(broker: Broker) -> None:
+        found.append(broker.bootstrap)
+        assert sys.getswitchinterval() < interval, "threads alternate quickly while it runs"
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    serve(ANYWHERE, tmp_path, {"num.partitions": "2"}, started)
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert sys.getswitchinterval() == interval
+    (bootstrap,) = found
+    host, _, port = bootstrap.rpartition(":")
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection((host, int(port)), TIMEOUT_SECONDS)
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_collections_pass_over_what_was_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collects: bool) -> None:
+    seen = []
+    start = Broker.start
+
+    async def observed(broker: Broker) -> None:
+        seen.append(gc.isenabled())
+        await start(broker)
+
+    def started(broker: Broker) -> None:
+        seen.append(gc.isenabled())
+        assert not any(found is broker for found in gc.get_objects()), "it is frozen"
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(Broker, "start", observed)
+    if not collects:
+        gc.disable()
+    try:
+        serve(ANYWHERE, tmp_path, {}, started)
+        assert (seen, gc.isenabled()) == ([False, collects], collects)
+    finally:
+        gc.enable()
+    assert gc.get_freeze_count() == 0
+
+
+def test_a_start_that_fails_leaves_the_process_as_it_was() -> None:
+    interval = sys.getswitchinterval()
+    with pytest.raises(OSError, match="Cannot assign requested address"):
+        serve(Address("192.0.2.1", 0), None, {})
+    assert (gc.isenabled(), gc.get_freeze_count(), sys.getswitchinterval()) == (True, 0, interval)
