@@ -97,7 +97,7 @@ class ClientWire(asyncio.BufferedProtocol):
         self._was_ended = False
         self._received_bytes = 0
         self._sent_bytes = 0
-        self._unsent_bytes = 0
+        self._has_counted_unsent = False
         self.session.on_pause = self._session_pauses
         self.session.on_answer = self._count_held
 
@@ -205,6 +205,11 @@ class ClientWire(asyncio.BufferedProtocol):
     def missing_bytes(self) -> int:
         return self._frames.missing_bytes
 
+    @property
+    def unsent_bytes(self) -> int:
+        buffered = sum(len(part) for part in self._outgoing if not isinstance(part, FileSlice))
+        return buffered + (self._transport.get_write_buffer_size() if self._transport is not None else 0)
+
     def no_room(self) -> None:
         self._lacks_memory = True
         self._set_reading()
@@ -214,8 +219,8 @@ class ClientWire(asyncio.BufferedProtocol):
         self._set_reading()
 
     def give_up(self, reason: str) -> None:
-        self.session.break_off(reason)
         self.abort()
+        self.session.break_off(reason)
 
     # asyncio.BufferedProtocol: called by the event loop.
 
@@ -302,8 +307,10 @@ class ClientWire(asyncio.BufferedProtocol):
                 self._send_file(transport, part)
             else:
                 self._send_buffers(transport, part)
-        if self._is_blocked or self._unsent_bytes:
-            self._count_unsent(transport)
+        if self._is_blocked or self._has_counted_unsent:
+            unsent_bytes = self.unsent_bytes
+            self._has_counted_unsent = unsent_bytes > 0
+            self._budget.unsent(self, unsent_bytes)
         if self._is_ending and not self.has_unsent:
             # Not now: a transport that is about to say that it has sent everything would end twice.
             asyncio.get_running_loop().call_soon(self._end, transport)
@@ -368,8 +375,3 @@ class ClientWire(asyncio.BufferedProtocol):
         """End a connection on which a response has begun that cannot be completed."""
         self.session.break_off(f"a file of records ends at {position}, {end - position} bytes of it are missing")
         self.abort()
-
-    def _count_unsent(self, transport: asyncio.Transport) -> None:
-        buffered = sum(len(part) for part in self._outgoing if not isinstance(part, FileSlice))
-        self._unsent_bytes = transport.get_write_buffer_size() + buffered
-        self._budget.unsent(self, self._unsent_bytes)

@@ -250,6 +250,21 @@ def test_client_that_reads_nothing_is_closed_after_a_while(monkeypatch):
     on_a_loop(test())
 
 
+def test_what_the_client_has_read_of_a_response_counts_as_progress():
+    async def test() -> None:
+        bench = Bench()
+        wire = await bench.connect()
+        wire.write([bytes(600_000), bytes(600_000)])
+        before = wire.unsent_bytes
+        assert before == bench.budget.unsent_bytes > 1_000_000
+        await bench.read(500_000)
+        await bench.until(lambda: wire.unsent_bytes <= before - 200_000)
+        assert wire.is_congested
+        bench.end()
+
+    on_a_loop(test())
+
+
 def test_file_that_is_shorter_than_believed_ends_the_connection(tmp_path):
     file = file_of(tmp_path, b"x" * 1_000)
 
