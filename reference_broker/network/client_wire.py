@@ -244,7 +244,8 @@ class ClientWire(asyncio.BufferedProtocol):
         self._count_held()
         if frames and was_held:
             self._budget.done(self)
-        if self._held_bytes and self._frames.missing_bytes and self._budget.must_wait(self):
+        is_unfinished = self._held_bytes > 0 and self._frames.missing_bytes > 0
+        if is_unfinished and not self._is_stopped and self._budget.must_wait(self):
             self.no_room()
 
     def eof_received(self) -> bool:
@@ -285,9 +286,18 @@ class ClientWire(asyncio.BufferedProtocol):
             self._count_held()
         self._set_reading()
 
+    @property
+    def _is_stopped(self) -> bool:
+        """Whether nothing is read, although there may be memory."""
+        return self._is_paused_by_session or self._is_ending
+
     def _set_reading(self) -> None:
         """Read while nothing speaks against it."""
-        should_read = self._is_finishing or not (self._is_paused_by_session or self._lacks_memory or self._is_ending)
+        if self._is_stopped:
+            # Whoever is not read can neither go first nor be slow; it asks again when it goes on.
+            self._lacks_memory = False
+            self._budget.done(self)
+        should_read = self._is_finishing or not (self._is_stopped or self._lacks_memory)
         if should_read != self._is_reading and self._transport is not None and not self._transport.is_closing():
             self._is_reading = should_read
             if should_read:

@@ -138,7 +138,7 @@ class MemoryBudget:
         return False
 
     def done(self, holder: Holder) -> None:
-        """Note that the request of a connection is complete, or the connection gone."""
+        """Note that a connection needs no memory now: its request is complete, or it is not read, or gone."""
         self._waiting.pop(holder, None)
         if holder is self._first:
             self._prefer(None)
