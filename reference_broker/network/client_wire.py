@@ -177,14 +177,15 @@ class ClientWire(asyncio.BufferedProtocol):
     def look_for_end(self) -> None:
         """End a connection that its client has closed, which nobody notices while nothing is read.
 
-        A reset is final. What came before an orderly end may still have its turn; it is not waited for twice.
+        A reset is final. What came before an orderly end may still have its turn; it is not waited for twice, unless
+        nothing but the disk keeps the broker from requests whose client expects no response.
         """
         transport = self._transport
         if self._is_reading or transport is None or transport.is_closing():
             self._was_ended = False
             return
         state = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
-        if state == _TCP_CLOSE or (state == _TCP_CLOSE_WAIT and self._was_ended):
+        if state == _TCP_CLOSE or (state == _TCP_CLOSE_WAIT and self._was_ended and not self.session.is_unanswered):
             self.abort()
         self._was_ended = state == _TCP_CLOSE_WAIT
 

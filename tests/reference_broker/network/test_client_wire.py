@@ -20,6 +20,9 @@ from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.protocol.frames import frame
 from tests.reference_broker.network.wire_bench import FRAME_BYTES_MAX, Bench, on_a_loop
 
+#: The state of a connection that its client has closed.
+TCP_CLOSE_WAIT = 8
+
 
 def file_of(folder: Path, data: bytes) -> File:
     return file_on(MachineDisk(folder), data)
@@ -250,6 +253,28 @@ def test_idle_connection_ends_and_what_its_client_does_not_read_is_discarded(has
         wire.expire()
         lingers, _ = struct.unpack("ii", wire._socket.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8))
         assert bool(lingers) is has_unsent
+        await bench.until(lambda: bench.gone)
+        bench.end()
+
+    on_a_loop(test())
+
+
+def test_requests_of_a_client_that_is_gone_have_their_turn_if_it_waits_for_no_response():
+    async def test() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            far = socket.create_connection(server.getsockname())
+            bench = Bench(ends=(server.accept()[0], far))
+        wire = await bench.connect()
+        bench.session.on_pause(True)
+        bench.session.is_unanswered = True
+        far.close()
+        await bench.until(lambda: bench.near.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == TCP_CLOSE_WAIT)
+        for _ in range(3):
+            wire.look_for_end()
+            await asyncio.sleep(0)
+        assert not bench.gone
+        bench.session.is_unanswered = False
+        wire.look_for_end()
         await bench.until(lambda: bench.gone)
         bench.end()
 

@@ -30,6 +30,7 @@ class Played:
         self.reasons: list[str] = []
         self.held_bytes = 0
         self.is_waiting = False
+        self.is_unanswered = False
         self.is_lost = False
         self.has_dropped = False
         self.close: Callable[[], None] = lambda: None
@@ -54,13 +55,18 @@ class Played:
 
 
 class Bench:
-    """A wire and the client at its other end."""
+    """A wire and the client at its other end.
 
-    def __init__(self, shared: Shared | None = None) -> None:
+    Args:
+        shared: with other connections; None for a budget of its own.
+        ends: the two sockets; None for a pair without a network.
+    """
+
+    def __init__(self, shared: Shared | None = None, ends: tuple[socket.socket, socket.socket] | None = None) -> None:
         self.timers = Timers()
         self.budget = MemoryBudget(LIMIT_BYTES, self.timers, int) if shared is None else shared.budget
         self.shared = shared or Shared(shared_buffer(), self.budget, FRAME_BYTES_MAX)
-        self.near, self.far = socket.socketpair()
+        self.near, self.far = ends or socket.socketpair()
         for end in (self.near, self.far):
             end.setblocking(False)
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8_192)
