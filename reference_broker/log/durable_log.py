@@ -39,6 +39,8 @@ class DurableLog(ReadableLog):
     Attributes:
         config: see above.
         recovery_point: everything before this offset is on disk.
+        stored_to: likewise, complete segments with their indexes; it never goes back, although a reader may find that
+            an index was lost since, as the next start would.
         snapshots: see `Snapshots`.
         on_sealed: called when the recovery point has passed a complete segment, which is worth a checkpoint.
     """
@@ -48,7 +50,7 @@ class DurableLog(ReadableLog):
     ) -> None:
         super().__init__(services.disk, folder, segments, log_start_offset)
         self.config = config
-        self.recovery_point = 0
+        self.recovery_point = self.stored_to = 0
         self.on_sealed: Callable[[], None] | None = None
         self.snapshots = Snapshots(services.disk, folder)
         self._services = services
@@ -153,6 +155,7 @@ class DurableLog(ReadableLog):
             for segment in sealed:
                 segment.stored()
             self.recovery_point = max(self.recovery_point, end_offset)
+            self.stored_to = max(self.stored_to, min(self.recovery_point, self.segments.stored_to))
             if sealed and self.on_sealed is not None:
                 call(self.on_sealed)
 

@@ -154,7 +154,7 @@ class Upkeep:
         for topic, number, log in list(self._directory.logs()):
             if not log.config.is_compacted or len(log.segments) == 1 or log.error is not None or log in self._failed:
                 continue
-            durable_to = self._directory.recovery_points.get((topic, number), 0)
+            durable_to = self._directory.checkpoints.recovery_points.get((topic, number), 0)
             clean_to = self._checkpoint.offset_of(log)
             bounds = Bounds(clean_to, log.log_start_offset, log.last_stable_offset, durable_to)
             look = partial(dirt_of, log.segments, log.config, bounds, now_ms)
