@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TypeVar
 
 from kafkawire.reference_broker.disk.disk import Disk, File
@@ -219,7 +220,10 @@ class ReadableLog:
         preparation, start = self._preparation, self.log_start_offset
         found = self._reading(
             lambda: self.segments.offset_for_timestamp(
-                timestamp, start, prepare=preparation.indexes, prepare_times=preparation.times
+                timestamp,
+                start,
+                prepare=preparation.indexes,
+                prepare_times=partial(preparation.times, self.segments),
             )
         )
         return found if found is not None and found.offset < self.readable_to(is_committed=is_committed) else None
@@ -231,7 +235,7 @@ class ReadableLog:
             BrokerError: as `offset_for_timestamp`.
         """
         self._check()
-        highest = self._reading(lambda: self.segments.max_timestamp(self._preparation.times))
+        highest = self._reading(lambda: self.segments.max_timestamp(partial(self._preparation.times, self.segments)))
         return None if highest == NO_TIMESTAMP else self.offset_for_timestamp(highest, is_committed=is_committed)
 
     def epoch_at(self, offset: int) -> int:
