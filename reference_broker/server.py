@@ -156,7 +156,7 @@ class Broker:
                 acceptors.append(Acceptor(listener, limits, self._connect, self._clock, options.socket_buffers))
                 undo.callback(acceptors[-1].abandon)
             disk = MachineDisk(self._data) if isinstance(self._data, str | Path) else self._data
-            services = LogServices(disk, self._background)
+            services = LogServices(disk, self._background, clock=self._clock)
             directory = LogDirectory(services, options.node_id, lambda: uuid.uuid4().bytes, options.topic_defaults)
             undo.callback(directory.abandon)
             core = Core(directory, options, lambda: str(uuid.uuid4()), self._clock())

@@ -48,12 +48,11 @@ class DurableLog(ReadableLog):
     def __init__(
         self, services: LogServices, folder: str, config: LogConfig, segments: Segments, log_start_offset: int
     ) -> None:
-        super().__init__(services.disk, folder, segments, log_start_offset)
+        super().__init__(services, folder, segments, log_start_offset)
         self.config = config
         self.recovery_point = self.stored_to = 0
         self.on_sealed: Callable[[], None] | None = None
         self.snapshots = Snapshots(services.disk, folder)
-        self._services = services
         #: Sealed segments whose indexes are not durable yet, and those of the sync in flight.
         self._unstored: list[Segment] = []
         self._storing: Sequence[Segment] = ()

@@ -8,8 +8,9 @@ from functools import partial
 import pytest
 
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.disk.memory import MemoryDisk
+from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.log.services import at_once
+from kafkawire.sdk.log_limit import INTERVAL_MS
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -321,3 +322,26 @@ def test_fetch_waits_for_a_lost_index_and_others_do_not(isolation_level):
     work.run()
     assert delayed.response is not None
     assert values(only(bench.through(delayed.response, 12)))[0] == b"0"
+
+
+@pytest.mark.parametrize("failure", ["damage", "disk"])
+def test_what_a_client_cannot_read_however_often_is_told_now_and_then(failure, caplog):
+    disk = MemoryDisk()
+    bench = BrokerBench(disk)
+    bench.create()
+    size = len(produced(b"v"))
+    for _ in range(3):
+        bench.produce(produced(b"v"))
+    content = bytearray(disk.open("t-0/00000000000000000000.log").read(0, 3 * size))
+    content[size + 16] = 9  # the format of the second batch
+    disk.open("t-0/00000000000000000000.log").truncate(0)
+    disk.open("t-0/00000000000000000000.log").append(bytes(content))
+    if failure == "disk":
+        disk.plan = lambda call: fail_at(call.number)(call) if call.name == "read" else None
+    for interval in range(3):
+        for _ in range(5):
+            (found,) = bench.ask(request(partition(offset=2)), 12).responses[0].partitions
+            assert found.error_code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR)
+        bench.advance(INTERVAL_MS)
+        assert len(caplog.messages) == interval + 1
+    assert caplog.messages[1].endswith(" (and 4 more like it)")
