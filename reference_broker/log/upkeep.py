@@ -8,7 +8,7 @@ Source: `LogManager.cleanupLogs`, `LogCleaner`, `LogCleanerManager` in Apache Ka
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from kafkawire.reference_broker.log.jobs import Job, Jobs, Wait, in_background
 from kafkawire.reference_broker.log.log_directory import LogDirectory
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.removal import remove_files, remove_old
+from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.sdk.errors import DecodeError, EncodeError
 
 __all__ = ["Upkeep", "UpkeepLimits"]
@@ -167,6 +168,10 @@ class Upkeep:
         for topic, number, log in list(self._directory.logs()):
             if not log.config.is_compacted or len(log.segments) == 1 or log.error is not None or log in self._failed:
                 continue
+            # Also those whose indexes a reader has found to be lost: compaction stops at the first.
+            unstored = [segment for segment in log.segments if segment.is_sealed and not segment.is_stored]
+            if unstored:
+                yield partial(_store, log, unstored)
             durable_to = self._directory.checkpoints.recovery_points.get((topic, number), 0)
             clean_to = self._checkpoint.offset_of(log)
             bounds = Bounds(clean_to, log.log_start_offset, log.last_stable_offset, durable_to)
@@ -207,6 +212,10 @@ class Upkeep:
             where = self._directory.services.disk.describe(log.folder)
             is_known = isinstance(error, OSError | DecodeError | EncodeError)
             _log.error("%s: upkeep failed: %s", where, error, exc_info=None if is_known else error)
+
+
+def _store(log: PartitionLog, segments: Sequence[Segment], done: Callable[[Any], None]) -> None:
+    log.store(segments, lambda: done(None))
 
 
 def _is_there(log: PartitionLog) -> bool:

@@ -202,6 +202,18 @@ def test_compacted_logs_need_no_recovery_points():
     assert values(BrokerBench(disk)) == before
 
 
+def test_lost_index_does_not_end_compaction():
+    bench = BrokerBench(MemoryDisk())
+    bench.create(cleanup_policy="compact", **ROLLING)
+    fill_compacted(bench)
+    bench.disk.remove("t-0/00000000000000000000.index")
+    log_of(bench).read(0, 1, at_least_one=True)
+    assert not log_of(bench).segments.first.is_stored
+    bench.advance(BACKOFF_MS)
+    assert len(values(bench)) < 6
+    assert "00000000000000000000.index" in bench.disk.names("t-0")
+
+
 def test_compaction_can_be_turned_off():
     bench = BrokerBench(MemoryDisk(), log_cleaner_enable=False)
     bench.create(cleanup_policy="compact,delete", retention_ms="100000", **ROLLING)
