@@ -176,10 +176,17 @@ class Core:
         self.directory.create(name, partitions, configs, done)
 
     def delete_topic(self, topic: Topic, now_ms: int, done: Callable[[BrokerError | None], None]) -> None:
-        """Delete a topic, its data and the offsets committed for it; `done` is called with None or the error."""
+        """Delete a topic, its data and the offsets committed for it; `done` is called with None or the error.
+
+        A coordinator whose topic goes forgets everything.
+        """
 
         def deleted(error: BrokerError | None) -> None:
             if error is None:
+                if topic.name == CONSUMER_OFFSETS_TOPIC:
+                    self.groups.unload()
+                elif topic.name == TRANSACTION_STATE_TOPIC:
+                    self.transactions.unload()
                 self.groups.forget_topic(topic.name, topic.topic_id, now_ms)
             done(error)
 
