@@ -317,7 +317,7 @@ class LogDirectory:
                 self.steps.do(
                     lambda: self._remove_work(file),
                     self._removed,
-                    is_next=True,
+                    place=0,
                     when=partial(when_all_quiet, topic.logs),
                 )
                 done(None)
@@ -398,7 +398,7 @@ class LogDirectory:
             for done in waiting:
                 done(None if error is None else storage_error(error))
 
-        self.steps.do(prepare, written)
+        self.steps.do(prepare, written, place=1)  # not behind thousands of topics, which come forward too
 
     def _checkpoint_work(self) -> Callable[[], None]:
         logs = list(self.logs())
