@@ -24,7 +24,12 @@ from kafkawire.reference_broker.timers import Timer
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import INITIAL_FETCH_SESSION_EPOCH, UNKNOWN_OFFSET, IsolationLevel
+from kafkawire.sdk.protocol.tables.enums import (
+    INITIAL_FETCH_SESSION_EPOCH,
+    NO_PARTITION_LEADER_EPOCH,
+    UNKNOWN_OFFSET,
+    IsolationLevel,
+)
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["check_leader_epoch", "handle"]
@@ -206,7 +211,8 @@ def _read_partition(
         return data
     log = topic.logs[partition.partition]
     try:
-        check_leader_epoch(log, partition.current_leader_epoch)
+        # Here, and only here, Kafka takes any negative epoch for none.
+        check_leader_epoch(log, max(partition.current_leader_epoch, NO_PARTITION_LEADER_EPOCH))
         max_bytes = min(left, partition.partition_max_bytes)
         read = log.read(partition.fetch_offset, max_bytes, at_least_one=at_least_one, is_committed=is_committed)
     except NotPrepared:
@@ -229,12 +235,12 @@ def check_leader_epoch(log: PartitionLog, epoch: int) -> None:
 
     Args:
         log: the partition's log.
-        epoch: the epoch known to the client; negative if it sent none.
+        epoch: the epoch known to the client; `NO_PARTITION_LEADER_EPOCH` if it sent none.
 
     Raises:
         BrokerError: the client's epoch is older (FENCED_LEADER_EPOCH) or newer (UNKNOWN_LEADER_EPOCH).
     """
-    if 0 <= epoch < log.leader_epoch:
+    if epoch < log.leader_epoch and epoch != NO_PARTITION_LEADER_EPOCH:
         raise BrokerError(ErrorCode.FENCED_LEADER_EPOCH, f"epoch {epoch}, {log.leader_epoch} is the current one")
     if epoch > log.leader_epoch:
         raise BrokerError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"epoch {epoch}, {log.leader_epoch} is the current one")
