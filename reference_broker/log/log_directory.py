@@ -240,10 +240,6 @@ class LogDirectory:
 
     # Creating and deleting.
 
-    def names(self) -> list[str]:
-        """Return the names of all topics, those that are being created included."""
-        return [*self.topics, *self._creating]
-
     def is_creating(self, name: str) -> bool:
         """Return whether a topic is being created."""
         return name in self._creating
