@@ -22,6 +22,8 @@ _SEVERAL_SINCE = since(FindCoordinatorRequest, "coordinator_keys")
 #: Share groups came with KIP-932, which added no field.
 _SHARE_SINCE = 6
 
+_KINDS = frozenset(CoordinatorType)
+
 _NO_PORT = -1
 
 
@@ -56,8 +58,7 @@ def _respond(call: Call, request: FindCoordinatorRequest, failure: BrokerError |
 def _find(
     call: Call, request: FindCoordinatorRequest, key: str, failure: BrokerError | None
 ) -> FindCoordinatorResponse.Coordinator:
-    kinds = [kind for kind in CoordinatorType if kind is not CoordinatorType.SHARE or call.version >= _SHARE_SINCE]
-    if request.key_type not in kinds:
+    if request.key_type not in _KINDS or (request.key_type == CoordinatorType.SHARE and call.version < _SHARE_SINCE):
         return _none(key, ErrorCode.INVALID_REQUEST, f"key type {request.key_type} is unknown")
     if request.key_type == CoordinatorType.SHARE:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "there is no share coordinator")
