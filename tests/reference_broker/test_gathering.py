@@ -13,6 +13,7 @@ from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGrou
 from kafkawire.sdk.protocol.messages.delete_groups import DeleteGroupsRequest
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest
 from kafkawire.sdk.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -42,6 +43,7 @@ def test_nothing_to_wait_for():
         DeleteGroupsRequest(NAMES),
         DescribeGroupsRequest(NAMES),
         DescribeTransactionsRequest(NAMES),
+        FindCoordinatorRequest(coordinator_keys=NAMES),
         OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup(name) for name in NAMES]),
     ],
     ids=lambda request: type(request).__name__,
