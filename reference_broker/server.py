@@ -277,7 +277,7 @@ class Broker:
     def _wake_at(self, deadline_ms: int) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        delay_ms = max(deadline_ms - self._clock(), _TICK_MS)
+        delay_ms = max(deadline_ms - self._clock.known_ms, _TICK_MS)
         self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._wake)
 
     def _wake(self) -> None:
