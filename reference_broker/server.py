@@ -158,7 +158,7 @@ class Broker:
                 acceptors.append(Acceptor(listener, limits, self._connect, self._clock, options.socket_buffers))
                 undo.callback(acceptors[-1].abandon)
             disk = MachineDisk(self._data) if isinstance(self._data, str | Path) else self._data
-            services = LogServices(disk, self._background)
+            services = LogServices(disk, self._background, clock=self._clock)
             directory = LogDirectory(services, options.node_id, lambda: uuid.uuid4().bytes, options.topic_defaults)
             undo.callback(directory.abandon)
             core = Core(directory, options, lambda: str(uuid.uuid4()), self._clock())
@@ -289,7 +289,7 @@ class Broker:
     def _wake_at(self, deadline_ms: int) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        delay_ms = max(deadline_ms - self._clock(), _TICK_MS)
+        delay_ms = max(deadline_ms - self._clock.known_ms, _TICK_MS)
         self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._wake)
 
     def _wake(self) -> None:
