@@ -88,7 +88,7 @@ class Session:
         has_dropped: whether requests came that are not taken any more.
         take: takes the next frame, as a request; a login that sends bare SASL tokens has its own.
         on_pause: called with True to pause reading, with False to resume it.
-        on_answer: called after a response that was delayed: `held_bytes` are fewer.
+        on_answer: called after a response that was delayed: `held_bytes` may be fewer.
     """
 
     def __init__(
@@ -279,7 +279,7 @@ class Session:
             self._now_ms = self._clock()
             self._guarded(self._take_steps, request, call, answer)
             self._work()
-            if self._delayed is None and self.on_answer is not None:
+            if self.on_answer is not None:
                 self.on_answer()
 
     def _finish(self, request: Request, call: Call, response: Message) -> None:

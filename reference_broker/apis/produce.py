@@ -61,8 +61,9 @@ _ADVERTISED_FROM = 0
 def handle(call: Call, request: ProduceRequest) -> ProduceResponse | DelayedOperation | None:
     """Handle Produce; the response is delayed while a log syncs or begins a new segment."""
     parts: Parts[ProduceResponse] = Parts()
-    response = ProduceResponse([])
-    steps = _append_all(call, request, response, parts)
+    responses: list[ProduceResponse.TopicProduceResponse] = []
+    response = ProduceResponse(responses)
+    steps = _append_all(call, request, responses, parts)
     is_unfinished = next(steps, _FINISHED) is not _FINISHED
     if is_unfinished:
         parts.expect()
@@ -85,9 +86,12 @@ def _arriving(steps: Iterator[None], parts: Parts[ProduceResponse]) -> Iterator[
 
 
 def _append_all(
-    call: Call, request: ProduceRequest, response: ProduceResponse, parts: Parts[ProduceResponse]
+    call: Call,
+    request: ProduceRequest,
+    responses: list[ProduceResponse.TopicProduceResponse],
+    parts: Parts[ProduceResponse],
 ) -> Iterator[None]:
-    """Append to one partition after the other, and add what became of it to the response.
+    """Append to one partition after the other, and add what became of it to the responses.
 
     What follows a batch that may have taken long is another step: a few bytes may hold 100 MiB of compressed records.
     """
@@ -98,7 +102,7 @@ def _append_all(
     for data in request.topic_data:
         topic, error = _find(call, data)
         answers: list[PartitionResponse] = []
-        response.responses.append(ProduceResponse.TopicProduceResponse(data.name, data.topic_id, answers))
+        responses.append(ProduceResponse.TopicProduceResponse(data.name, data.topic_id, answers))
         for partition in data.partition_data:
             if last is not None and _may_take_long(*last):
                 yield
