@@ -53,6 +53,9 @@ _LOAD_AGAIN_MS = (100, 500, 1_000, 5_000, 5_000)
 #: Pause while an index is rebuilt.
 _PREPARING_MS = 20
 
+#: No offset is as high: who waits for it is told only if the log fails.
+_NEVER_REACHED = 2**63
+
 _log = logging.getLogger("kafkawire.broker")
 
 
@@ -125,9 +128,10 @@ class CoordinatorPartition(Generic[S]):
     # Loading and unloading.
 
     def load(self, now_ms: int) -> None:
-        """Begin to load; an empty partition is served at once."""
+        """Begin to load; an empty partition is served at once, one whose log has failed never."""
         self._loading = Loading(self._log, self.shard)
-        if self._loading.is_done:
+        self._log.when_reached(_NEVER_REACHED, self._reached)
+        if self._loading is not None and self._loading.is_done:
             self.load_slice(now_ms)
 
     def load_slice(self, now_ms: int) -> int:
