@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Generator
 
 from kafkawire.reference_broker.apis.registry import Answer, Call, serves
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
@@ -19,6 +19,10 @@ from kafkawire.sdk.protocol.tables.enums import TransactionState
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
+
+#: Different characters of the ids that are matched together, and characters of ids that a slice looks at.
+_CHARACTERS_MAX = 1_000
+_SLICE_CHARACTERS = 100_000
 
 _STATES = {state_name(state): state for state in TransactionState}
 
@@ -43,20 +47,18 @@ def handle(call: Call, request: ListTransactionsRequest) -> Answer:
 
 def _matched(call: Call, text: str, response: ListTransactionsResponse) -> Answer:
     """Return a response with the transactions whose ids match, later if that takes more than a slice."""
-    ids = [state.transactional_id for state in response.transaction_states]
-    try:
-        pattern = TopicPattern(text, Characters(frozenset().union(*ids)))
-    except BrokerError as error:
-        return ListTransactionsResponse(error_code=error.code)
     delayed = DelayedOperation()
 
-    def done(matching: frozenset[str], now_ms: int) -> None:
+    def done(matching: frozenset[str] | ErrorCode, now_ms: int) -> None:
+        if isinstance(matching, ErrorCode):
+            delayed.complete(ListTransactionsResponse(error_code=matching))
+            return
         found = [state for state in response.transaction_states if state.transactional_id in matching]
         delayed.complete(
             ListTransactionsResponse(unknown_state_filters=response.unknown_state_filters, transaction_states=found)
         )
 
-    slices = pattern.matching(ids)
+    slices = _matching(text, [state.transactional_id for state in response.transaction_states])
     try:
         next(slices)
     except StopIteration as end:
@@ -64,6 +66,33 @@ def _matched(call: Call, text: str, response: ListTransactionsResponse) -> Answe
     else:
         call.core.slices.add(slices, lambda: not delayed.is_cancelled, done, call.now_ms)
     return delayed
+
+
+def _matching(text: str, ids: list[str]) -> Generator[None, None, frozenset[str] | ErrorCode]:
+    """Match ids in slices: yield after each, and return those that match, or why the expression is refused.
+
+    Ids may have any character, and the sets of an expression take memory with how many there are in all: ids are
+    matched together as long as they have few.
+    """
+    found: frozenset[str] = frozenset()
+    together: list[str] = []
+    characters: set[str] = set()
+    looked_at = 0
+    try:
+        for each in ids:
+            looked_at += len(each)
+            if looked_at > _SLICE_CHARACTERS:
+                yield
+                looked_at = 0
+            if together and len(characters) + len(set(each) - characters) > _CHARACTERS_MAX:
+                found |= yield from TopicPattern(text, Characters(characters)).matching(together)
+                yield
+                together, characters = [], set()
+            together.append(each)
+            characters.update(each)
+        return found | (yield from TopicPattern(text, Characters(characters)).matching(together))
+    except BrokerError as error:
+        return error.code
 
 
 def _is_wanted(

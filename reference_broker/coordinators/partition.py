@@ -266,20 +266,34 @@ class CoordinatorPartition(Generic[S]):
         self._appending, self.is_appending = pending, True
         appended = partial(self._appended, pending)
         try:
-            self._append(result, now_ms, appended)
+            self._append(pending, now_ms, appended)
         except Exception as error:
             # Nor must a record that cannot be written.
             self._lines.exception("append", now_ms, "a record of %s cannot be written", self._name)
             if self._appending is pending:
                 appended(BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
 
-    def _append(self, result: Result[Any], now_ms: int, appended: Callable[[int | BrokerError], None]) -> None:
+    def _append(self, pending: _Pending, now_ms: int, appended: Callable[[int | BrokerError], None]) -> None:
+        result = pending.result
         if result.marker is not None:
             self._log.append_marker(result.marker, now_ms, appended)
-        elif result.transaction is not None:
-            self._log.append([encode(record) for record in result.records], now_ms, appended, result.transaction)
+            return
+        records = []
+        # What a timer does, or only deletes, is not limited: it would be done never.
+        is_limited = pending.done is not ignore and any(record.value is not None for record in result.records)
+        limit = room = self._log.max_batch_bytes
+        for record in result.records:
+            key, value = encode(record)
+            records.append((key, value))
+            room -= len(key) + len(value or b"")
+            if is_limited and room < 0:
+                reason = f"the records of a request have more than {limit} bytes, the limit of {self._name}"
+                appended(BrokerError(ErrorCode.MESSAGE_TOO_LARGE, reason))
+                return
+        if result.transaction is not None:
+            self._log.append(records, now_ms, appended, result.transaction)
         else:
-            self._log.append([encode(record) for record in result.records], now_ms, appended)
+            self._log.append(records, now_ms, appended)
 
     def _appended(self, pending: _Pending, outcome: int | BrokerError) -> None:
         self.is_appending = False

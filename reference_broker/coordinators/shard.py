@@ -195,6 +195,11 @@ class CoordinatorLog(Protocol):
         """The epoch in which this broker leads the partition."""
         ...
 
+    @property
+    def max_batch_bytes(self) -> int:
+        """The most that requests may have written in one batch: the topic's `max.message.bytes`."""
+        ...
+
     def append(
         self,
         records: Sequence[KeyValue],

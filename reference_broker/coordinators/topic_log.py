@@ -44,6 +44,10 @@ class TopicLog:
     def leader_epoch(self) -> int:
         return self._log.leader_epoch
 
+    @property
+    def max_batch_bytes(self) -> int:
+        return self._log.config.produce_limits.max_bytes
+
     def append(
         self,
         records: Sequence[KeyValue],

@@ -134,7 +134,9 @@ class Mixed:
         if self.epoch() != told_epoch and isinstance(asked, sequences.Beat | sequences.Join):
             self.await_epoch()
         self.note_turn(was)
-        if self.waiting and self.waiting[-1][0] is asked:
+        is_waiting = bool(self.waiting) and self.waiting[-1][0] is asked
+        # The last member of a generation leaves while another is to join: Kafka's timer of 0 ms ends it a moment later.
+        if is_waiting or isinstance(asked, sequences.Leave):
             self.await_state()
         self.avoid_collision(asked, answers)
 

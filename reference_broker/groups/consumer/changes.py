@@ -289,11 +289,15 @@ class Changes:
         group = change.group
         counts: dict[bytes, int] = {}
         subscribers: dict[str, Subscriber] = {}
+        # Most members of a group have the same subscription.
+        known: dict[Subscription, frozenset[bytes]] = {}
         for member_id, member in change.members().items():
-            names = sorted(topics_of([member.subscription], group.resolved))
-            facts = [self._topics[name] for name in names if name in self._topics]
-            counts.update((found.topic_id, found.partitions) for found in facts)
-            topic_ids = frozenset(found.topic_id for found in facts)
+            topic_ids = known.get(member.subscription)
+            if topic_ids is None:
+                names = sorted(topics_of([member.subscription], group.resolved))
+                facts = [self._topics[name] for name in names if name in self._topics]
+                counts.update((found.topic_id, found.partitions) for found in facts)
+                topic_ids = known[member.subscription] = frozenset(found.topic_id for found in facts)
             subscribers[member_id] = Subscriber(member.instance_id, topic_ids, change.target_of(member_id))
         assignment = ASSIGNORS[_preferred_after(change)](
             subscribers, counts, is_homogeneous=_are_same(change.subscriptions)

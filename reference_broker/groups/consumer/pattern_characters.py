@@ -81,19 +81,26 @@ class Characters:
         found |= {other for each in found for other in (each.lower(), each.upper())}
         found |= {each for each in _OTHER_CASES if _folded(each) in found}
         self._ordered = sorted(each for each in found if len(each) == 1)
-        self._bits = {character: 1 << place for place, character in enumerate(self._ordered)}
+        # Places, since a number for each of many characters takes memory with their square.
+        self._places = {character: place for place, character in enumerate(self._ordered)}
         #: The set of all characters.
-        self.all = sum(self._bits.values())
-        cases: dict[str, int] = {}
-        for character, bit in self._bits.items():
-            cases[_folded(character)] = cases.get(_folded(character), 0) | bit
-        #: The characters that differ by case only, where there are several.
-        self._cases = [bits for bits in cases.values() if bits.bit_count() > 1]
+        self.all = (1 << len(self._ordered)) - 1
+        cases: dict[str, list[int]] = {}
+        for place, character in enumerate(self._ordered):
+            cases.setdefault(_folded(character), []).append(place)
+        #: The places of characters that differ by case only, where there are several.
+        self._cases = {folded: places for folded, places in cases.items() if len(places) > 1}
+        #: How many there are: what `ignoring_case` looks at.
+        self.cased = sum(map(len, self._cases.values()))
         self._known: dict[str, int] = {}
 
-    def bit(self, character: str) -> int:
-        """Return the set of one character: empty if no name has it."""
-        return self._bits.get(character, 0)
+    def bit(self, character: str, *, ignores_case: bool = False) -> int:
+        """Return the set of one character, and what differs from it by case only if asked: empty if no name has it."""
+        place = self._places.get(character)
+        if place is None:
+            return 0
+        places = self._cases.get(_folded(character), [place]) if ignores_case else [place]
+        return sum(1 << each for each in places)
 
     def between(self, first: str, last: str) -> int:
         """Return the set of all characters from one to another."""
@@ -102,10 +109,13 @@ class Characters:
 
     def ignoring_case(self, bits: int) -> int:
         """Return a set and what differs from it by case only."""
-        for cases in self._cases:
-            if bits & cases:
-                bits |= cases
-        return bits
+        # By bytes, since each change of a long number copies it.
+        found = bytearray(bits.to_bytes(len(self._ordered) // 8 + 1, "little"))
+        for places in self._cases.values():
+            if any(found[place >> 3] >> (place & 7) & 1 for place in places):
+                for place in places:
+                    found[place >> 3] |= 1 << (place & 7)
+        return int.from_bytes(found, "little")
 
     def listed(self, name: str) -> int | None:
         """Return a set of ASCII by its name, such as `[:alpha:]` or `\\d`; None if there is none."""
@@ -133,7 +143,8 @@ class Characters:
 
     def _set(self, name: str, has: Callable[[str], bool]) -> int:
         if name not in self._known:
-            self._known[name] = sum(bit for character, bit in self._bits.items() if has(character))
+            # From digits, the last place first: a sum would copy a long number for each character.
+            self._known[name] = int("".join("01"[has(character)] for character in reversed(self._ordered)) or "0", 2)
         return self._known[name]
 
 

@@ -83,6 +83,20 @@ def test_expressions_that_take_long_are_answered_later(filled):
     assert cancelled.response is None
 
 
+def test_ids_of_many_characters(filled):
+    """Sets of all their characters together would take memory with the square of how many there are."""
+    ids = [name + "".join(map(chr, range(first, first + 3_000))) for name, first in (("p-", 0x4E00), ("q-", 0xAC00))]
+    for each in ids:
+        assert filled.ask(InitProducerIdRequest(each, 1_000)).error_code == ErrorCode.NONE
+    delayed = filled.ask(ListTransactionsRequest(transactional_id_pattern="(?i)[P-Q]-.*|G.*"))
+    assert delayed.response is None, "others are served between those that have few characters in common"
+    while delayed.response is None:
+        filled.advance(0)
+    assert {state.transactional_id for state in delayed.response.transaction_states} == {*ids, "Grüße 1"}
+    refused = filled.ask(ListTransactionsRequest(transactional_id_pattern=r"\p{Han}"))
+    assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION, "scripts of other than ASCII"
+
+
 def test_while_loading(filled):
     filled.core.transactions.unload()
     filled.core.transactions.load(filled.now_ms)

@@ -73,6 +73,7 @@ class MemoryLog:
     Attributes:
         batches: of the log.
         leader_epoch: of the partition.
+        max_batch_bytes: of what a request writes.
         is_committed: whether appends move the high watermark at once.
         held: appends that wait for the test, None to finish them at once.
         error: of the next appends and reads.
@@ -81,6 +82,7 @@ class MemoryLog:
     def __init__(self) -> None:
         self.batches: list[StoredBatch] = []
         self.leader_epoch = 0
+        self.max_batch_bytes = 2**20
         self.start_offset = 0
         self.next_offset = 0
         self.high_watermark = 0

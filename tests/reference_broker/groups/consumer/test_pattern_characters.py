@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+import tracemalloc
 
 import pytest
 
@@ -77,3 +78,15 @@ def test_scripts_of_ascii() -> None:
     assert shown(plain, plain.unicode("Latin", ignores_case=False), "aK1_") == "aK"
     assert shown(plain, plain.unicode("Common", ignores_case=False), "aK1_") == "1_"
     assert plain.unicode("Klingon", ignores_case=False) is None
+
+
+def test_memory_of_many_characters() -> None:
+    """A number for each character, of as many bits as there are, would take 50 MB here."""
+    many = "".join(map(chr, range(0x4E00, 0x4E00 + 20_000)))
+    tracemalloc.start()
+    characters = Characters(many)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 20_000_000
+    assert characters.unicode("Lo", ignores_case=False) == characters.all == (1 << 20_000) - 1
+    assert characters.bit(many[12_345]) == 1 << 12_345

@@ -57,3 +57,11 @@ def test_scripts_are_known_of_ascii_only() -> None:
     with pytest.raises(PatternError, match="scripts are known of ASCII only"):
         parse(r"\p{Latin}", Characters("aé"))
     assert TopicPattern(r"\p{Ll}\p{L}", Characters("aé")).matches("aé")
+
+
+def test_classes_whose_case_is_ignored_cost_what_there_are_of_letters() -> None:
+    many = Characters(map(chr, [*range(0x410, 0x450), *range(0x1E00, 0x1F00)]))
+    parse("(?i)" + "[a-z]" * 100, many)
+    with pytest.raises(PatternError, match=f"it ignores the case of too many classes, of {many.cased} letters each"):
+        parse("(?i)" + "[a-z]" * 1_999, many)
+    parse("(?i)" + "[a-z]" * 1_999, TOPIC_CHARACTERS)
