@@ -201,7 +201,7 @@ class Core:
                 self.groups.forget_topic(topic.name, topic.topic_id, now_ms)
             done(error)
 
-        self.directory.delete(topic, deleted)
+        self.directory.delete(topic, self.timers.as_of_now(deleted))
 
     def create_offsets_topic(self, done: Callable[[Topic | BrokerError], None]) -> None:
         """Create the offsets topic, if it does not exist; `done` is called as by `create_topic`."""

@@ -32,7 +32,7 @@ from kafkawire.sdk.protocol.tables.enums import (
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["check_leader_epoch", "handle"]
+__all__ = ["check_partition", "handle"]
 
 _BY_ID_SINCE = since(FetchRequest.FetchTopic, "topic_id")
 
@@ -212,7 +212,7 @@ def _read_partition(
     log = topic.logs[partition.partition]
     try:
         # Here, and only here, Kafka takes any negative epoch for none.
-        check_leader_epoch(log, max(partition.current_leader_epoch, NO_PARTITION_LEADER_EPOCH))
+        check_partition(log, max(partition.current_leader_epoch, NO_PARTITION_LEADER_EPOCH))
         max_bytes = min(left, partition.partition_max_bytes)
         read = log.read(partition.fetch_offset, max_bytes, at_least_one=at_least_one, is_committed=is_committed)
     except NotPrepared:
@@ -230,16 +230,19 @@ def _read_partition(
     return data
 
 
-def check_leader_epoch(log: PartitionLog, epoch: int) -> None:
-    """Check that a client knows the current leader epoch of a partition.
+def check_partition(log: PartitionLog, epoch: int) -> None:
+    """Check that a partition can tell of itself, and that a client knows its current leader epoch.
 
     Args:
         log: the partition's log.
         epoch: the epoch known to the client; `NO_PARTITION_LEADER_EPOCH` if it sent none.
 
     Raises:
-        BrokerError: the client's epoch is older (FENCED_LEADER_EPOCH) or newer (UNKNOWN_LEADER_EPOCH).
+        BrokerError: the log's `error`; or the client's epoch is older (FENCED_LEADER_EPOCH) or newer
+            (UNKNOWN_LEADER_EPOCH).
     """
+    if log.error is not None:
+        raise log.error.again()
     if epoch < log.leader_epoch and epoch != NO_PARTITION_LEADER_EPOCH:
         raise BrokerError(ErrorCode.FENCED_LEADER_EPOCH, f"epoch {epoch}, {log.leader_epoch} is the current one")
     if epoch > log.leader_epoch:

@@ -2,6 +2,8 @@
 
 0: groups only. 1: throttle time, transactions, error texts. 3: flexible. 4: several keys at once. 6: share groups.
 
+A partition whose log is offline has no leader, and those who belong to it have no coordinator.
+
 Share groups have no coordinator here yet; clients get a retriable error.
 """
 
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
+from kafkawire.reference_broker.coordinators.placement import partition_of
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.gathering import gather
 from kafkawire.reference_broker.log.log_directory import Topic
@@ -39,7 +42,7 @@ def handle(call: Call, request: FindCoordinatorRequest) -> DelayedOperation:
 
     def ask(key: str, put: Callable[[Coordinator], None]) -> None:
         def created(made: Topic | BrokerError) -> None:
-            put(_find(call, request, key, made if isinstance(made, BrokerError) else None))
+            put(_find(call, request, key, made))
 
         if request.key_type == CoordinatorType.GROUP:
             call.core.create_offsets_topic(created)
@@ -65,13 +68,15 @@ def _single(found: Sequence[Coordinator]) -> FindCoordinatorResponse:
     )
 
 
-def _find(call: Call, request: FindCoordinatorRequest, key: str, failure: BrokerError | None) -> Coordinator:
+def _find(call: Call, request: FindCoordinatorRequest, key: str, made: Topic | BrokerError | None) -> Coordinator:
     if request.key_type not in _KINDS or (request.key_type == CoordinatorType.SHARE and call.version < _SHARE_SINCE):
         return _none(key, ErrorCode.INVALID_REQUEST, f"key type {request.key_type} is unknown")
-    if request.key_type == CoordinatorType.SHARE:
+    if made is None:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "there is no share coordinator")
-    if failure is not None:
-        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, failure.detail)
+    if isinstance(made, BrokerError):
+        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, made.detail)
+    if made.logs[number := partition_of(key, len(made.logs))].is_offline:
+        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the log of {made.name}-{number} is offline")
     return Coordinator(key, call.core.options.node_id, *call.peer.listener.advertised)
 
 

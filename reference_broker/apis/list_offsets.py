@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from kafkawire.reference_broker.apis.fetch import check_leader_epoch
+from kafkawire.reference_broker.apis.fetch import check_partition
 from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
 from kafkawire.reference_broker.log.file_names import Partition
@@ -98,7 +98,7 @@ def _find(
             raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, reason)
         if log is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        check_leader_epoch(log, partition.current_leader_epoch)
+        check_partition(log, partition.current_leader_epoch)
     except BrokerError as error:
         found(error)
     else:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.apis.fetch import check_leader_epoch
+from kafkawire.reference_broker.apis.fetch import check_partition
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import (
@@ -38,7 +38,7 @@ def _find(call: Call, topic: str, partition: OffsetForLeaderEpochRequest.OffsetF
     try:
         if log is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        check_leader_epoch(log, current)
+        check_partition(log, current)
         return EpochEndOffset(ErrorCode.NONE, partition.partition, *log.end_of_epoch(partition.leader_epoch))
     except BrokerError as error:
         return EpochEndOffset(error.code, partition.partition)

@@ -176,6 +176,8 @@ def _append(
         if topic.name in INTERNAL_TOPICS:
             raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is an internal topic")
         log = topic.logs[partition.index]
+        if log.error is not None:
+            raise log.error.again()  # before its transaction takes it in, which could not end without its marker
         data, header = validate(
             partition.records, log.config, call.now_ms, allow_zstandard=call.version >= _ZSTANDARD_SINCE
         )

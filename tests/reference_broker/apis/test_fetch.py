@@ -121,6 +121,12 @@ def test_error_of_reading_does_not_wait_beside_what_could(bench):
     ]
 
 
+def test_log_that_is_offline_is_fenced_by_no_epoch(bench):
+    bench.create()
+    bench.core.directory.log("t", 0).fail(OSError("broken"))
+    assert only(bench.ask(request(partition(current_leader_epoch=1)), 12)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
 def test_session_is_not_known(bench):
     response = bench.ask(request(session_id=7, session_epoch=1))
     assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND

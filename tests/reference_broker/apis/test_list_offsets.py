@@ -142,3 +142,11 @@ def test_lookup_by_time_waits_for_a_lost_index_and_others_do_not():
     assert len(answers) == 3
     found = {tuple((each.error_code, each.offset) for each in answer.topics[0].partitions) for answer in answers[1:]}
     assert found == {((0, 2), (0, 0), (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)), ((0, 6),)}
+
+
+@pytest.mark.parametrize("timestamp", [OffsetTimestamp.LATEST, OffsetTimestamp.EARLIEST, *SINCE, NOW_MS])
+@pytest.mark.parametrize("epoch", [-1, 7])
+def test_log_that_is_offline_tells_no_offset(filled, timestamp, epoch):
+    filled.core.directory.log("t", 0).fail(OSError("broken"))
+    answer = ask(filled, timestamp, current_leader_epoch=epoch)
+    assert (answer.error_code, answer.offset, answer.leader_epoch) == (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1)

@@ -324,6 +324,12 @@ def test_a_bad_batch_of_a_transaction_is_not_asked_about(bench, desk):
     assert not desk.asked
 
 
+def test_a_transaction_takes_in_no_partition_whose_log_is_offline(bench, desk):
+    bench.core.directory.log("t", 0).fail(OSError("broken"))
+    assert transact(bench, in_transaction(0), in_transaction(1)) == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
+    assert [partitions for _, _, _, partitions, _ in desk.asked] == [[("t", 1)]]
+
+
 def test_refused_transaction_without_acknowledgement_closes_the_connection(bench, desk):
     desk.refused["t", 0] = ErrorCode.TRANSACTION_ABORTABLE
     with pytest.raises(RemoteProtocolError, match="TRANSACTION_ABORTABLE"):
