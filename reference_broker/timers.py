@@ -3,6 +3,9 @@
 The core and the group coordinator set timers; the server (or a test) asks for the next deadline, waits, and calls
 `fire`. A deadline that moves often (a member's session) is stored beside its timer and checked when the timer fires,
 which costs less than a new timer for each move. A callback that fails is logged and takes no other timer with it.
+
+A piece of work gets the time when it begins. If it ends later, the clock may have jumped: what is done then is done
+`as_of` its beginning, so that the deadlines it sets, or keeps, are moved as if they had been set at once.
 """
 
 from __future__ import annotations
@@ -10,10 +13,14 @@ from __future__ import annotations
 import heapq
 import logging
 from collections.abc import Callable
+from functools import partial
+from typing import ParamSpec
 
 from kafkawire.sdk.log_limit import LogLimit
 
 __all__ = ["Timer", "Timers"]
+
+P = ParamSpec("P")
 
 Action = Callable[[int], None]
 
@@ -53,16 +60,34 @@ class Timers:
 
     Attributes:
         on_earlier: called with the deadline when a new timer becomes the earliest one.
-        jumped_ms: by how much the clock has jumped in all. Deadlines that are kept elsewhere are stored minus this.
     """
 
     def __init__(self) -> None:
         self.on_earlier: Callable[[int], None] | None = None
-        self.jumped_ms = 0
+        self._jumped_ms = 0
+        #: What `jumped_ms` was when the work began that goes on now, None for one that has the current time.
+        self._as_of_ms: int | None = None
         self._heap: list[tuple[int, int, Timer]] = []
         self._made = 0
         self._size_max = _SIZE_MIN
         self._lines = LogLimit(_log)
+
+    @property
+    def jumped_ms(self) -> int:
+        """By how much the clock has jumped in all. Deadlines that are kept elsewhere are stored minus this."""
+        return self._jumped_ms if self._as_of_ms is None else self._as_of_ms
+
+    def as_of(self, jumped_ms: int, step: Callable[P, object], *arguments: P.args, **named: P.kwargs) -> None:
+        """Do a step that knows the time only from when the clock had jumped by `jumped_ms`."""
+        before, self._as_of_ms = self._as_of_ms, jumped_ms
+        try:
+            step(*arguments, **named)
+        finally:
+            self._as_of_ms = before
+
+    def as_of_now(self, step: Callable[P, object]) -> Callable[P, None]:
+        """Return a step for later that will know the time only from now; see `as_of`."""
+        return partial(self.as_of, self.jumped_ms, step)
 
     def at(self, deadline_ms: int, action: Action) -> Timer:
         """Call `action(now_ms)` once the deadline has passed.
@@ -71,6 +96,8 @@ class Timers:
             deadline_ms: when; equal deadlines fire in the order in which they were set.
             action: may set and cancel timers.
         """
+        if self._as_of_ms is not None:
+            deadline_ms += self._jumped_ms - self._as_of_ms
         if len(self._heap) >= self._size_max:
             self._forget_cancelled()
         timer = Timer(deadline_ms, action)
@@ -106,7 +133,7 @@ class Timers:
 
     def shift(self, by_ms: int) -> None:
         """Move all deadlines, because the clock has jumped: what was to happen in 5 s still happens in 5 s."""
-        self.jumped_ms += by_ms
+        self._jumped_ms += by_ms
         for _, _, timer in self._heap:
             timer.deadline_ms += by_ms
         self._heap = [(deadline_ms + by_ms, made, timer) for deadline_ms, made, timer in self._heap]

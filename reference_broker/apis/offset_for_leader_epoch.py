@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.apis.fetch import check_leader_epoch
+from kafkawire.reference_broker.apis.fetch import check_partition
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import (
@@ -13,7 +13,6 @@ from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
 )
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -39,9 +38,7 @@ def _find(call: Call, topic: str, partition: OffsetForLeaderEpochRequest.OffsetF
     try:
         if log is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if current < NO_PARTITION_LEADER_EPOCH:
-            raise BrokerError(ErrorCode.FENCED_LEADER_EPOCH, f"epoch {current}")
-        check_leader_epoch(log, current)
+        check_partition(log, current)
         return EpochEndOffset(ErrorCode.NONE, partition.partition, *log.end_of_epoch(partition.leader_epoch))
     except BrokerError as error:
         return EpochEndOffset(error.code, partition.partition)

@@ -1,7 +1,8 @@
 """One partition of a coordinator: its shard, its log, and the operations that wait for either.
 
 While it loads, operations are refused; while an append is unfinished, they wait their turn, so that a shard is always
-exactly what its log says. Replies wait for the high watermark, in order, for a limited time. If the log fails, the
+exactly what its log says. Replies wait for the high watermark, in order. Nobody waits for either for more than a
+limited time; what is being appended then still counts, if it comes into the log. If the log fails, the
 shard cannot take over what is in the log, or the partition is unloaded, everything that waits is answered.
 
 Source: `CoordinatorRuntime.CoordinatorContext` in Apache Kafka.
@@ -39,7 +40,7 @@ __all__ = ["COMMIT_TIMEOUT_MS", "CoordinatorPartition", "PartitionState", "ignor
 S = TypeVar("S", bound=Shard)
 R = TypeVar("R")
 
-#: How long a reply waits for the high watermark: Kafka's `offsets.commit.timeout.ms`.
+#: How long a request waits, for its turn, its append and the high watermark: Kafka's `offsets.commit.timeout.ms`.
 COMMIT_TIMEOUT_MS = 5_000
 
 #: Most operations that wait for an unfinished append. A connection has one request in progress, so only a broker with
@@ -53,6 +54,9 @@ _LOAD_AGAIN_MS = (100, 500, 1_000, 5_000, 5_000)
 #: Pause while an index is rebuilt.
 _PREPARING_MS = 20
 
+#: No offset is as high: who waits for it is told only if the log fails.
+_NEVER_REACHED = 2**63
+
 _log = logging.getLogger("kafkawire.broker")
 
 
@@ -64,13 +68,33 @@ class PartitionState(Enum):
     CLOSED = auto()
 
 
+class _Queued(NamedTuple):
+    """An operation that waits its turn.
+
+    Attributes:
+        operation: see `submit`.
+        done: likewise.
+        now_ms: when it was asked for.
+        jumped_ms: by how much the clock had jumped by then, see `Timers`.
+        is_request: whether somebody waits for the reply, for a limited time; the shard's own timers wait for as long
+            as it takes.
+    """
+
+    operation: Operation[Any, Any]
+    done: Callable[[Any], None]
+    now_ms: int
+    jumped_ms: int
+    is_request: bool
+
+
 class _Pending(NamedTuple):
-    """An operation that has run: its reply leaves at `offset`, or fails at `deadline_ms`, less the clock's jumps."""
+    """An operation that has run; its reply leaves at `offset`. For the rest see `_Queued`."""
 
     offset: int
-    deadline_ms: int
     result: Result[Any]
     done: Callable[[Any], None]
+    now_ms: int
+    jumped_ms: int
 
 
 class _ShardTimer(Timer):
@@ -110,7 +134,8 @@ class CoordinatorPartition(Generic[S]):
         self._loading: Loading | None = None
         self._load_failures = 0
         self._expiry: Timer | None = None
-        self._queue: deque[tuple[Operation[S, Any], Callable[[Any], None], int]] = deque()
+        self._queue: deque[_Queued] = deque()
+        #: What is being appended, as long as somebody waits for the reply.
         self._appending: _Pending | None = None
         self.is_appending = False
         #: Called when the append that is under way has an outcome, even if the partition has been closed.
@@ -125,9 +150,10 @@ class CoordinatorPartition(Generic[S]):
     # Loading and unloading.
 
     def load(self, now_ms: int) -> None:
-        """Begin to load; an empty partition is served at once."""
+        """Begin to load; an empty partition is served at once, one whose log has failed never."""
         self._loading = Loading(self._log, self.shard)
-        if self._loading.is_done:
+        self._log.when_reached(_NEVER_REACHED, self._reached)
+        if self._loading is not None and self._loading.is_done:
             self.load_slice(now_ms)
 
     def load_slice(self, now_ms: int) -> int:
@@ -177,8 +203,8 @@ class CoordinatorPartition(Generic[S]):
         self._appending = None
         for entry in pending:
             self._finish(entry, error)
-        for _, done, now_ms in queued:
-            self._answer(done, error, now_ms)
+        for waiting in queued:
+            self._timers.as_of(waiting.jumped_ms, self._answer, waiting, error)
         if is_loaded:
             self.shard.unloaded()
 
@@ -206,7 +232,7 @@ class CoordinatorPartition(Generic[S]):
         elif len(self._queue) >= _QUEUE_MAX:
             done(BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{_QUEUE_MAX} operations wait for {self._name}"))
         else:
-            self._queue.append((operation, done, now_ms))
+            self._queue.append(_Queued(operation, done, now_ms, self.jumped_ms, is_request=True))
             self._drain()
 
     def _drain(self) -> None:
@@ -214,28 +240,31 @@ class CoordinatorPartition(Generic[S]):
             return
         self._is_draining = True
         try:
-            while self._queue and self._appending is None:
-                self._run(*self._queue.popleft())
+            while self._queue and not self.is_appending:
+                entry = self._queue.popleft()
+                self._timers.as_of(entry.jumped_ms, self._run, entry)
         finally:
             self._is_draining = False
+        self._limit_wait()
 
-    def _run(self, operation: Operation[S, R], done: Done[R], now_ms: int) -> None:
+    def _run(self, entry: _Queued) -> None:
+        operation, done, now_ms, jumped_ms, _ = entry
         try:
             result = operation(self.shard)
         except BrokerError as error:
-            self._answer(done, error, now_ms)
+            self._answer(entry, error)
             return
         except Exception as error:
             # One defect must not leave the operations behind it unanswered.
             self._lines.exception("operation", now_ms, "an operation on %s failed", self._name)
-            self._answer(done, BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)), now_ms)
+            self._answer(entry, BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
             return
-        pending = _Pending(self._last_written, now_ms + COMMIT_TIMEOUT_MS - self.jumped_ms, result, done)
+        pending = _Pending(self._last_written, result, done, now_ms, jumped_ms)
         if not result.records and result.marker is None:
-            self._await_commit(pending, now_ms)
+            self._await_commit(pending)
             return
         self._appending, self.is_appending = pending, True
-        appended = partial(self._appended, pending, now_ms)
+        appended = partial(self._appended, pending)
         try:
             self._append(pending, now_ms, appended)
         except Exception as error:
@@ -266,13 +295,16 @@ class CoordinatorPartition(Generic[S]):
         else:
             self._log.append(records, now_ms, appended)
 
-    def _appended(self, pending: _Pending, now_ms: int, outcome: int | BrokerError) -> None:
+    def _appended(self, pending: _Pending, outcome: int | BrokerError) -> None:
         self.is_appending = False
         waiting, self._when_appended = self._when_appended, []
         for done in waiting:
             done()
-        if self._appending is not pending:
-            return  # the partition was closed meanwhile, which answered this
+        if self.state is PartitionState.CLOSED:
+            return  # which answered this
+        if self._appending is None:
+            # It was answered when its time was up.
+            pending = pending._replace(result=pending.result._replace(committed=None), done=ignore)
         self._appending = None
         if isinstance(outcome, BrokerError):
             self._finish(pending, coordinator_error(outcome))
@@ -281,22 +313,23 @@ class CoordinatorPartition(Generic[S]):
             # What the shard submits while it replays waits, so that replies leave in the order of their records.
             was_draining, self._is_draining = self._is_draining, True
             try:
-                self._take_over(pending._replace(offset=outcome), now_ms)
+                self._timers.as_of(pending.jumped_ms, self._take_over, pending._replace(offset=outcome))
             finally:
                 self._is_draining = was_draining
         self._drain()
 
-    def _take_over(self, pending: _Pending, now_ms: int) -> None:
+    def _take_over(self, pending: _Pending) -> None:
         try:
             self._replay(pending.result, pending.offset - 1)
         except Exception:
             # A defect. The shard is not what its log says any more, and must answer nothing from what it holds. Nobody
             # loads it again before the broker starts again: what is in its log would meet the same defect.
-            self._lines.exception("replay", now_ms, "%s is unloaded, it could not take over a record", self._name)
+            text = "%s is unloaded, it could not take over a record"
+            self._lines.exception("replay", pending.now_ms, text, self._name)
             self._waiting.append(pending)
             self.close()
         else:
-            self._await_commit(pending, now_ms)
+            self._await_commit(pending)
 
     def _replay(self, result: Result[Any], offset: int) -> None:
         if result.marker is not None:
@@ -309,14 +342,13 @@ class CoordinatorPartition(Generic[S]):
 
     # Replies.
 
-    def _await_commit(self, pending: _Pending, now_ms: int) -> None:
+    def _await_commit(self, pending: _Pending) -> None:
         if self._log.high_watermark >= pending.offset:
             self._reached(None)
             self._finish(pending, None)
             return
         self._waiting.append(pending)
-        if self._expiry is None or not self._expiry.is_pending:
-            self._expiry = self._timers.at(now_ms + COMMIT_TIMEOUT_MS, self._expire)
+        self._limit_wait()
         self._log.when_reached(pending.offset, self._reached)
 
     def _reached(self, error: BrokerError | None) -> None:
@@ -327,34 +359,62 @@ class CoordinatorPartition(Generic[S]):
         while self._waiting and self._waiting[0].offset <= self._log.high_watermark:
             self._finish(self._waiting.popleft(), None)
 
+    def _limit_wait(self) -> None:
+        """Set the timer for whoever has waited longest, if anybody waits; those who come later have more time."""
+        first: _Queued | _Pending | None = self._waiting[0] if self._waiting else self._appending
+        if first is None:
+            first = next((entry for entry in self._queue if entry.is_request), None)
+        is_set = self._expiry is not None and self._expiry.is_pending
+        if first is not None and not is_set:
+            self._timers.as_of(first.jumped_ms, self._expire_at, first.now_ms + COMMIT_TIMEOUT_MS)
+        elif first is None and self._expiry is not None:
+            self._expiry.cancel()
+
+    def _expire_at(self, deadline_ms: int) -> None:
+        self._expiry = self._timers.at(deadline_ms, self._expire)
+
+    def _is_late(self, entry: _Queued | _Pending, now_ms: int) -> bool:
+        return entry.now_ms + COMMIT_TIMEOUT_MS - entry.jumped_ms <= now_ms - self.jumped_ms
+
     def _expire(self, now_ms: int) -> None:
         error = BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"not committed within {COMMIT_TIMEOUT_MS} ms")
-        while self._waiting and self._waiting[0].deadline_ms + self.jumped_ms <= now_ms:
+        while self._waiting and self._is_late(self._waiting[0], now_ms):
             self._finish(self._waiting.popleft(), error)
-        if self._waiting:
-            self._expiry = self._timers.at(self._waiting[0].deadline_ms + self.jumped_ms, self._expire)
+        if self._appending is not None and self._is_late(self._appending, now_ms):
+            pending, self._appending = self._appending, None
+            self._finish(pending, error)
+        late = [entry for entry in self._queue if entry.is_request and self._is_late(entry, now_ms)]
+        if late:
+            gone = set(map(id, late))
+            self._queue = deque(entry for entry in self._queue if id(entry) not in gone)
+            for entry in late:
+                self._timers.as_of(entry.jumped_ms, self._answer, entry, error)
+        self._limit_wait()
 
     def _finish(self, pending: _Pending, error: BrokerError | None) -> None:
+        self._timers.as_of(pending.jumped_ms, self._reply, pending, error)
+
+    def _reply(self, pending: _Pending, error: BrokerError | None) -> None:
         reply = pending.result.reply if error is None else error
-        begun_ms = pending.deadline_ms - COMMIT_TIMEOUT_MS + self.jumped_ms
         if pending.result.committed is not None:
             try:
                 pending.result.committed(error)
             except BrokerError as told:
                 reply = told
             except Exception as defect:
-                self._lines.exception("committed", begun_ms, "%s could not take over what was committed", self._name)
+                text = "%s could not take over what was committed"
+                self._lines.exception("committed", pending.now_ms, text, self._name)
                 reply = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(defect))
-        self._answer(pending.done, reply, begun_ms)
+        self._answer(pending, reply)
 
-    def _answer(self, done: Callable[[Any], None], reply: object, now_ms: int) -> None:
+    def _answer(self, entry: _Queued | _Pending, reply: object) -> None:
         """Reply; one who fails to take a reply gets an error instead, and holds up nobody else."""
         try:
-            done(reply)
+            entry.done(reply)
         except Exception as defect:
-            self._lines.exception("reply", now_ms, "a reply of %s failed", self._name)
+            self._lines.exception("reply", entry.now_ms, "a reply of %s failed", self._name)
             if not isinstance(reply, BrokerError):
-                self._answer(done, BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(defect)), now_ms)
+                self._answer(entry, BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(defect)))
 
     # Timers.
 
@@ -368,7 +428,8 @@ class CoordinatorPartition(Generic[S]):
         def due(now_ms: int) -> None:
             if self.state is not PartitionState.CLOSED:
                 # Not limited as requests are: without its timers a group would wait forever.
-                self._queue.append((lambda shard: shard.fire(timer.fire, now_ms), ignore, now_ms))
+                fire = _Queued(lambda shard: shard.fire(timer.fire, now_ms), ignore, now_ms, self.jumped_ms, False)
+                self._queue.append(fire)
                 self._drain()
 
         timer = _ShardTimer(deadline_ms, action)

@@ -315,6 +315,9 @@ class GroupCoordinator:
 
     def describe_consumer(self, group_id: str, done: Done[ConsumerGroup], now_ms: int) -> None:
         """Return a KIP-848 group; it must not be kept."""
+        if not group_id:
+            done(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
+            return
         self._runtime.submit(group_id, lambda shard: shard.find_consumer(group_id), done, now_ms)
 
     def delete(self, group_id: str, done: Done[None], now_ms: int) -> None:

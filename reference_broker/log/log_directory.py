@@ -231,10 +231,6 @@ class LogDirectory:
 
     # Creating and deleting.
 
-    def names(self) -> list[str]:
-        """Return the names of all topics, those that are being created included."""
-        return [*self.topics, *self._creating]
-
     def is_creating(self, name: str) -> bool:
         """Return whether a topic is being created."""
         return name in self._creating
@@ -307,7 +303,7 @@ class LogDirectory:
                 for log in topic.logs:
                     log.end(gone)
                 # A sync or a roll in flight would write into the folder of the next topic of this name.
-                self.steps.do(lambda: remove, self._removed, is_next=True, when=partial(when_all_quiet, topic.logs))
+                self.steps.do(lambda: remove, self._removed, place=0, when=partial(when_all_quiet, topic.logs))
                 done(None)
 
         def remove() -> None:
@@ -374,7 +370,7 @@ class LogDirectory:
             for done in waiting:
                 done(None if error is None else storage_error(error))
 
-        self.steps.do(prepare, written)
+        self.steps.do(prepare, written, place=1)  # not behind thousands of topics, which come forward too
 
     def close(self, each: Each = one_by_one) -> None:
         """Sync everything, mark a clean shutdown, and release the files.

@@ -105,7 +105,7 @@ class PartitionLog(DurableLog):
         first = Segment(services.disk, folder, log_start_offset, config)
         super().__init__(services, folder, config, Segments([first]), log_start_offset)
         self.truncated_bytes = 0
-        #: Appends that wait for a new segment, in order. A connection has one request at a time, of bounded size.
+        #: Appends that wait for a new segment, in order. A connection has one request at a time, also with acks=0.
         self._waiting: deque[_Append] = deque()
         self._is_rolling = False
         self._when_rolled: list[Callable[[], None]] = []

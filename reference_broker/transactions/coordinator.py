@@ -95,7 +95,7 @@ class TransactionCoordinator:
 
         def answered(outcome: R | BrokerError) -> None:
             if isinstance(outcome, NeedsProducerId):
-                self._producer_ids.take(given)
+                self._producer_ids.take(self._timers.as_of_now(given))
             else:
                 done(outcome)
 

@@ -138,7 +138,7 @@ class Markers:
         for _ in range(min(len(sending.todo), _STEP_MARKERS)):
             partition = sending.todo.popleft()
             sending.in_flight += 1
-            done = partial(self._written, sending, partition, now_ms)
+            done = self._timers.as_of_now(partial(self._written, sending, partition, now_ms))
             self._write(partition, sending.marker, sending.transaction.client_version, done, now_ms)
         if sending.todo and not sending.is_cancelled:
             sending.timer = self._timers.at(now_ms, partial(self._step, sending))

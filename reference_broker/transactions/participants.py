@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from kafkawire.reference_broker.coordinators.shard import coordinator_error
 from kafkawire.reference_broker.groups.requests import TransactionalCommit
 from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.partition_log import Appended
@@ -62,13 +63,13 @@ def verify_commit(
     """Make sure that a partition of the offsets topic is in a transaction; see `VerifyCommit`."""
     name, number = partition
     transactional_id, producer_id, epoch, version = transaction
+    log = core.directory.topics[name].logs[number]
+    if log.error is not None:
+        refused(coordinator_error(log.error))
+        return
     try:
-        verification = (
-            core.directory.topics[name]
-            .logs[number]
-            .producers.begin_verification(
-                producer_id, epoch, NO_SEQUENCE, now_ms, has_epoch_per_transaction=version >= TransactionVersion.TV_2
-            )
+        verification = log.producers.begin_verification(
+            producer_id, epoch, NO_SEQUENCE, now_ms, has_epoch_per_transaction=version >= TransactionVersion.TV_2
         )
     except BrokerError as error:
         refused(error)

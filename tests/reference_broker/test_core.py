@@ -3,12 +3,18 @@
 Method: a broker without sockets is started again on the same files.
 """
 
+import errno
+
 import pytest
 
 from kafkawire.reference_broker.coordinators.placement import partition_of
 from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.groups.classic.group import GroupState
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
+from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
+from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
+from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.group_of_one import group_in, stable
 from tests.reference_broker.apis.transaction_of_one import Transacting
 from tests.reference_broker.broker_bench import BrokerBench
@@ -72,6 +78,29 @@ def test_offsets_topic_is_synced_as_the_broker_asks():
     assert log.recovery_point == log.next_offset > 0
     for seed in range(10):
         assert group_in(BrokerBench(disk.crash(seed))).generation_id == 1
+
+
+def test_coordinators_do_not_take_a_log_that_cannot_be_opened_for_an_empty_one():
+    disk = MemoryDisk()
+    bench = BrokerBench(disk, transaction_state_log_num_partitions=1)
+    bench.create("t")
+    bench.offsets_topic()
+    bench.core.create_transactions_topic(lambda made: None)
+    Commit = OffsetCommitRequest
+    offset = Commit.OffsetCommitRequestTopic("t", partitions=[Commit.OffsetCommitRequestPartition(0, 42)])
+    bench.ask(Commit("g", topics=[offset]), 7)
+    bench.ask(InitProducerIdRequest("id", 60_000), 4)
+    bench.core.close()
+
+    def plan(call):
+        if call.name == "open" and call.path.startswith("__") and call.path.endswith(".log"):
+            raise OSError(errno.EMFILE, "Too many open files", call.path)
+
+    disk.plan = plan
+    bench.restart_again()
+    fetched = bench.ask(OffsetFetchRequest("g", [OffsetFetchRequest.OffsetFetchRequestTopic("t", [0])]), 5)
+    assert fetched.error_code == ErrorCode.NOT_COORDINATOR
+    assert bench.ask(InitProducerIdRequest("id", 60_000), 4).error_code == ErrorCode.NOT_COORDINATOR
 
 
 def test_an_unloaded_broker_coordinates_nothing(bench):

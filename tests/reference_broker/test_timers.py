@@ -80,6 +80,37 @@ def test_jump_of_the_clock_leaves_the_time_to_wait():
     assert fired == [1_010]
 
 
+@pytest.mark.parametrize("jump_ms", [1_000, -1_000])
+def test_work_that_ends_after_a_jump_of_the_clock_sets_deadlines_as_if_it_had_ended_before(jump_ms):
+    timers, fired = Timers(), []
+    timers.shift(5)
+    kept = []
+
+    def end(deadline_ms):
+        timers.at(deadline_ms, fired.append)
+        kept.append(deadline_ms - timers.jumped_ms)
+
+    end(10)
+    later = timers.as_of_now(end)
+    as_of_later = timers.as_of_now(timers.as_of_now(end))
+    timers.shift(jump_ms)
+    later(10)
+    as_of_later(10)
+    end(jump_ms + 10)
+    assert kept == [5] * 4
+    timers.fire(jump_ms + 9)
+    assert fired == []
+    timers.fire(jump_ms + 10)
+    assert fired == [jump_ms + 10] * 4
+
+
+def test_failure_ends_what_is_done_as_of_earlier():
+    timers = Timers()
+    with pytest.raises(ZeroDivisionError):
+        timers.as_of(7, lambda: 1 / 0)
+    assert timers.jumped_ms == 0
+
+
 def test_earlier_deadline_is_announced():
     timers, announced = Timers(), []
     timers.on_earlier = announced.append

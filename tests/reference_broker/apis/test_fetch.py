@@ -14,7 +14,7 @@ from kafkawire.sdk.log_limit import INTERVAL_MS
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import IsolationLevel
+from kafkawire.sdk.protocol.tables.enums import INITIAL_FETCH_SESSION_EPOCH, IsolationLevel
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.records import walk
@@ -89,6 +89,42 @@ def test_errors_do_not_wait(bench, message, version, code):
     message.max_wait_ms = 1000
     answer = only(bench.ask(message, version))
     assert (answer.error_code, answer.high_watermark, bytes(answer.records)) == (code, -1, b"")
+
+
+@pytest.mark.parametrize(
+    ("unknown", "version", "code"),
+    [
+        (Topic("none", partitions=[partition()]), 12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (Topic(topic_id=b"x" * 16, partitions=[partition()]), 13, ErrorCode.UNKNOWN_TOPIC_ID),
+        (Topic("t", partitions=[partition(1)]), 12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_what_is_unknown_does_not_keep_the_rest_from_waiting(bench, unknown, version, code):
+    topic_id = bench.create()
+    first = request(partition(), topic_id=topic_id, wait=500, session_epoch=INITIAL_FETCH_SESSION_EPOCH)
+    first.topics.append(unknown)
+    waiting = bench.ask(first, version)
+    bench.advance(500)
+    session = waiting.response.session_id
+    waiting = bench.ask(request(wait=500, session_id=session, session_epoch=1), version)
+    assert isinstance(waiting, DelayedOperation), "a consumer of a deleted topic would ask again and again"
+    bench.advance(500)
+    assert only(waiting.response).error_code == code
+
+
+def test_error_of_reading_does_not_wait_beside_what_could(bench):
+    bench.create(partitions=2)
+    response = bench.ask(request(partition(), partition(1, offset=5), wait=500), 12)
+    assert [each.error_code for each in response.responses[0].partitions] == [
+        ErrorCode.NONE,
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+    ]
+
+
+def test_log_that_is_offline_is_fenced_by_no_epoch(bench):
+    bench.create()
+    bench.core.directory.log("t", 0).fail(OSError("broken"))
+    assert only(bench.ask(request(partition(current_leader_epoch=1)), 12)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_session_is_not_known(bench):

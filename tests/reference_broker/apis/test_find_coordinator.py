@@ -5,6 +5,7 @@ Method: a broker without sockets.
 
 import pytest
 
+from kafkawire.reference_broker.coordinators.placement import partition_of
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -52,6 +53,18 @@ def test_transactions(bench, version):
 def test_nobody(bench, kind, version, code):
     found = ask(bench, kind, version)
     assert (found.error_code, found.node_id, found.port) == (code, -1, -1)
+
+
+@pytest.mark.parametrize("version", VERSIONS[1:])
+@pytest.mark.parametrize("kind", [CoordinatorType.GROUP, CoordinatorType.TRANSACTION])
+def test_nobody_coordinates_from_a_log_that_is_offline(bench, kind, version):
+    bench.offsets_topic()
+    bench.core.create_transactions_topic(lambda made: None)
+    for name in ("__consumer_offsets", "__transaction_state"):
+        topic = bench.core.directory.topics[name]
+        topic.logs[partition_of("g", len(topic.logs))].fail(OSError("broken"))
+    found = ask(bench, kind, version)
+    assert (found.error_code, found.node_id, found.port) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
 
 
 def test_several_keys(bench):

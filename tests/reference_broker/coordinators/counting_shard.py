@@ -89,6 +89,7 @@ class MemoryLog:
         self.is_committed = True
         self.held: list[Callable[[], None]] | None = None
         self.error: BrokerError | None = None
+        self._failure: BrokerError | None = None
         self._watchers: list[tuple[int, Callable[[BrokerError | None], None]]] = []
 
     def append(
@@ -134,13 +135,16 @@ class MemoryLog:
 
     def fail(self, error: BrokerError) -> None:
         """Take the log offline."""
-        self.error = error
+        self.error = self._failure = error
         watchers, self._watchers = self._watchers, []
         for _, reached in watchers:
             reached(error)
 
     def when_reached(self, offset: int, reached: Callable[[BrokerError | None], None]) -> None:
-        self._watchers.append((offset, reached))
+        if self._failure is not None:
+            reached(self._failure)
+        else:
+            self._watchers.append((offset, reached))
 
     def read(self, offset: int, max_bytes: int) -> Buffer:
         if self.error is not None:

@@ -7,58 +7,14 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.reference_broker.coordinators.partition import COMMIT_TIMEOUT_MS, CoordinatorPartition, PartitionState
+from kafkawire.reference_broker.coordinators.partition import COMMIT_TIMEOUT_MS, PartitionState
 from kafkawire.reference_broker.coordinators.shard import Result
 from kafkawire.reference_broker.log.preparation import NotPrepared
-from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.reference_broker.coordinators.counting_shard import CountingShard, MemoryLog, record
-
-
-class Bench:
-    """A partition that is served, and what it has replied."""
-
-    def __init__(self, log=None) -> None:
-        self.log = log or MemoryLog()
-        self.timers = Timers()
-        self.partition = CoordinatorPartition("topic-0", self.log, self.timers, CountingShard)
-        self.replies = []
-        self.partition.load(0)
-
-    @property
-    def shard(self):
-        return self.partition.shard
-
-    def ask(self, operation, now=0):
-        def done(reply):
-            self.replies.append(reply.code if isinstance(reply, BrokerError) else reply)
-
-        self.partition.submit(operation, done, now)
-
-    def add(self, number, name="a", now=0):
-        self.ask(lambda shard: shard.add(name, number), now)
-
-    def get(self, name="a"):
-        self.ask(lambda shard: shard.get(name))
-
-
-def load(bench):
-    """Let a partition load to its end; return how many slices it took."""
-    slices = 0
-    while bench.partition.state is PartitionState.LOADING:
-        bench.partition.load_slice(0)
-        slices += 1
-    return slices
-
-
-def written(*batches):
-    log = MemoryLog()
-    bench = Bench(log)
-    for records in batches:
-        bench.ask(lambda shard, records=records: Result(None, records))
-    return log
+from tests.reference_broker.coordinators.counting_shard import CountingShard, record
+from tests.reference_broker.coordinators.partition_bench import Bench, load, written
 
 
 def test_replies_leave_at_once_when_the_log_commits_at_once():
@@ -394,17 +350,6 @@ def test_unloading_stops_the_load():
     bench.partition.load_slice(0)
     assert bench.partition.state is PartitionState.CLOSED
     assert (bench.shard.replayed, bench.shard.calls) == (0, [])
-
-
-def test_failed_log_unloads_the_partition(caplog):
-    bench = Bench()
-    bench.log.is_committed = False
-    bench.add(1)
-    bench.add(1)
-    bench.log.fail(BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "EIO"))
-    bench.get()
-    assert bench.replies == [ErrorCode.NOT_COORDINATOR] * 3
-    assert caplog.text.count("its log failed") == 1
 
 
 def test_timers_of_the_shard_fire_and_append():

@@ -405,3 +405,14 @@ def test_adding_waits_as_long_when_the_clock_has_jumped(jump_ms):
     assert waiting == []
     bench.advance(1)
     assert waiting == [{("a", 0): CONCURRENT}]
+
+
+@pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000])
+def test_the_look_for_late_transactions_follows_the_clock(jump_ms):
+    bench = TransactionBench()
+    producer = bench.producer()
+    bench.log.held = []
+    bench.add(producer)
+    bench.timers.shift(jump_ms)
+    bench.log.release()
+    assert bench.timers.next_deadline_ms == jump_ms + bench.now_ms + 10_000

@@ -112,6 +112,16 @@ def test_outcomes_that_come_late():
     assert bench.done == [0]
 
 
+@pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000])
+def test_pauses_follow_the_clock(jump_ms):
+    bench = Bench(held=True)
+    bench.failing[A] = ErrorCode.KAFKA_STORAGE_ERROR
+    bench.send(A)
+    bench.timers.shift(jump_ms)
+    bench.held.pop()()
+    assert bench.timers.next_deadline_ms == jump_ms + 100
+
+
 def test_a_transaction_is_sent_once():
     bench = Bench(held=True)
     bench.send(A)

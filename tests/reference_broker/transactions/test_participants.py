@@ -56,3 +56,15 @@ def test_offsets_are_verified_once(bench):
     x.end()
     verify(0)
     assert code_of(refused[1]) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_transaction_takes_in_no_offsets_whose_log_is_offline(bench):
+    x = Transacting(bench)
+    bench.core.directory.log("__consumer_offsets", 0).fail(OSError("broken"))
+    verified, refused = [], []
+    commit = TransactionalCommit("x", *x.producer, 2)
+    verify_commit(bench.core, ("__consumer_offsets", 0), commit, verified.append, refused.append, bench.now_ms)
+    assert (verified, code_of(refused[0])) == ([], ErrorCode.NOT_COORDINATOR)
+    found = []
+    bench.core.transactions.describe("x", found.append, bench.now_ms)
+    assert not found[0].partitions
