@@ -179,9 +179,10 @@ class Core:
         """Delete a topic, its data and the offsets committed for it; `done` is called with None or the error."""
 
         def deleted(error: BrokerError | None) -> None:
-            if error is None:
-                self.groups.forget_topic(topic.name, topic.topic_id, now_ms)
-            done(error)
+            if error is not None:
+                done(error)
+            else:
+                self.groups.forget_topic(topic.name, topic.topic_id, lambda: done(None), now_ms)
 
         self.directory.delete(topic, self.timers.as_of_now(deleted))
 
