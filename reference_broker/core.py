@@ -107,6 +107,8 @@ class Core:
             self.producer_ids,
             partial(write_marker, self),
         )
+        #: By name with underscores for periods, which metrics cannot tell apart.
+        self._similar_names = {_folded(name): name for name in directory.topics}
         self._expire_producers(now_ms)
         upkeep = UpkeepLimits(
             retention_check_delay_ms=options.log_initial_task_delay_ms,
@@ -173,16 +175,32 @@ class Core:
 
         `done` is called with the topic, or with KAFKA_STORAGE_ERROR if it could not be written.
         """
+        self._similar_names[_folded(name)] = name
         self.directory.create(name, partitions, configs, done)
 
+    def similar_topic(self, name: str) -> str | None:
+        """Return the topic, created or being created, whose name is this one or differs in periods and underscores."""
+        known = self._similar_names.get(_folded(name))
+        is_there = known is not None and (known in self.directory.topics or self.directory.is_creating(known))
+        return known if is_there else None
+
     def delete_topic(self, topic: Topic, now_ms: int, done: Callable[[BrokerError | None], None]) -> None:
-        """Delete a topic, its data and the offsets committed for it; `done` is called with None or the error."""
+        """Delete a topic, its data and the offsets committed for it; `done` is called with None or the error.
+
+        A coordinator whose topic goes forgets everything.
+        """
 
         def deleted(error: BrokerError | None) -> None:
             if error is not None:
                 done(error)
-            else:
-                self.groups.forget_topic(topic.name, topic.topic_id, lambda: done(None), now_ms)
+                return
+            if self._similar_names.get(_folded(topic.name)) == topic.name:
+                del self._similar_names[_folded(topic.name)]
+            if topic.name == CONSUMER_OFFSETS_TOPIC:
+                self.groups.unload()
+            elif topic.name == TRANSACTION_STATE_TOPIC:
+                self.transactions.unload()
+            self.groups.forget_topic(topic.name, topic.topic_id, lambda: done(None), now_ms)
 
         self.directory.delete(topic, self.timers.as_of_now(deleted))
 
@@ -216,6 +234,10 @@ class Core:
         for _, _, log in self.directory.logs():
             log.producers.expire(now_ms, self.options.producer_id_expiration_ms)
         self.timers.at(now_ms + _PRODUCER_EXPIRATION_CHECK_MS, self._expire_producers)
+
+
+def _folded(name: str) -> str:
+    return name.replace(".", "_")
 
 
 class _TopicsOf(Topics):

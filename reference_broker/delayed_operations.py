@@ -9,7 +9,7 @@ Source: `DelayedOperation`, `DelayedFetch`, `DelayedJoin` in Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kafkawire.reference_broker.timers import Timer, Timers
 from kafkawire.sdk.protocol.schema import Message
@@ -27,15 +27,18 @@ class DelayedOperation:
         is_cancelled: whether the client has gone.
         on_cancel: called once when the operation is cancelled, to release what it holds.
         on_error: makes the response of an error; None while the handler itself runs: its errors are answered anyway.
+        check_unsent: called with the response instead of sending it, if the client expects none; what it raises closes
+            the connection.
     """
 
-    __slots__ = ("_then", "is_cancelled", "on_cancel", "on_error", "response")
+    __slots__ = ("_then", "check_unsent", "is_cancelled", "on_cancel", "on_error", "response")
 
     def __init__(self) -> None:
         self.response: Message | None = None
         self.is_cancelled = False
         self.on_cancel: Callable[[], None] | None = None
         self.on_error: Callable[[Exception], Message] | None = None
+        self.check_unsent: Callable[[Any], None] | None = None
         self._then: Callable[[Message], object] | None = None
 
     def complete_by(self, make: Callable[[], Message]) -> None:

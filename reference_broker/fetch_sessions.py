@@ -38,7 +38,13 @@ _Key = tuple[bytes | str, int]
 
 
 class Watched(Protocol):
-    """What a session needs to know of a log."""
+    """What a session needs to know of a log.
+
+    Attributes:
+        error: why nothing can be read any more, None while all is well.
+    """
+
+    error: BrokerError | None
 
     def watch(self, watcher: Callable[[int], None], *, is_committed: bool = False) -> None:
         """Call `watcher` with a number of bytes whenever more can be read, or more committed records."""
@@ -83,7 +89,10 @@ class SessionPartition:
         self._log: Watched | None = None
 
     def changed(self, size_bytes: int) -> None:
-        """Take note that the client can read more; what logs call."""
+        """Take note that the client can read more, or nothing ever again; what logs call."""
+        if self._log is not None and self._log.error is not None:
+            # The client may never ask again; the files of a deleted topic would stay open for as long.
+            self.read_from(None)
         self._session.changed(self, size_bytes)
 
     def moved(self, size_bytes: int) -> None:

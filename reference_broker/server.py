@@ -101,6 +101,7 @@ class Broker:
         self._idle_timer: asyncio.TimerHandle | None = None
         self._ends_timer: asyncio.TimerHandle | None = None
         self._clock = BrokerClock()
+        self._stopping = asyncio.Lock()
         self.is_stuck = False
 
     @property
@@ -148,6 +149,7 @@ class Broker:
         """
         options = self.options
         self._background = BackgroundWork()
+        self._stopping = asyncio.Lock()
         overrides = read_overrides(options.max_connections_per_ip_overrides, _address_of)
         limits = ConnectionLimits(options.max_connections, options.max_connections_per_ip, overrides)
         acceptors: list[Acceptor] = []
@@ -156,7 +158,7 @@ class Broker:
                 acceptors.append(Acceptor(listener, limits, self._connect, self._clock, options.socket_buffers))
                 undo.callback(acceptors[-1].abandon)
             disk = MachineDisk(self._data) if isinstance(self._data, str | Path) else self._data
-            services = LogServices(disk, self._background)
+            services = LogServices(disk, self._background, clock=self._clock)
             directory = LogDirectory(services, options.node_id, lambda: uuid.uuid4().bytes, options.topic_defaults)
             undo.callback(directory.abandon)
             core = Core(directory, options, lambda: str(uuid.uuid4()), self._clock())
@@ -176,18 +178,26 @@ class Broker:
             acceptor.start()
 
     async def stop(self) -> None:
-        """Answer what is stored, sync everything to disk, and close; may be called more than once."""
-        if self._core is None:
-            return
+        """Answer what is stored, sync everything to disk, and close.
+
+        May be called more than once; whoever calls meanwhile waits for the first.
+        """
+        async with self._stopping:
+            if self._core is not None:
+                await self._stop(self._core)
+
+    async def _stop(self, core: Core) -> None:
         await self._stop_listening()
-        self._core.begin_end()
+        core.begin_end()
         for wire in self._wires:
             wire.session.begin_end()
         try:
             await asyncio.wait_for(self._background.idle(), _LAST_WORK_SECONDS)
         except TimeoutError:
             _log.warning("stopping although work has not ended for %d s", _LAST_WORK_SECONDS)
-        self._core.unload()
+        if self._core is None:  # killed
+            return
+        core.unload()
         await asyncio.sleep(0)  # responses leave a turn of the loop after what they waited for
         for wire in list(self._wires):
             wire.finish()
@@ -196,8 +206,9 @@ class Broker:
             await asyncio.sleep(_LAST_RESPONSES_PAUSE_SECONDS)
         for wire in list(self._wires):
             wire.abort()
-        core, self._core = self._core, None
-        await self._close(core)
+        if self._core is not None:
+            self._core = None
+            await self._close(core)
 
     async def _close(self, core: Core) -> None:
         """Sync everything, on other threads: a disk that hangs must not keep the broker from saying so."""
@@ -218,24 +229,25 @@ class Broker:
 
     async def kill(self) -> None:
         """Stop as in a crash: send nothing, sync nothing, write no clean-shutdown file."""
-        if self._core is not None:
-            await self._stop_listening()
+        await self._stop_listening()
+        core, self._core = self._core, None
+        if core is not None:
             for wire in list(self._wires):
                 wire.abort()
             self._background.kill()
-            self._core.directory.abandon()
-            self._core = None
+            core.directory.abandon()
 
     async def _stop_listening(self) -> None:
-        for acceptor in self._acceptors:
+        acceptors, self._acceptors = self._acceptors, []
+        for acceptor in acceptors:
             await acceptor.stop()
-        self._acceptors = []
         for timer in (self._idle_timer, self._ends_timer):
             if timer is not None:
                 timer.cancel()
         if self._timer is not None:
             self._timer.cancel()
-        self.core.timers.on_earlier = None
+        if self._core is not None:
+            self._core.timers.on_earlier = None
 
     # Connections.
 
@@ -277,7 +289,7 @@ class Broker:
     def _wake_at(self, deadline_ms: int) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        delay_ms = max(deadline_ms - self._clock(), _TICK_MS)
+        delay_ms = max(deadline_ms - self._clock.known_ms, _TICK_MS)
         self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._wake)
 
     def _wake(self) -> None:
@@ -308,6 +320,7 @@ class BackgroundBroker:
         self._broker = Broker(data, host, port, **options)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._stopping = threading.Lock()
 
     @property
     def bootstrap(self) -> str:
@@ -336,10 +349,11 @@ class BackgroundBroker:
             raise
 
     def stop(self) -> None:
-        """Shut down cleanly, see `Broker.stop`; may be called more than once."""
-        if self._loop is not None:
-            asyncio.run_coroutine_threadsafe(self._broker.stop(), self._loop).result(_THREAD_TIMEOUT_SECONDS)
-            self._end_thread()
+        """Shut down cleanly, see `Broker.stop`; may be called more than once, from any thread."""
+        with self._stopping:
+            if self._loop is not None:
+                asyncio.run_coroutine_threadsafe(self._broker.stop(), self._loop).result(_THREAD_TIMEOUT_SECONDS)
+                self._end_thread()
 
     def kill(self) -> None:
         """Stop as in a crash, see `Broker.kill`."""

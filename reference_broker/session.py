@@ -129,6 +129,11 @@ class Session:
         return self._delayed is not None or self._is_muted
 
     @property
+    def is_unanswered(self) -> bool:
+        """Whether the request that is handled has no response: its client may have gone without waiting."""
+        return self._delayed is not None and self._delayed.check_unsent is not None
+
+    @property
     def held_bytes(self) -> int:
         """Bytes of the requests that wait for their turn, and of the one that is not answered yet."""
         return sum(map(len, self._frames)) + self._delayed_bytes if self._frames else self._delayed_bytes
@@ -247,7 +252,7 @@ class Session:
         if not isinstance(answer, DelayedOperation):
             self._respond(request, call, answer)
         elif answer.response is not None:
-            self._respond(request, call, answer.response)
+            self._respond_late(request, call, answer, answer.response)
         else:
             self._delayed = answer
             self._delayed_bytes = request.size_bytes
@@ -255,13 +260,20 @@ class Session:
 
     def _finish(self, request: Request, call: Call, response: Message) -> None:
         """Send a delayed response and continue with the next request."""
-        if self._delayed is not None:
-            self._delayed = None
+        delayed, self._delayed = self._delayed, None
+        if delayed is not None:
             self._delayed_bytes = 0
-            self._guarded(self._respond, request, call, response)
+            self._guarded(self._respond_late, request, call, delayed, response)
             self._work()
             if self.on_answer is not None:
                 self.on_answer()
+
+    def _respond_late(self, request: Request, call: Call, delayed: DelayedOperation, response: Message) -> None:
+        if delayed.check_unsent is None:
+            self._respond(request, call, response)
+        else:
+            delayed.check_unsent(response)
+            self._respond(request, call, None)
 
     def _respond(self, request: Request, call: Call, response: Message | None) -> None:
         try:

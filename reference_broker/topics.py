@@ -51,13 +51,9 @@ def check_name(core: Core, name: str) -> None:
     check_characters(name)
     if name in core.directory.topics or core.directory.is_creating(name):
         raise BrokerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    folded = name.replace(".", "_")
-    if "_" in folded:
-        for other in core.directory.names():
-            if other.replace(".", "_") == folded:
-                raise BrokerError(
-                    ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
-                )
+    other = core.similar_topic(name)
+    if other is not None:
+        raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 
 
 def check_characters(name: str) -> None:

@@ -1,8 +1,8 @@
 """ApiVersions: list the APIs and versions that this broker serves.
 
 0: the list. 1: throttle time. 3: flexible, the client's name and version, features. 4: features may begin at version 0.
-An unknown version gets a response in version 0 with UNSUPPORTED_VERSION and the list, so that the client can ask again
-(KIP-511).
+An unknown version gets a response in version 0 with UNSUPPORTED_VERSION and the versions of this API, so that the
+client can ask again (KIP-511).
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ _FEATURES_EPOCH = 0
 @serves(ApiKey.API_VERSIONS)
 def handle(call: Call, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
     """Handle ApiVersions; `request` is None if its version is unknown."""
-    response = ApiVersionsResponse(
-        api_keys=[ApiVersionsResponse.ApiVersion(key, *versions) for key, versions in call.core.advertised.items()],
-    )
+    advertised = call.core.advertised
     if request is None:
-        response.error_code = ErrorCode.UNSUPPORTED_VERSION
-        return response
+        own = ApiVersionsResponse.ApiVersion(ApiKey.API_VERSIONS, *advertised[ApiKey.API_VERSIONS])
+        return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [own])
+    response = ApiVersionsResponse(
+        api_keys=[ApiVersionsResponse.ApiVersion(key, *versions) for key, versions in advertised.items()],
+    )
     if call.version < _NAMES_CLIENT_SINCE:
         return response
     name, version = request.client_software_name, request.client_software_version

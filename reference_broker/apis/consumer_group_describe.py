@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.gathering import Gathering
+from kafkawire.reference_broker.gathering import gather
 from kafkawire.reference_broker.groups.consumer.changes import preferred_assignor
 from kafkawire.reference_broker.groups.consumer.group import NOTHING, ConsumerGroup, Partitions
 from kafkawire.sdk.errors import BrokerError
@@ -30,17 +30,14 @@ _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 @serves(ApiKey.CONSUMER_GROUP_DESCRIBE)
 def handle(call: Call, request: ConsumerGroupDescribeRequest) -> DelayedOperation:
     """Handle ConsumerGroupDescribe."""
-    delayed = DelayedOperation()
-    parts = Gathering[Described](
-        len(request.group_ids), lambda found: delayed.complete(ConsumerGroupDescribeResponse(groups=found))
-    )
 
-    def answer(number: int, group_id: str, outcome: ConsumerGroup | BrokerError) -> None:
-        parts.put(number, _described(call, group_id, outcome))
+    def ask(group_id: str, put: Callable[[Described], None]) -> None:
+        def answer(outcome: ConsumerGroup | BrokerError) -> None:
+            put(_described(call, group_id, outcome))
 
-    for number, group_id in enumerate(request.group_ids):
-        call.core.groups.describe_consumer(group_id, partial(answer, number, group_id), call.now_ms)
-    return delayed
+        call.core.groups.describe_consumer(group_id, answer, call.now_ms)
+
+    return gather(call, request.group_ids, ask, lambda found: ConsumerGroupDescribeResponse(groups=found))
 
 
 def _described(call: Call, group_id: str, outcome: ConsumerGroup | BrokerError) -> Described:

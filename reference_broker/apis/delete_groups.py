@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.gathering import Gathering
+from kafkawire.reference_broker.gathering import gather
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -22,15 +22,13 @@ Deleted = DeleteGroupsResponse.DeletableGroupResult
 
 @serves(ApiKey.DELETE_GROUPS)
 def handle(call: Call, request: DeleteGroupsRequest) -> DelayedOperation:
-    """Handle DeleteGroups."""
-    delayed = DelayedOperation()
-    # A group that is named twice is deleted once.
+    """Handle DeleteGroups; a group that is named twice is deleted once."""
+
+    def ask(group_id: str, put: Callable[[Deleted], None]) -> None:
+        def answer(outcome: BrokerError | None) -> None:
+            put(Deleted(group_id, ErrorCode.NONE if outcome is None else outcome.code))
+
+        call.core.groups.delete(group_id, answer, call.now_ms)
+
     group_ids = dict.fromkeys(request.groups_names)
-    parts = Gathering[Deleted](len(group_ids), lambda found: delayed.complete(DeleteGroupsResponse(results=found)))
-
-    def answer(number: int, group_id: str, outcome: BrokerError | None) -> None:
-        parts.put(number, Deleted(group_id, ErrorCode.NONE if outcome is None else outcome.code))
-
-    for number, group_id in enumerate(group_ids):
-        call.core.groups.delete(group_id, partial(answer, number, group_id), call.now_ms)
-    return delayed
+    return gather(call, group_ids, ask, lambda found: DeleteGroupsResponse(results=found))

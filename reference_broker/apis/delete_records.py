@@ -2,7 +2,8 @@
 
 0: lowest version. 2: flexible.
 
-The response waits until the new start is durable; the files go with the next check of retention.
+The response waits until the new start is durable, or for as long as it may take; the files go with the next check of
+retention.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse |
         )
         for name, offsets in asked.items()
     ]
-    return parts.respond(DeleteRecordsResponse(topics=topics))
+    deadline_ms = call.now_ms + request.timeout_ms
+    return parts.respond_by(deadline_ms, call.core.timers, DeleteRecordsResponse(topics=topics))
 
 
 def _delete(call: Call, topic: str, number: int, offset: int, parts: Parts[DeleteRecordsResponse]) -> Result:
@@ -51,7 +53,7 @@ def _delete(call: Call, topic: str, number: int, offset: int, parts: Parts[Delet
             raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         if log.error is not None:
             raise log.error.again()
-        if not log.config.has_retention:
+        if log.config.is_compacted and not log.config.has_retention:
             raise BrokerError(ErrorCode.POLICY_VIOLATION)
         offset = log.high_watermark if offset == _HIGH_WATERMARK else offset
         if not 0 <= offset <= log.high_watermark:
@@ -60,10 +62,13 @@ def _delete(call: Call, topic: str, number: int, offset: int, parts: Parts[Delet
         result.error_code = error.code
         return result
     log.begin_at(offset)
-    result.low_watermark = log.log_start_offset
+    # What the client is told if that takes too long.
+    result.low_watermark, result.error_code = log.log_start_offset, ErrorCode.REQUEST_TIMED_OUT
 
     def durable(error: BrokerError | None) -> None:
-        if error is not None:
+        if error is None:
+            result.error_code = ErrorCode.NONE
+        else:
             result.low_watermark, result.error_code = UNKNOWN_OFFSET, error.code
         parts.arrived()
 

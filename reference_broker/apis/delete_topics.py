@@ -1,13 +1,20 @@
 """DeleteTopics: delete topics and their data.
 
 1: lowest version of Kafka 4. 4: flexible. 5: error texts. 6: by topic id too.
+
+What is named twice is refused, and answered once. Topics of the broker's own may go too, as in Kafka: their coordinator
+begins anew.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Set
+from typing import NamedTuple
+
 from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.reference_broker.core import INTERNAL_TOPICS
 from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
+from kafkawire.reference_broker.log.log_directory import Topic
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -22,32 +29,37 @@ def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse | D
     """Handle DeleteTopics; the response is delayed until the topics cannot come back, or for as long as it may take."""
     parts: Parts[DeleteTopicsResponse] = Parts()
     wanted = request.topics or [DeleteTopicsRequest.DeleteTopicState(name) for name in request.topic_names]
-    results = [_delete(call, state, parts, is_late=request.timeout_ms <= 0) for state in wanted]
+    counts = Counter(_Wanted(state.name, state.topic_id) for state in wanted)
+    once = {each for each, count in counts.items() if count == 1}
+    is_late = request.timeout_ms <= 0
+    results = [_delete(call, each, once, parts, is_late=is_late) for each in counts if not _is_named(call, each, once)]
     deadline_ms = call.now_ms + request.timeout_ms
     return parts.respond_by(deadline_ms, call.core.timers, DeleteTopicsResponse(responses=results))
 
 
+class _Wanted(NamedTuple):
+    """What a client wants to be deleted: a name, or an id."""
+
+    name: str | None
+    topic_id: bytes
+
+
+def _is_named(call: Call, wanted: _Wanted, once: Set[_Wanted]) -> bool:
+    """Return whether an id is that of a topic which the request names too; the name is answered."""
+    topic = call.core.directory.topics_by_id.get(wanted.topic_id)
+    return wanted in once and wanted.name is None and topic is not None and _Wanted(topic.name, ZERO_UUID) in once
+
+
 def _delete(
-    call: Call, state: DeleteTopicsRequest.DeleteTopicState, parts: Parts[DeleteTopicsResponse], *, is_late: bool
+    call: Call, wanted: _Wanted, once: Set[_Wanted], parts: Parts[DeleteTopicsResponse], *, is_late: bool
 ) -> DeleteTopicsResponse.DeletableTopicResult:
-    result = DeleteTopicsResponse.DeletableTopicResult(state.name, state.topic_id)
-    directory = call.core.directory
+    result = DeleteTopicsResponse.DeletableTopicResult(*wanted)
     try:
-        if state.name is not None and state.topic_id != ZERO_UUID:
-            raise BrokerError(ErrorCode.INVALID_REQUEST, "Topic name and topic id can not both be specified.")
-        if state.name is None:
-            topic = directory.topics_by_id.get(state.topic_id)
-            if topic is None:
-                raise BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
-        else:
-            topic = directory.topics.get(state.name)
-            if topic is None:
-                raise BrokerError(
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
-                )
+        topic = _find(call, wanted, once)
         result.name, result.topic_id = topic.name, topic.topic_id
-        if topic.name in INTERNAL_TOPICS:
-            raise BrokerError(ErrorCode.INVALID_REQUEST, f"{topic.name} is an internal topic.")
+        if wanted.name is not None and _Wanted(None, topic.topic_id) in once:
+            reason = "The provided topic name maps to an ID that was already supplied."
+            raise BrokerError(ErrorCode.INVALID_REQUEST, reason)
         if is_late:
             raise BrokerError(ErrorCode.REQUEST_TIMED_OUT)
     except BrokerError as error:
@@ -65,3 +77,29 @@ def _delete(
     parts.expect()
     call.core.delete_topic(topic, call.now_ms, deleted)
     return result
+
+
+def _find(call: Call, wanted: _Wanted, once: Set[_Wanted]) -> Topic:
+    """Return the topic that is wanted.
+
+    Raises:
+        BrokerError: there is no such topic, or it cannot be said which one is meant.
+    """
+    name, topic_id = wanted
+    if name is None and topic_id == ZERO_UUID:
+        raise BrokerError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    if name is not None and topic_id != ZERO_UUID:
+        raise BrokerError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    if wanted not in once:
+        raise BrokerError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.")
+    directory = call.core.directory
+    if name is None:
+        topic = directory.topics_by_id.get(topic_id)
+        if topic is None:
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+    else:
+        topic = directory.topics.get(name)
+        if topic is None:
+            reason = "This server does not host this topic-partition."
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
+    return topic

@@ -6,11 +6,11 @@ group.
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.gathering import Gathering
+from kafkawire.reference_broker.gathering import gather
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -27,17 +27,14 @@ _NOT_FOUND_SINCE = since(DescribedGroup, "error_message")
 @serves(ApiKey.DESCRIBE_GROUPS)
 def handle(call: Call, request: DescribeGroupsRequest) -> DelayedOperation:
     """Handle DescribeGroups."""
-    delayed = DelayedOperation()
-    parts = Gathering[DescribedGroup](
-        len(request.groups), lambda found: delayed.complete(DescribeGroupsResponse(groups=found))
-    )
 
-    def answer(number: int, group_id: str, outcome: ClassicGroup | BrokerError) -> None:
-        parts.put(number, _described(call.version, group_id, outcome))
+    def ask(group_id: str, put: Callable[[DescribedGroup], None]) -> None:
+        def answer(outcome: ClassicGroup | BrokerError) -> None:
+            put(_described(call.version, group_id, outcome))
 
-    for number, group_id in enumerate(request.groups):
-        call.core.groups.describe(group_id, partial(answer, number, group_id), call.now_ms)
-    return delayed
+        call.core.groups.describe(group_id, answer, call.now_ms)
+
+    return gather(call, request.groups, ask, lambda found: DescribeGroupsResponse(groups=found))
 
 
 def _described(version: int, group_id: str, outcome: ClassicGroup | BrokerError) -> DescribedGroup:

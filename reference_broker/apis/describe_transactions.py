@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from itertools import groupby
 
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.gathering import Gathering
+from kafkawire.reference_broker.gathering import gather
 from kafkawire.reference_broker.transactions.transaction import Transaction, state_name
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_transactions import (
@@ -29,22 +29,22 @@ TopicData = DescribeTransactionsResponse.TopicData
 @serves(ApiKey.DESCRIBE_TRANSACTIONS)
 def handle(call: Call, request: DescribeTransactionsRequest) -> DelayedOperation:
     """Handle DescribeTransactions."""
-    delayed = DelayedOperation()
-    parts = Gathering[State](
-        len(request.transactional_ids),
-        lambda found: delayed.complete(DescribeTransactionsResponse(transaction_states=found)),
-    )
 
-    def answer(number: int, transactional_id: str, outcome: Transaction | BrokerError | None) -> None:
-        parts.put(number, _state(transactional_id, outcome))
+    def ask(transactional_id: str, put: Callable[[State], None]) -> None:
+        def answer(outcome: Transaction | BrokerError | None) -> None:
+            put(_state(transactional_id, outcome))
 
-    for number, transactional_id in enumerate(request.transactional_ids):
         if transactional_id:
-            done = partial(answer, number, transactional_id)
-            call.core.transactions.describe(transactional_id, done, call.now_ms)
+            call.core.transactions.describe(transactional_id, answer, call.now_ms)
         else:
-            answer(number, transactional_id, BrokerError(ErrorCode.INVALID_REQUEST))
-    return delayed
+            answer(BrokerError(ErrorCode.INVALID_REQUEST))
+
+    return gather(
+        call,
+        request.transactional_ids,
+        ask,
+        lambda found: DescribeTransactionsResponse(transaction_states=found),
+    )
 
 
 def _state(transactional_id: str, outcome: Transaction | BrokerError | None) -> State:

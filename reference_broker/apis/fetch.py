@@ -24,7 +24,12 @@ from kafkawire.reference_broker.timers import Timer
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import INITIAL_FETCH_SESSION_EPOCH, UNKNOWN_OFFSET, IsolationLevel
+from kafkawire.sdk.protocol.tables.enums import (
+    INITIAL_FETCH_SESSION_EPOCH,
+    NO_PARTITION_LEADER_EPOCH,
+    UNKNOWN_OFFSET,
+    IsolationLevel,
+)
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["check_partition", "handle"]
@@ -34,15 +39,15 @@ _BY_ID_SINCE = since(FetchRequest.FetchTopic, "topic_id")
 PartitionData = FetchResponse.PartitionData
 AbortedTransaction = FetchResponse.AbortedTransaction
 
-#: What cannot be read for these reasons is named after everything else, in this order.
-_LAST: dict[int, int] = {ErrorCode.UNKNOWN_TOPIC_ID: 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 2}
+#: What does not exist keeps nobody from waiting for what does; it is named after everything else, in this order.
+_UNKNOWN: dict[int, int] = {ErrorCode.UNKNOWN_TOPIC_ID: 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 2}
 
 _Found = tuple[SessionPartition, PartitionData]
 
 
 @serves(ApiKey.FETCH)
 def handle(call: Call, request: FetchRequest) -> FetchResponse | DelayedOperation:
-    """Handle Fetch: respond at once with enough bytes or any error, otherwise delay the response."""
+    """Handle Fetch: respond at once with enough bytes or an error of reading, otherwise delay the response."""
     try:
         session = call.core.fetch_sessions.begin(request, call.now_ms, by_id=call.version >= _BY_ID_SINCE)
     except BrokerError as error:
@@ -64,6 +69,7 @@ class _Fetch:
         self._found: dict[SessionPartition, PartitionData] = {}
         self._size_bytes = 0
         self._has_errors = False
+        self._unknown = 0
         self._delayed: DelayedOperation | None = None
         self._timer: Timer | None = None
 
@@ -71,7 +77,7 @@ class _Fetch:
         """Read the partitions that may have something new."""
         call, request, session, found = self._call, self._request, self._session, self._found
         left = max(min(request.max_bytes, call.core.options.fetch_max_bytes), 0)
-        self._size_bytes, self._has_errors = 0, False
+        self._size_bytes, self._has_errors, self._unknown = 0, False, 0
         for partition in session.to_read():
             topic = _find(call, partition)
             # The first partition with data returns at least one batch; otherwise a large one could never be read.
@@ -80,7 +86,10 @@ class _Fetch:
             self._size_bytes += size
             left = max(left - size, 0)
             is_error = data.error_code != ErrorCode.NONE
-            self._has_errors |= is_error
+            if data.error_code in _UNKNOWN:
+                self._unknown += 1
+            else:
+                self._has_errors |= is_error
             end = data.last_stable_offset if self._is_committed else data.high_watermark
             is_at_end = not size and not is_error and partition.wanted.fetch_offset >= end
             session.was_read(partition, None if is_error else _log(topic, partition), is_at_end=is_at_end)
@@ -94,7 +103,8 @@ class _Fetch:
         """Whether the client would rather wait than have a response now."""
         request = self._request
         is_enough = self._has_errors or self._size_bytes >= request.min_bytes
-        return not is_enough and request.max_wait_ms > 0 and bool(self._session)
+        # What is unknown is read again each time, so the rest of the session exists.
+        return not is_enough and request.max_wait_ms > 0 and len(self._session) > self._unknown
 
     def response(self) -> FetchResponse:
         """Return what was found."""
@@ -171,7 +181,7 @@ def _in_order(found: Iterable[_Found]) -> list[_Found]:
 
 def _place(entry: _Found) -> tuple[int, int]:
     partition, data = entry
-    return _LAST.get(data.error_code, 0), partition.turn
+    return _UNKNOWN.get(data.error_code, 0), partition.turn
 
 
 def _topics(found: Iterable[_Found]) -> list[FetchResponse.FetchableTopicResponse]:
@@ -201,7 +211,8 @@ def _read_partition(
         return data
     log = topic.logs[partition.partition]
     try:
-        check_partition(log, partition.current_leader_epoch)
+        # Here, and only here, Kafka takes any negative epoch for none.
+        check_partition(log, max(partition.current_leader_epoch, NO_PARTITION_LEADER_EPOCH))
         max_bytes = min(left, partition.partition_max_bytes)
         read = log.read(partition.fetch_offset, max_bytes, at_least_one=at_least_one, is_committed=is_committed)
     except NotPrepared:
@@ -224,7 +235,7 @@ def check_partition(log: PartitionLog, epoch: int) -> None:
 
     Args:
         log: the partition's log.
-        epoch: the epoch known to the client; negative if it sent none.
+        epoch: the epoch known to the client; `NO_PARTITION_LEADER_EPOCH` if it sent none.
 
     Raises:
         BrokerError: the log's `error`; or the client's epoch is older (FENCED_LEADER_EPOCH) or newer
@@ -232,7 +243,7 @@ def check_partition(log: PartitionLog, epoch: int) -> None:
     """
     if log.error is not None:
         raise log.error.again()
-    if 0 <= epoch < log.leader_epoch:
+    if epoch < log.leader_epoch and epoch != NO_PARTITION_LEADER_EPOCH:
         raise BrokerError(ErrorCode.FENCED_LEADER_EPOCH, f"epoch {epoch}, {log.leader_epoch} is the current one")
     if epoch > log.leader_epoch:
         raise BrokerError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"epoch {epoch}, {log.leader_epoch} is the current one")

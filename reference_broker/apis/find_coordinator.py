@@ -9,9 +9,12 @@ Share groups have no coordinator here yet; clients get a retriable error.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.coordinators.placement import partition_of
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.gathering import gather
 from kafkawire.reference_broker.log.log_directory import Topic
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -21,33 +24,41 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
+Coordinator = FindCoordinatorResponse.Coordinator
+
 _SEVERAL_SINCE = since(FindCoordinatorRequest, "coordinator_keys")
 
 #: Share groups came with KIP-932, which added no field.
 _SHARE_SINCE = 6
 
+_KINDS = frozenset(CoordinatorType)
+
 _NO_PORT = -1
 
 
 @serves(ApiKey.FIND_COORDINATOR)
-def handle(call: Call, request: FindCoordinatorRequest) -> DelayedOperation | FindCoordinatorResponse:
+def handle(call: Call, request: FindCoordinatorRequest) -> DelayedOperation:
     """Handle FindCoordinator; the response is delayed while the coordinator's topic is created."""
-    if request.key_type == CoordinatorType.GROUP:
-        create = call.core.create_offsets_topic
-    elif request.key_type == CoordinatorType.TRANSACTION:
-        create = call.core.create_transactions_topic
-    else:
-        return _respond(call, request, None)
-    delayed = DelayedOperation()
-    create(lambda made: delayed.complete(_respond(call, request, made)))
-    return delayed
 
+    def ask(key: str, put: Callable[[Coordinator], None]) -> None:
+        def created(made: Topic | BrokerError | None) -> None:
+            put(_find(call, request, key, made))
 
-def _respond(call: Call, request: FindCoordinatorRequest, made: Topic | BrokerError | None) -> FindCoordinatorResponse:
+        if request.key_type == CoordinatorType.GROUP:
+            call.core.create_offsets_topic(created)
+        elif request.key_type == CoordinatorType.TRANSACTION:
+            call.core.create_transactions_topic(created)
+        else:
+            created(None)
+
     if call.version >= _SEVERAL_SINCE:
-        found = [_find(call, request, key, made) for key in request.coordinator_keys]
-        return FindCoordinatorResponse(coordinators=found)
-    one = _find(call, request, request.key, made)
+        return gather(call, request.coordinator_keys, ask, lambda found: FindCoordinatorResponse(coordinators=found))
+    return gather(call, [request.key], ask, _single)
+
+
+def _single(found: Sequence[Coordinator]) -> FindCoordinatorResponse:
+    """Return the response of the versions with one key."""
+    (one,) = found
     return FindCoordinatorResponse(
         error_code=one.error_code,
         error_message=one.error_message if one.error_code else ErrorCode.NONE.name,
@@ -57,11 +68,8 @@ def _respond(call: Call, request: FindCoordinatorRequest, made: Topic | BrokerEr
     )
 
 
-def _find(
-    call: Call, request: FindCoordinatorRequest, key: str, made: Topic | BrokerError | None
-) -> FindCoordinatorResponse.Coordinator:
-    kinds = [kind for kind in CoordinatorType if kind is not CoordinatorType.SHARE or call.version >= _SHARE_SINCE]
-    if request.key_type not in kinds:
+def _find(call: Call, request: FindCoordinatorRequest, key: str, made: Topic | BrokerError | None) -> Coordinator:
+    if request.key_type not in _KINDS or (request.key_type == CoordinatorType.SHARE and call.version < _SHARE_SINCE):
         return _none(key, ErrorCode.INVALID_REQUEST, f"key type {request.key_type} is unknown")
     if made is None:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "there is no share coordinator")
@@ -69,8 +77,8 @@ def _find(
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, made.detail)
     if made.logs[number := partition_of(key, len(made.logs))].is_offline:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the log of {made.name}-{number} is offline")
-    return FindCoordinatorResponse.Coordinator(key, call.core.options.node_id, *call.peer.listener.advertised)
+    return Coordinator(key, call.core.options.node_id, *call.peer.listener.advertised)
 
 
-def _none(key: str, code: ErrorCode, text: str) -> FindCoordinatorResponse.Coordinator:
-    return FindCoordinatorResponse.Coordinator(key, NO_LEADER_ID, port=_NO_PORT, error_code=code, error_message=text)
+def _none(key: str, code: ErrorCode, text: str) -> Coordinator:
+    return Coordinator(key, NO_LEADER_ID, port=_NO_PORT, error_code=code, error_message=text)

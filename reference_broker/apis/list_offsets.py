@@ -93,22 +93,23 @@ def _find(
     try:
         if is_twice:
             raise BrokerError(ErrorCode.INVALID_REQUEST, "the request names the partition twice")
+        if partition.timestamp < 0 and call.version < _SPECIAL.get(partition.timestamp, _UNKNOWN)[0]:
+            reason = f"timestamp {partition.timestamp} in version {call.version}"
+            raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, reason)
         if log is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         check_partition(log, partition.current_leader_epoch)
     except BrokerError as error:
         found(error)
     else:
-        log.when_prepared(partial(_look_up, call, log, partition.timestamp, is_committed=is_committed), found)
+        log.when_prepared(partial(_look_up, log, partition.timestamp, is_committed=is_committed), found)
     return response
 
 
-def _look_up(call: Call, log: PartitionLog, timestamp: int, *, is_committed: bool) -> TimestampAndOffset:
+def _look_up(log: PartitionLog, timestamp: int, *, is_committed: bool) -> TimestampAndOffset:
     if timestamp >= 0:
         return log.offset_for_timestamp(timestamp, is_committed=is_committed) or _NOTHING
-    since_version, answer = _SPECIAL.get(timestamp, _UNKNOWN)
-    if call.version < since_version:
-        raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp} in version {call.version}")
+    _, answer = _SPECIAL[timestamp]
     return answer(log, is_committed)
 
 

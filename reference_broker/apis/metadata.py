@@ -7,12 +7,14 @@ until 10). 9: flexible. 10: topic ids. 12: ask by topic id. 13: an error code fo
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.core import INTERNAL_TOPICS, Core
 from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
 from kafkawire.reference_broker.log.log_directory import Topic
 from kafkawire.reference_broker.log.partition_log import PartitionLog
-from kafkawire.reference_broker.topics import check_characters, create_by_default
+from kafkawire.reference_broker.topics import PARTITIONS_MAX, check_characters, create_by_default
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
@@ -41,7 +43,12 @@ def handle(call: Call, request: MetadataRequest) -> MetadataResponse | DelayedOp
     if request.topics is None or (is_first_version and not request.topics):
         topics = [_describe(call, topic) for topic in core.directory.topics.values()]
     else:
-        topics = [_find(call, wanted, parts, request.allow_auto_topic_creation) for wanted in request.topics]
+        # What is named twice is answered once; where there are ids, names do not count.
+        ids = dict.fromkeys(wanted.topic_id for wanted in request.topics if wanted.topic_id != ZERO_UUID)
+        names = {} if ids else dict.fromkeys(wanted.name for wanted in request.topics)
+        refusal = _refusal(core, names, request.allow_auto_topic_creation)
+        topics = [_find_id(call, topic_id) for topic_id in ids]
+        topics += [_find(call, name, parts, refusal) for name in names]
     response = MetadataResponse(
         brokers=[MetadataResponse.MetadataResponseBroker(core.options.node_id, *call.peer.listener.advertised)],
         cluster_id=core.directory.cluster_id,
@@ -51,19 +58,33 @@ def handle(call: Call, request: MetadataRequest) -> MetadataResponse | DelayedOp
     return parts.respond(response)
 
 
+def _refusal(core: Core, names: Iterable[str | None], may_create: bool) -> BrokerError | None:
+    """Return why those topics that do not exist are not created, if there is a reason."""
+    if not (may_create and core.options.auto_create_topics):
+        return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    missing = sum(name not in core.directory.topics for name in names)
+    if missing * core.options.num_partitions > PARTITIONS_MAX:
+        return BrokerError(ErrorCode.POLICY_VIOLATION)
+    return None
+
+
+def _find_id(call: Call, topic_id: bytes) -> MetadataResponse.MetadataResponseTopic:
+    topic = call.core.directory.topics_by_id.get(topic_id)
+    if topic is None:
+        return MetadataResponse.MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
+    return _describe(call, topic)
+
+
 def _find(
-    call: Call, wanted: MetadataRequest.MetadataRequestTopic, parts: Parts[MetadataResponse], may_create: bool
+    call: Call, name: str | None, parts: Parts[MetadataResponse], refusal: BrokerError | None
 ) -> MetadataResponse.MetadataResponseTopic:
     core = call.core
-    if wanted.name is None or wanted.topic_id != ZERO_UUID:
-        topic = core.directory.topics_by_id.get(wanted.topic_id)
-        if topic is None:
-            return MetadataResponse.MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, wanted.name, wanted.topic_id)
-        return _describe(call, topic)
-    topic = core.directory.topics.get(wanted.name)
+    if name is None:
+        return MetadataResponse.MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None)
+    topic = core.directory.topics.get(name)
     if topic is not None:
         return _describe(call, topic)
-    response = MetadataResponse.MetadataResponseTopic(name=wanted.name)
+    response = MetadataResponse.MetadataResponseTopic(name=name)
 
     def created(made: Topic | BrokerError) -> None:
         if isinstance(made, BrokerError):
@@ -74,21 +95,17 @@ def _find(
 
     parts.expect()
     try:
-        _check_creating(core, wanted.name, may_create)
-        if wanted.name == CONSUMER_OFFSETS_TOPIC:
+        if refusal is not None:
+            # An invalid name gets its own error, so that clients do not wait for the topic to appear.
+            check_characters(name)
+            raise refusal
+        if name == CONSUMER_OFFSETS_TOPIC:
             core.create_offsets_topic(created)
         else:
-            create_by_default(core, wanted.name, created)
+            create_by_default(core, name, created)
     except BrokerError as error:
         created(error)
     return response
-
-
-def _check_creating(core: Core, name: str, may_create: bool) -> None:
-    if not (may_create and core.options.auto_create_topics):
-        # An invalid name gets its own error, so that clients do not wait for the topic to appear.
-        check_characters(name)
-        raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _describe(call: Call, topic: Topic) -> MetadataResponse.MetadataResponseTopic:

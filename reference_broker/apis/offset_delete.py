@@ -20,14 +20,12 @@ Deleted = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 
 @serves(ApiKey.OFFSET_DELETE)
-def handle(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse | DelayedOperation:
+def handle(call: Call, request: OffsetDeleteRequest) -> DelayedOperation:
     """Handle OffsetDelete."""
     topics = call.core.directory.topics
     asked = [(topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions]
     known = [(name, number) for name, number in asked if name in topics and 0 <= number < len(topics[name].logs)]
     codes = dict.fromkeys(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if not known:
-        return _respond(request, codes)
     delayed = DelayedOperation()
 
     def answer(outcome: list[ErrorCode] | BrokerError) -> None:

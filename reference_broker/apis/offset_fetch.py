@@ -7,13 +7,12 @@ epoch. 6: flexible. 7: whether to wait for offsets of open transactions. 8: seve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.gathering import Gathering
+from kafkawire.reference_broker.gathering import gather
 from kafkawire.reference_broker.groups.requests import Fetched
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -38,28 +37,25 @@ FetchedPartitions = OffsetFetchResponse.OffsetFetchResponsePartitions
 @serves(ApiKey.OFFSET_FETCH)
 def handle(call: Call, request: OffsetFetchRequest) -> DelayedOperation:
     """Handle OffsetFetch."""
-    delayed = DelayedOperation()
     if call.version < _SEVERAL_SINCE:
+        delayed = DelayedOperation()
 
         def answer_one(outcome: Fetched | BrokerError) -> None:
             delayed.complete(_single(call.version, request, _allowed(request, outcome)))
 
         call.core.groups.fetch(request.group_id, answer_one, call.now_ms)
         return delayed
-    parts = Gathering[FetchedGroup](
-        len(request.groups), lambda found: delayed.complete(OffsetFetchResponse(groups=found))
-    )
 
-    def answer(number: int, group: Group, outcome: Fetched | BrokerError) -> None:
-        parts.put(number, _group(call, group, _allowed(request, outcome)))
+    def ask(group: Group, put: Callable[[FetchedGroup], None]) -> None:
+        def answer(outcome: Fetched | BrokerError) -> None:
+            put(_group(call, group, _allowed(request, outcome)))
 
-    for number, group in enumerate(request.groups):
-        done = partial(answer, number, group)
         if call.version >= _EPOCH_SINCE:
-            call.core.groups.fetch(group.group_id, done, call.now_ms, group.member_id, group.member_epoch)
+            call.core.groups.fetch(group.group_id, answer, call.now_ms, group.member_id, group.member_epoch)
         else:
-            call.core.groups.fetch(group.group_id, done, call.now_ms)
-    return delayed
+            call.core.groups.fetch(group.group_id, answer, call.now_ms)
+
+    return gather(call, request.groups, ask, lambda found: OffsetFetchResponse(groups=found))
 
 
 def _allowed(request: OffsetFetchRequest, outcome: Fetched | BrokerError) -> Fetched | BrokerError:

@@ -13,7 +13,6 @@ from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
 )
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
@@ -40,8 +39,6 @@ def _find(call: Call, topic: str, partition: OffsetForLeaderEpochRequest.OffsetF
         if log is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         check_partition(log, current)
-        if current < NO_PARTITION_LEADER_EPOCH:
-            raise BrokerError(ErrorCode.FENCED_LEADER_EPOCH, f"epoch {current}")
         return EpochEndOffset(ErrorCode.NONE, partition.partition, *log.end_of_epoch(partition.leader_epoch))
     except BrokerError as error:
         return EpochEndOffset(error.code, partition.partition)

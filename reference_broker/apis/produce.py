@@ -4,8 +4,10 @@
 were refused, and why. 9: flexible. 10: the current leader in the response. 11, 12: transactions of KIP-890. 13: topic
 ids instead of names.
 
-With acks=0 there is no response: a failure closes the connection, as in Kafka. `min.insync.replicas` never refuses a
-batch: it is capped at the number of replicas, which is one.
+With acks=0 there is no response: a failure closes the connection, as in Kafka. The next request of the connection waits
+nevertheless until the batches are in their logs, so that what waits with them is bounded.
+
+`min.insync.replicas` never refuses a batch: it is capped at the number of replicas, which is one.
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ def handle(call: Call, request: ProduceRequest) -> ProduceResponse | DelayedOper
     responses = []
     transactional: list[Unverified] = []
     refused = _refusal(request)
+    is_answered = request.acks != Acks.NONE
     for data in request.topic_data:
         topic, error = _find(call, data)
         responses.append(
@@ -56,7 +59,7 @@ def handle(call: Call, request: ProduceRequest) -> ProduceResponse | DelayedOper
                 data.name,
                 data.topic_id,
                 [
-                    _append(call, refused, topic, error, partition, parts, transactional)
+                    _append(call, refused, topic, error, partition, parts, transactional, is_answered)
                     for partition in data.partition_data
                 ],
             )
@@ -73,10 +76,14 @@ def handle(call: Call, request: ProduceRequest) -> ProduceResponse | DelayedOper
             call.now_ms,
         )
     response = ProduceResponse(responses)
-    if request.acks == Acks.NONE:
-        _close_on_error(response)
+    if is_answered:
+        return parts.respond(response)
+    _close_on_error(response)
+    answer = parts.respond(response)
+    if not isinstance(answer, DelayedOperation):
         return None
-    return parts.respond(response)
+    answer.check_unsent = _close_on_error
+    return answer
 
 
 def _refusal(request: ProduceRequest) -> BrokerError | None:
@@ -113,6 +120,7 @@ def _append(
     partition: PartitionData,
     parts: Parts[ProduceResponse],
     transactional: list[Unverified],
+    is_answered: bool,
 ) -> PartitionResponse:
     try:
         if refused is not None:
@@ -147,6 +155,8 @@ def _append(
     def appended(result: Appended | BrokerError) -> None:
         if isinstance(result, BrokerError):
             reached(result)
+        elif not is_answered:
+            parts.arrived()
         else:
             response.base_offset = result.base_offset
             response.log_append_time_ms = result.log_append_time_ms
@@ -173,7 +183,7 @@ def _refuse(response: PartitionResponse, error: BrokerError) -> None:
 
 
 def _close_on_error(response: ProduceResponse) -> None:
-    """Close the connection: with acks=0 there is no other way to report a failure."""
+    """Close the connection if a batch was refused: with acks=0 there is no other way to report that."""
     for topic in response.responses:
         for partition in topic.partition_responses:
             if partition.error_code != ErrorCode.NONE:

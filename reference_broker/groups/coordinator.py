@@ -22,7 +22,6 @@ from kafkawire.reference_broker.coordinators.shard import (
     Result,
     ShardTimers,
 )
-from kafkawire.reference_broker.gathering import Gathering
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup, JoinReply, SyncReply
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
 from kafkawire.reference_broker.groups.migration import StaysConsumerGroup
@@ -319,32 +318,35 @@ class GroupCoordinator:
             done: called once all are deleted that this broker coordinates.
             now_ms: the current time.
         """
-        numbers = self._runtime.numbers()
-        left = Gathering[None](len(numbers), lambda _: done())
+        left = set(self._runtime.numbers())
 
-        def look(part: int, now_ms: int) -> None:
+        def look(number: int, now_ms: int) -> None:
             def has_offsets(shard: GroupShard) -> Result[bool]:
                 found = chain(shard.offsets.of_topic(topic), shard.pending.of_topic(topic))
                 return Result(next(iter(found), None) is not None)
 
-            submit(part, has_offsets, now_ms)
+            self._runtime.submit_to(number, has_offsets, partial(answered, number, now_ms), now_ms)
 
-        def step(part: int, now_ms: int) -> None:
-            submit(part, lambda shard: shard.forget_topic(topic, topic_id), now_ms)
+        def step(number: int, now_ms: int) -> None:
+            def forget(shard: GroupShard) -> Result[bool]:
+                return shard.forget_topic(topic, topic_id)
 
-        def submit(part: int, operation: Operation[GroupShard, bool], now_ms: int) -> None:
-            self._runtime.submit_to(numbers[part], operation, partial(answered, part, now_ms), now_ms)
+            self._runtime.submit_to(number, forget, partial(answered, number, now_ms), now_ms)
 
-        def answered(part: int, now_ms: int, is_more: bool | BrokerError) -> None:
+        def answered(number: int, now_ms: int, is_more: bool | BrokerError) -> None:
             if is_more is True:
-                self._timers.in_turn(now_ms, partial(step, part))
+                self._timers.in_turn(now_ms, partial(step, number))
             elif isinstance(is_more, BrokerError) and is_more.code in _PASSING:
-                self._timers.at(now_ms + _RETRY_MS, partial(look, part))
+                self._timers.at(now_ms + _RETRY_MS, partial(look, number))
             else:
-                left.put(part, None)
+                left.discard(number)
+                if not left:
+                    done()
 
-        for part in range(len(numbers)):
-            look(part, now_ms)
+        if not left:
+            done()
+        for number in sorted(left):
+            look(number, now_ms)
 
     # Groups.
 
@@ -354,6 +356,9 @@ class GroupCoordinator:
 
     def describe_consumer(self, group_id: str, done: Done[ConsumerGroup], now_ms: int) -> None:
         """Return a KIP-848 group; it must not be kept."""
+        if not group_id:
+            done(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
+            return
         self._runtime.submit(group_id, lambda shard: shard.find_consumer(group_id), done, now_ms)
 
     def delete(self, group_id: str, done: Done[None], now_ms: int) -> None:

@@ -12,6 +12,7 @@ from kafkawire.reference_broker.log.cleaned_transactions import CleanedTransacti
 from kafkawire.reference_broker.log.key_offsets import KeyOffsets
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.records import Record, RecordBatch, rewrite
+from kafkawire.sdk.records.java_integers import int64
 
 __all__ = ["Cleaning", "LastRecord"]
 
@@ -53,7 +54,9 @@ class Cleaning:
         self._keys = keys
         self._producers = producers
         self._end_offset = end_offset
-        self._horizon_ms = now_ms + delete_retention_ms
+        horizon_ms = int64(now_ms + delete_retention_ms)
+        #: None if the sum overflows: then batches get no horizon, and what has none does not go.
+        self._horizon_ms = horizon_ms if horizon_ms >= 0 else None
         self._now_ms = now_ms
 
     def left_of(self, batch: RecordBatch) -> Buffer | None:
@@ -76,7 +79,7 @@ class Cleaning:
             needs_horizon = any(record.value is None for record in kept)
         if not kept and not self._keeps_place(batch):
             return None
-        if needs_horizon and horizon_ms is None and kept:
+        if needs_horizon and horizon_ms is None and self._horizon_ms is not None and kept:
             return rewrite(batch, kept, delete_horizon_ms=self._horizon_ms)
         return batch.data if len(kept) == batch.records_count else rewrite(batch, kept)
 

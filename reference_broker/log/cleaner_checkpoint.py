@@ -12,7 +12,6 @@ from kafkawire.reference_broker.log.checkpoints import (
     CLEANER_OFFSETS,
     DamagedFile,
     read_offsets,
-    write_offsets,
 )
 from kafkawire.reference_broker.log.jobs import Job
 from kafkawire.reference_broker.log.log_directory import LogDirectory
@@ -62,4 +61,4 @@ class CleanerCheckpoint:
         places = {known: (topic, number) for topic, number, known in self._directory.logs()}
         self._offsets = {known: at for known, at in self._offsets.items() if known in places}
         offsets = {places[known]: at for known, at in self._offsets.items()}
-        return lambda: write_offsets(self._directory.services.disk, CLEANER_OFFSETS, offsets)
+        return lambda: self._directory.checkpoints.write(CLEANER_OFFSETS, offsets)

@@ -39,6 +39,8 @@ class DurableLog(ReadableLog):
     Attributes:
         config: see above.
         recovery_point: everything before this offset is on disk.
+        stored_to: likewise, complete segments with their indexes; it never goes back, although a reader may find that
+            an index was lost since, as the next start would.
         snapshots: see `Snapshots`.
         on_sealed: called when the recovery point has passed a complete segment, which is worth a checkpoint.
     """
@@ -46,12 +48,11 @@ class DurableLog(ReadableLog):
     def __init__(
         self, services: LogServices, folder: str, config: LogConfig, segments: Segments, log_start_offset: int
     ) -> None:
-        super().__init__(services.disk, folder, segments, log_start_offset)
+        super().__init__(services, folder, segments, log_start_offset)
         self.config = config
-        self.recovery_point = 0
+        self.recovery_point = self.stored_to = 0
         self.on_sealed: Callable[[], None] | None = None
         self.snapshots = Snapshots(services.disk, folder)
-        self._services = services
         #: Sealed segments whose indexes are not durable yet, and those of the sync in flight.
         self._unstored: list[Segment] = []
         self._storing: Sequence[Segment] = ()
@@ -153,6 +154,7 @@ class DurableLog(ReadableLog):
             for segment in sealed:
                 segment.stored()
             self.recovery_point = max(self.recovery_point, end_offset)
+            self.stored_to = max(self.stored_to, min(self.recovery_point, self.segments.stored_to))
             if sealed and self.on_sealed is not None:
                 call(self.on_sealed)
 

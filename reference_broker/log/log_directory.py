@@ -14,29 +14,26 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
 from kafkawire.reference_broker.disk.disk import read_file, replace_file
 from kafkawire.reference_broker.log.checkpoints import (
     CLEAN_SHUTDOWN,
-    CLEANER_OFFSETS,
     LOCK,
-    LOG_START_OFFSETS,
     META_PROPERTIES,
     PRODUCER_IDS,
     RECOVERY_POINTS,
     DamagedFile,
     clean_shutdown_text,
-    offsets_if_sound,
     read_properties,
     write_offsets,
 )
 from kafkawire.reference_broker.log.config import LogConfig, log_config
+from kafkawire.reference_broker.log.directory_checkpoints import DirectoryCheckpoints
 from kafkawire.reference_broker.log.durable_log import when_all_quiet
 from kafkawire.reference_broker.log.epochs import read_last_epoch, write_last_epoch
-from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.properties import properties_text
 from kafkawire.reference_broker.log.services import Each, LogServices, one_by_one, storage_error
@@ -102,7 +99,7 @@ class LogDirectory:
         topics_by_id: by topic id.
         topics_came: how many topics have come so far, those found at the start included.
         was_clean: whether the last shutdown was clean.
-        recovery_points: by topic and partition, as they are on the disk.
+        checkpoints: see `DirectoryCheckpoints`.
     """
 
     def __init__(
@@ -123,8 +120,6 @@ class LogDirectory:
         self._creating: dict[str, list[Callable[[Topic | BrokerError], None]]] = {}
         self.steps = Steps(services.background)
         self._checkpoint_waiting: list[Callable[[BrokerError | None], None]] = []
-        self.recovery_points: Mapping[Partition, int] = {}
-        self._written_starts: dict[Partition, int] | None = None
         try:
             self._lock = self._disk.lock(LOCK)
         except BlockingIOError:
@@ -133,6 +128,7 @@ class LogDirectory:
             self.cluster_id = self._identify(node_id)
             self.was_clean = self._take_marker()
             self._files = TopicFiles(self._disk)
+            self.checkpoints = DirectoryCheckpoints(self._disk)
             self._open_topics()
             self._first_free_id = self._first_unknown_producer_id()
         except DamagedFile as error:
@@ -174,15 +170,10 @@ class LogDirectory:
         return True
 
     def _open_topics(self) -> None:
-        starts = offsets_if_sound(self._disk, LOG_START_OFFSETS, "logs start at their first segment")
-        recovery_points = offsets_if_sound(self._disk, RECOVERY_POINTS, "all segments are checked")
-        self.recovery_points = recovery_points or {}
-        is_checked = self.was_clean and recovery_points is not None
+        is_checked = self.was_clean and self.checkpoints.are_points_sound
         last_epoch = read_last_epoch(self._disk)
         has_new_folders = False
         present = set(self._disk.names(""))
-        # What the file does not name yet was not compacted; if the file is gone, that is not known of any log.
-        unnamed = 0 if recovery_points is not None and RECOVERY_POINTS in present else None
         for file in self._files.topics():
             topic = Topic(file.name, file.topic_id, file.configs)
             config = self._config_in(file)
@@ -198,14 +189,14 @@ class LogDirectory:
                     folder,
                     config,
                     is_clean=is_checked,
-                    log_start_offset=(starts or {}).get(place, 0),
-                    recovery_point=self.recovery_points.get(place, unnamed),
+                    log_start_offset=self.checkpoints.start_of(place),
+                    recovery_point=self.checkpoints.recovery_point_of(place),
                     last_epoch=last_epoch,
                 )
                 topic.logs.append(log)
             self._register(topic)
         write_last_epoch(self._disk, last_epoch, (log.leader_epoch for _, _, log in self.logs()))
-        self._forget_cleaned(self.topics)
+        self.checkpoints.keep_only(self.topics)
         self._files.tell_strays({log.folder for _, _, log in self.logs()})
         if has_new_folders:
             self._disk.sync_folder("")
@@ -240,10 +231,6 @@ class LogDirectory:
 
     # Creating and deleting.
 
-    def names(self) -> list[str]:
-        """Return the names of all topics, those that are being created included."""
-        return [*self.topics, *self._creating]
-
     def is_creating(self, name: str) -> bool:
         """Return whether a topic is being created."""
         return name in self._creating
@@ -273,6 +260,7 @@ class LogDirectory:
             topic.logs.append(log)
 
         def work() -> None:
+            self.checkpoints.clear_name(name)
             self._files.create(TopicFile(name, topic.topic_id, partitions, topic.configs), make_partition)
 
         def created(error: Exception | None) -> None:
@@ -310,41 +298,25 @@ class LogDirectory:
                 )
             else:
                 del self.topics[topic.name]
+                self.checkpoints.note_deleted(topic.name)
                 gone = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic.name} was deleted")
                 for log in topic.logs:
                     log.end(gone)
                 # A sync or a roll in flight would write into the folder of the next topic of this name.
-                self.steps.do(
-                    lambda: self._remove_work(file),
-                    self._removed,
-                    is_next=True,
-                    when=partial(when_all_quiet, topic.logs),
-                )
+                self.steps.do(lambda: remove, self._removed, place=0, when=partial(when_all_quiet, topic.logs))
                 done(None)
+
+        def remove() -> None:
+            try:
+                self._files.finish_delete(file)
+            finally:
+                self.checkpoints.forget_if_possible()
 
         def prepare() -> Callable[[], None]:
             is_there = topic.topic_id in self.topics_by_id
             return lambda: self._files.begin_delete(file) if is_there else None
 
         self.steps.do(prepare, deleted)
-
-    def _remove_work(self, file: TopicFile) -> Callable[[], None]:
-        forget, present = self._checkpoint_work(), set(self.topics)
-
-        def work() -> None:
-            # First: a topic that gets the name now begins at offset 0.
-            forget()
-            self._forget_cleaned(present)
-            self._files.finish_delete(file)
-
-        return work
-
-    def _forget_cleaned(self, present: Collection[str]) -> None:
-        """Write down that nothing was compacted in topics that are gone: others of their names may come."""
-        offsets = offsets_if_sound(self._disk, CLEANER_OFFSETS, "logs are compacted again") or {}
-        kept = {place: offset for place, offset in offsets.items() if place[0] in present}
-        if kept != offsets:
-            write_offsets(self._disk, CLEANER_OFFSETS, kept)
 
     def _removed(self, error: Exception | None) -> None:
         if error is not None:
@@ -390,7 +362,7 @@ class LogDirectory:
 
         def prepare() -> Callable[[], None]:
             waiting[:], self._checkpoint_waiting = self._checkpoint_waiting, []
-            return self._checkpoint_work()
+            return self.checkpoints.work(self.logs())
 
         def written(error: Exception | None) -> None:
             if error is not None:
@@ -398,32 +370,7 @@ class LogDirectory:
             for done in waiting:
                 done(None if error is None else storage_error(error))
 
-        self.steps.do(prepare, written)
-
-    def _checkpoint_work(self) -> Callable[[], None]:
-        logs = list(self.logs())
-        # What a log that went offline says may not be true.
-        # What is before a recovery point is not looked at again, so not even an index may be missing there.
-        points = {
-            (name, number): min(log.recovery_point, log.segments.stored_to)
-            for name, number, log in logs
-            if not log.is_offline
-        }
-        kept = {(name, number) for name, number, log in logs if log.is_offline} & self.recovery_points.keys()
-        points |= {place: self.recovery_points[place] for place in kept}
-        starts = {(name, number): log.log_start_offset for name, number, log in logs if log.log_start_offset}
-        changed = [log for _, _, log in logs if not (log.epochs.is_stored or log.is_offline)]
-
-        def work() -> None:
-            if starts != self._written_starts:
-                write_offsets(self._disk, LOG_START_OFFSETS, starts)
-                self._written_starts = starts
-            write_offsets(self._disk, RECOVERY_POINTS, points)
-            self.recovery_points = points
-            for log in changed:
-                log.epochs.store(self._disk, log.folder)
-
-        return work
+        self.steps.do(prepare, written, place=1)  # not behind thousands of topics, which come forward too
 
     def close(self, each: Each = one_by_one) -> None:
         """Sync everything, mark a clean shutdown, and release the files.
@@ -434,7 +381,7 @@ class LogDirectory:
         self.steps.close()
         each(log.close for _, _, log in self.logs())
         try:
-            self._checkpoint_work()()
+            self.checkpoints.work(self.logs())()
             # A log that is offline has to be checked at the next start.
             if not any(log.is_offline for _, _, log in self.logs()):
                 replace_file(self._disk, CLEAN_SHUTDOWN, clean_shutdown_text().encode())

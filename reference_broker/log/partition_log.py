@@ -105,7 +105,7 @@ class PartitionLog(DurableLog):
         first = Segment(services.disk, folder, log_start_offset, config)
         super().__init__(services, folder, config, Segments([first]), log_start_offset)
         self.truncated_bytes = 0
-        #: Appends that wait for a new segment, in order. A connection has one request at a time, of bounded size.
+        #: Appends that wait for a new segment, in order. A connection has one request at a time, also with acks=0.
         self._waiting: deque[_Append] = deque()
         self._is_rolling = False
         self._when_rolled: list[Callable[[], None]] = []
@@ -130,6 +130,8 @@ class PartitionLog(DurableLog):
         self._has_new_names = not self.next_offset or not all(segment.is_stored for segment in segments)
         self.log_start_offset = min(max(log_start_offset, segments[0].base_offset), self.next_offset)
         self.recovery_point = min(max(recovery_point, self.log_start_offset), self.next_offset)
+        # What is before it is not looked at again, so not even an index may be missing there.
+        self.stored_to = self.recovery_point
         self.epochs = load_epochs(
             disk,
             self.folder,
@@ -139,8 +141,9 @@ class PartitionLog(DurableLog):
             is_cut=not is_clean or self.truncated_bytes > 0 or self.next_offset < recovery_point,
         )
         self._load_producers(is_clean=is_clean)
-        if self._unsynced_records >= self.config.flush_messages:
-            # What a crash has left becomes readable once it is durable.
+        # What a crash has left becomes readable once it is durable; and gaps that a checkpoint does not cover, once it
+        # is written again, the next start would take for damage.
+        if self._unsynced_records >= self.config.flush_messages or places.may_have_gaps:
             self._sync_in_place()
         self.producers.note_high_watermark(self.next_offset)
         self._high_watermark = HighWatermark(self.next_offset)

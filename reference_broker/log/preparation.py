@@ -5,11 +5,11 @@ Both may take seconds for a segment of 1 GiB, so they are done in the background
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from kafkawire.reference_broker.log.segment import Segment
+from kafkawire.reference_broker.log.segments import Segments
 from kafkawire.reference_broker.log.services import Background, call
 from kafkawire.sdk.errors import BrokerError, DecodeError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -17,6 +17,9 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 __all__ = ["NotPrepared", "Preparation"]
 
 T = TypeVar("T")
+
+#: So many highest timestamps are looked up before a search begins again: a few milliseconds.
+_LOOKED_UP_TOGETHER = 64
 
 
 class NotPrepared(BrokerError):
@@ -61,8 +64,12 @@ class Preparation:
         if segment.needs_rebuild():
             self._begin(segment, segment.rebuild, segment.take)
 
-    def times(self, segment: Segment) -> None:
+    def times(self, segments: Segments, segment: Segment) -> None:
         """Have the highest timestamp of a segment; see `Prepare`.
+
+        Args:
+            segments: of the log; others of them may be wanted next.
+            segment: one of them.
 
         Raises:
             NotPrepared: it is being looked up.
@@ -70,7 +77,8 @@ class Preparation:
         """
         self._check(segment)
         if not segment.knows_highest_timestamp:
-            self._begin(segment, lambda: _look_up(segment), lambda _: None)
+            following = segments.since(segment.base_offset)[:_LOOKED_UP_TOGETHER]
+            self._begin(segment, lambda: _look_up(segment, following), lambda _: None)
 
     def _check(self, segment: Segment) -> None:
         if segment in self._running:
@@ -100,6 +108,13 @@ class Preparation:
         self._check(segment)
 
 
-def _look_up(segment: Segment) -> None:
-    with contextlib.suppress(DecodeError):  # it is told to whoever asks
-        segment.highest_timestamp()
+def _look_up(wanted: Segment, segments: Sequence[Segment]) -> None:
+    for segment in segments:
+        try:
+            segment.highest_timestamp()
+        except DecodeError:
+            pass  # it is told to whoever asks
+        except OSError:
+            if segment is wanted:
+                raise
+            return  # it is tried again when it is wanted

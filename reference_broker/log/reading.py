@@ -7,12 +7,12 @@ Source: `UnifiedLog.read`, `fetchOffsetByTimestamp` in Apache Kafka.
 
 from __future__ import annotations
 
-import logging
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TypeVar
 
-from kafkawire.reference_broker.disk.disk import Disk, File
+from kafkawire.reference_broker.disk.disk import File
 from kafkawire.reference_broker.log.batches import BatchHeader, DamagedSegment
 from kafkawire.reference_broker.log.epochs import LeaderEpochs
 from kafkawire.reference_broker.log.file_names import LOG_SUFFIX, file_name
@@ -22,14 +22,12 @@ from kafkawire.reference_broker.log.preparation import NotPrepared, Preparation
 from kafkawire.reference_broker.log.producers import Producers
 from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.segments import Read, Segments, TimestampAndOffset
-from kafkawire.reference_broker.log.services import at_once, storage_error
+from kafkawire.reference_broker.log.services import LogServices, at_once, storage_error
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["ReadableLog"]
-
-logger = logging.getLogger("kafkawire.broker")
 
 T = TypeVar("T")
 
@@ -38,7 +36,7 @@ class ReadableLog:
     """A partition's log as readers see it; `PartitionLog` writes it.
 
     Args:
-        disk: where the files are.
+        services: see `LogServices`.
         folder: `<topic>-<partition>`.
         segments: of the log.
         log_start_offset: the first readable offset.
@@ -53,14 +51,15 @@ class ReadableLog:
         error: why nothing can be read or appended, None while all is well.
     """
 
-    def __init__(self, disk: Disk, folder: str, segments: Segments, log_start_offset: int) -> None:
+    def __init__(self, services: LogServices, folder: str, segments: Segments, log_start_offset: int) -> None:
         self.folder = folder
         self.segments = segments
         self.epochs = LeaderEpochs([(0, 0)])
         self.producers = Producers(log_start_offset)
         self.next_offset = self.log_start_offset = log_start_offset
         self.error: BrokerError | None = None
-        self._disk = disk
+        self._services = services
+        self._disk = services.disk
         self._high_watermark = HighWatermark(log_start_offset)
         self._last_stable_offset = LastStableOffset(self._high_watermark)
         # Not a circle: the files of a log are closed as soon as nobody has it.
@@ -219,7 +218,10 @@ class ReadableLog:
         preparation, start = self._preparation, self.log_start_offset
         found = self._reading(
             lambda: self.segments.offset_for_timestamp(
-                timestamp, start, prepare=preparation.indexes, prepare_times=preparation.times
+                timestamp,
+                start,
+                prepare=preparation.indexes,
+                prepare_times=partial(preparation.times, self.segments),
             )
         )
         return found if found is not None and found.offset < self.readable_to(is_committed=is_committed) else None
@@ -231,7 +233,7 @@ class ReadableLog:
             BrokerError: as `offset_for_timestamp`.
         """
         self._check()
-        highest = self._reading(lambda: self.segments.max_timestamp(self._preparation.times))
+        highest = self._reading(lambda: self.segments.max_timestamp(partial(self._preparation.times, self.segments)))
         return None if highest == NO_TIMESTAMP else self.offset_for_timestamp(highest, is_committed=is_committed)
 
     def epoch_at(self, offset: int) -> int:
@@ -265,7 +267,8 @@ class ReadableLog:
             found = error
         except Exception as error:
             # A defect; whoever waits for it has to be answered.
-            logger.exception("%s: a read failed", self._disk.describe(self.folder))
+            where, now_ms = self._disk.describe(self.folder), self._services.clock()
+            self._services.lines.exception(("defect", where), now_ms, "%s: a read failed", where)
             found = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
         done(found)
 
@@ -283,13 +286,17 @@ class ReadableLog:
             raise self.error.again()
 
     def _reading(self, read: Callable[[], T]) -> T:
-        """Read; what fails concerns this request alone, since nothing that was acknowledged is at stake."""
+        """Read; what fails concerns this request alone, since nothing that was acknowledged is at stake.
+
+        A client may ask again and again: lines about the same file are held back.
+        """
         try:
             return read()
         except DamagedSegment as error:
-            path = f"{self.folder}/{file_name(error.base_offset, LOG_SUFFIX)}"
-            logger.error("%s: %s", self._disk.describe(path), error)
+            where = self._disk.describe(f"{self.folder}/{file_name(error.base_offset, LOG_SUFFIX)}")
+            self._services.lines.error(("damaged", where), self._services.clock(), "%s: %s", where, error)
             raise BrokerError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
         except OSError as error:
-            logger.error("%s cannot be read: %s", self._disk.describe(self.folder), error)
+            where, now_ms = self._disk.describe(self.folder), self._services.clock()
+            self._services.lines.error(("unreadable", where), now_ms, "%s cannot be read: %s", where, error)
             raise storage_error(error) from error

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from kafkawire.reference_broker.disk.disk import Disk
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["Background", "Each", "LogServices", "at_once", "call", "one_by_one", "storage_error"]
@@ -60,11 +61,15 @@ class LogServices:
         disk: where the files are.
         background: see `Background`.
         timers: for what is due later.
+        clock: returns the time in milliseconds, for `lines` alone.
+        lines: what clients bring about is written by it, with repetitions held back.
     """
 
     disk: Disk
     background: Background = at_once
     timers: Timers = field(default_factory=Timers)
+    clock: Callable[[], int] = lambda: 0
+    lines: LogLimit = field(default_factory=lambda: LogLimit(logger))
 
 
 def storage_error(error: Exception) -> BrokerError:

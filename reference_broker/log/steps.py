@@ -50,7 +50,7 @@ class Steps:
         prepare: Callable[[], Callable[[], None]],
         done: Callable[[Exception | None], None],
         *,
-        is_next: bool = False,
+        place: int | None = None,
         when: When = lambda begin: begin(),
     ) -> None:
         """Do something in the background.
@@ -58,13 +58,10 @@ class Steps:
         Args:
             prepare: called when its turn comes; returns the work, see `Background`.
             done: see `Background`.
-            is_next: whether it comes before what was asked for earlier.
+            place: how many of the steps that wait may come before it; None for all of them.
             when: called when its turn comes; calls what it is given once the step may be done. Others wait meanwhile.
         """
-        if is_next:
-            self._steps.appendleft(_Step(prepare, done, when))
-        else:
-            self._steps.append(_Step(prepare, done, when))
+        self._steps.insert(len(self._steps) if place is None else place, _Step(prepare, done, when))
         self._next()
 
     def _next(self) -> None:

@@ -8,7 +8,7 @@ Source: `LogManager.cleanupLogs`, `LogCleaner`, `LogCleanerManager` in Apache Ka
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from kafkawire.reference_broker.log.jobs import Job, Jobs, Wait, in_background
 from kafkawire.reference_broker.log.log_directory import LogDirectory
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.removal import remove_files, remove_old
+from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.sdk.errors import DecodeError, EncodeError
 
 __all__ = ["Upkeep", "UpkeepLimits"]
@@ -89,19 +90,30 @@ class Upkeep:
         for log in logs:
             # Compacted logs are checked when the cleaner looks at them, if it runs.
             if not (log.config.is_compacted and self._limits.is_cleaner_enabled):
-                self._add(log, self._remove_old(log, now_ms))
+                self._add(log, self._remove_old(log, now_ms - self._timers.jumped_ms))
         self._jobs.add(self._checked(), lambda error: None)
 
     def _checked(self) -> Job:
         self._is_checking = False
         yield from ()
 
-    def _remove_old(self, log: PartitionLog, now_ms: int) -> Job:
-        return remove_old(self._directory, log, lambda paths: self._retired(log, paths, now_ms), now_ms)
+    def _now_of(self, begun_ms: int) -> int:
+        """Return when a job began, by the clock as it is now: it may have jumped since.
 
-    def _retired(self, log: PartitionLog, paths: Sequence[str], now_ms: int) -> None:
+        Args:
+            begun_ms: the time then, minus how much the clock had jumped until then.
+        """
+        return begun_ms + self._timers.jumped_ms
+
+    def _remove_old(self, log: PartitionLog, begun_ms: int) -> Job:
+        retired = partial(self._retired, log, begun_ms)
+        yield from remove_old(self._directory, log, retired, self._now_of(begun_ms))
+
+    def _retired(self, log: PartitionLog, begun_ms: int, paths: Sequence[str]) -> None:
         if paths:
-            self._timers.at(now_ms + log.config.file_delete_delay_ms, lambda _: self._remove_files(log, paths))
+            self._timers.at(
+                self._now_of(begun_ms) + log.config.file_delete_delay_ms, lambda _: self._remove_files(log, paths)
+            )
 
     def _remove_files(self, log: PartitionLog, paths: Sequence[str]) -> None:
         disk = self._directory.services.disk
@@ -112,52 +124,58 @@ class Upkeep:
     # Compaction.
 
     def _check_compaction(self, now_ms: int) -> None:
+        begun_ms = now_ms - self._timers.jumped_ms
+
         def done(error: Exception | None = None) -> None:
             if error is not None:
                 _log.error("compaction failed: %s", error, exc_info=error)
-            self._timers.at(now_ms + self._limits.cleaner_backoff_ms, self._check_compaction)
+            self._timers.at(self._now_of(begun_ms) + self._limits.cleaner_backoff_ms, self._check_compaction)
 
         def compact_or_end() -> Job:
-            if (yield from self._compact_dirtiest(now_ms)):
+            if (yield from self._compact_dirtiest(begun_ms)):
                 # The next one comes after what was added meanwhile: with much to compact, retention goes on.
                 self._jobs.add(compact_or_end(), done)
             else:
-                yield from self._trim_compacted(now_ms)
+                yield from self._trim_compacted(begun_ms)
                 done()
 
         self._jobs.add(compact_or_end(), done)
 
-    def _compact_dirtiest(self, now_ms: int) -> Generator[Wait, Any, bool]:
+    def _compact_dirtiest(self, begun_ms: int) -> Generator[Wait, Any, bool]:
         """Compact the dirtiest log; return whether there was one."""
-        found = yield from self._dirtiest(now_ms)
+        found = yield from self._dirtiest(begun_ms)
         if found is None:
             return False
         log, dirt = found
         try:
-            yield from self._compact(log, dirt, now_ms)
+            yield from self._compact(log, dirt, begun_ms)
         except Exception as error:
             self._fail(log, error)
         return True
 
-    def _trim_compacted(self, now_ms: int) -> Job:
+    def _trim_compacted(self, begun_ms: int) -> Job:
         """Remove what is old in compacted logs."""
         for _, _, log in list(self._directory.logs()):
             has_old = log.config.has_retention or log.log_start_offset > log.segments.first.base_offset
             if log.config.is_compacted and has_old and log.error is None:
                 try:
-                    yield from self._remove_old(log, now_ms)
+                    yield from self._remove_old(log, begun_ms)
                 except Exception as error:
                     self._fail(log, error)
 
-    def _dirtiest(self, now_ms: int) -> Generator[Wait, Any, _Dirty | None]:
+    def _dirtiest(self, begun_ms: int) -> Generator[Wait, Any, _Dirty | None]:
         found = None
         for topic, number, log in list(self._directory.logs()):
             if not log.config.is_compacted or len(log.segments) == 1 or log.error is not None or log in self._failed:
                 continue
-            durable_to = self._directory.recovery_points.get((topic, number), 0)
+            # Also those whose indexes a reader has found to be lost: compaction stops at the first.
+            unstored = [segment for segment in log.segments if segment.is_sealed and not segment.is_stored]
+            if unstored:
+                yield partial(_store, log, unstored)
+            durable_to = self._directory.checkpoints.recovery_points.get((topic, number), 0)
             clean_to = self._checkpoint.offset_of(log)
             bounds = Bounds(clean_to, log.log_start_offset, log.last_stable_offset, durable_to)
-            look = partial(dirt_of, log.segments, log.config, bounds, now_ms)
+            look = partial(dirt_of, log.segments, log.config, bounds, self._now_of(begun_ms))
             try:
                 dirt = yield in_background(self._directory.steps, look, partial(_is_there, log))
             except Exception as error:
@@ -167,14 +185,14 @@ class Upkeep:
                 found = _Dirty(log, dirt)
         return found
 
-    def _compact(self, log: PartitionLog, dirt: Dirt, now_ms: int) -> Job:
+    def _compact(self, log: PartitionLog, dirt: Dirt, begun_ms: int) -> Job:
         tools = Tools(
             self._directory.services,
             self._directory.steps,
             self._limits.cleaner_keys_bytes,
-            lambda paths: self._retired(log, paths, now_ms),
+            partial(self._retired, log, begun_ms),
         )
-        compacted = yield from Compaction(tools, log, dirt, now_ms).run()
+        compacted = yield from Compaction(tools, log, dirt, self._now_of(begun_ms)).run()
         _log.info(
             "%s: compacted to offset %d, from %d bytes to %d",
             self._directory.services.disk.describe(log.folder),
@@ -194,6 +212,10 @@ class Upkeep:
             where = self._directory.services.disk.describe(log.folder)
             is_known = isinstance(error, OSError | DecodeError | EncodeError)
             _log.error("%s: upkeep failed: %s", where, error, exc_info=None if is_known else error)
+
+
+def _store(log: PartitionLog, segments: Sequence[Segment], done: Callable[[Any], None]) -> None:
+    log.store(segments, lambda: done(None))
 
 
 def _is_there(log: PartitionLog) -> bool:

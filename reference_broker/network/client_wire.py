@@ -97,7 +97,7 @@ class ClientWire(asyncio.BufferedProtocol):
         self._was_ended = False
         self._received_bytes = 0
         self._sent_bytes = 0
-        self._unsent_bytes = 0
+        self._has_counted_unsent = False
         self.session.on_pause = self._session_pauses
         self.session.on_answer = self._count_held
 
@@ -177,14 +177,15 @@ class ClientWire(asyncio.BufferedProtocol):
     def look_for_end(self) -> None:
         """End a connection that its client has closed, which nobody notices while nothing is read.
 
-        A reset is final. What came before an orderly end may still have its turn; it is not waited for twice.
+        A reset is final. What came before an orderly end may still have its turn; it is not waited for twice, unless
+        nothing but the disk keeps the broker from requests whose client expects no response.
         """
         transport = self._transport
         if self._is_reading or transport is None or transport.is_closing():
             self._was_ended = False
             return
         state = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
-        if state == _TCP_CLOSE or (state == _TCP_CLOSE_WAIT and self._was_ended):
+        if state == _TCP_CLOSE or (state == _TCP_CLOSE_WAIT and self._was_ended and not self.session.is_unanswered):
             self.abort()
         self._was_ended = state == _TCP_CLOSE_WAIT
 
@@ -205,6 +206,11 @@ class ClientWire(asyncio.BufferedProtocol):
     def missing_bytes(self) -> int:
         return self._frames.missing_bytes
 
+    @property
+    def unsent_bytes(self) -> int:
+        buffered = sum(len(part) for part in self._outgoing if not isinstance(part, FileSlice))
+        return buffered + (self._transport.get_write_buffer_size() if self._transport is not None else 0)
+
     def no_room(self) -> None:
         self._lacks_memory = True
         self._set_reading()
@@ -214,8 +220,8 @@ class ClientWire(asyncio.BufferedProtocol):
         self._set_reading()
 
     def give_up(self, reason: str) -> None:
-        self.session.break_off(reason)
         self.abort()
+        self.session.break_off(reason)
 
     # asyncio.BufferedProtocol: called by the event loop.
 
@@ -239,7 +245,8 @@ class ClientWire(asyncio.BufferedProtocol):
         self._count_held()
         if frames and was_held:
             self._budget.done(self)
-        if self._held_bytes and self._frames.missing_bytes and self._budget.must_wait(self):
+        is_unfinished = self._held_bytes > 0 and self._frames.missing_bytes > 0
+        if is_unfinished and not self._is_stopped and self._budget.must_wait(self):
             self.no_room()
 
     def eof_received(self) -> bool:
@@ -280,9 +287,18 @@ class ClientWire(asyncio.BufferedProtocol):
             self._count_held()
         self._set_reading()
 
+    @property
+    def _is_stopped(self) -> bool:
+        """Whether nothing is read, although there may be memory."""
+        return self._is_paused_by_session or self._is_ending
+
     def _set_reading(self) -> None:
         """Read while nothing speaks against it."""
-        should_read = self._is_finishing or not (self._is_paused_by_session or self._lacks_memory or self._is_ending)
+        if self._is_stopped:
+            # Whoever is not read can neither go first nor be slow; it asks again when it goes on.
+            self._lacks_memory = False
+            self._budget.done(self)
+        should_read = self._is_finishing or not (self._is_stopped or self._lacks_memory)
         if should_read != self._is_reading and self._transport is not None and not self._transport.is_closing():
             self._is_reading = should_read
             if should_read:
@@ -302,8 +318,10 @@ class ClientWire(asyncio.BufferedProtocol):
                 self._send_file(transport, part)
             else:
                 self._send_buffers(transport, part)
-        if self._is_blocked or self._unsent_bytes:
-            self._count_unsent(transport)
+        if self._is_blocked or self._has_counted_unsent:
+            unsent_bytes = self.unsent_bytes
+            self._has_counted_unsent = unsent_bytes > 0
+            self._budget.unsent(self, unsent_bytes)
         if self._is_ending and not self.has_unsent:
             # Not now: a transport that is about to say that it has sent everything would end twice.
             asyncio.get_running_loop().call_soon(self._end, transport)
@@ -368,8 +386,3 @@ class ClientWire(asyncio.BufferedProtocol):
         """End a connection on which a response has begun that cannot be completed."""
         self.session.break_off(f"a file of records ends at {position}, {end - position} bytes of it are missing")
         self.abort()
-
-    def _count_unsent(self, transport: asyncio.Transport) -> None:
-        buffered = sum(len(part) for part in self._outgoing if not isinstance(part, FileSlice))
-        self._unsent_bytes = transport.get_write_buffer_size() + buffered
-        self._budget.unsent(self, self._unsent_bytes)

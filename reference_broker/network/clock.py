@@ -33,9 +33,14 @@ class BrokerClock:
         self._ahead_ms = wall_ms() - steady_ms()
         self.on_jump: Callable[[int], None] | None = None
 
+    @property
+    def known_ms(self) -> int:
+        """The time by which deadlines that were set are measured: no jump is looked for, so none of them moves."""
+        return self._steady_ms() + self._ahead_ms
+
     def __call__(self) -> int:
         """Return the time."""
-        time_ms = self._steady_ms() + self._ahead_ms
+        time_ms = self.known_ms
         jump_ms = self._wall_ms() - time_ms
         if -JUMP_MS < jump_ms < JUMP_MS:
             return time_ms

@@ -3,8 +3,9 @@
 No request is refused for lack of memory. When the memory is used up, a connection that has sent part of a large one is
 read no further until there is room; the one that lacks least may go on beyond the limit, so that there is always
 progress, but must keep to a minimum rate. So never more than one request of the greatest size is beyond the limit.
-When responses that nobody reads take half of the memory, the connections that have not read for longest are closed.
-Small requests never wait.
+When responses take half of the memory, those connections are closed that hold most of it and whose clients do not read;
+one may go on beyond that, however large its response is, while its client keeps to the minimum rate. Small requests
+never wait.
 
 Source: Apache Kafka, `SimpleMemoryPool` (`queued.max.request.bytes`), which reserves what a client announces.
 """
@@ -21,8 +22,12 @@ __all__ = ["GRACE_MS", "RATE_BYTES_MIN", "Holder", "MemoryBudget"]
 #: The minimum per second while others wait: a slow network still sends ten times as much.
 RATE_BYTES_MIN = 1024 * 1024
 
-#: What is allowed on top: the client may have been paused, and has to notice that it is not any more.
+#: What is allowed on top: the client may have been paused, and has to notice that it is not any more. Who has read
+#: nothing for that long does not read.
 GRACE_MS = 1_000
+
+#: What is new counts as if it had been stuck for that long: nine times as much is closed before what is stuck.
+_NEW_MS = GRACE_MS // 8
 
 
 class Holder(Protocol):
@@ -31,6 +36,11 @@ class Holder(Protocol):
     @property
     def missing_bytes(self) -> int:
         """How many bytes of the request that is being received have not come."""
+        ...
+
+    @property
+    def unsent_bytes(self) -> int:
+        """How many bytes of responses are held that the client has not read."""
         ...
 
     def no_room(self) -> None:
@@ -44,6 +54,29 @@ class Holder(Protocol):
     def give_up(self, reason: str) -> None:
         """Close the connection."""
         ...
+
+
+class _Unread:
+    """The responses of a connection that its client has not read.
+
+    Attributes:
+        size_bytes: when it was last looked at.
+    """
+
+    __slots__ = ("_first_bytes", "_since_ms", "size_bytes")
+
+    def __init__(self, size_bytes: int, now_ms: int) -> None:
+        self.size_bytes = self._first_bytes = size_bytes
+        self._since_ms = now_ms
+
+    def behind_ms(self, now_ms: int) -> int:
+        """Return for how long the client has read nothing, or how far it is behind the minimum rate."""
+        read_ms = (self._first_bytes - self.size_bytes) * 1000 // RATE_BYTES_MIN
+        return max(now_ms - self._since_ms - read_ms, 0)
+
+    def cost(self, now_ms: int) -> int:
+        """Return the rank among those that are closed for others: first what is much and stuck."""
+        return self.size_bytes * (_NEW_MS + min(self.behind_ms(now_ms), GRACE_MS))
 
 
 class MemoryBudget:
@@ -68,8 +101,10 @@ class MemoryBudget:
         self._waiting: dict[Holder, None] = {}
         self._first: Holder | None = None
         self._first_timer: Timer | None = None
-        #: The one that has not read for longest comes first.
-        self._unread: dict[Holder, int] = {}
+        self._unread: dict[Holder, _Unread] = {}
+        #: The one whose response may take more than there is room for.
+        self._beyond: Holder | None = None
+        self._unread_timer: Timer | None = None
 
     @property
     def is_full(self) -> bool:
@@ -103,7 +138,7 @@ class MemoryBudget:
         return False
 
     def done(self, holder: Holder) -> None:
-        """Note that the request of a connection is complete, or the connection gone."""
+        """Note that a connection needs no memory now: its request is complete, or it is not read, or gone."""
         self._waiting.pop(holder, None)
         if holder is self._first:
             self._prefer(None)
@@ -146,16 +181,57 @@ class MemoryBudget:
     # Responses.
 
     def unsent(self, holder: Holder, unsent_bytes: int) -> None:
-        """Note how many bytes of responses a connection holds that its client has not read."""
-        before = self._unread.pop(holder, 0)
-        self.unsent_bytes += unsent_bytes - before
-        if unsent_bytes:
-            self._unread[holder] = unsent_bytes
-            while self.unsent_bytes > self._limit_bytes // 2 and (stuck := next(iter(self._unread))) is not holder:
-                self.unsent_bytes -= self._unread.pop(stuck)
-                stuck.give_up(
-                    f"it does not read its responses, and those of all connections take more than half of the "
-                    f"{self._limit_bytes} bytes that they share"
-                )
-        else:
+        """Note how many bytes of responses a connection holds, after it has sent everything or written more."""
+        before = self._unread.pop(holder, None)
+        self.unsent_bytes += unsent_bytes - (before.size_bytes if before is not None else 0)
+        if not unsent_bytes:
+            if holder is self._beyond:
+                self._beyond = None
             self._let_go_on()
+            return
+        self._unread[holder] = _Unread(unsent_bytes, self._steady_ms())
+        allowed_bytes = self._limit_bytes // 2
+        if self._beyond is not None:
+            allowed_bytes += self._unread[self._beyond].size_bytes
+        if self.unsent_bytes > allowed_bytes:
+            self._relieve()
+
+    def _steady_ms(self) -> int:
+        """Return a time that does not jump."""
+        return self._clock() - self._timers.jumped_ms
+
+    def _relieve(self) -> None:
+        """Close connections while responses take more than half of the memory, all but the one that may go on."""
+        now_ms = self._steady_ms()
+        for holder, unread in self._unread.items():
+            left_bytes = holder.unsent_bytes
+            self.unsent_bytes += left_bytes - unread.size_bytes
+            unread.size_bytes = left_bytes
+        while self.unsent_bytes > self._limit_bytes // 2:
+            if self._beyond is None:
+                self._beyond = max(self._unread, key=lambda holder: self._unread[holder].size_bytes)
+            beyond = self._unread[self._beyond]
+            may_go_on = beyond.behind_ms(now_ms) < GRACE_MS
+            if may_go_on and self.unsent_bytes - beyond.size_bytes <= self._limit_bytes // 2:
+                self._look_again()
+                break
+            candidates = [holder for holder in self._unread if not (may_go_on and holder is self._beyond)]
+            self._close(max(candidates, key=lambda holder: self._unread[holder].cost(now_ms)))
+        else:
+            self._beyond = None
+        self._let_go_on()
+
+    def _close(self, stuck: Holder) -> None:
+        size_bytes = self._unread.pop(stuck).size_bytes
+        self.unsent_bytes -= size_bytes
+        if stuck is self._beyond:
+            self._beyond = None
+        stuck.give_up(
+            f"{size_bytes} bytes of its responses are not read, while those of all connections take more than half of "
+            f"the {self._limit_bytes} bytes that they share"
+        )
+
+    def _look_again(self) -> None:
+        """See to it that whoever may go on keeps to the minimum rate."""
+        if self._unread_timer is None or not self._unread_timer.is_pending:
+            self._unread_timer = self._timers.at(self._clock() + GRACE_MS, lambda now_ms: self._relieve())

@@ -64,7 +64,7 @@ class BrokerBench:
     def _open(self) -> Core:
         options = read_options(self.options)
         uuids = self._uuids
-        services = LogServices(self.disk, self.background)
+        services = LogServices(self.disk, self.background, clock=lambda: self.now_ms)
         directory = LogDirectory(services, options.node_id, lambda: next(uuids), options.topic_defaults)
         numbers = count(1)
         core = Core(directory, options, lambda: f"id{next(numbers)}", self.now_ms)

@@ -3,6 +3,8 @@
 Method: the machine alone, and histories with Kafka's answers on a broker without sockets.
 """
 
+import gc
+import weakref
 from itertools import count
 from typing import Any
 
@@ -14,6 +16,7 @@ from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.tables.enums import IsolationLevel
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.fetch_histories import HISTORIES, PARTITIONS, Player
@@ -24,6 +27,8 @@ ReplicaState = FetchRequest.ReplicaState
 
 class Log:
     """Keeps who watches it."""
+
+    error = None
 
     def __init__(self):
         self.watchers = []
@@ -401,6 +406,17 @@ def test_topic_that_comes_again_under_its_name(bench):
     bench.produce(produced(b"x"))
     (topic,) = bench.through(waiting.response, 12).responses
     assert values_in(topic.partitions[0].records) == [b"x"]
+
+
+@pytest.mark.parametrize("isolation_level", list(IsolationLevel))
+def test_session_that_nobody_uses_keeps_no_deleted_log(bench, isolation_level):
+    bench.create()
+    assert bench.ask(wanted(0, isolation_level=isolation_level), 12).session_id
+    log = weakref.ref(bench.core.directory.log("t", 0))
+    assert log() is not None
+    bench.ask(DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState("t")], timeout_ms=1000))
+    gc.collect()
+    assert log() is None
 
 
 def test_log_that_begins_later_is_news(bench):

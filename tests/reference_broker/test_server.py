@@ -280,6 +280,22 @@ def test_after_a_suspend_records_of_now_are_taken(broker):
         assert fetched(client.receive(FetchResponse)) == [b"x"]
 
 
+def test_clock_set_back_before_a_timer_is_armed_delays_nothing():
+    async def run() -> None:
+        broker = Broker(None)
+        await broker.start()
+        fired = asyncio.Event()
+        now = broker._clock()
+        broker._clock._wall_ms = lambda: now_ms() - 3_600_000
+        broker.core.timers.at(now + 50, lambda now_ms: fired.set())
+        assert broker._timer is not None
+        assert broker._timer.when() - asyncio.get_running_loop().time() <= 0.05
+        await asyncio.wait_for(fired.wait(), TIMEOUT_SECONDS)
+        await broker.stop()
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_nothing_acknowledged_is_lost_and_the_address_stays(tmp_path, end):
     broker = BackgroundBroker(tmp_path / "data")

@@ -5,12 +5,14 @@ Method: a wire that records what is written, and a queue of deferred calls that 
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Callable
 
 import pytest
 
 from kafkawire.reference_broker.disk.disk import FileSlice
+from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.session import FRAME_BYTES_MAX, SENDFILE_BYTES_MIN, TURN_MS, Session
 from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.connection import ClientConnection
@@ -19,7 +21,10 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataRe
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.broker_bench import BrokerBench
+from tests.reference_broker.log.held_work import HeldWork
 from tests.reference_broker.log.produced_batches import produced, values_in
+from tests.reference_broker.raw_client import produce_request
 
 LENGTH_BYTES = 4
 
@@ -63,6 +68,11 @@ class Client:
 
     def send(self, message, version) -> None:
         self.session.receive_frame(b"".join(self.protocol.request(message, version).parts)[LENGTH_BYTES:])
+
+    def send_only(self, message, version) -> None:
+        """Send a request that has no response."""
+        parts = self.protocol.request(message, version, expect_response=False).parts
+        self.session.receive_frame(bytearray(b"".join(parts)[LENGTH_BYTES:]))
 
     def run_deferred(self) -> None:
         while self.deferred:
@@ -266,6 +276,31 @@ def test_large_regions_of_files_stay_files(bench, sends_files, size, is_slice):
     (answer,) = client.answers()
     (value,) = values_in(answer.responses[0].partitions[0].records)
     assert len(value) == size
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_next_request_waits_for_one_without_a_response(fails):
+    work = HeldWork()
+    bench = BrokerBench(disk := MemoryDisk(), work)
+    bench.core.directory.create("t", 1, {"segment.bytes": str(len(produced(b"0")))}, lambda result: None)
+    work.run()
+    client = Client(bench)
+    for value in (b"0", b"1", b"2"):
+        client.send_only(produce_request(produced(value), acks=0), 9)
+    log = bench.core.directory.topics["t"].logs[0]
+    assert log.next_offset == 1
+    assert client.session.is_unanswered
+    assert client.session.held_bytes > len(produced(b"1")) + len(produced(b"2"))
+    assert client.paused == [True]
+    if fails:
+        disk.plan = fail_at(disk.calls + 1, errno.ENOSPC)
+    while work.pending or client.deferred:
+        work.run()
+        client.run_deferred()
+    assert client.wire.is_open is not fails
+    assert (log.next_offset, client.session.held_bytes) == (1 if fails else 3, 0)
+    assert client.wire.parts == []
+    assert not client.session.is_unanswered
 
 
 def test_what_comes_after_the_end_is_dropped_and_said_to_be(client):

@@ -5,19 +5,21 @@ Method: clients over TCP in the middle of something; everything that is waited f
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import socket
 import struct
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.segment import Segment
-from kafkawire.reference_broker.server import BackgroundBroker
-from kafkawire.sdk.errors import ConfigurationError, RemoteProtocolError
+from kafkawire.reference_broker.server import BackgroundBroker, Broker
+from kafkawire.sdk.errors import Closed, ConfigurationError, RemoteProtocolError
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -147,6 +149,35 @@ def test_stop_wakes_waiting_clients_and_can_be_repeated(tmp_path):
         broker.stop()
         with pytest.raises(RemoteProtocolError):
             client.receive(FetchResponse)
+
+
+def test_brokers_are_stopped_and_killed_at_once():
+    disk = MemoryDisk()
+
+    async def run() -> None:
+        broker = Broker(disk)
+        await broker.start()
+        await asyncio.gather(broker.stop(), broker.stop(), broker.stop())
+        assert not broker.is_stuck
+        await broker.start()
+        await asyncio.gather(broker.stop(), broker.kill(), broker.kill(), broker.stop())
+        assert not broker.is_stuck
+        with pytest.raises(Closed):
+            _ = broker.core
+        await broker.start()
+        await broker.stop()
+
+    asyncio.run(asyncio.wait_for(run(), TIMEOUT_SECONDS))
+
+
+def test_broker_is_stopped_from_several_threads(tmp_path):
+    broker = BackgroundBroker(tmp_path)
+    broker.start()
+    with ThreadPoolExecutor(4) as threads:
+        for stopped in [threads.submit(broker.stop) for _ in range(4)]:
+            stopped.result(TIMEOUT_SECONDS)
+    with pytest.raises(Closed):
+        _ = broker.bootstrap
 
 
 def test_stop_while_clients_reset_their_connections(tmp_path):

@@ -3,11 +3,17 @@
 Method: a broker without sockets; what CreateTopics can ask for is tested in `apis/test_create_topics.py`.
 """
 
+from typing import NoReturn
+
 import pytest
 
+from kafkawire.reference_broker.disk.memory import MemoryDisk
+from kafkawire.reference_broker.log.log_directory import Topic
 from kafkawire.reference_broker.topics import check_name, create_by_default
 from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from tests.reference_broker.broker_bench import BrokerBench
+from tests.reference_broker.log.held_work import HeldWork
 
 
 def test_defaults(tmp_path):
@@ -36,3 +42,33 @@ def test_names_that_collide(bench, first, second):
     bench.create(first)
     with pytest.raises(BrokerError):
         check_name(bench.core, second)
+
+
+def test_name_is_free_again_when_the_topic_is_gone(bench):
+    bench.create("a.b")
+    bench.ask(DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState("a.b")], timeout_ms=60_000))
+    bench.create("a_b")
+    with pytest.raises(BrokerError, match="collides with existing topic: a_b"):
+        check_name(bench.core, "a.b")
+
+
+def test_names_collide_from_the_start_of_creation_and_after_a_restart():
+    bench = BrokerBench(disk := MemoryDisk(), work := HeldWork())
+    bench.core.create_topic("a.b", 1, {}, lambda made: None)
+    for _ in range(2):
+        with pytest.raises(BrokerError, match=r"collides with existing topic: a\.b"):
+            check_name(bench.core, "a_b")
+        work.run()
+    with pytest.raises(BrokerError, match=r"collides with existing topic: a\.b"):
+        check_name(BrokerBench(disk.crash()).core, "a_b")
+
+
+def test_a_name_is_not_compared_with_every_other(bench):
+    """A request may have thousands of names, and a broker as many topics."""
+
+    class Unlisted(dict[str, Topic]):
+        def __iter__(self) -> NoReturn:
+            raise AssertionError("all names were looked at")
+
+    bench.core.directory.topics = Unlisted(bench.core.directory.topics)
+    check_name(bench.core, "a.b")

@@ -19,7 +19,7 @@ def test_every_version(bench, version):
     bench.offsets_topic()
     joining = {"rebalance_timeout_ms": 1_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
     joined = bench.ask(ConsumerGroupHeartbeatRequest("g", server_assignor="range", **joining), 0)
-    group, unknown = bench.ask(ConsumerGroupDescribeRequest(["g", "none"]), version).groups
+    group, unknown, nameless = bench.ask(ConsumerGroupDescribeRequest(["g", "none", ""]), version).groups
     assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Stable", 2, 2)
     assert group.assignor_name == "range"
     (member,) = group.members
@@ -30,6 +30,7 @@ def test_every_version(bench, version):
     assert member.member_type == (1 if version >= 1 else -1)
     assert (unknown.error_code, unknown.group_id) == (ErrorCode.GROUP_ID_NOT_FOUND, "none")
     assert unknown.error_message == "Group none not found."
+    assert nameless.error_code == ErrorCode.INVALID_GROUP_ID
 
 
 def test_listed(bench):

@@ -83,11 +83,14 @@ def test_unknown_partitions_internal_and_compacted_topics(filled):
     filled.offsets_topic()
     filled.create("compacted", cleanup_policy="compact")
     filled.create("both", cleanup_policy="compact,delete")
-    assert ask(filled, ("x", 0, 1), ("t", 1, 1), ("__consumer_offsets", 0, 0), ("compacted", 0, 0), ("both", 0, 0)) == [
+    filled.create("neither", cleanup_policy="")
+    asked = [(name, 0, 0) for name in ("__consumer_offsets", "compacted", "both", "neither")]
+    assert ask(filled, ("x", 0, 1), ("t", 1, 1), *asked) == [
         (0, -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (1, -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (0, -1, ErrorCode.INVALID_TOPIC_EXCEPTION),
         (0, -1, ErrorCode.POLICY_VIOLATION),
+        (0, 0, ErrorCode.NONE),
         (0, 0, ErrorCode.NONE),
     ]
 
@@ -124,6 +127,39 @@ def test_response_waits_for_the_disk():
     assert results(answer.response) == [(0, 1, ErrorCode.NONE)]
     for seed in range(10):
         assert start_of(BrokerBench(disk.crash(seed))) <= 1
+
+
+def with_held_work():
+    bench = BrokerBench(MemoryDisk(), work := HeldWork())
+    bench.core.create_topic("t", 1, {}, lambda made: None)
+    work.run()
+    return bench, work
+
+
+def test_a_client_is_answered_in_its_time_and_the_records_still_go():
+    bench, work = with_held_work()
+    bench.produce(produced(b"a", b"b"))
+    work.run()
+    waiting = ask(bench, ("t", 0, 1))
+    bench.advance(999)
+    assert waiting.response is None
+    bench.advance(1)
+    assert results(waiting.response) == [(0, 1, ErrorCode.REQUEST_TIMED_OUT)]
+    work.run()
+    bench.restart()
+    assert start_of(bench) == 1
+
+
+def test_topics_that_are_created_hold_up_nothing():
+    bench, work = with_held_work()
+    created = []
+    for number in range(9):
+        bench.core.create_topic(f"many{number}", 1, {}, created.append)
+    waiting = ask(bench, ("t", 0, -1))
+    while waiting.response is None:
+        work.run(1)
+    assert results(waiting.response) == [(0, 0, ErrorCode.NONE)]
+    assert len(created) == 2, "the one that was under way, and one so that they come forward too"
 
 
 def test_failed_checkpoint_is_told():

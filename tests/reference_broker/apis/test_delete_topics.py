@@ -9,6 +9,7 @@ from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
+from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
@@ -44,16 +45,54 @@ def test_every_version(bench, version):
         (State("none"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (State(None, b"x" * 16), ErrorCode.UNKNOWN_TOPIC_ID),
         (State("t", b"x" * 16), ErrorCode.INVALID_REQUEST),
-        (State("__consumer_offsets"), ErrorCode.INVALID_REQUEST),
+        (State(None), ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_refused(bench, state, code):
     bench.create()
-    bench.offsets_topic()
     (result,) = bench.ask(DeleteTopicsRequest([state], timeout_ms=60_000)).responses
     assert result.error_code == code
     assert result.error_message
-    assert len(bench.core.directory.topics) == 2
+    assert len(bench.core.directory.topics) == 1
+
+
+def test_name_twice_is_answered_once_and_deletes_nothing(bench):
+    bench.create()
+    (result,) = bench.ask(DeleteTopicsRequest(topic_names=["t"] * 3, timeout_ms=60_000), 5).responses
+    assert (result.name, result.error_code, result.error_message) == (
+        "t",
+        ErrorCode.INVALID_REQUEST,
+        "Duplicate topic name.",
+    )
+    assert "t" in bench.core.directory.topics
+
+
+_ID = b"t" * 16
+_SUPPLIED = "The provided topic name maps to an ID that was already supplied."
+_BOTH = "You may not specify both topic name and topic id."
+
+
+@pytest.mark.parametrize(
+    ("states", "answers", "is_there"),
+    [
+        ([(None, _ID), (None, _ID)], [(None, _ID, "Duplicate topic id.")], True),
+        ([(None, b"x" * 16)] * 2, [(None, b"x" * 16, "Duplicate topic id.")], True),
+        ([("t",), (None, _ID)], [("t", _ID, _SUPPLIED)], True),
+        ([(None, _ID), ("t",)], [("t", _ID, _SUPPLIED)], True),
+        ([("t",), ("t",), (None, _ID)], [("t", ZERO_UUID, "Duplicate topic name."), ("t", _ID, None)], False),
+        ([("t",), (None, _ID), (None, _ID)], [("t", _ID, None), (None, _ID, "Duplicate topic id.")], False),
+        ([("t", _ID), ("t",)], [("t", _ID, _BOTH), ("t", _ID, None)], False),
+    ],
+)
+def test_topic_meant_twice(bench, monkeypatch, states, answers, is_there):
+    """Answers of Apache Kafka."""
+    monkeypatch.setattr(bench.core.directory, "_new_uuid", lambda: _ID)
+    bench.create()
+    request = DeleteTopicsRequest([State(*state) for state in states], timeout_ms=60_000)
+    results = bench.ask(request).responses
+    assert [(result.name, result.topic_id, result.error_message) for result in results] == answers
+    assert [result.error_code == ErrorCode.INVALID_REQUEST for result in results] == [bool(each[2]) for each in answers]
+    assert ("t" in bench.core.directory.topics) == is_there
 
 
 def test_by_id(bench):
@@ -69,6 +108,35 @@ def test_committed_offsets_go_too(bench):
     assert not bench.core.groups.offsets("g")
     bench.restart()
     assert not bench.core.groups.offsets("g")
+
+
+def test_without_the_offsets_topic_groups_begin_anew(bench):
+    bench.create()
+    commit(bench, 5)
+    request = DeleteTopicsRequest([State("__consumer_offsets")], timeout_ms=60_000)
+    assert bench.ask(request).responses[0].error_code == ErrorCode.NONE
+    assert not bench.core.groups.load(bench.now_ms)
+    bench.offsets_topic()
+    bench.core.groups.load(bench.now_ms)
+    while bench.core.groups.is_loading:
+        bench.advance(0)
+    assert not bench.core.groups.offsets("g")
+    commit(bench, 6)
+    bench.restart()
+    assert [committed.offset for committed in bench.core.groups.offsets("g").values()] == [6]
+
+
+def test_without_its_topic_the_transaction_coordinator_begins_anew(bench):
+    transactions = bench.core.transactions
+    for _ in range(2):
+        bench.core.create_transactions_topic(lambda made: None)
+        transactions.load(bench.now_ms)
+        while transactions.is_loading:
+            bench.advance(0)
+        response = bench.ask(InitProducerIdRequest("x", 60_000))
+        assert (response.error_code, response.producer_epoch) == (ErrorCode.NONE, 0)
+        request = DeleteTopicsRequest([State("__transaction_state")], timeout_ms=60_000)
+        assert bench.ask(request).responses[0].error_code == ErrorCode.NONE
 
 
 def test_response_waits_until_the_topic_cannot_come_back():

@@ -5,6 +5,7 @@ Method: a broker without sockets, with one default of its own and one topic that
 
 import pytest
 
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource, ConfigType
@@ -79,9 +80,39 @@ def test_broker(bench):
     ("kind", "name", "code"),
     [
         (ConfigResourceType.TOPIC, "none", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (ConfigResourceType.TOPIC, "bad name", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (ConfigResourceType.TOPIC, "", ErrorCode.INVALID_TOPIC_EXCEPTION),
         (ConfigResourceType.BROKER, "2", ErrorCode.INVALID_REQUEST),
         (ConfigResourceType.CLIENT_METRICS, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_refused(bench, kind, name, code):
     assert ask(bench, kind, name).error_code == code
+
+
+def test_no_keys_are_all_keys(bench):
+    everything = ask(bench, ConfigResourceType.TOPIC, "own").configs
+    assert len(ask(bench, ConfigResourceType.TOPIC, "own", []).configs) == len(everything) > 30
+    assert not ask(bench, ConfigResourceType.TOPIC, "own", ["none"]).configs
+
+
+@pytest.mark.parametrize("unknown", [99, 0, -1])
+def test_resource_of_an_unknown_type_spoils_the_request(bench, unknown):
+    resources = [Resource(unknown, "x", None), Resource(ConfigResourceType.TOPIC, "own", None)]
+    results = bench.ask(DescribeConfigsRequest(resources)).results
+    assert [(result.resource_type, result.resource_name, result.error_code) for result in results] == [
+        (unknown, "x", ErrorCode.INVALID_REQUEST),
+        (ConfigResourceType.TOPIC, "own", ErrorCode.INVALID_REQUEST),
+    ]
+
+
+def test_many_topics_leave_other_requests_their_turns(bench):
+    many = [Resource(ConfigResourceType.TOPIC, "own", ["retention.ms"])] * 100
+    waiting = bench.ask(DescribeConfigsRequest(many))
+    assert isinstance(waiting, DelayedOperation)
+    turns = 0
+    while waiting.response is None:
+        bench.advance(0)
+        turns += 1
+    assert turns == 4
+    assert [result.configs[0].value for result in waiting.response.results] == ["1000"] * 100

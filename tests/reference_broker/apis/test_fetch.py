@@ -8,12 +8,13 @@ from functools import partial
 import pytest
 
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.disk.memory import MemoryDisk
+from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.log.services import at_once
+from kafkawire.sdk.log_limit import INTERVAL_MS
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import IsolationLevel
+from kafkawire.sdk.protocol.tables.enums import INITIAL_FETCH_SESSION_EPOCH, IsolationLevel
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.records import walk
@@ -94,6 +95,36 @@ def test_log_that_is_offline_is_fenced_by_no_epoch(bench):
     bench.create()
     bench.core.directory.log("t", 0).fail(OSError("broken"))
     assert only(bench.ask(request(partition(current_leader_epoch=1)), 12)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize(
+    ("unknown", "version", "code"),
+    [
+        (Topic("none", partitions=[partition()]), 12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (Topic(topic_id=b"x" * 16, partitions=[partition()]), 13, ErrorCode.UNKNOWN_TOPIC_ID),
+        (Topic("t", partitions=[partition(1)]), 12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_what_is_unknown_does_not_keep_the_rest_from_waiting(bench, unknown, version, code):
+    topic_id = bench.create()
+    first = request(partition(), topic_id=topic_id, wait=500, session_epoch=INITIAL_FETCH_SESSION_EPOCH)
+    first.topics.append(unknown)
+    waiting = bench.ask(first, version)
+    bench.advance(500)
+    session = waiting.response.session_id
+    waiting = bench.ask(request(wait=500, session_id=session, session_epoch=1), version)
+    assert isinstance(waiting, DelayedOperation), "a consumer of a deleted topic would ask again and again"
+    bench.advance(500)
+    assert only(waiting.response).error_code == code
+
+
+def test_error_of_reading_does_not_wait_beside_what_could(bench):
+    bench.create(partitions=2)
+    response = bench.ask(request(partition(), partition(1, offset=5), wait=500), 12)
+    assert [each.error_code for each in response.responses[0].partitions] == [
+        ErrorCode.NONE,
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+    ]
 
 
 def test_session_is_not_known(bench):
@@ -327,3 +358,26 @@ def test_fetch_waits_for_a_lost_index_and_others_do_not(isolation_level):
     work.run()
     assert delayed.response is not None
     assert values(only(bench.through(delayed.response, 12)))[0] == b"0"
+
+
+@pytest.mark.parametrize("failure", ["damage", "disk"])
+def test_what_a_client_cannot_read_however_often_is_told_now_and_then(failure, caplog):
+    disk = MemoryDisk()
+    bench = BrokerBench(disk)
+    bench.create()
+    size = len(produced(b"v"))
+    for _ in range(3):
+        bench.produce(produced(b"v"))
+    content = bytearray(disk.open("t-0/00000000000000000000.log").read(0, 3 * size))
+    content[size + 16] = 9  # the format of the second batch
+    disk.open("t-0/00000000000000000000.log").truncate(0)
+    disk.open("t-0/00000000000000000000.log").append(bytes(content))
+    if failure == "disk":
+        disk.plan = lambda call: fail_at(call.number)(call) if call.name == "read" else None
+    for interval in range(3):
+        for _ in range(5):
+            (found,) = bench.ask(request(partition(offset=2)), 12).responses[0].partitions
+            assert found.error_code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR)
+        bench.advance(INTERVAL_MS)
+        assert len(caplog.messages) == interval + 1
+    assert caplog.messages[1].endswith(" (and 4 more like it)")

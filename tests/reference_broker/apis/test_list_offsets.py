@@ -70,7 +70,9 @@ def test_every_version(filled, version, timestamp, found):
     [
         ({"current_leader_epoch": 0}, ErrorCode.NONE),
         ({"current_leader_epoch": 1}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ({"current_leader_epoch": -2}, ErrorCode.FENCED_LEADER_EPOCH),
         ({"timestamp": -9}, ErrorCode.UNSUPPORTED_VERSION),
+        ({"timestamp": -9, "current_leader_epoch": 1}, ErrorCode.UNSUPPORTED_VERSION),
     ],
 )
 def test_errors(filled, fields, code):
@@ -78,11 +80,17 @@ def test_errors(filled, fields, code):
 
 
 def test_unknown_partitions_and_doubles(filled):
-    topics = [Topic("t", [Partition(7), Partition(0), Partition(0)]), Topic("none", [Partition(0)])]
+    unsupported = Partition(8, timestamp=-9)
+    topics = [Topic("t", [Partition(7), Partition(0), Partition(0), unsupported]), Topic("none", [Partition(0)])]
     response = filled.ask(ListOffsetsRequest(-1, 0, topics))
     codes = [[partition.error_code for partition in topic.partitions] for topic in response.topics]
     assert codes == [
-        [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST],
+        [
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.UNSUPPORTED_VERSION,
+        ],
         [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
     ]
 

@@ -6,6 +6,7 @@ Method: a broker without sockets.
 import pytest
 
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.topics import PARTITIONS_MAX
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -64,6 +65,29 @@ def test_by_id(bench):
     known, unknown = bench.ask(MetadataRequest([Topic(topic_id, None), Topic(b"x" * 16, None)], False)).topics
     assert (known.error_code, known.name) == (ErrorCode.NONE, "t")
     assert (unknown.error_code, unknown.name, unknown.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, None, b"x" * 16)
+
+
+def test_what_is_named_twice_is_answered_once(bench):
+    """A request of 100 kB could ask for a response of gigabytes."""
+    topic_id = bench.create()
+    names = [Topic(name=name) for name in ("t", "none", "a b", "t", "none", "a b")]
+    topics = bench.ask(MetadataRequest(names, False)).topics
+    assert [topic.name for topic in topics] == ["t", "none", "a b"]
+    ids = [Topic(each, None) for each in (topic_id, b"x" * 16, topic_id, b"x" * 16)]
+    topics = bench.ask(MetadataRequest([*ids, Topic(name="none")], False)).topics
+    assert [(topic.name, topic.topic_id) for topic in topics] == [("t", topic_id), (None, b"x" * 16)]
+
+
+def test_one_request_makes_no_more_partitions_than_create_topics_would(tmp_path):
+    bench = BrokerBench(tmp_path / "data", num_partitions=PARTITIONS_MAX // 2)
+    bench.create("old")
+    topics = bench.ask(MetadataRequest([Topic(name=name) for name in ("old", "a", "b", "c", "d e")])).topics
+    assert [topic.error_code for topic in topics] == [
+        ErrorCode.NONE,
+        *[ErrorCode.POLICY_VIOLATION] * 3,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ]
+    assert list(bench.core.directory.topics) == ["old"]
 
 
 @pytest.mark.parametrize("version", [10, 11])

@@ -42,4 +42,7 @@ def test_errors_of_the_group(bench):
     commit(bench, 5)
     assert delete(bench, "none", t=[0]) == (ErrorCode.GROUP_ID_NOT_FOUND, {})
     assert delete(bench, "", t=[0]) == (ErrorCode.INVALID_GROUP_ID, {})
-    assert delete(bench, "none", none=[0]) == (ErrorCode.NONE, {("none", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+    assert delete(bench, "none", none=[0]) == delete(bench, "none") == (ErrorCode.GROUP_ID_NOT_FOUND, {})
+    assert delete(bench, "", none=[0]) == (ErrorCode.INVALID_GROUP_ID, {})
+    assert delete(bench) == (ErrorCode.NONE, {})
+    assert delete(bench, none=[0]) == (ErrorCode.NONE, {("none", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})

@@ -155,6 +155,41 @@ def test_response_waits_while_a_log_rolls():
     assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, 4), (0, 0)]
 
 
+def rolling_bench(work):
+    """Return a broker on whose topic the next batch waits for a new segment."""
+    bench = BrokerBench(MemoryDisk(), work)
+    bench.core.directory.create("t", 1, {"segment.bytes": str(len(produced(b"0")))}, lambda result: None)
+    work.run()
+    assert bench.produce(produced(b"0"), acks=0) is None
+    return bench
+
+
+def test_a_batch_that_waits_is_waited_for_without_acknowledgement():
+    work = HeldWork()
+    bench = rolling_bench(work)
+    waiting = bench.ask(request(Partition(0, produced(b"1")), acks=0), 9)
+    assert waiting.response is None
+    work.run(1)
+    assert bench.core.directory.log("t", 0).next_offset == 2
+    waiting.check_unsent(waiting.response)
+
+
+def test_nobody_waits_for_a_sync_without_acknowledgement(bench):
+    bench.create(flush_messages="1")
+    bench.core.directory.services.background = HeldWork()
+    assert bench.produce(produced(b"x"), acks=0) is None
+
+
+def test_failure_of_a_batch_that_waited_without_acknowledgement_closes_the_connection():
+    work = HeldWork()
+    bench = rolling_bench(work)
+    waiting = bench.ask(request(Partition(0, produced(b"1")), acks=0), 9)
+    bench.disk.plan = fail_at(bench.disk.calls + 1, errno.ENOSPC)
+    work.run(1)
+    with pytest.raises(RemoteProtocolError, match="KAFKA_STORAGE_ERROR"):
+        waiting.check_unsent(waiting.response)
+
+
 def test_failed_disk_takes_one_partition_with_it():
     bench = BrokerBench(disk := MemoryDisk())
     bench.create(partitions=2)
@@ -299,6 +334,22 @@ def test_refused_transaction_without_acknowledgement_closes_the_connection(bench
     desk.refused["t", 0] = ErrorCode.TRANSACTION_ABORTABLE
     with pytest.raises(RemoteProtocolError, match="TRANSACTION_ABORTABLE"):
         transact(bench, in_transaction(0), acks=0)
+
+
+@pytest.mark.parametrize("code", [None, ErrorCode.TRANSACTION_ABORTABLE])
+def test_the_coordinator_is_waited_for_without_acknowledgement(bench, desk, code):
+    if code is not None:
+        desk.refused["t", 0] = code
+    desk.is_held = True
+    waiting = ask_for(bench, in_transaction(0), acks=0)
+    assert waiting.response is None
+    desk.answer()
+    if code is None:
+        waiting.check_unsent(waiting.response)
+        assert bench.core.directory.log("t", 0).next_offset == 1
+    else:
+        with pytest.raises(RemoteProtocolError, match=code.name):
+            waiting.check_unsent(waiting.response)
 
 
 def test_producers_are_believed_if_the_options_say_so(tmp_path, monkeypatch):

@@ -34,12 +34,14 @@ def marker(is_commit, **options):
     return RecordBatch(builder.build())
 
 
-def left_of(batch, latest=None, now_ms=NOW_MS, end_offset=99, producers=None, aborted=()) -> Any:
+def left_of(
+    batch, latest=None, now_ms=NOW_MS, end_offset=99, producers=None, aborted=(), retention_ms=RETENTION_MS
+) -> Any:
     keys = KeyOffsets(2**20)
     for key, offset in sorted((latest or {}).items(), key=lambda entry: entry[1]):
         keys.put(key, offset)
     keys.end_offset = 50
-    cleaning = Cleaning(keys, CleanedTransactions(aborted), producers or {}, end_offset, RETENTION_MS, now_ms)
+    cleaning = Cleaning(keys, CleanedTransactions(aborted), producers or {}, end_offset, retention_ms, now_ms)
     left = cleaning.left_of(batch)
     if left is None:
         return None
@@ -100,6 +102,19 @@ def test_tombstones_get_a_horizon_and_go_after_it():
     assert keys_in(after) == [(11, b"b")]
     assert after.delete_horizon_ms == HORIZON_MS
     assert left_of(batch_of((b"a", None), delete_horizon_ms=NOW_MS)) is None
+
+
+@pytest.mark.parametrize("excess", [0, 1, NOW_MS])
+def test_tombstones_that_are_kept_for_ever(excess):
+    retention_ms = 2**63 - 1 - NOW_MS + excess
+    tombstone, needless = batch_of((b"a", None), (b"b", b"2")), marker(True, producer_id=7, producer_epoch=0)
+    for batch in (tombstone, needless):
+        left = left_of(batch, retention_ms=retention_ms)
+        assert left.delete_horizon_ms == (2**63 - 1 if not excess else None)
+        assert [record.timestamp for record in left.records()] == [record.timestamp for record in batch.records()]
+        again = left_of(left, now_ms=2**62, retention_ms=retention_ms)
+        assert bytes(again.data) == bytes(left.data)
+    assert keys_in(left_of(tombstone, {b"b": 40}, retention_ms=retention_ms)) == [(10, b"a")]
 
 
 def test_older_tombstones_go_at_once():

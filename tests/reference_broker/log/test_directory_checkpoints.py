@@ -3,13 +3,17 @@
 Method: a directory on a disk in memory, closed or left as by a crash.
 """
 
+import errno
+
 import pytest
 
 from kafkawire.reference_broker.disk.disk import read_file, write_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.recovery import open_segments
+from kafkawire.reference_broker.log.services import at_once
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.log.compacting import compact, entries_of
 from tests.reference_broker.log.directories import append, create, on
 from tests.reference_broker.log.held_work import HeldWork
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
@@ -73,6 +77,110 @@ def test_topic_does_not_begin_where_one_of_its_name_did():
     assert (log.log_start_offset, log.next_offset) == (0, 1)
 
 
+FILES = ("log-start-offset-checkpoint", "recovery-point-offset-checkpoint", "cleaner-offset-checkpoint")
+
+
+def with_entries(disk, work=at_once):
+    """Return a directory with a topic that all files name, as they do after a restart."""
+    directory = on(disk)
+    topic = create(directory, "t")
+    for _ in range(3):
+        append(topic.logs[0], b"x")
+    topic.logs[0].begin_at(2)
+    directory.close()
+    write_file(disk, "cleaner-offset-checkpoint", b"0\n1\nt 0 3\n")
+    return on(disk, work)
+
+
+def entries(disk):
+    return [path for path in FILES if b"t 0" in (read_file(disk, path) or b"")]
+
+
+def full_for(path):
+    def plan(call):
+        if call.path == f"{path}.tmp" and call.name == "append":
+            raise OSError(errno.ENOSPC, "No space left on device", call.path)
+
+    return plan
+
+
+def test_crash_right_after_a_deletion_leaves_no_entries():
+    disk, work = MemoryDisk(), HeldWork()
+    directory = with_entries(disk, work)
+    told = []
+    directory.delete(directory.topics["t"], told.append)
+    work.run(1)
+    assert (told, entries(disk)) == ([None], list(FILES))
+    disk = disk.crash()
+    directory = on(disk)
+    assert entries(disk) == []
+    append(create(directory, "t").logs[0], b"new")
+    (log,) = on(disk.crash()).topics["t"].logs
+    assert (log.log_start_offset, log.next_offset) == (0, 1)
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_entries_that_could_not_be_dropped_go_before_a_topic_of_their_name_comes(path, caplog):
+    disk = MemoryDisk()
+    directory = with_entries(disk)
+    disk.plan = full_for(path)
+    told = []
+    directory.delete(directory.topics["t"], told.append)
+    assert (told, path in entries(disk)) == ([None], True)
+    assert "checkpoints keep entries of deleted topics for now: [Errno 28] No space" in caplog.text
+    assert not [name for name in disk.names("") if name.startswith("t-")], "files go, and make room"
+    directory.create("t", 1, {}, told.append)
+    assert told[1].code == ErrorCode.KAFKA_STORAGE_ERROR
+    append(create(directory, "other").logs[0], b"another name")
+    directory.abandon()
+    directory = on(disk)
+    assert directory.topics.keys() == {"other"}, "no reason not to start"
+    disk.plan = None
+    create(directory, "t")
+    assert (entries(disk), directory.checkpoints.recovery_points.get(("t", 0))) == ([], None)
+    append(directory.topics["t"].logs[0], b"new")
+    (log,) = on(disk.crash()).topics["t"].logs
+    assert (log.log_start_offset, log.next_offset) == (0, 1)
+
+
+@pytest.mark.parametrize("path", FILES)
+@pytest.mark.parametrize("is_written", [False, True])
+def test_write_of_which_nobody_knows_whether_it_is_durable_is_repeated(path, is_written):
+    """The name of the new file was there, and its sync failed: a power cut may bring back the old one."""
+    disk = MemoryDisk()
+    directory = with_entries(disk)
+    renamed = []
+
+    def plan(call):
+        if call.name == "rename" and call.path == f"{path}.tmp":
+            renamed.append(call)
+        elif call.name == "sync_folder" and call.path == "" and renamed:
+            raise OSError(errno.EIO, "Input/output error", call.path)
+
+    disk.plan = plan
+    directory.delete(directory.topics["t"], lambda error: None)
+    assert renamed
+    if is_written:
+        directory.checkpoint()
+    disk.plan = None
+    create(directory, "t")
+    for seed in range(10):
+        assert entries(disk.crash(seed)) == []
+
+
+def test_start_is_written_again_for_the_next_topic_of_a_name():
+    disk = MemoryDisk()
+    directory = with_entries(disk)
+    directory.checkpoint()
+    directory.delete(directory.topics["t"], lambda error: None)
+    log = create(directory, "t").logs[0]
+    for _ in range(3):
+        append(log, b"x")
+    log.begin_at(2)
+    directory.checkpoint()
+    assert read_file(disk, "log-start-offset-checkpoint") == b"0\n1\nt 0 2\n"
+
+
 def test_those_who_wait_for_a_checkpoint_are_told():
     disk, work = MemoryDisk(), HeldWork()
     directory = on(disk, work)
@@ -84,6 +192,67 @@ def test_those_who_wait_for_a_checkpoint_are_told():
     disk.plan = fail_at(disk.calls + 1)
     work.run()
     assert told[1:] == [("b", ErrorCode.KAFKA_STORAGE_ERROR), ("c", ErrorCode.KAFKA_STORAGE_ERROR)]
+
+
+def with_a_gap(disk):
+    """Return a directory with a compacted log of two segments, the first of which has lost its last record by that."""
+    directory = on(disk)
+    log = create(directory, "t", 1, {"cleanup.policy": "compact", "flush.messages": "1"}).logs[0]
+    for key in (b"a", b"b"):
+        data = produced(b"v", key=key)
+        log.append(data, parse_header(data), NOW_MS, lambda result: None)
+    log.roll(lambda: None)
+    data = produced(b"v", key=b"b")
+    log.append(data, parse_header(data), NOW_MS, lambda result: None)
+    log.roll(lambda: None)
+    append(log, b"end")
+    directory.checkpoint()
+    compact(log, directory.services)
+    assert [offset for offset, _, _ in entries_of(log)] == [0, 2, 3]
+    return directory
+
+
+def test_recovery_points_do_not_go_back_where_indexes_are_made_anew():
+    """Or what compaction has left is cut off at its first gap."""
+    disk = MemoryDisk()
+    directory = with_a_gap(disk)
+    (log,) = directory.topics["t"].logs
+    for name in disk.names("t-0"):
+        if name.endswith((".index", ".timeindex")):
+            disk.remove(f"t-0/{name}")
+    log.read(0, 1, at_least_one=True)
+    assert not log.segments.first.is_stored
+    directory.checkpoint()
+    (log,) = on(disk.crash()).topics["t"].logs
+    assert [offset for offset, _, _ in entries_of(log)] == [0, 2, 3]
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_gaps_outlive_lost_recovery_points_and_the_next_checkpoint(is_damaged):
+    disk = MemoryDisk()
+    with_a_gap(disk)
+    path = "recovery-point-offset-checkpoint"
+    write_file(disk, path, b"0\n") if is_damaged else disk.remove(path)
+    for _ in range(2):
+        disk = disk.crash()
+        directory = on(disk)
+        directory.checkpoint()
+        assert read_file(disk, path) == b"0\n1\nt 0 3\n"
+    assert [offset for offset, _, _ in entries_of(directory.topics["t"].logs[0])] == [0, 2, 3]
+
+
+def test_gaps_outlive_lost_recovery_points_of_a_log_that_is_offline():
+    disk = MemoryDisk()
+    with_a_gap(disk)
+    disk.remove("recovery-point-offset-checkpoint")
+    directory = on(disk.crash())
+    disk = directory.services.disk
+    directory.topics["t"].logs[0].fail(OSError("gone"))
+    append(create(directory, "other").logs[0], b"x")
+    directory.close()
+    directory = on(disk.crash())
+    assert [offset for offset, _, _ in entries_of(directory.topics["t"].logs[0])] == [0, 2, 3]
+    assert directory.topics["other"].logs[0].next_offset == 1
 
 
 @pytest.mark.parametrize("is_lost", [False, True])

@@ -251,7 +251,7 @@ def test_creating_waits_for_the_disk():
     first, second = [], []
     directory.create("t", 2, {}, first.append)
     directory.create("t", 5, {}, second.append)
-    assert (directory.is_creating("t"), directory.names(), dict(directory.topics)) == (True, ["t"], {})
+    assert (directory.is_creating("t"), dict(directory.topics)) == (True, {})
     work.run()
     assert first == second == [directory.topics["t"]]
     assert len(directory.topics["t"].logs) == 2

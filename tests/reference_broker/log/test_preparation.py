@@ -103,6 +103,45 @@ def test_highest_timestamps_are_looked_up_in_the_background():
     assert not any(segment._is_indexed for segment in bench.log.segments.first_of(2)), "nothing is kept in memory"
 
 
+def test_search_of_many_segments_does_not_begin_again_for_each():
+    disk = MemoryDisk()
+    disk.make_folder("t-0")
+    log = PartitionLog(LogServices(disk), "t-0", dataclasses.replace(CONFIG, segment_bytes=1))
+    for number in range(300):
+        data = produced(b"v", timestamps=(NOW_MS + number,))
+        log.append(data, parse_header(data), NOW_MS, lambda result: None)
+    log.close()
+    for is_by_time in (False, True):
+        work, found, asked = HeldWork(), [], []
+        log = PartitionLog(LogServices(disk, work), "t-0", CONFIG, recovery_point=300)
+
+        def search(log=log, is_by_time=is_by_time, asked=asked):
+            asked.append(1)
+            return log.offset_for_timestamp(NOW_MS + 299) if is_by_time else log.max_timestamp()
+
+        log.when_prepared(search, found.append)
+        work.run()
+        assert found == [(NOW_MS + 299, 299, 0)]
+        assert len(asked) <= 6
+
+
+def test_failure_of_a_segment_that_may_be_wanted_next_is_none_of_this_search():
+    bench = Bench()
+    found = bench.find(NOW_MS + 3)
+    assert found == []
+
+    def plan(call):
+        if call.path == f"t-0/{2:020}.timeindex":
+            raise OSError(5, "gone")
+
+    bench.disk.plan = plan
+    bench.work.run(1)
+    assert found == []
+    bench.disk.plan = None
+    bench.work.run()
+    assert found == [(NOW_MS + 3, 3, 0)]
+
+
 def test_failure_is_told_once_and_then_tried_again(caplog):
     bench = Bench((0, "index"))
     with pytest.raises(NotPrepared):

@@ -1,21 +1,26 @@
 """Whatever happens to a log, in whatever order: it has what was acknowledged, once, in order; its files say the same.
 
 Method: by seed, appends with odd timestamps, producers that send again, rolls, retention, deleted records, compaction,
-clocks that jump, topics that are made again, kills and power cuts, with background work that is done in any order.
-After each restart the log is compared with a model.
+clocks that jump, topics that are made again, indexes and checkpoints that are lost or cannot be written, kills and
+power cuts, with background work that is done in any order. After each restart the log is compared with a model.
 """
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from random import Random
 
 import pytest
 
-from kafkawire.reference_broker.disk.memory import MemoryDisk
+from kafkawire.reference_broker.disk.memory import DiskCall, MemoryDisk
 from kafkawire.reference_broker.log.batches import parse_header
+from kafkawire.reference_broker.log.checkpoints import RECOVERY_POINTS
 from kafkawire.reference_broker.log.log_directory import LogDirectory, Topic
 from kafkawire.reference_broker.log.partition_log import Appended, PartitionLog
+from kafkawire.reference_broker.log.segments import Read
 from kafkawire.reference_broker.log.services import LogServices
 from kafkawire.reference_broker.log.upkeep import Upkeep, UpkeepLimits
 from kafkawire.reference_broker.timers import Timers
@@ -81,7 +86,12 @@ class History:
         self.directory.create("t", 1, self.config, made.append)
         while not made:
             assert self.work.step()
-        assert isinstance(made[0], Topic)
+        if isinstance(made[0], BrokerError):
+            assert self.disk.plan is not None, made[0]
+            self.disk.plan = None
+            self.make_topic()
+            return
+        self.disk.plan = None
         self.forget()
 
     def forget(self) -> None:
@@ -138,10 +148,7 @@ class History:
         if self.log.config.has_retention:
             offset = self.random.randint(self.log.log_start_offset, self.log.high_watermark)
             self.log.begin_at(offset)
-            told: list[BrokerError | None] = []
-            self.directory.checkpoint(told.append)
-            while not told:
-                assert self.work.step()
+            self.checkpoint()
             self.deleted_to = max(self.deleted_to, offset)
 
     def roll(self) -> None:
@@ -149,18 +156,67 @@ class History:
             self.log.roll(lambda: None)
 
     def make_again(self) -> None:
+        """Delete the topic and create another, between a kill or not, and failing checkpoints or not."""
         told: list[BrokerError | None] = []
         self.log._sync()
+        if self.random.random() < 0.5:
+            self.disk.plan = no_room_for_checkpoints
         self.directory.delete(self.directory.topics["t"], told.append)
         while not told:
             assert self.work.step()
+        if self.random.random() < 0.5:
+            self.work.run(self.random.randint(0, 3))
+            self.disk = self.disk.crash()
+            self.open()
+            assert not self.directory.topics
         self.make_topic()
+        if self.random.random() < 0.5:
+            for _ in range(self.random.randint(1, 5)):
+                self.append()
+            self.restart("kill")
+
+    def lose_files(self) -> None:
+        """Lose indexes, and perhaps the recovery points, which are made anew; perhaps with a checkpoint and a kill."""
+        self.now_ms += LIMITS.cleaner_backoff_ms
+        self.timers.fire(self.now_ms)
+        self.work.run()  # so that a compacted log has gaps
+        if self.random.random() < 0.5:
+            with suppress(FileNotFoundError):
+                self.disk.remove(RECOVERY_POINTS)
+            self.restart("kill")
+        for name in self.disk.names(self.log.folder):
+            if name.endswith((".index", ".timeindex")) and self.random.random() < 0.7:
+                self.disk.remove(f"{self.log.folder}/{name}")
+        self.read()
+        if self.random.random() < 0.5:
+            self.checkpoint()
+            self.restart("kill")
+
+    def checkpoint(self) -> None:
+        told: list[BrokerError | None] = []
+        self.directory.checkpoint(told.append)
+        while not told:
+            assert self.work.step()
+
+    def read(self) -> None:
+        """Read in every segment, as those who look for its indexes do."""
+        log = self.log
+        for base_offset in log.segments.base_offsets:
+            found: list[Read | BrokerError] = []
+            read = partial(log.read, max(base_offset, log.log_start_offset), 500, at_least_one=True)
+            log.when_prepared(read, found.append)
+            while not found:
+                assert self.work.step()
+            is_gone = base_offset < log.log_start_offset  # meanwhile
+            assert isinstance(found[0], Read) or is_gone, found[0]
 
     def work_on(self) -> None:
         self.work.run(self.random.randint(1, 20))
 
-    def restart(self) -> None:
-        how = self.random.choice(["stop", "kill", "power"])
+    def restart(self, how: str = "") -> None:
+        how = how or self.random.choice(["stop", "kill", "power"])
+        if RECOVERY_POINTS not in self.disk.names(""):
+            how = "kill"  # without power, holes of a compacted log could not be told from those of compaction
         durable_to = self.log.recovery_point
         start = self.log.log_start_offset
         if how == "stop":
@@ -247,6 +303,7 @@ class History:
             self.send_again: 2,
             self.roll: 1,
             self.delete_records: 1,
+            self.lose_files: 1,
             self.restart: 2,
             self.make_again: 0.3,
         }
@@ -254,6 +311,11 @@ class History:
             (action,) = self.random.choices(list(actions), list(actions.values()))
             action()
         self.restart()
+
+
+def no_room_for_checkpoints(call: DiskCall) -> None:
+    if call.name == "append" and "-offset-checkpoint" in call.path:
+        raise OSError(errno.ENOSPC, "No space left on device", call.path)
 
 
 def latest_of(entries: list[Entry]) -> dict[bytes, bytes]:

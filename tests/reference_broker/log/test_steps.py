@@ -20,10 +20,12 @@ def test_one_step_after_the_other():
 
     step("a")
     step("b")
-    step("c", is_next=True)
-    assert (told, len(work.pending)) == (["prepare a"], 1), "b is prepared when a is done"
+    step("c", place=0)
+    step("d", place=1)
+    step("e", place=9)
+    assert (told, len(work.pending)) == (["prepare a"], 1), "c is prepared when a is done"
     work.run()
-    assert told == [f"{what} {name}" for name in "acb" for what in ("prepare", "do", "done")]
+    assert told == [f"{what} {name}" for name in "acdbe" for what in ("prepare", "do", "done")]
 
 
 def test_step_that_fails_is_told_and_followed():

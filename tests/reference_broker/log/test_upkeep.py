@@ -10,6 +10,7 @@ import pytest
 
 from kafkawire.reference_broker.disk.disk import read_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
+from kafkawire.reference_broker.log.services import at_once
 from tests.reference_broker.broker_bench import NOW_MS, BrokerBench
 from tests.reference_broker.log.held_work import HeldWork
 from tests.reference_broker.log.produced_batches import produced, records_in
@@ -201,6 +202,18 @@ def test_compacted_logs_need_no_recovery_points():
     assert values(BrokerBench(disk)) == before
 
 
+def test_lost_index_does_not_end_compaction():
+    bench = BrokerBench(MemoryDisk())
+    bench.create(cleanup_policy="compact", **ROLLING)
+    fill_compacted(bench)
+    bench.disk.remove("t-0/00000000000000000000.index")
+    log_of(bench).read(0, 1, at_least_one=True)
+    assert not log_of(bench).segments.first.is_stored
+    bench.advance(BACKOFF_MS)
+    assert len(values(bench)) < 6
+    assert "00000000000000000000.index" in bench.disk.names("t-0")
+
+
 def test_compaction_can_be_turned_off():
     bench = BrokerBench(MemoryDisk(), log_cleaner_enable=False)
     bench.create(cleanup_policy="compact,delete", retention_ms="100000", **ROLLING)
@@ -209,6 +222,33 @@ def test_compaction_can_be_turned_off():
     assert len(values(bench)) == 12
     bench.advance(300_000)
     assert values(bench) == []
+
+
+@pytest.mark.parametrize("jump_ms", [-3_000_000, 3_000_000])
+def test_clock_that_jumps_during_a_compaction_changes_no_delay(jump_ms):
+    held = HeldWork()
+    backgrounds = [at_once]
+    bench = BrokerBench(MemoryDisk(), lambda work, done: backgrounds[-1](work, done))
+    bench.create(cleanup_policy="compact", file_delete_delay_ms=str(2 * BACKOFF_MS), **ROLLING)
+    fill_compacted(bench)
+    backgrounds.append(held)
+    bench.advance(BACKOFF_MS)
+    held.run(3)
+    assert len(values(bench)) == 12, "it is under way"
+    bench.core.timers.shift(jump_ms)
+    bench.now_ms += jump_ms
+    held.run()
+    backgrounds.pop()
+    left, gone = len(values(bench)), bases(bench, ".log.deleted")
+    assert left < 12
+    assert gone
+    fill_compacted(bench)
+    bench.advance(BACKOFF_MS)
+    assert len(values(bench)) < left + 12, "the next one comes in time"
+    bench.advance(BACKOFF_MS - 1)
+    assert set(gone) <= set(bases(bench, ".log.deleted"))
+    bench.advance(1)
+    assert not set(gone) & set(bases(bench, ".log.deleted")), "what the first one has left goes"
 
 
 def test_log_that_cannot_be_compacted_is_left_out_and_told_once(caplog):

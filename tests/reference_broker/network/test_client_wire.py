@@ -8,106 +8,20 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from kafkawire.reference_broker.disk.disk import Disk, File, FileSlice
 from kafkawire.reference_broker.disk.machine import MachineDisk
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
-from kafkawire.reference_broker.network.client_wire import ClientWire, Shared
-from kafkawire.reference_broker.network.memory_budget import MemoryBudget
-from kafkawire.reference_broker.network.request_frames import RECEIVE_BUFFER_BYTES, shared_buffer
-from kafkawire.reference_broker.session import Session
-from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.protocol.frames import frame
-from kafkawire.sdk.protocol.schema import Buffer
+from tests.reference_broker.network.wire_bench import FRAME_BYTES_MAX, Bench, on_a_loop
 
-TIMEOUT_SECONDS = 20
-FRAME_BYTES_MAX = 4 * 2**20
-LIMIT_BYTES = 1_000_000
-
-
-class Played:
-    """What a wire tells its session."""
-
-    def __init__(self) -> None:
-        self.frames: list[Buffer] = []
-        self.blocked: list[bool] = []
-        self.reasons: list[str] = []
-        self.held_bytes = 0
-        self.is_waiting = False
-        self.is_lost = False
-        self.has_dropped = False
-        self.close: Callable[[], None] = lambda: None
-        self.on_pause: Callable[[bool], None] = lambda pause: None
-        self.on_answer: Callable[[], None] = lambda: None
-
-    def frame_bytes_max(self, key: int) -> int:
-        return FRAME_BYTES_MAX
-
-    def receive_frames(self, frames: list[Buffer]) -> None:
-        self.frames += frames
-
-    def writing_blocked(self, is_blocked: bool) -> None:
-        self.blocked.append(is_blocked)
-
-    def break_off(self, reason: str) -> None:
-        self.reasons.append(reason)
-        self.close()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.is_lost = True
-
-
-class Bench:
-    """A wire and the client at its other end."""
-
-    def __init__(self, shared: Shared | None = None) -> None:
-        self.timers = Timers()
-        self.budget = MemoryBudget(LIMIT_BYTES, self.timers, int) if shared is None else shared.budget
-        self.shared = shared or Shared(shared_buffer(), self.budget, FRAME_BYTES_MAX)
-        self.near, self.far = socket.socketpair()
-        for end in (self.near, self.far):
-            end.setblocking(False)
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8_192)
-        self.session = Played()
-        self.gone: list[ClientWire] = []
-
-    async def connect(self) -> ClientWire:
-        self.wire = ClientWire(self.near, lambda wire: cast("Session", self.session), self.shared, self.gone.append)
-        self.session.close = self.wire.close
-        await asyncio.get_running_loop().connect_accepted_socket(lambda: self.wire, self.near)
-        return self.wire
-
-    async def read(self, size_bytes: int) -> bytes:
-        data = b""
-        loop = asyncio.get_running_loop()
-        while len(data) < size_bytes and (more := await loop.sock_recv(self.far, size_bytes - len(data))):
-            data += more
-        return data
-
-    async def send(self, data: bytes) -> None:
-        await asyncio.get_running_loop().sock_sendall(self.far, data)
-
-    async def until(self, is_so: Callable[[], object]) -> None:
-        while not is_so():
-            await asyncio.sleep(0)
-
-    def end(self) -> None:
-        self.wire.abort()
-        self.far.close()
-
-
-def on_a_loop(test: Coroutine[Any, Any, None]) -> None:
-    async def run() -> None:
-        await asyncio.wait_for(test, TIMEOUT_SECONDS)
-        await asyncio.sleep(0)  # closed connections need a turn of the loop to be gone
-
-    asyncio.run(run())
+#: The state of a connection that its client has closed.
+TCP_CLOSE_WAIT = 8
 
 
 def file_of(folder: Path, data: bytes) -> File:
@@ -313,54 +227,6 @@ def test_requests_before_one_that_is_too_long_are_handled():
     on_a_loop(test())
 
 
-def test_large_requests_wait_for_memory_and_small_ones_do_not():
-    size_bytes = LIMIT_BYTES - RECEIVE_BUFFER_BYTES
-
-    async def test() -> None:
-        first = Bench()
-        await first.connect()
-        second, third = Bench(first.shared), Bench(first.shared)
-        await second.connect()
-        await third.connect()
-        request = frame(bytes(2 * size_bytes))
-        await first.send(request[:size_bytes])
-        await second.send(request[: 2 * RECEIVE_BUFFER_BYTES])
-        await second.until(lambda: first.budget.is_full)
-        sending = asyncio.create_task(second.send(request[2 * RECEIVE_BUFFER_BYTES :]))
-        await third.send(frame(b"small"))
-        await third.until(lambda: third.session.frames)
-        await first.send(request[size_bytes:])
-        await first.until(lambda: first.session.frames)
-        assert not sending.done()
-        assert not second.session.frames
-        assert first.budget.received_bytes < LIMIT_BYTES, "what is handled is given back"
-        await sending
-        await second.until(lambda: second.session.frames)
-        assert first.budget.received_bytes == 0
-        for bench in (first, second, third):
-            bench.end()
-
-    on_a_loop(test())
-
-
-def test_what_the_session_holds_counts_until_it_is_answered():
-    async def test() -> None:
-        bench = Bench()
-        wire = await bench.connect()
-        bench.session.held_bytes, bench.session.is_waiting = 700, True
-        await bench.send(frame(b"a"))
-        await bench.until(lambda: bench.session.frames)
-        assert bench.budget.received_bytes == 700
-        assert not wire.may_be_idle, "the client waits for the broker"
-        bench.session.held_bytes, bench.session.is_waiting = 0, False
-        bench.session.on_answer()
-        assert bench.budget.received_bytes == 0
-        assert wire.may_be_idle
-        bench.end()
-
-    on_a_loop(test())
-
-
 def test_paused_connection_is_not_read():
     async def test() -> None:
         bench = Bench()
@@ -377,29 +243,6 @@ def test_paused_connection_is_not_read():
     on_a_loop(test())
 
 
-@pytest.mark.parametrize("end", ["client", "budget"])
-def test_gone_connection_holds_nothing(end, monkeypatch):
-    monkeypatch.setattr("kafkawire.reference_broker.network.client_wire.CLOSE_LINGER_SECONDS", 3_600)
-
-    async def test() -> None:
-        bench = Bench()
-        wire = await bench.connect()
-        await bench.send(frame(bytes(200_000))[:150_000])
-        await bench.until(lambda: bench.budget.received_bytes > 100_000)
-        wire.write([bytes(100_000)])
-        assert bench.budget.unsent_bytes
-        if end == "client":
-            bench.far.close()
-        else:
-            wire.give_up("too slow")
-            assert bench.session.reasons == ["too slow"]
-        await bench.until(lambda: bench.gone)
-        assert (bench.budget.received_bytes, bench.budget.unsent_bytes) == (0, 0)
-        bench.end()
-
-    on_a_loop(test())
-
-
 @pytest.mark.parametrize("has_unsent", [False, True])
 def test_idle_connection_ends_and_what_its_client_does_not_read_is_discarded(has_unsent):
     async def test() -> None:
@@ -410,6 +253,28 @@ def test_idle_connection_ends_and_what_its_client_does_not_read_is_discarded(has
         wire.expire()
         lingers, _ = struct.unpack("ii", wire._socket.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8))
         assert bool(lingers) is has_unsent
+        await bench.until(lambda: bench.gone)
+        bench.end()
+
+    on_a_loop(test())
+
+
+def test_requests_of_a_client_that_is_gone_have_their_turn_if_it_waits_for_no_response():
+    async def test() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            far = socket.create_connection(server.getsockname())
+            bench = Bench(ends=(server.accept()[0], far))
+        wire = await bench.connect()
+        bench.session.on_pause(True)
+        bench.session.is_unanswered = True
+        far.close()
+        await bench.until(lambda: bench.near.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == TCP_CLOSE_WAIT)
+        for _ in range(3):
+            wire.look_for_end()
+            await asyncio.sleep(0)
+        assert not bench.gone
+        bench.session.is_unanswered = False
+        wire.look_for_end()
         await bench.until(lambda: bench.gone)
         bench.end()
 

@@ -52,3 +52,14 @@ def test_never_goes_back_while_the_clock_is_put_right_slowly():
     machine.wall_ms -= 1
     assert machine.clock() == machine.wall_ms
     assert machine.jumps == [-JUMP_MS]
+
+
+def test_time_of_the_deadlines_does_not_jump_before_they_do():
+    machine = Machine()
+    machine.wall_ms -= 20_000
+    before = machine.clock.known_ms
+    assert before == machine.wall_ms + 20_000
+    assert not machine.jumps
+    machine.clock()
+    assert machine.clock.known_ms == machine.wall_ms
+    assert machine.jumps == [-20_000]

@@ -22,6 +22,7 @@ class Connection:
         self.held_bytes = 0
         self.waits = False
         self.finished = 0
+        self.unsent_bytes = 0
         self.reason = ""
 
     @property
@@ -37,8 +38,13 @@ class Connection:
     def give_up(self, reason: str) -> None:
         self.reason = reason
         self.budget.received(-self.held_bytes)
-        self.held_bytes = 0
+        self.held_bytes = self.unsent_bytes = 0
         self.budget.done(self)
+
+    def respond(self, unsent_bytes: int) -> None:
+        """Write something of which the client does not take some bytes at once."""
+        self.unsent_bytes = unsent_bytes
+        self.budget.unsent(self, unsent_bytes)
 
     def send(self, size_bytes: int) -> None:
         assert not self.waits
@@ -150,27 +156,95 @@ def test_slow_one_is_left_alone_once_there_is_room():
     assert not slow.reason
 
 
-def test_those_that_do_not_read_are_closed_the_longest_stuck_first():
-    budget = MemoryBudget(LIMIT_BYTES, Timers(), int)
-    stuck, slow, new = (Connection(budget, 0) for _ in range(3))
-    budget.unsent(stuck, LIMIT_BYTES // 2 - 1)
-    budget.unsent(slow, 1)
-    assert not stuck.reason, "half is theirs"
-    budget.unsent(stuck, 200)
-    budget.unsent(slow, 250)
-    budget.unsent(stuck, 240)
-    budget.unsent(slow, 240)
-    assert budget.unsent_bytes == 480
-    budget.unsent(new, 100)
-    assert "does not read" in stuck.reason
-    assert not slow.reason
-    assert not new.reason
-    assert budget.unsent_bytes == 340
-    budget.unsent(new, 5_000)
-    assert slow.reason
-    assert not new.reason, "a response may be large"
-    budget.unsent(new, 0)
+def test_who_holds_most_and_does_not_read_is_closed_first():
+    timers, clock = Timers(), [0]
+    budget = MemoryBudget(LIMIT_BYTES, timers, lambda: clock[0])
+    small, stuck, slow, new, newer = (Connection(budget, 0) for _ in range(5))
+    small.respond(20)
+    stuck.respond(200)
+    clock[0] = GRACE_MS
+    slow.respond(280)
+    assert budget.unsent_bytes == LIMIT_BYTES // 2
+    new.respond(300)
+    assert not stuck.reason, "one may go on beyond the limit"
+    newer.respond(290)
+    assert stuck.reason == (
+        "200 bytes of its responses are not read, while those of all connections take more than half of the 1000 bytes "
+        "that they share"
+    )
+    assert newer.reason, "nothing is known yet of those that are left"
+    assert not any(each.reason for each in (small, slow, new))
+    assert budget.unsent_bytes == 600
+
+
+def test_large_response_that_is_not_read_is_closed_and_small_ones_are_left_alone():
+    timers, clock = Timers(), [0]
+    budget = MemoryBudget(LIMIT_BYTES, timers, lambda: clock[0])
+    readers = [Connection(budget, 0) for _ in range(5)]
+    large = Connection(budget, 0)
+    for reader in readers:
+        reader.respond(10)
+    large.respond(900)
+    for reader in readers:
+        reader.respond(10)
+    clock[0] = GRACE_MS - 1
+    timers.fire(clock[0])
+    assert not large.reason
+    clock[0] = GRACE_MS
+    timers.fire(clock[0])
+    assert large.reason
+    assert not any(reader.reason for reader in readers)
+    assert budget.unsent_bytes == 50
+
+
+def test_large_responses_that_are_read_are_completed_one_after_the_other():
+    timers, clock = Timers(), [0]
+    limit_bytes = 16 * RATE_BYTES_MIN
+    budget = MemoryBudget(limit_bytes, timers, lambda: clock[0])
+    first, second = Connection(budget, 0), Connection(budget, 0)
+    first.respond(limit_bytes)
+    while first.unsent_bytes > limit_bytes // 2:
+        second.reason = ""
+        second.respond(limit_bytes)
+        assert second.reason, "the other one would never be complete if it had to go"
+        first.unsent_bytes -= RATE_BYTES_MIN
+        clock[0] += 1_000
+        timers.fire(clock[0])
+        assert not first.reason
+        assert budget.unsent_bytes == first.unsent_bytes
+    second.reason = ""
+    second.respond(limit_bytes)
+    assert not second.reason
+    first.respond(0)
+    second.respond(0)
+    timers.fire(clock[0] + GRACE_MS)
+    assert timers.next_deadline_ms is None
+
+
+def test_slow_reader_of_a_large_response_is_closed():
+    timers, clock = Timers(), [0]
+    limit_bytes = 16 * RATE_BYTES_MIN
+    budget = MemoryBudget(limit_bytes, timers, lambda: clock[0])
+    slow = Connection(budget, 0)
+    slow.respond(limit_bytes)
+    for _ in range(3):
+        slow.unsent_bytes -= RATE_BYTES_MIN // 2
+        clock[0] += GRACE_MS
+        timers.fire(clock[0])
+    assert slow.reason, "it keeps to half of the minimum rate, and is behind by more than a second"
     assert budget.unsent_bytes == 0
+
+
+def test_jump_of_the_clock_makes_nobody_slow():
+    timers, clock = Timers(), [0]
+    budget = MemoryBudget(LIMIT_BYTES, timers, lambda: clock[0])
+    large = Connection(budget, 0)
+    large.respond(900)
+    clock[0] += 3_600_000
+    timers.shift(3_600_000)
+    timers.fire(clock[0])
+    Connection(budget, 0).respond(501)
+    assert not large.reason
 
 
 def test_responses_that_are_read_make_room():
