@@ -41,7 +41,7 @@ def handle(call: Call, request: FindCoordinatorRequest) -> DelayedOperation:
     """Handle FindCoordinator; the response is delayed while the coordinator's topic is created."""
 
     def ask(key: str, put: Callable[[Coordinator], None]) -> None:
-        def created(made: Topic | BrokerError | None) -> None:
+        def created(made: Topic | BrokerError) -> None:
             put(_find(call, request, key, made))
 
         if request.key_type == CoordinatorType.GROUP:
@@ -49,7 +49,7 @@ def handle(call: Call, request: FindCoordinatorRequest) -> DelayedOperation:
         elif request.key_type == CoordinatorType.TRANSACTION:
             call.core.create_transactions_topic(created)
         else:
-            created(None)
+            put(_find(call, request, key, None))
 
     if call.version >= _SEVERAL_SINCE:
         return gather(call, request.coordinator_keys, ask, lambda found: FindCoordinatorResponse(coordinators=found))

@@ -91,12 +91,6 @@ def test_errors_do_not_wait(bench, message, version, code):
     assert (answer.error_code, answer.high_watermark, bytes(answer.records)) == (code, -1, b"")
 
 
-def test_log_that_is_offline_is_fenced_by_no_epoch(bench):
-    bench.create()
-    bench.core.directory.log("t", 0).fail(OSError("broken"))
-    assert only(bench.ask(request(partition(current_leader_epoch=1)), 12)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-
-
 @pytest.mark.parametrize(
     ("unknown", "version", "code"),
     [
@@ -125,6 +119,12 @@ def test_error_of_reading_does_not_wait_beside_what_could(bench):
         ErrorCode.NONE,
         ErrorCode.OFFSET_OUT_OF_RANGE,
     ]
+
+
+def test_log_that_is_offline_is_fenced_by_no_epoch(bench):
+    bench.create()
+    bench.core.directory.log("t", 0).fail(OSError("broken"))
+    assert only(bench.ask(request(partition(current_leader_epoch=1)), 12)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_session_is_not_known(bench):
