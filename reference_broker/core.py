@@ -191,15 +191,16 @@ class Core:
         """
 
         def deleted(error: BrokerError | None) -> None:
-            if error is None:
-                if self._similar_names.get(_folded(topic.name)) == topic.name:
-                    del self._similar_names[_folded(topic.name)]
-                if topic.name == CONSUMER_OFFSETS_TOPIC:
-                    self.groups.unload()
-                elif topic.name == TRANSACTION_STATE_TOPIC:
-                    self.transactions.unload()
-                self.groups.forget_topic(topic.name, topic.topic_id, now_ms)
-            done(error)
+            if error is not None:
+                done(error)
+                return
+            if self._similar_names.get(_folded(topic.name)) == topic.name:
+                del self._similar_names[_folded(topic.name)]
+            if topic.name == CONSUMER_OFFSETS_TOPIC:
+                self.groups.unload()
+            elif topic.name == TRANSACTION_STATE_TOPIC:
+                self.transactions.unload()
+            self.groups.forget_topic(topic.name, topic.topic_id, lambda: done(None), now_ms)
 
         self.directory.delete(topic, self.timers.as_of_now(deleted))
 
