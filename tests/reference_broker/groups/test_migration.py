@@ -328,7 +328,7 @@ def test_a_join_that_is_refused_or_not_committed_in_time_takes_no_other_with_it(
     bench.commit(answers=[])
     refused = bench.join("odd")
     bench.log.held = []
-    joined = bench.join_classic()
+    joined = bench.join_classic(now=1)
     bench.timers.fire(COMMIT_TIMEOUT_MS)
     bench.log.is_committed = True
     bench.log.release()
