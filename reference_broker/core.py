@@ -190,18 +190,21 @@ class Core:
         A coordinator whose topic goes forgets everything.
         """
 
+        def gone() -> None:
+            if self._similar_names.get(_folded(topic.name)) == topic.name:
+                del self._similar_names[_folded(topic.name)]
+            # Before its logs end, which would be taken for a failure.
+            if topic.name == CONSUMER_OFFSETS_TOPIC:
+                self.groups.unload()
+            elif topic.name == TRANSACTION_STATE_TOPIC:
+                self.transactions.unload()
+
         def deleted(error: BrokerError | None) -> None:
             if error is None:
-                if self._similar_names.get(_folded(topic.name)) == topic.name:
-                    del self._similar_names[_folded(topic.name)]
-                if topic.name == CONSUMER_OFFSETS_TOPIC:
-                    self.groups.unload()
-                elif topic.name == TRANSACTION_STATE_TOPIC:
-                    self.transactions.unload()
                 self.groups.forget_topic(topic.name, topic.topic_id, now_ms)
             done(error)
 
-        self.directory.delete(topic, self.timers.as_of_now(deleted))
+        self.directory.delete(topic, self.timers.as_of_now(deleted), gone)
 
     def create_offsets_topic(self, done: Callable[[Topic | BrokerError], None]) -> None:
         """Create the offsets topic, if it does not exist; `done` is called as by `create_topic`."""
