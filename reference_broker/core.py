@@ -200,9 +200,10 @@ class Core:
                 self.transactions.unload()
 
         def deleted(error: BrokerError | None) -> None:
-            if error is None:
-                self.groups.forget_topic(topic.name, topic.topic_id, now_ms)
-            done(error)
+            if error is not None:
+                done(error)
+            else:
+                self.groups.forget_topic(topic.name, topic.topic_id, lambda: done(None), now_ms)
 
         self.directory.delete(topic, self.timers.as_of_now(deleted), gone)
 

@@ -8,7 +8,7 @@ Source: `DelayedOperation`, `DelayedFetch`, `DelayedJoin` in Apache Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 from kafkawire.reference_broker.timers import Timer, Timers
@@ -29,9 +29,11 @@ class DelayedOperation:
         on_error: makes the response of an error; None while the handler itself runs: its errors are answered anyway.
         check_unsent: called with the response instead of sending it, if the client expects none; what it raises closes
             the connection.
+        steps: what is to be done before the response, in pieces between which others may have their turn; None if
+            nothing is left.
     """
 
-    __slots__ = ("_then", "check_unsent", "is_cancelled", "on_cancel", "on_error", "response")
+    __slots__ = ("_then", "check_unsent", "is_cancelled", "on_cancel", "on_error", "response", "steps")
 
     def __init__(self) -> None:
         self.response: Message | None = None
@@ -39,7 +41,21 @@ class DelayedOperation:
         self.on_cancel: Callable[[], None] | None = None
         self.on_error: Callable[[Exception], Message] | None = None
         self.check_unsent: Callable[[Any], None] | None = None
+        self.steps: Iterator[None] | None = None
         self._then: Callable[[Message], object] | None = None
+
+    def step(self) -> None:
+        """Do the next of the steps; if that fails, the client gets an error."""
+        assert self.steps is not None, "there is no step left"
+        try:
+            next(self.steps)
+        except StopIteration:
+            self.steps = None
+        except Exception as error:
+            self.steps = None
+            if self.on_error is None:
+                raise
+            self.complete(self.on_error(error))
 
     def complete_by(self, make: Callable[[], Message]) -> None:
         """Complete the operation with what `make` returns; if that fails, the client gets an error."""
@@ -71,6 +87,7 @@ class DelayedOperation:
         """Cancel the operation, because the connection is gone."""
         if self.response is None and not self.is_cancelled:
             self.is_cancelled = True
+            self.steps = None
             on_cancel, self.on_cancel, self._then = self.on_cancel, None, None
             if on_cancel is not None:
                 on_cancel()

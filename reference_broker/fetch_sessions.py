@@ -38,13 +38,12 @@ _Key = tuple[bytes | str, int]
 
 
 class Watched(Protocol):
-    """What a session needs to know of a log.
+    """What a session needs to know of a log."""
 
-    Attributes:
-        error: why nothing can be read any more, None while all is well.
-    """
-
-    error: BrokerError | None
+    @property
+    def error(self) -> BrokerError | None:
+        """Why nothing can be read any more, None while all is well."""
+        ...
 
     def watch(self, watcher: Callable[[int], None], *, is_committed: bool = False) -> None:
         """Call `watcher` with a number of bytes whenever more can be read, or more committed records."""

@@ -88,7 +88,7 @@ class Session:
         has_dropped: whether requests came that are not taken any more.
         take: takes the next frame, as a request; a login that sends bare SASL tokens has its own.
         on_pause: called with True to pause reading, with False to resume it.
-        on_answer: called after a response that was delayed: `held_bytes` are fewer.
+        on_answer: called after a response that was delayed: `held_bytes` may be fewer.
     """
 
     def __init__(
@@ -215,7 +215,9 @@ class Session:
             self._wire.write(parts)
 
     def _pause_or_resume(self) -> None:
-        should_pause = bool(self._frames) or self._is_writing_blocked or self._is_muted
+        # A client that has sent a request without a response may go; the rest of it is done nevertheless.
+        has_steps = self._delayed is not None and self._delayed.steps is not None
+        should_pause = bool(self._frames) or self._is_writing_blocked or self._is_muted or has_steps
         if should_pause != self._is_paused:
             self._is_paused = should_pause
             if self.on_pause is not None:
@@ -251,12 +253,34 @@ class Session:
         answer = self._core.handle(call, request.message)
         if not isinstance(answer, DelayedOperation):
             self._respond(request, call, answer)
-        elif answer.response is not None:
-            self._respond_late(request, call, answer, answer.response)
         else:
             self._delayed = answer
             self._delayed_bytes = request.size_bytes
+            self._take_steps(request, call, answer)
+
+    def _take_steps(self, request: Request, call: Call, answer: DelayedOperation) -> None:
+        """Do what comes before a response, for a while, and wait for what it needs otherwise."""
+        until_ms = self._now_ms + TURN_MS
+        while answer.steps is not None:
+            if self._clock() > until_ms:
+                self._defer(partial(self._go_on, request, call, answer))
+                return
+            answer.step()
+        if answer.response is not None:
+            self._delayed = None
+            self._delayed_bytes = 0
+            self._respond_late(request, call, answer, answer.response)
+        else:
             answer.then(lambda response: self._defer(partial(self._finish, request, call, response)))
+
+    def _go_on(self, request: Request, call: Call, answer: DelayedOperation) -> None:
+        """Do more of a request after others had their turn; none of it once the connection has ended."""
+        if self._delayed is answer and self._wire.is_open:
+            self._now_ms = self._clock()
+            self._guarded(self._take_steps, request, call, answer)
+            self._work()
+            if self.on_answer is not None:
+                self.on_answer()
 
     def _finish(self, request: Request, call: Call, response: Message) -> None:
         """Send a delayed response and continue with the next request."""

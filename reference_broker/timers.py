@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import heapq
 import logging
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import ParamSpec
@@ -71,6 +72,9 @@ class Timers:
         self._made = 0
         self._size_max = _SIZE_MIN
         self._lines = LogLimit(_log)
+        #: What waits for its turn, and whether somebody has had the present one.
+        self._turns: deque[Timer] = deque()
+        self._is_turn_taken = False
 
     @property
     def jumped_ms(self) -> int:
@@ -106,6 +110,26 @@ class Timers:
         if self.on_earlier is not None and self._heap[0][2] is timer:
             self.on_earlier(deadline_ms)
         return timer
+
+    def in_turn(self, now_ms: int, action: Action) -> Timer:
+        """Call `action(now_ms)` at once, or later if somebody was called like this since the timers have fired.
+
+        For long work in pieces: requests come between any two of them.
+        """
+        timer = Timer(now_ms, action)
+        self._turns.append(timer)
+        if not self._is_turn_taken:
+            self._take_turn(now_ms)
+        return timer
+
+    def _take_turn(self, now_ms: int) -> None:
+        self._is_turn_taken = False
+        while self._turns and not self._is_turn_taken:
+            timer = self._turns.popleft()
+            if timer.is_pending:
+                self._is_turn_taken = True
+                self.at(now_ms, self._take_turn)
+                timer.fire(now_ms)
 
     @property
     def next_deadline_ms(self) -> int | None:

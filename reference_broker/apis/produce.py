@@ -12,6 +12,8 @@ nevertheless until the batches are in their logs, so that what waits with them i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.core import INTERNAL_TOPICS
 from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
@@ -25,6 +27,12 @@ from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceRespo
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import Acks, TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.record_formats import (
+    BATCH_COMPRESSION_MASK,
+    BATCH_CRC_COVERS_FROM,
+    BATCH_HEADER_BYTES,
+)
+from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.produced import InvalidBatch, transactional_producer
 
 __all__ = ["handle"]
@@ -39,6 +47,11 @@ _ZSTANDARD_SINCE = 7
 
 _ACKS = frozenset(Acks)
 
+#: Records that are checked in less than a millisecond unless they are compressed.
+_LONG_BYTES = 64 * 1024
+
+_FINISHED = object()
+
 
 #: KAFKA-18659: librdkafka until 2.5 compresses only if versions 0 to 2 are advertised, though nobody serves them.
 _ADVERTISED_FROM = 0
@@ -48,22 +61,53 @@ _ADVERTISED_FROM = 0
 def handle(call: Call, request: ProduceRequest) -> ProduceResponse | DelayedOperation | None:
     """Handle Produce; the response is delayed while a log syncs or begins a new segment."""
     parts: Parts[ProduceResponse] = Parts()
-    responses = []
+    responses: list[ProduceResponse.TopicProduceResponse] = []
+    response = ProduceResponse(responses)
+    steps = _append_all(call, request, responses, parts)
+    is_unfinished = next(steps, _FINISHED) is not _FINISHED
+    if is_unfinished:
+        parts.expect()
+    is_answered = request.acks != Acks.NONE
+    if not (is_unfinished or is_answered):
+        _close_on_error(response)
+    answer = parts.respond(response)
+    if not isinstance(answer, DelayedOperation):
+        return answer if is_answered else None
+    if is_unfinished:
+        answer.steps = _arriving(steps, parts)
+    if not is_answered:
+        answer.check_unsent = _close_on_error
+    return answer
+
+
+def _arriving(steps: Iterator[None], parts: Parts[ProduceResponse]) -> Iterator[None]:
+    yield from steps
+    parts.arrived()
+
+
+def _append_all(
+    call: Call,
+    request: ProduceRequest,
+    responses: list[ProduceResponse.TopicProduceResponse],
+    parts: Parts[ProduceResponse],
+) -> Iterator[None]:
+    """Append to one partition after the other, and add what became of it to the responses.
+
+    What follows a batch that may have taken long is another step: a few bytes may hold 100 MiB of compressed records.
+    """
     transactional: list[Unverified] = []
     refused = _refusal(request)
     is_answered = request.acks != Acks.NONE
+    last: tuple[Buffer | None, Topic | None] | None = None
     for data in request.topic_data:
         topic, error = _find(call, data)
-        responses.append(
-            ProduceResponse.TopicProduceResponse(
-                data.name,
-                data.topic_id,
-                [
-                    _append(call, refused, topic, error, partition, parts, transactional, is_answered)
-                    for partition in data.partition_data
-                ],
-            )
-        )
+        answers: list[PartitionResponse] = []
+        responses.append(ProduceResponse.TopicProduceResponse(data.name, data.topic_id, answers))
+        for partition in data.partition_data:
+            if last is not None and _may_take_long(*last):
+                yield
+            last = partition.records, topic
+            answers.append(_append(call, refused, topic, error, partition, parts, transactional, is_answered))
     if transactional:
         version = transaction_version(call.version)
         # Clients that leave adding partitions to the broker depend on it.
@@ -75,15 +119,15 @@ def handle(call: Call, request: ProduceRequest) -> ProduceResponse | DelayedOper
             version,
             call.now_ms,
         )
-    response = ProduceResponse(responses)
-    if is_answered:
-        return parts.respond(response)
-    _close_on_error(response)
-    answer = parts.respond(response)
-    if not isinstance(answer, DelayedOperation):
-        return None
-    answer.check_unsent = _close_on_error
-    return answer
+
+
+def _may_take_long(records: Buffer | None, topic: Topic | None) -> bool:
+    """Return whether checking the records of a partition may take long: they are many or compressed, or to be."""
+    if records is None or len(records) < BATCH_HEADER_BYTES:
+        return False
+    if len(records) > _LONG_BYTES or records[BATCH_CRC_COVERS_FROM + 1] & BATCH_COMPRESSION_MASK:
+        return True
+    return topic is not None and topic.logs[0].config.compression is not None
 
 
 def _refusal(request: ProduceRequest) -> BrokerError | None:

@@ -105,11 +105,15 @@ class _ShardTimer(Timer):
     """
 
     __slots__ = ("alarm",)
-    alarm: Timer
+
+    def __init__(self, deadline_ms: int, action: Callable[[int], None]) -> None:
+        super().__init__(deadline_ms, action)
+        self.alarm: Timer | None = None
 
     def cancel(self) -> None:
         super().cancel()
-        self.alarm.cancel()
+        if self.alarm is not None:
+            self.alarm.cancel()
 
 
 class CoordinatorPartition(Generic[S]):
@@ -196,8 +200,7 @@ class CoordinatorPartition(Generic[S]):
         if self._expiry is not None:
             self._expiry.cancel()
         error = BrokerError(ErrorCode.NOT_COORDINATOR, f"{self._name} has been unloaded")
-        pending = [*self._waiting, *([] if self._appending is None else [self._appending])]
-        queued = list(self._queue)
+        queued, pending = list(self._queue), [*self._waiting, *([] if self._appending is None else [self._appending])]
         self._waiting.clear()
         self._queue.clear()
         self._appending = None
@@ -324,8 +327,8 @@ class CoordinatorPartition(Generic[S]):
         except Exception:
             # A defect. The shard is not what its log says any more, and must answer nothing from what it holds. Nobody
             # loads it again before the broker starts again: what is in its log would meet the same defect.
-            text = "%s is unloaded, it could not take over a record"
-            self._lines.exception("replay", pending.now_ms, text, self._name)
+            why = "%s is unloaded, it could not take over a record"
+            self._lines.exception("replay", pending.now_ms, why, self._name)
             self._waiting.append(pending)
             self.close()
         else:
@@ -424,7 +427,13 @@ class CoordinatorPartition(Generic[S]):
 
     def at(self, deadline_ms: int, action: Callable[[int], None]) -> Timer:
         """Set a timer of the shard; see `ShardTimers`."""
+        return self._timer(self._timers.at, deadline_ms, action)
 
+    def in_turn(self, now_ms: int, action: Callable[[int], None]) -> Timer:
+        """See `ShardTimers`."""
+        return self._timer(self._timers.in_turn, now_ms, action)
+
+    def _timer(self, call: Callable[..., Timer], deadline_ms: int, action: Callable[[int], None]) -> Timer:
         def due(now_ms: int) -> None:
             if self.state is not PartitionState.CLOSED:
                 # Not limited as requests are: without its timers a group would wait forever.
@@ -433,7 +442,7 @@ class CoordinatorPartition(Generic[S]):
                 self._drain()
 
         timer = _ShardTimer(deadline_ms, action)
-        timer.alarm = self._timers.at(deadline_ms, due)
+        timer.alarm = call(deadline_ms, due)
         return timer
 
 

@@ -171,6 +171,10 @@ class ShardTimers(Protocol):
         """Call `action(now_ms)` once the deadline has passed."""
         ...
 
+    def in_turn(self, now_ms: int, action: Callable[[int], None]) -> Timer:
+        """Call `action(now_ms)` as soon as it is its turn; see `Timers.in_turn`."""
+        ...
+
 
 class CoordinatorLog(Protocol):
     """A log as the runtime needs it."""

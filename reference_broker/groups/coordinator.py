@@ -8,9 +8,10 @@ Source: `GroupCoordinatorService` in Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from typing import Protocol, TypeVar
 
-from kafkawire.reference_broker.coordinators.partition import ignore
 from kafkawire.reference_broker.coordinators.runtime import CoordinatorRuntime
 from kafkawire.reference_broker.coordinators.shard import (
     CoordinatorLog,
@@ -18,6 +19,7 @@ from kafkawire.reference_broker.coordinators.shard import (
     InTransaction,
     LastMarker,
     Operation,
+    Result,
     ShardTimers,
 )
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup, JoinReply, SyncReply
@@ -51,6 +53,10 @@ __all__ = ["GroupCoordinator", "VerifyCommit"]
 
 M = TypeVar("M")
 R = TypeVar("R")
+
+#: Pause before a topic is forgotten by a shard that is being loaded, or whose log takes long.
+_RETRY_MS = 100
+_PASSING = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 class VerifyCommit(Protocol):
@@ -94,6 +100,7 @@ class GroupCoordinator:
         verify_commit: VerifyCommit,
         slices: Slices,
     ) -> None:
+        self._timers = timers
         self._verify_commit = verify_commit
         self._limits = limits
 
@@ -302,10 +309,44 @@ class GroupCoordinator:
         else:
             self._runtime.submit(group_id, lambda shard: shard.delete_offsets(group_id, partitions), done, now_ms)
 
-    def forget_topic(self, topic: str, topic_id: bytes, now_ms: int) -> None:
-        """Delete the offsets committed for a topic that is deleted."""
-        for number in self._runtime.numbers():
-            self._runtime.submit_to(number, lambda shard: shard.forget_topic(topic, topic_id, now_ms), ignore, now_ms)
+    def forget_topic(self, topic: str, topic_id: bytes, done: Callable[[], None], now_ms: int) -> None:
+        """Delete the offsets committed for a topic that is deleted, in turn with other long work.
+
+        Args:
+            topic: its name.
+            topic_id: its id.
+            done: called once all are deleted that this broker coordinates.
+            now_ms: the current time.
+        """
+        left = set(self._runtime.numbers())
+
+        def look(number: int, now_ms: int) -> None:
+            def has_offsets(shard: GroupShard) -> Result[bool]:
+                found = chain(shard.offsets.of_topic(topic), shard.pending.of_topic(topic))
+                return Result(next(iter(found), None) is not None)
+
+            self._runtime.submit_to(number, has_offsets, partial(answered, number, now_ms), now_ms)
+
+        def step(number: int, now_ms: int) -> None:
+            def forget(shard: GroupShard) -> Result[bool]:
+                return shard.forget_topic(topic, topic_id)
+
+            self._runtime.submit_to(number, forget, partial(answered, number, now_ms), now_ms)
+
+        def answered(number: int, now_ms: int, is_more: bool | BrokerError) -> None:
+            if is_more is True:
+                self._timers.in_turn(now_ms, partial(step, number))
+            elif isinstance(is_more, BrokerError) and is_more.code in _PASSING:
+                self._timers.at(now_ms + _RETRY_MS, partial(look, number))
+            else:
+                left.discard(number)
+                if not left:
+                    done()
+
+        if not left:
+            done()
+        for number in sorted(left):
+            look(number, now_ms)
 
     # Groups.
 

@@ -20,8 +20,9 @@ from kafkawire.reference_broker.timers import Timer
 
 __all__ = ["Expiry", "is_empty"]
 
-#: Most offsets that are looked at, or deleted, in one step: about 2 ms. What is left follows in further steps.
-_STEP_OFFSETS = 2_000
+#: Most offsets that are looked at, or deleted, in one step: to delete them takes 5 ms. What is left follows in further
+#: steps, and other shards have theirs.
+_STEP_OFFSETS = 500
 
 Group = ClassicGroup | ConsumerGroup
 
@@ -66,14 +67,18 @@ class Expiry:
     def check_later(self, now_ms: int) -> None:
         """Check after the interval, and again and again."""
         deadline_ms = now_ms + self._limits.offsets_retention_check_interval_ms
-        self._timer = self._timers.at(
-            deadline_ms, lambda now_ms: self._check(iter([*self._groups, *self._consumer_groups]), now_ms)
-        )
+        self._timer = self._timers.at(deadline_ms, self._begin)
 
     def cancel(self) -> None:
         """Check no more."""
         if self._timer is not None:
             self._timer.cancel()
+
+    def _begin(self, now_ms: int) -> None:
+        self._check_in_turn(iter([*self._groups, *self._consumer_groups]), now_ms)
+
+    def _check_in_turn(self, group_ids: Iterator[str], now_ms: int) -> None:
+        self._timer = self._timers.in_turn(now_ms, lambda now_ms: self._check(group_ids, now_ms))
 
     def _check(self, group_ids: Iterator[str], now_ms: int) -> None:
         """Delete what has expired, a number of offsets at a time."""
@@ -83,10 +88,10 @@ class Expiry:
                 seen += 1 + self._check_group(group_id, now_ms)
             except Exception:
                 # The other groups have offsets that expire, too.
-                self._timer = self._timers.at(now_ms, lambda now_ms: self._check(group_ids, now_ms))
+                self._check_in_turn(group_ids, now_ms)
                 raise
             if seen >= _STEP_OFFSETS:
-                self._timer = self._timers.at(now_ms, lambda now_ms: self._check(group_ids, now_ms))
+                self._check_in_turn(group_ids, now_ms)
                 return
         self.check_later(now_ms)
 
@@ -108,13 +113,15 @@ class Expiry:
 
     # Deleted topics.
 
-    def forget_topic(self, topic: str, topic_id: bytes, now_ms: int) -> None:
-        """Delete the offsets of a deleted topic, so that a new topic of the same name starts without any.
+    def forget_topic(self, topic: str, topic_id: bytes) -> bool:
+        """Delete offsets of a deleted topic, so that a new topic of the same name starts without any.
 
         Args:
             topic: its name.
             topic_id: its id; offsets that name another are of a later topic.
-            now_ms: the current time.
+
+        Returns:
+            Whether some may be left, which take another step.
         """
         records: list[CoordinatorRecord] = []
         pending = {(found.group_id, found.partition, found.entry) for found in self._pending.of_topic(topic)}
@@ -122,9 +129,9 @@ class Expiry:
             if entry.topic_id in (topic_id, bytes(len(topic_id))):
                 records.append(offset_tombstone(group_id, *partition))
             if len(records) >= _STEP_OFFSETS:
-                self._timers.at(now_ms, lambda now_ms: self.forget_topic(topic, topic_id, now_ms))
                 break
         self._outbox.add_all(records)
+        return len(records) >= _STEP_OFFSETS
 
 
 def is_empty(group: Group) -> bool:

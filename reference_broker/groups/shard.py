@@ -362,9 +362,9 @@ class GroupShard:
                 records.append(offset_tombstone(group_id, *partition))
         return Result(codes, records)
 
-    def forget_topic(self, topic: str, topic_id: bytes, now_ms: int) -> Result[None]:
-        """Delete the offsets of a deleted topic; see `Expiry.forget_topic`."""
-        return self._step(lambda: self._expiry.forget_topic(topic, topic_id, now_ms))
+    def forget_topic(self, topic: str, topic_id: bytes) -> Result[bool]:
+        """Delete offsets of a deleted topic; see `Expiry.forget_topic`."""
+        return self._step(lambda: self._expiry.forget_topic(topic, topic_id))
 
     # Groups.
 

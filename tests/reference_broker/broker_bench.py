@@ -105,6 +105,8 @@ class BrokerBench:
         request = Request(api, version, 0, client_id, received, len(data))
         answer = self.core.handle(Call(self.core, request, self.peer, self.now_ms), received)
         if isinstance(answer, DelayedOperation):
+            while answer.steps is not None:
+                answer.step()
             return self.through(answer.response, version) if answer.response is not None else answer
         return answer if answer is None else self.through(answer, version)
 

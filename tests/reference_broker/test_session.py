@@ -13,14 +13,17 @@ import pytest
 
 from kafkawire.reference_broker.disk.disk import FileSlice
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
+from kafkawire.reference_broker.log.validation import validate
 from kafkawire.reference_broker.session import FRAME_BYTES_MAX, SENDFILE_BYTES_MIN, TURN_MS, Session
 from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.record_formats import Compression
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.log.held_work import HeldWork
 from tests.reference_broker.log.produced_batches import produced, values_in
@@ -210,6 +213,80 @@ def test_others_have_their_turn(client, monkeypatch):
     client.run_deferred()
     assert len(client.answers()) == 4
     assert client.paused == [True, False]
+
+
+@pytest.fixture
+def slow(bench, monkeypatch):
+    """Return a client of a broker that needs half a turn to check a batch."""
+    bench.create(partitions=8)
+
+    def check(*arguments, **options):
+        bench.now_ms += TURN_MS // 2
+        return validate(*arguments, **options)
+
+    monkeypatch.setattr("kafkawire.reference_broker.apis.produce.validate", check)
+    return Client(bench)
+
+
+def to_many(acks=1):
+    """Return a request for eight partitions."""
+    data = produced(b"x" * 100, compression=Compression.GZIP)
+    partitions = [ProduceRequest.PartitionProduceData(number, data) for number in range(8)]
+    return ProduceRequest(None, acks, 1000, [ProduceRequest.TopicProduceData("t", partition_data=partitions)])
+
+
+def stored(client):
+    return [log.next_offset for log in client.bench.core.directory.topics["t"].logs]
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_others_have_their_turn_between_the_batches_of_a_request(slow, acks):
+    if acks:
+        slow.send(to_many(), 9)
+    else:
+        slow.send_only(to_many(acks=0), 9)
+    assert stored(slow) == [1] * 3 + [0] * 5
+    assert slow.paused == [True]
+    assert slow.session.is_waiting
+    slow.send(MetadataRequest(None), 12)
+    (go_on,) = slow.deferred
+    slow.deferred.clear()
+    go_on()
+    assert stored(slow) == [1] * 6 + [0] * 2
+    assert not slow.wire.parts
+    slow.run_deferred()
+    assert stored(slow) == [1] * 8
+    expected = ["ProduceResponse", "MetadataResponse"] if acks else ["MetadataResponse"]
+    assert [type(answer).__name__ for answer in slow.answers()] == expected
+    assert slow.paused == [True, False]
+    assert not slow.session.held_bytes
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_nothing_more_of_a_request_is_done_once_its_connection_has_ended(slow, is_gone):
+    slow.send(to_many(), 9)
+    if is_gone:
+        slow.session.connection_lost(None)
+    else:
+        slow.wire.abort()
+    slow.run_deferred()
+    assert stored(slow) == [1] * 3 + [0] * 5
+
+
+@pytest.mark.defect
+def test_request_that_fails_between_its_batches_is_answered(slow, monkeypatch, caplog):
+    slow.send(to_many(), 9)
+
+    def fail(*arguments, **options):
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr("kafkawire.reference_broker.apis.produce.validate", fail)
+    slow.run_deferred()
+    (answer,) = slow.answers()
+    codes = {partition.error_code for partition in answer.responses[0].partition_responses}
+    assert codes == {ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert "a defect" in caplog.text
+    assert not slow.session.is_waiting
 
 
 def test_quota_mutes_the_connection_after_the_response(client, monkeypatch):

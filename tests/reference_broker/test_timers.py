@@ -111,6 +111,38 @@ def test_failure_ends_what_is_done_as_of_earlier():
     assert timers.jumped_ms == 0
 
 
+def test_long_work_takes_turns():
+    timers, done = Timers(), []
+
+    def work(name, steps, now_ms):
+        done.append(name)
+        if steps > 1:
+            timers.in_turn(now_ms, lambda now_ms: work(name, steps - 1, now_ms))
+
+    for name, steps in (("a", 3), ("b", 1), ("c", 2)):
+        timers.in_turn(0, lambda now_ms, name=name, steps=steps: work(name, steps, now_ms))
+    timers.in_turn(0, lambda now_ms: done.append("cancelled")).cancel()
+    counts = []
+    while timers.next_deadline_ms is not None:
+        counts.append(len(done))
+        timers.fire(0)
+    assert (done, counts) == (["a", "a", "b", "c", "a", "c"], [1, 2, 3, 4, 5, 6])
+    timers.in_turn(0, lambda now_ms: done.append("d"))
+    assert done[-1] == "d", "nobody has had this turn"
+
+
+@pytest.mark.defect
+def test_work_that_fails_has_had_its_turn():
+    timers, done = Timers(), []
+    with pytest.raises(ZeroDivisionError):
+        timers.in_turn(0, lambda now_ms: 1 / 0)
+    timers.in_turn(0, lambda now_ms: 1 / 0)
+    timers.in_turn(0, done.append)
+    for _ in range(3):
+        timers.fire(0)
+    assert done == [0]
+
+
 def test_earlier_deadline_is_announced():
     timers, announced = Timers(), []
     timers.on_earlier = announced.append

@@ -155,9 +155,9 @@ def test_response_waits_while_a_log_rolls():
     assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, 4), (0, 0)]
 
 
-def rolling_bench(work):
+def rolling_bench(work, disk):
     """Return a broker on whose topic the next batch waits for a new segment."""
-    bench = BrokerBench(MemoryDisk(), work)
+    bench = BrokerBench(disk, work)
     bench.core.directory.create("t", 1, {"segment.bytes": str(len(produced(b"0")))}, lambda result: None)
     work.run()
     assert bench.produce(produced(b"0"), acks=0) is None
@@ -166,11 +166,11 @@ def rolling_bench(work):
 
 def test_a_batch_that_waits_is_waited_for_without_acknowledgement():
     work = HeldWork()
-    bench = rolling_bench(work)
+    bench = rolling_bench(work, MemoryDisk())
     waiting = bench.ask(request(Partition(0, produced(b"1")), acks=0), 9)
     assert waiting.response is None
     work.run(1)
-    assert bench.core.directory.log("t", 0).next_offset == 2
+    assert bench.core.directory.topics["t"].logs[0].next_offset == 2
     waiting.check_unsent(waiting.response)
 
 
@@ -182,9 +182,9 @@ def test_nobody_waits_for_a_sync_without_acknowledgement(bench):
 
 def test_failure_of_a_batch_that_waited_without_acknowledgement_closes_the_connection():
     work = HeldWork()
-    bench = rolling_bench(work)
+    bench = rolling_bench(work, disk := MemoryDisk())
     waiting = bench.ask(request(Partition(0, produced(b"1")), acks=0), 9)
-    bench.disk.plan = fail_at(bench.disk.calls + 1, errno.ENOSPC)
+    disk.plan = fail_at(disk.calls + 1, errno.ENOSPC)
     work.run(1)
     with pytest.raises(RemoteProtocolError, match="KAFKA_STORAGE_ERROR"):
         waiting.check_unsent(waiting.response)

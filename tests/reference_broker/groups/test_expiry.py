@@ -5,6 +5,8 @@ Method: a coordinator over a log in memory; another one reads the log.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from kafkawire.reference_broker.groups import expiry
@@ -12,6 +14,7 @@ from kafkawire.reference_broker.groups.classic.group import GroupState
 from kafkawire.reference_broker.groups.records import Committed
 from kafkawire.reference_broker.groups.requests import Commit, TransactionalCommit
 from kafkawire.reference_broker.log.producers import Marker
+from tests.reference_broker.coordinators.counting_shard import MemoryLog
 from tests.reference_broker.groups.group_bench import TOPIC_ID, GroupBench, only
 
 CHECK_MS = 600_000
@@ -85,6 +88,55 @@ def test_checks_are_sliced(monkeypatch):
     assert not groups_of(bench)
 
 
+def test_shards_take_turns():
+    bench = GroupBench(logs=[MemoryLog() for _ in range(4)], offsets_retention_ms=1)
+    for number in range(40):
+        bench.commit(group_id=f"g{number}")
+    left = []
+    while groups_of(bench):
+        bench.timers.fire(CHECK_MS)
+        left.append(len(groups_of(bench)))
+    assert len(left) == 4
+    assert all(after < before for before, after in pairwise([40, *left]))
+
+
+def test_shards_take_turns_to_forget_a_topic():
+    bench = GroupBench(logs=[MemoryLog() for _ in range(4)])
+    for number in range(40):
+        bench.commit(group_id=f"g{number}")
+    told = []
+    bench.groups.forget_topic("t", TOPIC_ID, lambda: told.append(None), 0)
+    left = []
+    while not told:
+        left.append(sum(bool(bench.groups.offsets(f"g{number}")) for number in range(40)))
+        bench.timers.fire(0)
+    assert len(left) == 3
+    assert all(after < before for before, after in pairwise([40, *left, 0]))
+
+
+@pytest.mark.parametrize("fault", ["held", "loading"])
+def test_topic_is_forgotten_although_a_shard_cannot_do_it_yet(fault):
+    bench = GroupBench()
+    bench.commit()
+    if fault == "held":
+        bench.log.held = []
+        bench.commit(topic="u")
+    else:
+        bench.groups.unload()
+        bench.groups.load(0)
+    told = []
+    bench.groups.forget_topic("t", TOPIC_ID, lambda: told.append(None), 0)
+    for now_ms in (5_000, 5_100, 10_200) if fault == "held" else (0, 0):
+        bench.timers.fire(now_ms)
+    assert told == []
+    if fault == "held":
+        bench.log.release()
+        bench.log.held = None
+    while bench.groups.is_loading or not told:
+        bench.timers.fire(bench.timers.next_deadline_ms or 0)
+    assert "t" not in {topic for topic, _ in bench.groups.offsets("g")}
+
+
 @pytest.mark.parametrize("step", [2, 1_000])
 def test_offsets_of_a_deleted_topic_go(monkeypatch, step):
     monkeypatch.setattr(expiry, "_STEP_OFFSETS", step)
@@ -93,9 +145,11 @@ def test_offsets_of_a_deleted_topic_go(monkeypatch, step):
         bench.commit(group_id=f"g{number}")
         bench.commit(group_id=f"g{number}", topic="u")
     before = len(bench.log.batches)
-    bench.groups.forget_topic("t", TOPIC_ID, 0)
+    told = []
+    bench.groups.forget_topic("t", TOPIC_ID, lambda: told.append(len(bench.log.batches)), 0)
     bench.timers.fire(0)
     bench.timers.fire(0)
+    assert told == [len(bench.log.batches)]
     assert [len(batch.records) for batch in bench.log.batches[before:]] == ([2, 2, 1] if step == 2 else [5])
     for known in (bench, bench.loaded()):
         assert {partition for n in range(5) for partition in known.groups.offsets(f"g{n}")} == {("u", 0)}
@@ -104,7 +158,7 @@ def test_offsets_of_a_deleted_topic_go(monkeypatch, step):
 def test_offsets_of_a_later_topic_of_the_name_stay():
     bench = GroupBench()
     bench.commit()
-    bench.groups.forget_topic("t", b"x" * 16, 0)
+    bench.groups.forget_topic("t", b"x" * 16, lambda: None, 0)
     assert set(bench.groups.offsets("g")) == {PARTITION}
 
 
@@ -120,7 +174,7 @@ def test_a_group_that_cannot_be_checked_keeps_no_other_from_expiring(monkeypatch
         return known(group, *others)
 
     monkeypatch.setattr(expiry, "expired", expired)
-    for _ in range(2):
+    for _ in range(3):
         bench.timers.fire(RETENTION_MS)
     assert set(groups_of(bench)) == {"damaged"}
     assert bench.timers.next_deadline_ms == RETENTION_MS + CHECK_MS

@@ -238,15 +238,15 @@ def test_gaps_outlive_lost_recovery_points_and_the_next_checkpoint(is_damaged):
         directory = on(disk)
         directory.checkpoint()
         assert read_file(disk, path) == b"0\n1\nt 0 3\n"
-    assert [offset for offset, _, _ in entries_of(directory.topics["t"].logs[0])] == [0, 2, 3]
+        assert [offset for offset, _, _ in entries_of(directory.topics["t"].logs[0])] == [0, 2, 3]
 
 
 def test_gaps_outlive_lost_recovery_points_of_a_log_that_is_offline():
     disk = MemoryDisk()
     with_a_gap(disk)
     disk.remove("recovery-point-offset-checkpoint")
-    directory = on(disk.crash())
-    disk = directory.services.disk
+    disk = disk.crash()
+    directory = on(disk)
     directory.topics["t"].logs[0].fail(OSError("gone"))
     append(create(directory, "other").logs[0], b"x")
     directory.close()
