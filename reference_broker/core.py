@@ -190,19 +190,22 @@ class Core:
         A coordinator whose topic goes forgets everything.
         """
 
-        def deleted(error: BrokerError | None) -> None:
-            if error is not None:
-                done(error)
-                return
+        def gone() -> None:
             if self._similar_names.get(_folded(topic.name)) == topic.name:
                 del self._similar_names[_folded(topic.name)]
+            # Before its logs end, which would be taken for a failure.
             if topic.name == CONSUMER_OFFSETS_TOPIC:
                 self.groups.unload()
             elif topic.name == TRANSACTION_STATE_TOPIC:
                 self.transactions.unload()
-            self.groups.forget_topic(topic.name, topic.topic_id, lambda: done(None), now_ms)
 
-        self.directory.delete(topic, self.timers.as_of_now(deleted))
+        def deleted(error: BrokerError | None) -> None:
+            if error is not None:
+                done(error)
+            else:
+                self.groups.forget_topic(topic.name, topic.topic_id, lambda: done(None), now_ms)
+
+        self.directory.delete(topic, self.timers.as_of_now(deleted), gone)
 
     def create_offsets_topic(self, done: Callable[[Topic | BrokerError], None]) -> None:
         """Create the offsets topic, if it does not exist; `done` is called as by `create_topic`."""

@@ -275,13 +275,16 @@ class LogDirectory:
 
         self.steps.do(lambda: work, created)
 
-    def delete(self, topic: Topic, done: Callable[[BrokerError | None], None]) -> None:
+    def delete(
+        self, topic: Topic, done: Callable[[BrokerError | None], None], gone: Callable[[], None] = lambda: None
+    ) -> None:
         """Delete a topic and its files; slices handed out before stay readable.
 
         Args:
             topic: a present one.
             done: called when the topic will not come back, with None, or with the error: it was deleted before, or
                 KAFKA_STORAGE_ERROR.
+            gone: called before that if the topic is deleted: it is not listed any more, its logs have not ended yet.
         """
         file = topic.as_file()
 
@@ -299,9 +302,10 @@ class LogDirectory:
             else:
                 del self.topics[topic.name]
                 self.checkpoints.note_deleted(topic.name)
-                gone = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic.name} was deleted")
+                gone()
+                end = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic.name} was deleted")
                 for log in topic.logs:
-                    log.end(gone)
+                    log.end(end)
                 # A sync or a roll in flight would write into the folder of the next topic of this name.
                 self.steps.do(lambda: remove, self._removed, place=0, when=partial(when_all_quiet, topic.logs))
                 done(None)

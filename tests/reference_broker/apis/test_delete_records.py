@@ -141,6 +141,7 @@ def test_a_client_is_answered_in_its_time_and_the_records_still_go():
     bench.produce(produced(b"a", b"b"))
     work.run()
     waiting = ask(bench, ("t", 0, 1))
+    assert isinstance(waiting, DelayedOperation)
     bench.advance(999)
     assert waiting.response is None
     bench.advance(1)
@@ -156,6 +157,7 @@ def test_topics_that_are_created_hold_up_nothing():
     for number in range(9):
         bench.core.create_topic(f"many{number}", 1, {}, created.append)
     waiting = ask(bench, ("t", 0, -1))
+    assert isinstance(waiting, DelayedOperation)
     while waiting.response is None:
         work.run(1)
     assert results(waiting.response) == [(0, 0, ErrorCode.NONE)]

@@ -110,12 +110,13 @@ def test_committed_offsets_go_too(bench):
     assert not bench.core.groups.offsets("g")
 
 
-def test_without_the_offsets_topic_groups_begin_anew(bench):
+def test_without_the_offsets_topic_groups_begin_anew(bench, caplog):
     bench.create()
     commit(bench, 5)
     request = DeleteTopicsRequest([State("__consumer_offsets")], timeout_ms=60_000)
     assert bench.ask(request).responses[0].error_code == ErrorCode.NONE
     assert not bench.core.groups.load(bench.now_ms)
+    assert not [line for line in caplog.messages if "failed" in line]
     bench.offsets_topic()
     bench.core.groups.load(bench.now_ms)
     while bench.core.groups.is_loading:

@@ -102,7 +102,7 @@ def test_errors_do_not_wait(bench, message, version, code):
 def test_what_is_unknown_does_not_keep_the_rest_from_waiting(bench, unknown, version, code):
     topic_id = bench.create()
     first = request(partition(), topic_id=topic_id, wait=500, session_epoch=INITIAL_FETCH_SESSION_EPOCH)
-    first.topics.append(unknown)
+    first.topics = [*first.topics, unknown]
     waiting = bench.ask(first, version)
     bench.advance(500)
     session = waiting.response.session_id
