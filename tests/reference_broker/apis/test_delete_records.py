@@ -3,6 +3,8 @@
 Method: a broker without sockets; the table of answers is Kafka's.
 """
 
+from typing import Any
+
 import pytest
 
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
@@ -29,7 +31,7 @@ def filled(bench):
     return bench
 
 
-def ask(bench, *asked, version=None):
+def ask(bench, *asked, version=None) -> Any:
     """Ask for (topic, partition, offset); return (partition, low watermark, error) of each."""
     topics = [Topic(name, [Partition(number, offset)]) for name, number, offset in asked]
     response = bench.ask(DeleteRecordsRequest(topics, 1000), version)
