@@ -251,7 +251,7 @@ class CoordinatorPartition(Generic[S]):
         self._limit_wait()
 
     def _run(self, entry: _Queued) -> None:
-        operation, done, now_ms, jumped_ms, _ = entry
+        operation, done, now_ms, jumped_ms, is_request = entry
         try:
             result = operation(self.shard)
         except BrokerError as error:
@@ -269,21 +269,22 @@ class CoordinatorPartition(Generic[S]):
         self._appending, self.is_appending = pending, True
         appended = partial(self._appended, pending)
         try:
-            self._append(pending, now_ms, appended)
+            self._append(result, now_ms, appended, is_request=is_request)
         except Exception as error:
             # Nor must a record that cannot be written.
             self._lines.exception("append", now_ms, "a record of %s cannot be written", self._name)
             if self._appending is pending:
                 appended(BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
 
-    def _append(self, pending: _Pending, now_ms: int, appended: Callable[[int | BrokerError], None]) -> None:
-        result = pending.result
+    def _append(
+        self, result: Result[Any], now_ms: int, appended: Callable[[int | BrokerError], None], *, is_request: bool
+    ) -> None:
         if result.marker is not None:
             self._log.append_marker(result.marker, now_ms, appended)
             return
         records = []
-        # What a timer does, or only deletes, is not limited: it would be done never.
-        is_limited = pending.done is not ignore and any(record.value is not None for record in result.records)
+        # What a timer does, or what only deletes, is not limited: it would never be done.
+        is_limited = is_request and any(record.value is not None for record in result.records)
         limit = room = self._log.max_batch_bytes
         for record in result.records:
             key, value = encode(record)
@@ -293,10 +294,7 @@ class CoordinatorPartition(Generic[S]):
                 reason = f"the records of a request have more than {limit} bytes, the limit of {self._name}"
                 appended(BrokerError(ErrorCode.MESSAGE_TOO_LARGE, reason))
                 return
-        if result.transaction is not None:
-            self._log.append(records, now_ms, appended, result.transaction)
-        else:
-            self._log.append(records, now_ms, appended)
+        self._log.append(records, now_ms, appended, result.transaction)
 
     def _appended(self, pending: _Pending, outcome: int | BrokerError) -> None:
         self.is_appending = False

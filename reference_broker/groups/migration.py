@@ -13,6 +13,7 @@ import logging
 from collections.abc import Collection
 from typing import NamedTuple
 
+from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState, Member
 from kafkawire.reference_broker.groups.consumer.group import (
     NOTHING,
@@ -64,11 +65,13 @@ class Downgraded(NamedTuple):
     """A classic group that takes the place of a consumer group once its record is in the log.
 
     Attributes:
+        record: that record.
         group: the group.
         is_rebalancing: whether it begins with a rebalance.
         now_ms: when it was made.
     """
 
+    record: CoordinatorRecord
     group: ClassicGroup
     is_rebalancing: bool
     now_ms: int
@@ -87,7 +90,7 @@ class Migration:
         self._outbox = outbox
         self._limits = limits
         self._topics = topics
-        #: By group id.
+        #: The last of each group; one whose record never came into the log is not asked for.
         self._downgraded: dict[str, Downgraded] = {}
         #: How many members a classic group would have had whose record could not be written, by its id.
         self._too_large: dict[str, int] = {}
@@ -199,29 +202,29 @@ class Migration:
         classic = self._classic(group, leaving, joining, now_ms)
         ids = [*group.members] if joining is None else [*group.members, joining.member_id]
         self._outbox.add_all(group_tombstones(group.group_id, ids, group.resolved))
-        made = self._downgraded[group.group_id] = Downgraded(classic, is_rebalancing, now_ms)
+        record = group_record(classic)._replace(is_held=False)
+        # It stays when another error is told: a record that was not written in time may still be.
+        self._downgraded[group.group_id] = Downgraded(record, classic, is_rebalancing, now_ms)
 
         def committed(error: BrokerError | None) -> None:
-            if error is None:
-                return
-            if self._downgraded.get(group.group_id) is made:
-                del self._downgraded[group.group_id]
-            if error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
+            if error is not None and error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
                 # It is the record's own fault, so it would never be written.
+                self._downgraded.pop(group.group_id, None)
                 count = self._too_large[group.group_id] = len(classic.members)
                 text = "group %s stays a consumer group: it cannot be written as a classic one of %d members: %s"
                 _log.warning(text, group.group_id, count, error.detail)
                 raise StaysConsumerGroup(error.code, error.detail)
 
-        self._outbox.add(group_record(classic)._replace(is_held=False), committed)
+        self._outbox.add(record, committed)
 
     def forget(self, group_id: str) -> None:
         """Forget what is known of a consumer group that is gone."""
         self._too_large.pop(group_id, None)
 
-    def take_downgraded(self, group_id: str) -> Downgraded | None:
+    def take_downgraded(self, group_id: str, record: CoordinatorRecord) -> Downgraded | None:
         """Return the group whose record is replayed, None if the record says all that is known."""
-        return self._downgraded.pop(group_id, None)
+        made = self._downgraded.pop(group_id, None)
+        return made if made is not None and made.record is record else None
 
     def _classic(
         self, group: ConsumerGroup, leaving: Collection[str], joining: ConsumerMember | None, now_ms: int

@@ -149,7 +149,7 @@ class GroupShard:
         elif isinstance(key, GroupMetadataKey):
             if not isinstance(value, GroupMetadataValue):
                 self._members.forget(key.group)
-            elif (made := self._migration.take_downgraded(key.group)) is not None:
+            elif (made := self._migration.take_downgraded(key.group, record)) is not None:
                 self._members.adopt(made.group, made.now_ms, is_rebalancing=made.is_rebalancing)
             else:
                 self.classic_groups[key.group] = stored_group(key.group, value)

@@ -2,7 +2,7 @@
 
 An item is a record or a committed offset; its name is the record's value, or the offset in words. Where a producer
 cannot know, nothing is claimed: a request without an answer, one that was asked while another was under way, or after
-the end of the transaction but before its markers.
+the end of the transaction but before its markers, or after an end of which nobody knows whether it was written.
 """
 
 from __future__ import annotations
@@ -76,6 +76,8 @@ class Ledger:
         #: What the ends that are under way end.
         self._ending: dict[int, list[Item]] = {}
         self._under_way: dict[int, ProducerIdAndEpoch] = {}
+        #: Those who do not know whether their transaction has ended: the broker may still end it.
+        self._in_doubt: set[ProducerIdAndEpoch] = set()
 
     def asked(self, number: int, asked: object, *, may_be_prepared: bool) -> None:
         """Note a request.
@@ -87,7 +89,8 @@ class Ledger:
         """
         if isinstance(asked, Produce | Commit):
             is_repeated = self._is_repeated(asked)
-            is_unclear = is_repeated or may_be_prepared or asked.producer in self._ends()
+            may_end = asked.producer in self._ends() or asked.producer in self._in_doubt
+            is_unclear = is_repeated or may_be_prepared or may_end
             progress = Progress.UNKNOWN if is_unclear else Progress.ASKED
             owner = self._owners.get(asked.producer.producer_id, asked.transactional_id)
             for name in _names(asked):
@@ -139,6 +142,10 @@ class Ledger:
                 else:
                     item.progress = Progress.STORED if asked.transactional_id is not None else Progress.COMMITTED
         elif isinstance(asked, End):
+            if code in UNKNOWN_OUTCOMES:
+                self._in_doubt.add(asked.producer)
+            elif code is ErrorCode.NONE:
+                self._in_doubt.discard(asked.producer)
             for item in ending:
                 if item.progress is not Progress.STORED:
                     continue
