@@ -175,8 +175,19 @@ class Core:
 
         `done` is called with the topic, or with KAFKA_STORAGE_ERROR if it could not be written.
         """
+
+        def created(made: Topic | BrokerError) -> None:
+            if isinstance(made, BrokerError):
+                self._forget_name(name)
+            done(made)
+
         self._similar_names[_folded(name)] = name
-        self.directory.create(name, partitions, configs, done)
+        self.directory.create(name, partitions, configs, created)
+
+    def _forget_name(self, name: str) -> None:
+        """Forget a name that no topic has any more, or ever got: clients may try any number of them."""
+        if self._similar_names.get(_folded(name)) == name and self.similar_topic(name) is None:
+            del self._similar_names[_folded(name)]
 
     def similar_topic(self, name: str) -> str | None:
         """Return the topic, created or being created, whose name is this one or differs in periods and underscores."""
@@ -191,8 +202,7 @@ class Core:
         """
 
         def gone() -> None:
-            if self._similar_names.get(_folded(topic.name)) == topic.name:
-                del self._similar_names[_folded(topic.name)]
+            self._forget_name(topic.name)
             # Before its logs end, which would be taken for a failure.
             if topic.name == CONSUMER_OFFSETS_TOPIC:
                 self.groups.unload()

@@ -3,11 +3,12 @@
 Method: a broker without sockets; what CreateTopics can ask for is tested in `apis/test_create_topics.py`.
 """
 
+import errno
 from typing import NoReturn
 
 import pytest
 
-from kafkawire.reference_broker.disk.memory import MemoryDisk
+from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_sometimes
 from kafkawire.reference_broker.log.log_directory import Topic
 from kafkawire.reference_broker.topics import check_name, create_by_default
 from kafkawire.sdk.errors import BrokerError
@@ -72,3 +73,14 @@ def test_a_name_is_not_compared_with_every_other(bench):
 
     bench.core.directory.topics = Unlisted(bench.core.directory.topics)
     check_name(bench.core, "a.b")
+
+
+def test_names_of_topics_that_were_never_made_are_not_kept():
+    """Clients may try any number of them while the disk is full."""
+    bench = BrokerBench(disk := MemoryDisk())
+    disk.plan = fail_sometimes(0, 1.0, errno.ENOSPC)
+    made: list[Topic | BrokerError] = []
+    for number in range(3):
+        bench.core.create_topic(f"t.{number}", 1, {}, made.append)
+    assert [type(each) for each in made] == [BrokerError] * 3
+    assert not bench.core._similar_names
