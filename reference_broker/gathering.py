@@ -72,10 +72,7 @@ def gather(
         except Exception as error:
             delayed.complete_by(partial(_fail, error))
 
-    asking = in_turns()
-    for _ in asking:
-        call.core.slices.add(asking, lambda: not delayed.is_cancelled, _ignore, call.now_ms)
-        break
+    call.core.slices.begin(in_turns(), lambda: not delayed.is_cancelled, _ignore, call.now_ms)
     return delayed
 
 

@@ -59,12 +59,7 @@ def _matched(call: Call, text: str, response: ListTransactionsResponse) -> Answe
         )
 
     slices = _matching(text, [state.transactional_id for state in response.transaction_states])
-    try:
-        next(slices)
-    except StopIteration as end:
-        done(end.value, call.now_ms)
-    else:
-        call.core.slices.add(slices, lambda: not delayed.is_cancelled, done, call.now_ms)
+    call.core.slices.begin(slices, lambda: not delayed.is_cancelled, done, call.now_ms)
     return delayed
 
 

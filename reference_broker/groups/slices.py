@@ -56,6 +56,21 @@ class Slices:
         self._works.append(_Work(slices, is_wanted, done))
         self._go_on(now_ms)
 
+    def begin(
+        self,
+        slices: Generator[None, None, R],
+        is_wanted: Callable[[], bool],
+        done: Callable[[R, int], None],
+        now_ms: int,
+    ) -> None:
+        """Do the first slice of a computation now, and the others as `add` does."""
+        try:
+            next(slices)
+        except StopIteration as end:
+            done(end.value, now_ms)
+        else:
+            self.add(slices, is_wanted, done, now_ms)
+
     def _go_on(self, now_ms: int) -> None:
         if self._works and not self._is_due:
             self._is_due = True

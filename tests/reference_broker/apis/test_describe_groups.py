@@ -22,7 +22,9 @@ def test_every_version(bench, version):
     assert (member.member_id, member.client_id, member.client_host) == (member_id, "client", "/host")
     assert (bytes(member.member_metadata), bytes(member.member_assignment)) == (b"subscription", b"assignment")
     assert (unknown.group_id, unknown.group_state) == ("none", "Dead")
-    assert unknown.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else ErrorCode.NONE)
+    is_told = version >= 6
+    assert unknown.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if is_told else ErrorCode.NONE)
+    assert unknown.error_message == ("Group none not found." if is_told else None)
 
 
 def test_rebalancing_group_shows_no_assignment(bench):

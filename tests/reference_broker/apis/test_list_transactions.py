@@ -33,6 +33,16 @@ def listed(bench, version=2, **filters):
     return {state.transactional_id for state in response.transaction_states}
 
 
+def turns_until(bench, delayed):
+    """Return how often others had their turn before an answer came."""
+    turns = 0
+    while delayed.response is None:
+        bench.advance(0)
+        turns += 1
+        assert turns < 1_000
+    return turns
+
+
 @pytest.mark.parametrize("version", versions_of(ApiKey.LIST_TRANSACTIONS))
 def test_every_version(filled, version):
     response = filled.ask(ListTransactionsRequest(), version)
@@ -73,12 +83,7 @@ def test_expressions_that_take_long_are_answered_later(filled):
     asked = ListTransactionsRequest(transactional_id_pattern="(?:a?b?c?d?){299}")
     cancelled, delayed = filled.ask(asked), filled.ask(asked)
     cancelled.cancel()
-    advances = 0
-    while delayed.response is None:
-        filled.advance(0)
-        advances += 1
-        assert advances < 1_000
-    assert advances > 10
+    assert turns_until(filled, delayed) > 10
     assert [state.transactional_id for state in delayed.response.transaction_states] == [name]
     assert cancelled.response is None
 
@@ -89,14 +94,19 @@ def test_ids_of_many_characters(filled):
     for each in ids:
         assert filled.ask(InitProducerIdRequest(each, 1_000)).error_code == ErrorCode.NONE
     delayed = filled.ask(ListTransactionsRequest(transactional_id_pattern="(?i)[P-Q]-.*|G.*"))
-    turns = 0
-    while delayed.response is None:
-        filled.advance(0)
-        turns += 1
-    assert turns, "others are served between those that have few characters in common"
+    assert turns_until(filled, delayed), "others are served between those that have few characters in common"
     assert {state.transactional_id for state in delayed.response.transaction_states} == {*ids, "Grüße 1"}
     refused = filled.ask(ListTransactionsRequest(transactional_id_pattern=r"\p{Han}"))
     assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION, "scripts of other than ASCII"
+
+
+def test_ids_without_common_characters_are_matched_in_turns(filled):
+    ids = ["".join(map(chr, range(first, first + 600))) for first in range(0x4E00, 0x5E00, 0x400)]
+    for each in ids:
+        assert filled.ask(InitProducerIdRequest(each, 1_000)).error_code == ErrorCode.NONE
+    delayed = filled.ask(ListTransactionsRequest(transactional_id_pattern="[^G].*"))
+    assert turns_until(filled, delayed) == len(ids) - 1, "the first are matched at once"
+    assert {state.transactional_id for state in delayed.response.transaction_states} == {*ids, "x", "y"}
 
 
 def test_while_loading(filled):

@@ -7,9 +7,10 @@ import pkgutil
 from importlib import import_module
 
 from kafkawire.reference_broker import apis
-from kafkawire.reference_broker.apis.registry import load, since
+from kafkawire.reference_broker.apis.registry import Call, load, since
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
-from kafkawire.sdk.protocol.tables.apis import APIS
+from kafkawire.sdk.protocol.server_connection import Request
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 
 
 def test_every_module_serves_an_api():
@@ -30,6 +31,12 @@ def test_every_module_says_what_each_version_changed():
         text = import_module(entry.handle.__module__).__doc__
         assert text
         assert any(f"{version}: " in text for version in range(20)), entry.handle.__module__
+
+
+def test_calls_are_not_throttled_unless_somebody_says_so(bench):
+    request = Request(APIS[ApiKey.METADATA], 12, 0, None, None, 10)
+    call = Call(bench.core, request, bench.peer, 5)
+    assert (call.client_id, call.now_ms, call.throttle_ms) == ("", 5, 0)
 
 
 def test_since():

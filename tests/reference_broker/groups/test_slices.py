@@ -88,3 +88,13 @@ def test_a_defect_of_one_does_not_hold_up_others(bench, caplog):
         bench.fire(4)
     assert bench.did == [("a", 0), ("a", "done", 5)]
     assert "broken" in caplog.text
+
+
+def test_the_first_slice_may_be_done_at_once():
+    bench = Bench()
+    for name, count in (("short", 0), ("long", 1)):
+        done = lambda result, now_ms: bench.did.append((result, now_ms))  # noqa: E731  # short
+        bench.slices.begin(bench.work(name, count), lambda: True, done, 0)
+    assert bench.did == [("short", 0), ("long", 0)]
+    bench.fire()
+    assert bench.did[2:] == [("long", 5)]
