@@ -9,9 +9,13 @@ from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.transport.blocking import FrameSocket
 
-__all__ = ["CLIENT", "Line", "Lines", "address_of"]
+__all__ = ["CLIENT", "IN_ORDER", "Line", "Lines", "address_of"]
 
 CLIENT = "client"
+
+#: What has a node of Apache Kafka handle the requests of different connections in the order in which they came: one
+#: thread reads them, and one takes them.
+IN_ORDER = {"num.network.threads": "1", "num.io.threads": "1"}
 
 #: What a node may take for an answer on a busy machine.
 TIMEOUT_SECONDS = 60

@@ -136,7 +136,8 @@ class Mixed:
         self.note_turn(was)
         is_waiting = bool(self.waiting) and self.waiting[-1][0] is asked
         # The last member of a generation leaves while another is to join: Kafka's timer of 0 ms ends it a moment later.
-        if is_waiting or isinstance(asked, sequences.Leave):
+        # A join that a new group refuses for want of an id is answered before the group is written.
+        if is_waiting or isinstance(asked, sequences.Leave | sequences.Join):
             self.await_state()
         self.avoid_collision(asked, answers)
 
@@ -212,7 +213,7 @@ class Mixed:
             self.ask(sequences.Leave(((member_id, asked.instance),)))
 
     def await_state(self) -> None:
-        """Wait until Apache Kafka has taken a request that is not answered, so that the next comes after it."""
+        """Wait until Apache Kafka has done what a request asks, also where it does not say so, before the next."""
         group = self.current()
         expected = group.state.value if isinstance(group, ClassicGroup) else None
 

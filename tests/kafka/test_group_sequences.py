@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
@@ -34,7 +35,7 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.cleaning import until
-from tests.kafka.line import CLIENT, Line, Lines, address_of
+from tests.kafka.line import CLIENT, IN_ORDER, Line, Lines, address_of
 from tests.kafka.topics import create
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.groups import sequences
@@ -123,12 +124,13 @@ class Pair:
             self.lines.give(line)
         self.waiting = still
         self.compare(answered)
-        # Nor is it known when Kafka's timer has ended a rebalance that waits for nobody.
-        if isinstance(asked, sequences.Leave) or any(entry[3] is sent for entry in still):
+        # Nor is it known when Kafka's timer has ended a rebalance that waits for nobody. A join that a new group
+        # refuses for want of an id is answered before the group is written: until then Kafka describes it as unknown.
+        if isinstance(asked, sequences.Leave | sequences.Join) or any(entry[3] is sent for entry in still):
             self.await_state()
 
     def await_state(self) -> None:
-        """Wait until Apache Kafka has taken a request that is not answered, so that the next comes after it."""
+        """Wait until Apache Kafka has done what a request asks, also where it does not say so, before the next."""
         request = DescribeGroupsRequest([self.group])
         theirs = {name: name for name in self.names.values()}
         ours = shape(self.bench.ask(request, 6), self.names)
@@ -252,11 +254,17 @@ def bench(tmp_path: Path) -> BrokerBench:
     return bench
 
 
-def test_answers_are_those_of_apache_kafka(kafka: ApacheKafka, bench: BrokerBench) -> None:
-    asyncio.run(create_topic(kafka.bootstrap))
+@pytest.fixture
+def ordered_kafka() -> Iterator[ApacheKafka]:
+    with ApacheKafka(settings=IN_ORDER) as node:
+        yield node
+
+
+def test_answers_are_those_of_apache_kafka(ordered_kafka: ApacheKafka, bench: BrokerBench) -> None:
+    asyncio.run(create_topic(ordered_kafka.bootstrap))
     run = uuid.uuid4().hex[:8]
     asked = 0
-    with closing(Lines(address_of(kafka.bootstrap))) as lines:
+    with closing(Lines(address_of(ordered_kafka.bootstrap))) as lines:
         for seed in range(SEQUENCES):
             pair = Pair(bench, lines, seed, f"{run}-{seed}")
             try:

@@ -25,7 +25,7 @@ from kafkawire.sdk.errors import BrokerError
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.cleaning import until, until_async
 from tests.kafka.java_buckets import uuid_bucket
-from tests.kafka.line import Lines, address_of
+from tests.kafka.line import IN_ORDER, Lines, address_of
 from tests.kafka.mixed_group import SIZES, Mixed
 from tests.kafka.topics import create
 from tests.reference_broker.groups import consumer_sequences as sequences
@@ -38,16 +38,8 @@ pytestmark = pytest.mark.timeout(120 + SEQUENCES)
 
 @pytest.fixture(scope="module")
 def prompt_kafka() -> Iterator[ApacheKafka]:
-    """A node that computes assignments at once: by default it gathers changes for a while.
-
-    One thread reads requests, and one takes them: those of different connections are handled in the order they came.
-    """
-    settings = {
-        "group.consumer.assignment.interval.ms": "0",
-        "num.network.threads": "1",
-        "num.io.threads": "1",
-    }
-    with ApacheKafka(settings=settings) as node:
+    """A node that computes assignments at once: by default it gathers changes for a while."""
+    with ApacheKafka(settings={"group.consumer.assignment.interval.ms": "0"} | IN_ORDER) as node:
         yield node
 
 
