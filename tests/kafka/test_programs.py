@@ -214,6 +214,7 @@ def test_transactions(either: Server, program: Program) -> None:
     write(either.bootstrap, topic, program.codecs)
     seen = usable(program).run(either.bootstrap, "transactions", topic)
     assert seen == {"offset": 5, "fenced": FENCED[program.name]}
+    asyncio.run(topics.await_markers(either.bootstrap, f"{topic}-out"))
     with Consumer(either.bootstrap, auto_offset_reset="earliest", isolation_level="read_committed") as consumer:
         consumer.assign([TopicPartition(f"{topic}-out", 0)])
         committed = sorted((each.value or b"").decode() for each in consumer.records(stop_at_end=True))

@@ -14,6 +14,7 @@ import pytest
 from kafkawire import NewTopic
 from kafkawire.sync import Consumer, Producer
 from tests.kafka import topics
+from tests.kafka.cleaning import until
 from tests.kafka.dumping import dump
 from tests.kafka.servers import Server
 from tests.kafka.tools import run
@@ -62,7 +63,7 @@ def test_transactions(either: Server) -> None:
         hanging = ("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "0")
         assert table(run(either, TRANSACTIONS, *hanging)) == []
         producer.commit_transaction()
-        assert states(either)[topic] == "CompleteCommit"
+        until(lambda: states(either)[topic] == "CompleteCommit", "its markers are written after the answer")
         assert writer(either, topic)["CurrentTransactionStartOffset"] == "None"
         producer.begin_transaction()
         producer.send(topic, b"ended by hand").result()

@@ -40,7 +40,8 @@ async def created(bootstrap: str, name: str, partitions: int = 3, replicas: int 
 
 
 async def values(bootstrap: str, topic: str, isolation_level: Any = "read_committed") -> list[bytes]:
-    """Return the values in a topic, sorted."""
+    """Return the values in a topic, sorted, once no transaction is open in it."""
+    await topics.await_markers(bootstrap, topic)
     reader = Consumer(bootstrap, topic, isolation_level=isolation_level, auto_offset_reset="earliest")
     async with reader:
         return sorted([record.value or b"" async for record in reader.records(stop_at_end=True)])

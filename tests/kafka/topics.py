@@ -1,11 +1,13 @@
-"""Topics for a test, which the broker knows before the test goes on."""
+"""Topics for a test: waits until the broker knows them, and until their transactions have ended."""
 
 from __future__ import annotations
 
-from kafkawire import Admin, BrokerError, NewTopic
+from typing import Any
+
+from kafkawire import Admin, BrokerError, Consumer, NewTopic, TopicPartition
 from tests.kafka.cleaning import until_async
 
-__all__ = ["create"]
+__all__ = ["await_markers", "create"]
 
 
 async def create(bootstrap: str, *topics: NewTopic | str) -> dict[str, bytes]:
@@ -25,3 +27,16 @@ async def create(bootstrap: str, *topics: NewTopic | str) -> dict[str, bytes]:
 
         await until_async(are_led, f"the broker does not know {', '.join(ids)}")
         return ids
+
+
+async def await_markers(bootstrap: str, topic: str) -> None:
+    """Wait until no transaction is open in a topic: Apache Kafka writes the markers after its answer to EndTxn."""
+
+    async def ends(isolation_level: Any) -> dict[TopicPartition, int]:
+        async with Consumer(bootstrap, isolation_level=isolation_level) as reader:
+            return await reader.end_offsets(await reader.partitions_for(topic))
+
+    async def are_written() -> bool:
+        return await ends("read_committed") == await ends("read_uncommitted")
+
+    await until_async(are_written, f"a transaction is open in {topic}")
