@@ -141,3 +141,4 @@ def test_what_comes_late_into_the_log_is_loaded(is_unloaded_again):
     while runtime.is_loading:
         timers.fire(0)
     assert ask(runtime, 0, lambda shard: shard.get("a")) == 1
+    assert not runtime._unloaded, "what it held before takes no memory"

@@ -99,6 +99,24 @@ def test_names_are_kept_in_order():
     assert left == {(), ("a",), ("a", "b"), ("a", "b", "c"), ("b", "c", "d"), ("c", "d")}
 
 
+@pytest.mark.parametrize("synced", ["f", "g"])
+def test_name_that_moves_to_another_folder_is_in_one_of_them(synced):
+    disk = MemoryDisk()
+    disk.make_folder("f")
+    disk.make_folder("g")
+    written(disk, "f/a", b"abc").sync()
+    for folder in ("", "f", "g"):
+        disk.sync_folder(folder)
+    disk.rename("f/a", "g/a")
+    assert {(read_file(after, "f/a"), read_file(after, "g/a")) for after in map(disk.crash, SEEDS)} == {
+        (b"abc", None),
+        (None, b"abc"),
+    }
+    disk.sync_folder(synced)
+    assert outcomes(disk, "g/a") == {b"abc"}
+    assert outcomes(disk, "f/a") == {None}
+
+
 def test_names_in_folders_that_are_gone_are_forgotten():
     disk = MemoryDisk()
     disk.make_folder("kept")

@@ -134,6 +134,17 @@ def test_keys_that_do_not_fit_take_several_rounds():
     assert len(clean) <= 2 * 17
 
 
+def test_what_was_aborted_takes_no_room_for_keys():
+    log = TransactingLog(CONFIG)
+    write(log, -1, b"a", [b"1"], is_transactional=False)
+    write(log, 1, b"c", [b"x"], is_transactional=True)
+    write(log, -1, b"b", [b"2"], is_transactional=False)
+    log.end(1, False)
+    for number in range(20):
+        write(log, -1, b"a", [b"%d" % number], is_transactional=False)
+    assert compact(log.log, LogServices(log.disk), keys_bytes=1).end_offset == 2
+
+
 def test_last_batch_before_the_end_is_kept_empty():
     bench = Bench()
     for number in range(8):

@@ -48,6 +48,18 @@ def test_create_and_delete():
     assert disk.names("topics") == []
 
 
+@pytest.mark.parametrize("name", ["u.creating", "u.topic.tmp"])
+def test_what_a_crash_left_is_removed(name):
+    disk = MemoryDisk()
+    create(disk, FIRST)
+    (whole,) = disk.names("topics")
+    content = read_file(disk, f"topics/{whole}") or b""
+    nameless = [line for line in content.splitlines() if b"name" not in line]
+    disk.open(f"topics/{name}", create=True).append(b"\n".join(nameless))
+    assert TopicFiles(disk).topics() == [FIRST]
+    assert disk.names("topics") == [whole]
+
+
 def workload(disk):
     create(disk, FIRST)
     delete(disk, FIRST)

@@ -161,6 +161,17 @@ def test_dirty_logs_are_compacted():
     assert len(values(bench)) < 6
 
 
+def test_log_of_two_segments_is_compacted():
+    bench = BrokerBench(MemoryDisk())
+    bench.create(cleanup_policy="compact", **ROLLING)
+    records = 0
+    while len(log_of(bench, "t").segments) < 2:
+        bench.produce(produced(b"%d" % records, key=b"k"))
+        records += 1
+    bench.advance(BACKOFF_MS)
+    assert len(values(bench)) < records
+
+
 def test_retention_does_not_wait_for_all_compactions():
     disk, work = MemoryDisk(), HeldWork()
     first = BrokerBench(disk)

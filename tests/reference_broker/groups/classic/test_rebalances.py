@@ -194,6 +194,16 @@ def test_initial_delay_is_extended_up_to_the_rebalance_timeout():
     assert len(only(first).members) == 4
 
 
+def test_initial_delay_is_extended_by_as_little_as_is_left():
+    bench = GroupBench(group_initial_rebalance_delay_ms=3_000)
+    first = bench.join(rebalance_timeout_ms=3_001)
+    bench.join(now=2_000, rebalance_timeout_ms=3_001)
+    bench.timers.fire(3_000)
+    assert not first
+    bench.timers.fire(3_001)
+    assert len(only(first).members) == 2
+
+
 def test_group_whose_first_member_leaves_in_the_initial_delay_is_empty_after_it():
     bench = GroupBench(group_initial_rebalance_delay_ms=3_000)
     member = only(bench.join(needs_id=True)).member_id

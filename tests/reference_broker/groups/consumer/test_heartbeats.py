@@ -140,6 +140,19 @@ def test_static_member_comes_back():
     assert set(bench.loaded().groups.consumer_groups().__next__().members) == {back.member_id}
 
 
+def test_static_member_that_comes_back_before_it_got_its_part_gets_it():
+    bench = ConsumerBench()
+    first = bench.beat().member_id
+    second = bench.beat(instance_id="i").member_id
+    bench.beat(second, -2, instance_id="i")
+    back = bench.beat(instance_id="i")
+    assert numbers(back) == []
+    kept = bench.beat(first, 2, (0, 1, 2, 3))
+    bench.beat(first, kept.member_epoch, tuple(numbers(kept)))
+    got = bench.beat(back.member_id, back.member_epoch, instance_id="i")
+    assert sorted(numbers(kept) + numbers(got)) == [0, 1, 2, 3]
+
+
 def test_static_member_that_goes_while_it_revokes_keeps_its_place_for_its_session():
     bench = ConsumerBench()
     first = bench.beat(instance_id="i", rebalance_timeout_ms=1_000).member_id

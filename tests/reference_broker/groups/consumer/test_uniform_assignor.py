@@ -32,6 +32,16 @@ def test_what_nobody_may_have_is_taken_back(same):
     assert uniform_assignment(members, {T: 2}, is_homogeneous=same) == {"a": {T: frozenset({0, 1})}}
 
 
+@pytest.mark.parametrize(("others", "keeps_last"), [(10, True), (11, False)])
+def test_partitions_are_kept_in_the_order_of_a_table_of_java(others, keeps_last):
+    """`new HashSet<>(List.of(0, ..., 16))` has 16 right behind 0 as long as 16 buckets are enough."""
+    current = frozenset({*range(others), 16})
+    members = {"a": subscriber(T, current={T: current}), "b": subscriber(T)}
+    kept = uniform_assignment(members, {T: 17}, is_homogeneous=True)["a"][T]
+    assert len(kept) < len(current)
+    assert (16 in kept) == keeps_last
+
+
 @pytest.mark.parametrize("same", [True, False])
 def test_it_is_stable(same):
     members = {f"m{number}": subscriber(T, U) for number in range(3)}
