@@ -91,6 +91,16 @@ def plant_all(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return mutants.main()
 
 
+def test_copies_keep_the_folders_of_their_tests_apart(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tree, "tests/sdk/test_split.py", "def test_folder(tmp_path):\n    (tmp_path / 'made').touch()\n")
+    monkeypatch.setenv("PYTEST_DEBUG_TEMPROOT", str(tree))  # what a copy inherits must not be what it uses
+    (plan,) = read_table(tree).values()
+    for name in ("one", "other"):
+        mutants.Workshop(tree, tree / name).seconds_without_fault(plan)
+    made = sorted(path.relative_to(tree).parts[0] for path in tree.rglob("made"))
+    assert made == ["one", "other"]
+
+
 def test_a_survivor_is_named_until_it_is_explained(
     tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

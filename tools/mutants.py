@@ -49,6 +49,9 @@ ADDRESS_SPACE_KIB = 8 * 1024 * 1024
 #: Files that git does not know and that the copy needs.
 BUILT = ("sdk/**/*.so",)
 
+#: Where the tests of a copy keep their folders; runs that share one remove each other's.
+TEMPORARY = Path("build/pytest")
+
 FOLDER = Path("build/mutants")
 TABLE = Path("tools/mutants.toml")
 SURVIVORS = Path("tools/mutants_survivors.toml")
@@ -189,6 +192,8 @@ class Workshop:
 
     def __init__(self, root: Path, folder: Path) -> None:
         self.folder = folder.resolve()
+        self._temporary = self.folder / TEMPORARY
+        self._temporary.mkdir(parents=True)
         paths = [*Tree(root).paths, *(path.relative_to(root) for pattern in BUILT for path in root.glob(pattern))]
         for path in paths:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -236,6 +241,7 @@ class Workshop:
         environment = os.environ | {
             "PYTHONPATH": str(self.folder / "src"),
             "KAFKAWIRE_ENGINE": engine,
+            "PYTEST_DEBUG_TEMPROOT": str(self._temporary),
             "CI": "1",  # the same random tests each time
             "CFLAGS": "-O0 -w",
         }

@@ -79,10 +79,10 @@ def dirt_of(segments: Segments, config: LogConfig, bounds: Bounds, now_ms: int) 
     inactive = list(segments)[:-1]
     dirty = [segment for segment in segments.since(first) if segment is not segments.last]
     limits = [bounds.last_stable_offset, bounds.durable_to, segments.last.base_offset]
-    limits += [segment.base_offset for segment in inactive if not segment.is_stored][:1]
+    limits += [segment.base_offset for segment in inactive if not segment.is_stored]
     if config.min_compaction_lag_ms > 0:
         youngest_ms = now_ms - config.min_compaction_lag_ms
-        limits += [segment.base_offset for segment in dirty if segment.highest_timestamp() > youngest_ms][:1]
+        limits += [segment.base_offset for segment in dirty if segment.highest_timestamp() > youngest_ms]
     end = max(first, min(limits))
     # The segment with that offset stays as it is.
     end = next((segment.base_offset for segment in segments.since(end)), segments.last.base_offset)

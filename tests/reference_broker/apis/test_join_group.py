@@ -8,7 +8,7 @@ import pytest
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.reference_broker.apis.group_of_one import group_in
+from tests.reference_broker.apis.group_of_one import group_in, stable
 from tests.reference_broker.broker_bench import versions_of
 
 Protocol = JoinGroupRequest.JoinGroupRequestProtocol
@@ -46,6 +46,18 @@ def test_static_members(bench, version):
     old = bench.ask(request(group_instance_id="i"), version)
     assert (old.error_code, old.members[0].group_instance_id) == (ErrorCode.NONE, "i")
     assert old.member_id.startswith("i-")
+
+
+@pytest.mark.parametrize("version", range(5, 10))
+def test_static_leader_that_comes_back_is_told_in_its_version_not_to_assign(bench, version):
+    before = stable(bench, instance="i")
+    protocols = [Protocol("range", b"subscription")]
+    back = bench.ask(JoinGroupRequest("g", 10_000, 10_000, "", "i", "consumer", protocols), version)
+    assert (back.error_code, back.generation_id) == (ErrorCode.NONE, 1)
+    if version >= 9:
+        assert (back.leader, back.skip_assignment, len(back.members)) == (back.member_id, True, 1)
+    else:
+        assert (back.leader, len(back.members)) == (before, 0), "another member seems to lead"
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.JOIN_GROUP))

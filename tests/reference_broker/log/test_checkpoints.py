@@ -81,6 +81,13 @@ def test_epochs_and_offsets_that_no_log_has(disk, entry):
         read_epochs(disk, "e")
 
 
+def test_highest_numbers_that_a_log_may_have(disk):
+    write_offsets(disk, "c", {("t", 2**31 - 1): 2**63 - 1})
+    assert read_offsets(disk, "c") == {("t", 2**31 - 1): 2**63 - 1}
+    write_epochs(disk, "e", [(2**31 - 1, 2**63 - 1)])
+    assert read_epochs(disk, "e") == [(2**31 - 1, 2**63 - 1)]
+
+
 @pytest.mark.parametrize("entries", [[(1, 0), (1, 5)], [(1, 5), (2, 4)]])
 def test_epochs_out_of_order(disk, entries):
     write_epochs(disk, "e", entries)

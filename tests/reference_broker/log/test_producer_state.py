@@ -140,6 +140,15 @@ def test_a_snapshot_and_what_follows_it(disk: MemoryDisk, at: int | None) -> Non
     assert encode_snapshot(known_of(producers)) == encode_snapshot(known_of(STORED.producers()))
 
 
+def test_a_snapshot_that_a_power_cut_took_is_durable_before_anything_else(disk: MemoryDisk) -> None:
+    disk.sync_folder("")
+    load(disk, base_offsets=(0, 4))
+    for seed in range(20):
+        after = disk.crash(seed)
+        assert names(after) == [4]
+        assert read_file(after, path_of(4)) == encode_snapshot(known_of(STORED.producers(4)))
+
+
 def test_a_log_that_was_closed_without_a_snapshot_had_no_producers(disk: MemoryDisk) -> None:
     assert len(load(disk, is_clean=True)) == 0
     assert STORED.asked == []

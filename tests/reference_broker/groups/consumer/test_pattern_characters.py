@@ -46,6 +46,11 @@ def test_the_dotless_i_has_no_other_case() -> None:
     assert turkish.ignoring_case(turkish.bit("i")) == turkish.bit("i") | turkish.bit("I")
 
 
+@pytest.mark.parametrize(("used", "count"), [("aB1._-", 4), ("k", 3), ("0123456789._-", 0), ("", 0)])
+def test_only_what_has_another_case_costs_anything(used: str, count: int) -> None:
+    assert Characters(used).cased == count
+
+
 def test_listed_classes() -> None:
     names = string.ascii_letters + string.digits + "._-"
     assert shown(TOPIC_CHARACTERS, TOPIC_CHARACTERS.listed("[:punct:]"), names) == "._-"
