@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.load import load_folder
+from kafkawire.codegen.state import load_state
 from kafkawire.commands.codegen import app
 from tests.codegen.jars import PING, PONG, write_jar
 
@@ -140,6 +142,18 @@ def test_diff(tmp_path: Path, release: Path, schemas: Path) -> None:
     assert run("diff", newer, release, "--verdict", "note", code=1).splitlines()[1].split() == (
         ["PingRequest", "3", "-", "is", "unstable,", "it", "may", "still", "change", "note"]
     )
+
+
+@pytest.mark.parametrize(("own_is_first", "change"), [(True, "message removed"), (False, "new message")])
+def test_diff_of_own_apis_with_a_release(schemas: Path, own_is_first: bool, change: str) -> None:
+    """What the folder says nothing of is counted, not listed."""
+    pair = (schemas, SCHEMAS) if own_is_first else (SCHEMAS, schemas)
+    lines = run("diff", *pair).splitlines()
+    assert [line.split()[0] for line in lines[1:3]] == ["PingRequest", "PingResponse"]
+    assert all(change in line for line in lines[1:3])
+    assert len(lines) == 5
+    count = len(load_state(SCHEMAS).names)
+    assert lines[-1] == f"{count} messages that {schemas} does not define are left out"
 
 
 def test_list(schemas: Path) -> None:
