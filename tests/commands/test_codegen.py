@@ -85,12 +85,12 @@ def test_import_of_nothing(tmp_path: Path) -> None:
 def test_generate_and_check(tmp_path: Path, schemas: Path) -> None:
     options = ("--schemas", schemas, "--out", tmp_path / "out")
     assert "missing  messages/ping.py" in run("check", *options, code=1)
-    assert run("generate", *options) == "2 files, 2 changed\n"
-    assert run("check", *options) == "2 files match their schemas\n"
+    assert run("generate", *options) == "4 files, 4 changed\n"
+    assert run("check", *options) == "4 files match their schemas\n"
     (tmp_path / "out" / "messages" / "ping.py").write_text("")
     output = run("check", *options, code=1)
     assert output == "changed  messages/ping.py\nchange schemas only, then run `kafkawire codegen generate`\n"
-    assert run("generate", *options) == "2 files, 1 changed\n"
+    assert run("generate", *options) == "4 files, 1 changed\n"
 
 
 def test_every_error_of_every_file(tmp_path: Path, schemas: Path) -> None:
@@ -110,7 +110,7 @@ def test_record_formats_of_our_own_need_no_tables(tmp_path: Path, schemas: Path)
     (schemas / "records" / "parcel.yaml").write_text(
         "record_format: Parcel\nabout: a box\nfields:\n  - {name: weight, type: int32}\n"
     )
-    assert run("generate", "--schemas", schemas, "--out", tmp_path / "out") == "2 files, 2 changed\n"
+    assert run("generate", "--schemas", schemas, "--out", tmp_path / "out") == "4 files, 4 changed\n"
     run("docs", "--schemas", schemas, "--out", tmp_path / "site")
     assert "Parcel" in (tmp_path / "site" / "records.html").read_text()
 
