@@ -51,8 +51,9 @@ def dump(file: SchemaFile, depth: int) -> str:
             lines += [f"api: {_text(file.name)}", f"key: {file.request.key}"]
             lines.append(f"listeners: [{', '.join(file.request.listeners)}]")
             lines += _about(file.about)
-            if file.response_header is not None:
-                lines.append(f"response_header: {file.response_header}")
+            for key, version in (("request_header", file.request_header), ("response_header", file.response_header)):
+                if version is not None:
+                    lines.append(f"{key}: {version}")
             lines += ["", "request:", *_indent(_body(file.request)), "", "response:", *_indent(_body(file.response))]
         case RecordFile():
             lines += [f"record: {_text(file.name)}", f"type: {file.key.key}", f"topic: {_text(file.topic)}"]

@@ -84,10 +84,13 @@ def _header_changes(old: State, new: State) -> Iterator[Change]:
     before = {file.name: file for file in old.files.values() if isinstance(file, ApiFile)}
     for file in new.files.values():
         if isinstance(file, ApiFile) and file.name in before:
-            one, other = before[file.name].response_header, file.response_header
-            if one != other:
-                what = "version of its header changed"
-                yield Change(file.response.name, "", what, Verdict.BREAKS, file.response.versions)
+            old_file = before[file.name]
+            for message, one, other in (
+                (file.request, old_file.request_header, file.request_header),
+                (file.response, old_file.response_header, file.response_header),
+            ):
+                if one != other:
+                    yield Change(message.name, "", "version of its header changed", Verdict.BREAKS, message.versions)
 
 
 def _message_changes(old: MessageSpec, new: MessageSpec, unstable: int | None) -> Iterator[Change]:

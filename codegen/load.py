@@ -171,12 +171,14 @@ def _each(items: Iterable[Located], read: Callable[[Located], T], problems: Prob
 def _api(source: Located) -> ApiFile:
     problems = Problems()
     attempt = problems.attempt
-    attempt(lambda: source.only({"api", "key", "listeners", "about", "response_header", "request", "response"}), None)
+    keys = {"api", "key", "listeners", "about", "request_header", "response_header", "request", "response"}
+    attempt(lambda: source.only(keys), None)
     name = attempt(lambda: _type_name(source, "api"), "")
     key = attempt(lambda: _int16(source, "key"), 0)
     listeners = attempt(lambda: tuple(source.require("listeners", list)), ())
     about = attempt(lambda: source.text("about"), "")
-    header = attempt(lambda: _int16(source, "response_header") if "response_header" in source else None, None)
+    request_header = attempt(lambda: _header(source, "request_header"), None)
+    response_header = attempt(lambda: _header(source, "response_header"), None)
     request = attempt(
         lambda: _body(source.require("request", dict), f"{name}Request", "request", key, listeners), _NOTHING
     )
@@ -184,7 +186,12 @@ def _api(source: Located) -> ApiFile:
     problems.check()
     if request.versions != response.versions:
         raise source.error(f"{name}: request has versions {request.versions}, response {response.versions}", "response")
-    return ApiFile(name=name, request=request, response=response, response_header=header, about=about)
+    return ApiFile(name, request, response, response_header, request_header, about)
+
+
+def _header(source: Located, key: str) -> int | None:
+    """Return the version of a header, None if it follows the rule."""
+    return _int16(source, key) if key in source else None
 
 
 def _record(source: Located) -> RecordFile:

@@ -167,8 +167,11 @@ class ApiFile:
     name: str
     request: MessageSpec
     response: MessageSpec
-    #: Version of the response header if it is not 1 in flexible versions and 0 in others; only ApiVersions has one.
+    #: Version of the response header if it is not 1 in flexible versions and 0 in others; of Kafka's APIs, only
+    #: ApiVersions has one.
     response_header: int | None = None
+    #: Version of the request header if it is not 2 in flexible versions and 1 in others; none of Kafka's APIs has one.
+    request_header: int | None = None
     about: str = ""
 
     @property

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.located import Problems
 from kafkawire.codegen.record_formats import RecordFormat, load_record_formats
-from kafkawire.codegen.spec import SchemaFile
+from kafkawire.codegen.spec import SchemaFile, SingleFile
 from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec, load_enumerations, load_errors
 
-__all__ = ["State", "load_state"]
+__all__ = ["State", "comparable", "load_state"]
+
+#: What every release of Kafka defines, because connections begin with it, and what no folder of own APIs needs.
+_IN_EVERY_RELEASE = "ApiVersionsRequest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,48 @@ class State:
     errors: tuple[ErrorSpec, ...] | None = None
     enumerations: tuple[Enumeration, ...] | None = None
     constants: tuple[Constant, ...] | None = None
+
+    @property
+    def names(self) -> set[str]:
+        """The names of the messages that have versions."""
+        return {message.name for file in self.files.values() for message in file.messages if message.versions}
+
+    def within(self, part: State) -> State:
+        """Return what there is here of that which another state defines, by name; error codes also by number."""
+        names = {message.name for file in part.files.values() for message in file.messages}
+        errors = {error.code for error in part.errors or ()} | {error.name for error in part.errors or ()}
+        enumerations = {item.name for item in part.enumerations or ()}
+        constants = {item.name for item in part.constants or ()}
+        formats = (part.formats or {}).keys()
+        return State(
+            {path: kept for path, file in self.files.items() if (kept := _with_messages(file, names)) is not None},
+            self.formats and {name: each for name, each in self.formats.items() if name in formats},
+            self.errors and tuple(error for error in self.errors if not errors.isdisjoint((error.code, error.name))),
+            self.enumerations and tuple(item for item in self.enumerations if item.name in enumerations),
+            self.constants and tuple(item for item in self.constants if item.name in constants),
+        )
+
+
+def _with_messages(file: SchemaFile, names: set[str]) -> SchemaFile | None:
+    """Return a file with those of its messages that are named; None if there is none."""
+    kept = tuple(message for message in file.messages if message.name in names)
+    if not kept:
+        return None
+    return replace(file, messages=kept) if isinstance(file, SingleFile) else file
+
+
+def comparable(old: State, new: State) -> tuple[State, State]:
+    """Return two states of which neither leaves out what the other defines only because it is no whole release.
+
+    A folder of somebody's own APIs, or one jar of several, defines a part of a protocol. Of a release beside it, that
+    part is compared. Two releases, or two states of the same part, are compared whole.
+    """
+    is_old_whole, is_new_whole = (_IN_EVERY_RELEASE in state.names for state in (old, new))
+    if is_old_whole and not is_new_whole:
+        return old.within(new), new
+    if is_new_whole and not is_old_whole:
+        return old, new.within(old)
+    return old, new
 
 
 def load_state(folder: Path) -> State:

@@ -33,14 +33,15 @@ def comment(text: str, margin: str = "") -> list[str]:
     return textwrap.wrap(text, _LINE_CHARACTERS, initial_indent=start, subsequent_indent=start, break_long_words=False)
 
 
-def lazy_imports(package: str, modules: Mapping[str, str]) -> list[str]:
+def lazy_imports(modules: Mapping[str, str]) -> list[str]:
     """Return the imports of a package whose names are loaded when they are first used; type checkers see all of them.
 
+    They are relative: where the package of somebody's own schemas will be is not known here.
+
     Args:
-        package: its full name.
         modules: the module, below the package, of each name.
     """
-    names = [f"    from {package}.{module} import {name} as {name}" for name, module in modules.items()]
+    names = [f"    from .{module} import {name} as {name}" for name, module in modules.items()]
     typing = "TYPE_CHECKING, Final" if names else "Final"
     known = ["", "if TYPE_CHECKING:", *names] if names else []
     return [f"from typing import {typing}", "", "from kafkawire.sdk.lazy_names import lazy_names", *known]

@@ -13,9 +13,6 @@ from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec
 
 __all__ = ["emit_apis", "emit_enumerations", "emit_errors", "emit_registry", "emit_tables_package"]
 
-_MESSAGES = "kafkawire.sdk.protocol.messages"
-_TABLES = "kafkawire.sdk.protocol.tables"
-
 #: What the module of error codes defines.
 _ERROR_NAMES = ["FATAL", "INVALID_METADATA", "RETRIABLE", "ErrorCode"]
 
@@ -67,7 +64,7 @@ def emit_enumerations(
         *header("enumerations.yaml", digest),
         '"""Numbers that fields of messages carry, and the values that mean "none"."""',
         "",
-        *lazy_imports(f"{_TABLES}.enums", modules),
+        *lazy_imports(modules),
         "",
         "__all__ = [",
         *(f"    {json.dumps(name)}," for name in [*sorted(item.name for item in constants), *modules]),
@@ -105,18 +102,23 @@ def _value(value: int | str) -> str:
     return literal(value) if isinstance(value, str) else str(value)
 
 
-def emit_apis(files: Iterable[SchemaFile], digest: str) -> str:
-    """Return the module that lists every API with its versions and headers."""
-    files = tuple(files)
+def emit_apis(files: Iterable[SchemaFile], headers: Mapping[str, MessageSpec], digest: str) -> str:
+    """Return the module that lists every API with its messages, versions and headers.
+
+    Args:
+        files: those of APIs are used.
+        headers: `RequestHeader` and `ResponseHeader`.
+        digest: SHA-256 of all schemas, in hexadecimal.
+    """
     apis = sorted((file for file in files if isinstance(file, ApiFile)), key=lambda file: file.request.key or 0)
-    headers = {message.name: message for file in files for message in file.messages if message.kind == "header"}
     lines = [
         *header("messages/ and headers.yaml", digest),
-        '"""Every API of the protocol: its key, the versions of its messages and of their headers."""',
+        '"""Every API: its key, its messages, their versions and those of their headers."""',
         "",
         "from __future__ import annotations",
         "",
         "from enum import IntEnum",
+        "from typing import Final",
         "",
         "from kafkawire.sdk.protocol.schema import Api",
         "from kafkawire.sdk.protocol.versions import VersionRange as V",
@@ -130,6 +132,9 @@ def emit_apis(files: Iterable[SchemaFile], digest: str) -> str:
         *(f"    {snake_case(api.name).upper()} = {api.request.key}" for api in apis),
         "",
         "",
+        "#: The package of the messages, beside this one.",
+        "_MESSAGES: Final = f\"{__name__.removesuffix('tables.apis')}messages\"",
+        "",
         "#: The APIs that exist in at least one version, in order of their keys.",
         "APIS = {",
         *(f"    {line}" for api in apis if api.request.versions for line in _api(api, headers)),
@@ -142,26 +147,26 @@ def _api(api: ApiFile, headers: Mapping[str, MessageSpec]) -> Iterator[str]:
     request = api.request
     flexible = request.flexible & request.versions
     key = f"ApiKey.{snake_case(api.name).upper()}"
-    response_headers = _header_versions(headers["ResponseHeader"])
-    if api.response_header is not None:
-        response_headers = (api.response_header, api.response_header)
+    request_headers = _header_versions(headers["RequestHeader"], api.request_header)
+    response_headers = _header_versions(headers["ResponseHeader"], api.response_header)
     yield f"{key}: Api("
     yield f"    {json.dumps(api.name)},"
     yield f"    {key},"
     yield f"    versions=V({request.versions.first}, {request.versions.last}),"
     yield f"    flexible={f'V({flexible.first}, {flexible.last})' if flexible else None},"
-    yield f"    request_headers={_header_versions(headers['RequestHeader'])},"
+    yield f"    request_headers={request_headers},"
     yield f"    response_headers={response_headers},"
     listeners = ", ".join(map(json.dumps, request.listeners))
     yield f"    listeners=({listeners}{',' if len(request.listeners) == 1 else ''}),"
+    yield "    package=_MESSAGES,"
     if request.unstable:
         yield "    unstable=True,"
     yield "),"
 
 
-def _header_versions(message: MessageSpec) -> tuple[int, int]:
-    """Return the header version of classic and of flexible messages."""
-    return message.flexible.first - 1, message.flexible.first
+def _header_versions(message: MessageSpec, special: int | None) -> tuple[int, int]:
+    """Return the header version of classic and of flexible messages; an API may have a special one for both."""
+    return (message.flexible.first - 1, message.flexible.first) if special is None else (special, special)
 
 
 def emit_registry(files: Mapping[Path, SchemaFile], digest: str) -> str:
@@ -174,7 +179,7 @@ def emit_registry(files: Mapping[Path, SchemaFile], digest: str) -> str:
         *header("", digest),
         '"""Every message of the protocol, one module per schema file, loaded on first use."""',
         "",
-        *lazy_imports(_MESSAGES, modules),
+        *lazy_imports(modules),
         "",
         '__all__ = ["MODULES"]',
         "",
@@ -195,7 +200,7 @@ def emit_tables_package(errors: bool, digest: str) -> str:
         modules = dict.fromkeys(_ERROR_NAMES, "error_codes")
         lines += [
             "",
-            *lazy_imports(_TABLES, modules),
+            *lazy_imports(modules),
             "",
             f"__all__ = {json.dumps(_ERROR_NAMES)}",
             "",

@@ -15,7 +15,7 @@ import math
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from kafkawire.sdk.errors import EncodeError, LocalProtocolError, UnsupportedVersion
 from kafkawire.sdk.protocol.layout import FieldLayout, Layout, layout
@@ -44,6 +44,7 @@ _BASE64 = re.compile(
 _PADDED = re.compile("[^=]+={0,2}")
 
 T = TypeVar("T")
+M = TypeVar("M", bound=Message)
 
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
@@ -62,20 +63,26 @@ def to_json(message: Message, version: int) -> dict[str, Any]:
     return _structure_to_json(message, layout(type(message), version), "")
 
 
-def from_json(name: str, version: int, value: dict[str, Any]) -> Message:
+@overload
+def from_json(message: type[M], version: int, value: dict[str, Any]) -> M: ...
+@overload
+def from_json(message: str, version: int, value: dict[str, Any]) -> Message: ...
+def from_json(message: str | type[M], version: int, value: dict[str, Any]) -> M | Message:
     """Return the message of a JSON value.
 
     Args:
-        name: Kafka's name of the message.
+        message: a message class, or Kafka's name of one.
         version: the version.
         value: the JSON value, as `json.loads` returns it. Names that no version of the message has are ignored; fields
             that only other versions have are read, for `Codec.encode` to drop or refuse.
 
     Raises:
+        LocalProtocolError: there is no such message.
         UnsupportedVersion: the version does not exist, or lacks a structure that is given.
         EncodeError: a field is missing, or not of its type.
     """
-    return _structure_from_json(value, layout(message_class(name), version), "")
+    cls = message if isinstance(message, type) else message_class(message)
+    return _structure_from_json(value, layout(cls, version), "")
 
 
 @cache

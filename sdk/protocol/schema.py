@@ -7,7 +7,8 @@ With the extension, message classes have no garbage collector header (a parse of
 time in the collector otherwise); a reference cycle made through a message is therefore never freed.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from importlib import import_module
+from typing import Any, ClassVar, NamedTuple, cast
 
 from kafkawire.sdk.protocol.engines.selection import native
 from kafkawire.sdk.protocol.values import DEFAULT, Buffer, UnknownTags, equal, hidden_slot
@@ -91,6 +92,7 @@ class Api(NamedTuple):
         request_headers: version of the request header of classic and of flexible versions.
         response_headers: the same for the response header.
         listeners: where requests are accepted: `broker`, `controller`.
+        package: where the classes of its messages are.
         unstable: whether the highest version may still change.
     """
 
@@ -101,7 +103,18 @@ class Api(NamedTuple):
     request_headers: tuple[int, int]
     response_headers: tuple[int, int]
     listeners: tuple[str, ...]
+    package: str
     unstable: bool = False
+
+    @property
+    def request(self) -> "type[Message]":
+        """The class of its requests; its module is loaded on first use."""
+        return cast("type[Message]", getattr(import_module(self.package), f"{self.name}Request"))
+
+    @property
+    def response(self) -> "type[Message]":
+        """The class of its responses; its module is loaded on first use."""
+        return cast("type[Message]", getattr(import_module(self.package), f"{self.name}Response"))
 
     @property
     def stable_versions(self) -> VersionRange:

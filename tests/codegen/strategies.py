@@ -179,7 +179,8 @@ def schema_files(draw: st.DrawFn) -> SchemaFile:
             listeners = tuple(draw(st.lists(st.sampled_from(["broker", "controller"]), unique=True)))
             request = replace(request, listeners=listeners)
             response = draw(messages("SampleResponse", "response", key, versions))
-            return ApiFile("Sample", request, response, draw(st.none() | st.integers(0, 1)), draw(abouts))
+            header = st.none() | st.integers(0, 1)
+            return ApiFile("Sample", request, response, draw(header), draw(header), draw(abouts))
         case "record":
             left = draw(messages("SampleKey", "coordinator-key", key, versions))
             right = draw(messages("SampleValue", "coordinator-value", key, draw(closed)))

@@ -295,6 +295,11 @@ def test_messages_come_and_go(write: Write) -> None:
     ]
 
 
+def test_request_header(write: Write) -> None:
+    (change,) = compare(state(write, OLD), state(write, OLD.replace("key: 900", "key: 900\nrequest_header: 1")))
+    assert str(change) == "PingRequest 0-3: version of its header changed (breaks the wire)"
+
+
 def test_response_header(write: Write) -> None:
     new = OLD.replace("key: 900", "key: 900\nresponse_header: 0")
     (change,) = compare(state(write, OLD), state(write, new))

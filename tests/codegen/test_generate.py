@@ -56,7 +56,21 @@ def test_files_of_a_tree(folder: Path) -> None:
         "messages/other/deep/__init__.py",
         "messages/other/deep/here.py",
         "messages/ping.py",
+        "tables/__init__.py",
+        "tables/apis.py",
     ]
+
+
+def test_no_table_of_apis_where_there_are_none(folder: Path) -> None:
+    (folder / "messages" / "ping.yaml").unlink()
+    assert not [path for path in generated_tree(folder) if "tables" in path.parts]
+
+
+def test_own_headers_are_those_of_the_table(folder: Path) -> None:
+    assert "request_headers=(1, 2)" in generated_tree(folder)[Path("tables/apis.py")]
+    header = "message: {}\nkind: header\nversions: 0-5\nflexible: 5+\nfields: []\n"
+    (folder / "headers.yaml").write_text(header.format("RequestHeader") + "---\n" + header.format("ResponseHeader"))
+    assert "request_headers=(4, 5)" in generated_tree(folder)[Path("tables/apis.py")]
 
 
 def test_tables_come_with_their_files(folder: Path) -> None:
@@ -81,7 +95,12 @@ def test_a_changed_schema_changes_the_header(folder: Path) -> None:
     path = folder / "messages" / "ping.yaml"
     path.write_text(path.read_text() + "# a comment\n")
     after = generated_tree(folder)
-    assert {str(path) for path in after if after[path] != before[path]} == {"messages/__init__.py", "messages/ping.py"}
+    assert {str(path) for path in after if after[path] != before[path]} == {
+        "messages/__init__.py",
+        "messages/ping.py",
+        "tables/__init__.py",
+        "tables/apis.py",
+    }
 
 
 def test_write_and_compare(folder: Path, tmp_path: Path) -> None:

@@ -32,10 +32,12 @@ FIELD = "message: Sample\nkind: data\nversions: 0-3\nflexible: 2+\nfields:\n  - 
 
 
 def test_api(write: Write) -> None:
-    text = API.format(name="Ping", key=9).replace("request:", "about: Hello.\nresponse_header: 0\nrequest:", 1)
+    text = API.format(name="Ping", key=9).replace(
+        "request:", "about: Hello.\nrequest_header: 1\nresponse_header: 0\nrequest:", 1
+    )
     file = load_file(write(text.replace("versions: 0-1", "versions: 0-1\n  deprecated: 0\n  unstable: true", 1)))
     assert isinstance(file, ApiFile)
-    assert (file.name, file.about, file.response_header) == ("Ping", "Hello.", 0)
+    assert (file.name, file.about, file.request_header, file.response_header) == ("Ping", "Hello.", 1, 0)
     assert (file.request.name, file.request.kind, file.request.key) == ("PingRequest", "request", 9)
     assert (file.request.listeners, file.request.unstable, file.request.deprecated) == (
         ("broker",),

@@ -1,6 +1,7 @@
 """A folder of schemas is read as a whole, and so are its mistakes.
 
-Method: the project's schemas; a small folder without tables; one with a mistake in each kind of file.
+Method: the project's schemas; a small folder without tables; one with a mistake in each kind of file; a part of a
+release beside the whole.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import pytest
 
 from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.located import SchemaError
-from kafkawire.codegen.state import load_state
+from kafkawire.codegen.state import State, comparable, load_state
 
 MESSAGE = "message: Lamp\nkind: data\nversions: 0\nfields: []\n"
 
@@ -48,3 +49,42 @@ def test_every_mistake_once(tmp_path: Path) -> None:
         ("batch.yaml", 1),
         ("errors.yaml", 1),
     ]
+
+
+PART = {
+    "messages/fetch.yaml": None,
+    "greet.yaml": "api: Greet\nkey: 910\nlisteners: [broker]\nrequest: {versions: 0, fields: []}\n"
+    "response: {versions: 0, fields: []}\n",
+    "header.yaml": "message: RequestHeader\nkind: header\nversions: 1\nfields: []\n",
+    "errors.yaml": "errors:\n  - {code: 0, name: FINE}\n  - {code: 3, name: NONE}\n  - {code: 4711, name: RUDE}\n",
+    "enumerations.yaml": "enumerations:\n  - {name: Acks, about: a, values: {NONE: 0}}\nconstants: []\n",
+}
+
+
+@pytest.fixture
+def part(tmp_path: Path) -> State:
+    """Return a state that has a few things of the project, and some of its own."""
+    for name, text in PART.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text((SCHEMAS / name).read_text() if text is None else text)
+    return load_state(tmp_path)
+
+
+def test_a_part_beside_a_release(part: State) -> None:
+    whole = load_state(SCHEMAS)
+    for one, other in (comparable(whole, part), reversed(comparable(part, whole))):
+        assert other is part
+        assert one.names == {"FetchRequest", "FetchResponse", "RequestHeader"}
+        assert [(error.code, error.name) for error in one.errors or ()] == [
+            (0, "NONE"),
+            (3, "UNKNOWN_TOPIC_OR_PARTITION"),
+        ]
+        assert [item.name for item in one.enumerations or ()] == ["Acks"]
+        assert (one.constants, one.formats) == ((), {})
+
+
+def test_states_of_the_same_extent_are_compared_whole(part: State) -> None:
+    whole, empty = load_state(SCHEMAS), State({})
+    for pair in ((whole, whole), (part, empty), (empty, part)):
+        assert comparable(*pair) == pair

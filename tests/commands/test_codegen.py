@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.load import load_folder
+from kafkawire.codegen.state import load_state
 from kafkawire.commands.codegen import app
 from tests.codegen.jars import PING, PONG, write_jar
 
@@ -83,12 +85,12 @@ def test_import_of_nothing(tmp_path: Path) -> None:
 def test_generate_and_check(tmp_path: Path, schemas: Path) -> None:
     options = ("--schemas", schemas, "--out", tmp_path / "out")
     assert "missing  messages/ping.py" in run("check", *options, code=1)
-    assert run("generate", *options) == "2 files, 2 changed\n"
-    assert run("check", *options) == "2 files match their schemas\n"
+    assert run("generate", *options) == "4 files, 4 changed\n"
+    assert run("check", *options) == "4 files match their schemas\n"
     (tmp_path / "out" / "messages" / "ping.py").write_text("")
     output = run("check", *options, code=1)
     assert output == "changed  messages/ping.py\nchange schemas only, then run `kafkawire codegen generate`\n"
-    assert run("generate", *options) == "2 files, 1 changed\n"
+    assert run("generate", *options) == "4 files, 1 changed\n"
 
 
 def test_every_error_of_every_file(tmp_path: Path, schemas: Path) -> None:
@@ -108,7 +110,7 @@ def test_record_formats_of_our_own_need_no_tables(tmp_path: Path, schemas: Path)
     (schemas / "records" / "parcel.yaml").write_text(
         "record_format: Parcel\nabout: a box\nfields:\n  - {name: weight, type: int32}\n"
     )
-    assert run("generate", "--schemas", schemas, "--out", tmp_path / "out") == "2 files, 2 changed\n"
+    assert run("generate", "--schemas", schemas, "--out", tmp_path / "out") == "4 files, 4 changed\n"
     run("docs", "--schemas", schemas, "--out", tmp_path / "site")
     assert "Parcel" in (tmp_path / "site" / "records.html").read_text()
 
@@ -140,6 +142,18 @@ def test_diff(tmp_path: Path, release: Path, schemas: Path) -> None:
     assert run("diff", newer, release, "--verdict", "note", code=1).splitlines()[1].split() == (
         ["PingRequest", "3", "-", "is", "unstable,", "it", "may", "still", "change", "note"]
     )
+
+
+@pytest.mark.parametrize(("own_is_first", "change"), [(True, "message removed"), (False, "new message")])
+def test_diff_of_own_apis_with_a_release(schemas: Path, own_is_first: bool, change: str) -> None:
+    """What the folder says nothing of is counted, not listed."""
+    pair = (schemas, SCHEMAS) if own_is_first else (SCHEMAS, schemas)
+    lines = run("diff", *pair).splitlines()
+    assert [line.split()[0] for line in lines[1:3]] == ["PingRequest", "PingResponse"]
+    assert all(change in line for line in lines[1:3])
+    assert len(lines) == 5
+    count = len(load_state(SCHEMAS).names)
+    assert lines[-1] == f"{count} messages that {schemas} does not define are left out"
 
 
 def test_list(schemas: Path) -> None:

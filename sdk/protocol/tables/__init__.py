@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 from kafkawire.sdk.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from kafkawire.sdk.protocol.tables.error_codes import FATAL as FATAL
-    from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA as INVALID_METADATA
-    from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE as RETRIABLE
-    from kafkawire.sdk.protocol.tables.error_codes import ErrorCode as ErrorCode
+    from .error_codes import FATAL as FATAL
+    from .error_codes import INVALID_METADATA as INVALID_METADATA
+    from .error_codes import RETRIABLE as RETRIABLE
+    from .error_codes import ErrorCode as ErrorCode
 
 __all__ = ["FATAL", "INVALID_METADATA", "RETRIABLE", "ErrorCode"]
 

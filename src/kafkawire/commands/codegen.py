@@ -22,7 +22,7 @@ from kafkawire.codegen.generate import drift, generated_tree, reference_of, writ
 from kafkawire.codegen.import_tables import table_texts
 from kafkawire.codegen.importer import arrange, import_release
 from kafkawire.codegen.load import load_folder
-from kafkawire.codegen.state import State, load_state
+from kafkawire.codegen.state import State, comparable, load_state
 from kafkawire.commands.explain import explain, show
 from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table, run_app
 
@@ -112,9 +112,14 @@ def diff(
     new: Annotated[Path, typer.Argument(metavar="B", help="The new state.")] = SCHEMAS,
     verdict: Annotated[Verdict | None, typer.Option(help="Only the changes with this verdict.")] = None,
 ) -> None:
-    """Show what changed; exit with 1 if old and new programs would misread each other."""
+    """Show what changed; exit with 1 if old and new programs would misread each other.
+
+    Beside a release, a folder that is none (one without ApiVersions) counts for what it defines.
+    """
     with errors_on_one_line():
-        changes = compare(_state(old), _state(new))
+        states = _state(old), _state(new)
+        compared = comparable(*states)
+        changes = compare(*compared)
     shown = [change for change in changes if verdict in (None, change.verdict)]
     styles = {Verdict.COMPATIBLE: "", Verdict.NOTE: "yellow", Verdict.BREAKS: "bold red"}
     rows = [_row(change) for change in shown]
@@ -124,6 +129,9 @@ def diff(
     counts = Counter(change.verdict for change in changes)
     compatible, note, breaks = (counts[kind] for kind in Verdict)
     print_line(f"{len(changes)} changes: {compatible} compatible, {note} with a note, {breaks} that break the wire")
+    for path, before, after in zip((new, old), states, compared, strict=True):
+        if left_out := len(before.names) - len(after.names):
+            print_line(f"{left_out} messages that {path} does not define are left out")
     if counts[Verdict.BREAKS]:
         raise typer.Exit(1)
 

@@ -31,7 +31,7 @@ def test_a_comment_keeps_words_whole() -> None:
 
 def test_names_are_loaded_when_they_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     modules = {"First": "one", "Second": "inner.two"}
-    text = [*lazy_imports("lazy_sample", modules), *lazy_names(modules, "Where they are.")]
+    text = [*lazy_imports(modules), *lazy_names(modules, "Where they are.")]
     (tmp_path / "lazy_sample" / "inner").mkdir(parents=True)
     (tmp_path / "lazy_sample" / "__init__.py").write_text("\n".join(text))
     (tmp_path / "lazy_sample" / "one.py").write_text("First = 1\n")
@@ -51,4 +51,4 @@ def test_names_are_loaded_when_they_are_used(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_package_without_names_is_valid() -> None:
-    compile("\n".join([*lazy_imports("empty", {}), *lazy_names({}, "Nothing.")]), "empty", "exec")
+    compile("\n".join([*lazy_imports({}), *lazy_names({}, "Nothing.")]), "empty", "exec")

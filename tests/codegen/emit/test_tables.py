@@ -17,7 +17,7 @@ from kafkawire.codegen.versions import NONE, Versions
 
 
 def run(text: str, loaded_later: Iterable[str] = ()) -> dict[str, Any]:
-    namespace: dict[str, Any] = {"__name__": "generated"}
+    namespace: dict[str, Any] = {"__name__": "own.tables.apis"}
     exec(compile(text, "generated", "exec"), namespace)
     assert max(map(len, text.split("\n"))) <= 120
     assert {name for name in namespace["__all__"] if name not in namespace} == set(loaded_later)
@@ -41,6 +41,7 @@ HEADERS = SingleFile(
         message("ResponseHeader", "header", None, Versions(0, 1), Versions(1, 1)),
     )
 )
+HEADERS_BY_NAME = {header.name: header for header in HEADERS.messages}
 
 
 def test_errors() -> None:
@@ -70,12 +71,11 @@ def test_enumerations() -> None:
 
 def test_apis() -> None:
     files: list[SchemaFile] = [
-        HEADERS,
         api("Ping", 7, Versions(0, 3), Versions(2, 32767), unstable=True),
         api("OldThing", 4, NONE, NONE),
         api("Pong", 5, Versions(1, 1), NONE),
     ]
-    found = run(emit_apis(files, ""))
+    found = run(emit_apis(files, HEADERS_BY_NAME, ""))
     key, apis = found["ApiKey"], found["APIS"]
     assert list(key) == [key.OLD_THING, key.PONG, key.PING]
     assert list(apis) == [key.PONG, key.PING]
@@ -88,15 +88,18 @@ def test_apis() -> None:
         True,
     )
     assert (pong.flexible, pong.unstable) == (None, False)
+    assert {api.package for api in apis.values()} == {"own.messages"}
     assert [ping.request_header_version(version) for version in (1, 2)] == [1, 2]
     assert [ping.response_header_version(version) for version in (1, 2)] == [0, 1]
 
 
-def test_special_response_header() -> None:
+def test_special_headers() -> None:
     ping = api("Ping", 7, Versions(0, 3), Versions(2, 32767))
-    special = ApiFile("Ping", ping.request, ping.response, response_header=0)
-    found = run(emit_apis([HEADERS, special], ""))
-    assert [found["APIS"][found["ApiKey"].PING].response_header_version(version) for version in (1, 3)] == [0, 0]
+    special = ApiFile("Ping", ping.request, ping.response, response_header=0, request_header=1)
+    found = run(emit_apis([special], HEADERS_BY_NAME, ""))
+    entry = found["APIS"][found["ApiKey"].PING]
+    assert [entry.response_header_version(version) for version in (1, 3)] == [0, 0]
+    assert [entry.request_header_version(version) for version in (1, 3)] == [1, 1]
 
 
 def test_registry() -> None:

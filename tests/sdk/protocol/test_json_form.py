@@ -24,6 +24,7 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kafkawire.sdk.protocol.messages.storage.quorum_state_data import QuorumStateData
 from kafkawire.sdk.protocol.programs import program
+from kafkawire.sdk.protocol.schema import Message
 
 TOPIC = MetadataRequest.MetadataRequestTopic(topic_id=bytes(15) + b"\xff", name=None)
 METADATA = MetadataRequest(topics=(TOPIC,))
@@ -193,6 +194,33 @@ def test_null_where_another_version_allows_it() -> None:
 def test_an_unknown_message() -> None:
     with pytest.raises(LocalProtocolError, match="no message is named 'Nothing'"):
         from_json("Nothing", 0, {})
+
+
+def test_the_class_says_as_much_as_the_name() -> None:
+    """A message of somebody's own schemas has no name that is known here."""
+    request = from_json(SaslAuthenticateRequest, 0, {"authBytes": "+/8="})
+    assert request.auth_bytes == b"\xfb\xff"
+    assert request == from_json("SaslAuthenticateRequest", 0, {"authBytes": "+/8="})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (int, "<class 'int'> is not a message class"),
+        (Message, "Message is part of messages"),
+        (7, "7 is not the name of a message"),
+        (None, "None is not the name of a message"),
+    ],
+)
+def test_what_is_no_message_class(wrong: Any, text: str) -> None:
+    with pytest.raises(LocalProtocolError, match=text):
+        from_json(wrong, 0, {})
+
+
+@pytest.mark.parametrize("message", ["SaslAuthenticateRequest", SaslAuthenticateRequest])
+def test_a_version_that_does_not_exist(message: Any) -> None:
+    with pytest.raises(UnsupportedVersion, match="SaslAuthenticateRequest has no version 99"):
+        from_json(message, 99, {})
 
 
 def test_what_a_version_cannot_carry() -> None:

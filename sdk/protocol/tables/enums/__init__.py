@@ -8,28 +8,28 @@ from typing import TYPE_CHECKING, Final
 from kafkawire.sdk.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from kafkawire.sdk.protocol.tables.enums.acknowledge_type import AcknowledgeType as AcknowledgeType
-    from kafkawire.sdk.protocol.tables.enums.acks import Acks as Acks
-    from kafkawire.sdk.protocol.tables.enums.acl_operation import AclOperation as AclOperation
-    from kafkawire.sdk.protocol.tables.enums.acl_permission_type import AclPermissionType as AclPermissionType
-    from kafkawire.sdk.protocol.tables.enums.alter_config_operation import AlterConfigOperation as AlterConfigOperation
-    from kafkawire.sdk.protocol.tables.enums.config_resource_type import ConfigResourceType as ConfigResourceType
-    from kafkawire.sdk.protocol.tables.enums.config_source import ConfigSource as ConfigSource
-    from kafkawire.sdk.protocol.tables.enums.config_type import ConfigType as ConfigType
-    from kafkawire.sdk.protocol.tables.enums.control_record_type import ControlRecordType as ControlRecordType
-    from kafkawire.sdk.protocol.tables.enums.coordinator_type import CoordinatorType as CoordinatorType
-    from kafkawire.sdk.protocol.tables.enums.election_type import ElectionType as ElectionType
-    from kafkawire.sdk.protocol.tables.enums.endpoint_type import EndpointType as EndpointType
-    from kafkawire.sdk.protocol.tables.enums.feature_upgrade_type import FeatureUpgradeType as FeatureUpgradeType
-    from kafkawire.sdk.protocol.tables.enums.isolation_level import IsolationLevel as IsolationLevel
-    from kafkawire.sdk.protocol.tables.enums.leader_recovery_state import LeaderRecoveryState as LeaderRecoveryState
-    from kafkawire.sdk.protocol.tables.enums.offset_timestamp import OffsetTimestamp as OffsetTimestamp
-    from kafkawire.sdk.protocol.tables.enums.pattern_type import PatternType as PatternType
-    from kafkawire.sdk.protocol.tables.enums.resource_type import ResourceType as ResourceType
-    from kafkawire.sdk.protocol.tables.enums.scram_mechanism import ScramMechanism as ScramMechanism
-    from kafkawire.sdk.protocol.tables.enums.transaction_result import TransactionResult as TransactionResult
-    from kafkawire.sdk.protocol.tables.enums.transaction_state import TransactionState as TransactionState
-    from kafkawire.sdk.protocol.tables.enums.transaction_version import TransactionVersion as TransactionVersion
+    from .acknowledge_type import AcknowledgeType as AcknowledgeType
+    from .acks import Acks as Acks
+    from .acl_operation import AclOperation as AclOperation
+    from .acl_permission_type import AclPermissionType as AclPermissionType
+    from .alter_config_operation import AlterConfigOperation as AlterConfigOperation
+    from .config_resource_type import ConfigResourceType as ConfigResourceType
+    from .config_source import ConfigSource as ConfigSource
+    from .config_type import ConfigType as ConfigType
+    from .control_record_type import ControlRecordType as ControlRecordType
+    from .coordinator_type import CoordinatorType as CoordinatorType
+    from .election_type import ElectionType as ElectionType
+    from .endpoint_type import EndpointType as EndpointType
+    from .feature_upgrade_type import FeatureUpgradeType as FeatureUpgradeType
+    from .isolation_level import IsolationLevel as IsolationLevel
+    from .leader_recovery_state import LeaderRecoveryState as LeaderRecoveryState
+    from .offset_timestamp import OffsetTimestamp as OffsetTimestamp
+    from .pattern_type import PatternType as PatternType
+    from .resource_type import ResourceType as ResourceType
+    from .scram_mechanism import ScramMechanism as ScramMechanism
+    from .transaction_result import TransactionResult as TransactionResult
+    from .transaction_state import TransactionState as TransactionState
+    from .transaction_version import TransactionVersion as TransactionVersion
 
 __all__ = [
     "AUTHORIZED_OPERATIONS_OMITTED",
