@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.emit.messages import emit_messages, module_name
+from kafkawire.codegen.emit.record_types import emit_record_types
 from kafkawire.codegen.emit.records import RECORD_FORMATS, emit_record_constants, emit_record_formats
 from kafkawire.codegen.emit.records_native import emit_native_record_codec
 from kafkawire.codegen.emit.records_python import emit_record_codec
@@ -21,7 +22,7 @@ from kafkawire.codegen.emit.source import header
 from kafkawire.codegen.emit.tables import emit_apis, emit_enumerations, emit_errors, emit_registry, emit_tables_package
 from kafkawire.codegen.file_set import replace_files
 from kafkawire.codegen.load import load_file
-from kafkawire.codegen.spec import ApiFile, MessageSpec
+from kafkawire.codegen.spec import ApiFile, MessageSpec, RecordFile
 from kafkawire.codegen.state import State, load_state
 
 __all__ = ["Drift", "drift", "generated_tree", "reference_of", "write_tree"]
@@ -79,6 +80,8 @@ def _tables(schemas: Path, state: State, everything: str) -> dict[Path, str]:
     tables: dict[Path, str] = {}
     if any(isinstance(file, ApiFile) for file in state.files.values()):
         tables[Path("apis.py")] = emit_apis(state.files.values(), _headers(state), everything)
+    if any(isinstance(file, RecordFile) for file in state.files.values()):
+        tables[Path("record_types.py")] = emit_record_types(state.files, everything)
     if state.errors is not None:
         tables[Path("error_codes.py")] = emit_errors(state.errors, _digest([schemas / "errors.yaml"]))
     if state.enumerations is not None and state.constants is not None:

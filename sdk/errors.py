@@ -35,6 +35,7 @@ __all__ = [
     "RemoteProtocolError",
     "RequestTimedOut",
     "TransactionAborted",
+    "UnknownRecord",
     "UnsupportedVersion",
 ]
 
@@ -147,6 +148,26 @@ class PartialBatch(DecodeError):
         super().__init__("batch", offset, reason)
         self.left_bytes = left_bytes
         self.needed_bytes = needed_bytes
+
+
+class UnknownRecord(DecodeError):
+    """A record of an internal topic has a type or a version that this release does not know.
+
+    A newer broker may have written it. Pass over it, or use a release of kafkawire that knows it; the other records of
+    the topic can be read.
+
+    Args:
+        topic: where the record was.
+        type: its record type; None if its frame is of a version that is not known.
+        version: of its value; None if the type is not known.
+        reason: what is not known, with what is.
+    """
+
+    def __init__(self, topic: str, type: int | None, version: int | None, reason: str) -> None:
+        super().__init__("key" if version is None else "value", 0, f"{topic}: {reason}")
+        self.topic = topic
+        self.type = type
+        self.version = version
 
 
 class BrokerError(KafkaWireError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkawire.records import BatchBuilder, Compression, stamp, walk
+from kafkawire.records import BatchBuilder, Compression, decode_record, stamp, walk
 
 
 def test_a_batch_there_and_back() -> None:
@@ -14,3 +14,8 @@ def test_a_batch_there_and_back() -> None:
     (record,) = batch.records("topic", 3)
     assert (record.offset, record.key, record.value, record.headers) == (7, b"key", b"value", (("name", b"content"),))
     assert (record.topic, record.partition) == ("topic", 3)
+
+
+def test_a_record_of_an_internal_topic() -> None:
+    found = decode_record("__transaction_state", bytes.fromhex("0000 000374786e"), None)
+    assert found.to_json()["key"] == {"transactionalId": "txn"}

@@ -32,6 +32,7 @@ from kafkawire.sdk.errors import (
     RemoteProtocolError,
     RequestTimedOut,
     TransactionAborted,
+    UnknownRecord,
     UnsupportedVersion,
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -58,5 +59,6 @@ __all__ = [
     "RemoteProtocolError",
     "RequestTimedOut",
     "TransactionAborted",
+    "UnknownRecord",
     "UnsupportedVersion",
 ]

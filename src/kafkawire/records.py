@@ -6,7 +6,8 @@
         for record in batch.records():
             assert (record.offset, record.key, record.value) == (0, b"key", b"value")
 
-Message sets, the formats before record batches, are read by `walk` too and written by `MessageSetBuilder`.
+Message sets, the formats before record batches, are read by `walk` too and written by `MessageSetBuilder`. Records of
+Kafka's internal topics, such as `__consumer_offsets`, are decoded by `decode_record`.
 """
 
 from __future__ import annotations
@@ -25,16 +26,20 @@ from kafkawire.sdk.records import (
     walk,
     walk_headers,
 )
+from kafkawire.sdk.records.internal_records import INTERNAL_TOPICS, InternalRecord, decode_record
 
 __all__ = [
+    "INTERNAL_TOPICS",
     "Batch",
     "BatchBuilder",
     "Compression",
+    "InternalRecord",
     "MessageBatch",
     "MessageSetBuilder",
     "Record",
     "RecordBatch",
     "TimestampType",
+    "decode_record",
     "read_records",
     "stamp",
     "walk",

@@ -33,6 +33,7 @@ from kafkawire.sdk.errors import (
     KafkaWireError,
     PartialBatch,
     ProducerFenced,
+    UnknownRecord,
 )
 from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.tables.error_codes import FATAL, ErrorCode
@@ -87,6 +88,7 @@ def test_retriable(name: str, retriable: bool) -> None:
         (DecodeError("a.b", 3, "cut off"), {"path": "a.b", "offset": 3, "reason": "cut off"}),
         (PartialBatch(61, 5, 70), {"path": "batch", "offset": 61, "left_bytes": 5, "needed_bytes": 70}),
         (PartialBatch(61, 5, None), {"left_bytes": 5, "needed_bytes": None}),
+        (UnknownRecord("t", 99, None, "unknown"), {"path": "key", "topic": "t", "type": 99, "version": None}),
         (BrokerError(3, "topic t"), {"code": 3, "detail": "topic t", "retriable": True, "fatal": False}),
         (BrokerError(next(iter(FATAL))), {"detail": "", "fatal": True}),
         (ProducerFenced(47, "id x"), {"code": ErrorCode.INVALID_PRODUCER_EPOCH, "detail": "id x", "fatal": True}),
@@ -138,7 +140,9 @@ ARGUMENTS: dict[str, Any] = {
     "record_errors": [(0, "no key")],
     "steps": "topics",
     "topic": "t",
+    "type": 99,
     "value": 2,
+    "version": None,
     "what": "key",
 }
 

@@ -1,0 +1,62 @@
+"""Write the table of the records that Kafka keeps in topics of its own, by topic and record type."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from kafkawire.codegen.emit.source import header
+from kafkawire.codegen.spec import RecordFile, SchemaFile
+
+__all__ = ["emit_record_types"]
+
+T = TypeVar("T")
+
+
+def emit_record_types(files: Mapping[Path, SchemaFile], digest: str) -> str:
+    """Return the module that says which messages the records of an internal topic hold.
+
+    A record of a coordinator names its topic; one with a frame belongs to the topic that its folder is named after.
+    """
+    keyed: dict[str, dict[int, tuple[str, str]]] = {}
+    framed: dict[str, dict[int, str]] = {}
+    for path, file in files.items():
+        if isinstance(file, RecordFile):
+            if file.value.versions:
+                keyed.setdefault(file.topic, {})[file.key.key or 0] = file.key.name, file.value.name
+            continue
+        for message in file.messages:
+            if message.kind == "metadata" and message.versions:
+                framed.setdefault(f"__{path.parent.name}", {})[message.key or 0] = message.name
+    lines = [
+        *header("coordinator/, cluster_metadata/ and remote_log_metadata/", digest),
+        '"""What the records of Kafka\'s internal topics hold, by topic and record type."""',
+        "",
+        "from typing import Final",
+        "",
+        '__all__ = ["FRAMED_RECORDS", "KEYED_RECORDS"]',
+        "",
+        "#: The messages in key and value. A key begins with its record type, a value with its version, both int16.",
+        "KEYED_RECORDS: Final[dict[str, dict[int, tuple[str, str]]]] = {",
+    ]
+    for topic, pairs in sorted(keyed.items()):
+        lines += [f"    {json.dumps(topic)}: {{"]
+        lines += [f"        {kind}: ({json.dumps(key)}, {json.dumps(value)})," for kind, (key, value) in _sorted(pairs)]
+        lines += ["    },"]
+    lines += [
+        "}",
+        "",
+        "#: The message in the value, behind the version of the frame, the record type and the version, all varints.",
+        "FRAMED_RECORDS: Final[dict[str, dict[int, str]]] = {",
+    ]
+    for topic, names in sorted(framed.items()):
+        lines += [f"    {json.dumps(topic)}: {{"]
+        lines += [f"        {kind}: {json.dumps(name)}," for kind, name in _sorted(names)]
+        lines += ["    },"]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _sorted(types: Mapping[int, T]) -> list[tuple[int, T]]:
+    return sorted(types.items())

@@ -1,0 +1,163 @@
+"""What Kafka writes into its own topics, as messages: groups and offsets, transactions, share groups, cluster metadata
+(snapshots of it have the same records), metadata of remote logs.
+
+A coordinator's key begins with its record type, its value with a version. A metadata record has no key; its value is
+framed: the version of the frame, the record type and the version, all unsigned varints.
+
+Source: `CoordinatorRecordSerde`, `AbstractApiMessageSerde`, `RemoteLogMetadataSerde` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple
+
+from kafkawire.sdk.errors import DecodeError, LocalProtocolError, UnknownRecord
+from kafkawire.sdk.protocol.programs import message_class, program
+from kafkawire.sdk.protocol.schema import Buffer, Message
+from kafkawire.sdk.protocol.tables.enums import METADATA_FRAME_VERSION
+from kafkawire.sdk.protocol.tables.record_types import FRAMED_RECORDS, KEYED_RECORDS
+
+__all__ = ["INTERNAL_TOPICS", "InternalRecord", "decode_record"]
+
+#: The topics whose records `decode_record` reads.
+INTERNAL_TOPICS = frozenset({*KEYED_RECORDS, *FRAMED_RECORDS})
+
+_PREFIX = struct.Struct(">h")
+#: Kafka reads unsigned varints of so many bytes at most.
+_VARINT_BYTES_MAX = 5
+
+
+class InternalRecord(NamedTuple):
+    """A record of an internal topic, decoded.
+
+    Attributes:
+        topic: where it was.
+        type: its record type; None for a tombstone without a type, which metadata topics do not have.
+        key: the message in its key; None in metadata topics, which have no keys.
+        value: the message in its value; None for a tombstone, which removes what the key names.
+        version: of the value; None for a tombstone.
+    """
+
+    topic: str
+    type: int | None
+    key: Message | None
+    value: Message | None
+    version: int | None
+
+    @property
+    def name(self) -> str:
+        """What the record is, such as `OffsetCommit` or `TopicRecord`; empty for a tombstone without a type."""
+        if self.key is not None:
+            return self.key.SCHEMA.name.removesuffix("Key")
+        return "" if self.value is None else self.value.SCHEMA.name
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as a JSON value; key and value are in the form that Kafka's own converters print."""
+        from kafkawire.sdk.protocol.json_form import to_json  # many programs never need it
+
+        found: dict[str, Any] = {"type": self.type, "name": self.name}
+        if self.key is not None:
+            found["key"] = to_json(self.key, self.key.SCHEMA.versions.last)
+        found["version"] = self.version
+        found["value"] = None if self.value is None or self.version is None else to_json(self.value, self.version)
+        return found
+
+
+def decode_record(topic: str, key: Buffer | None, value: Buffer | None) -> InternalRecord:
+    """Decode a record of one of Kafka's internal topics.
+
+    Control records are not among them: see `control_record` in `control.py`. As in Kafka, bytes that follow what a
+    coordinator wrote are ignored, and bytes that follow a framed message are damage.
+
+    Args:
+        topic: `__consumer_offsets`, `__transaction_state`, `__share_group_state`, `__cluster_metadata` (for its
+            snapshots, too) or `__remote_log_metadata`.
+        key: of the record; metadata topics have none, and what is there is ignored.
+        value: of the record; None for a tombstone.
+
+    Raises:
+        UnknownRecord: type or version are not known; a newer broker may have written the record.
+        DecodeError: key or value are damaged, or missing where there must be one.
+        LocalProtocolError: the topic is none of these.
+    """
+    if topic in KEYED_RECORDS:
+        return _keyed(topic, key, value)
+    if topic in FRAMED_RECORDS:
+        return _framed(topic, value)
+    raise LocalProtocolError(f"{topic!r:.260} is no internal topic, {', '.join(sorted(INTERNAL_TOPICS))} are")
+
+
+def _keyed(topic: str, key: Buffer | None, value: Buffer | None) -> InternalRecord:
+    types = KEYED_RECORDS[topic]
+    kind = _prefix(topic, "key", key)
+    if kind not in types:
+        raise UnknownRecord(topic, kind, None, f"record type {kind} is not known, {_listed(types)} are")
+    key_name, value_name = types[kind]
+    decoded_key, _ = program(key_name, message_class(key_name).SCHEMA.versions.last).decode(key or b"", _PREFIX.size)
+    if value is None:
+        return InternalRecord(topic, kind, decoded_key, None, None)
+    version = _prefix(topic, "value", value)
+    _check_version(topic, kind, value_name, version)
+    decoded, _ = program(value_name, version).decode(value, _PREFIX.size)
+    return InternalRecord(topic, kind, decoded_key, decoded, version)
+
+
+def _framed(topic: str, value: Buffer | None) -> InternalRecord:
+    if value is None:
+        return InternalRecord(topic, None, None, None, None)
+    view = memoryview(value).cast("B")
+    types = FRAMED_RECORDS[topic]
+    frame, at = _varint(view, 0, "frame version")
+    if frame != METADATA_FRAME_VERSION:
+        raise UnknownRecord(topic, None, None, f"frame version {frame} is not known, {METADATA_FRAME_VERSION} is")
+    kind, at = _varint(view, at, "type")
+    version, at = _varint(view, at, "version")
+    if kind not in types:
+        reason = f"record type {kind} (version {version}) is not known, {_listed(types)} are"
+        raise UnknownRecord(topic, kind, version, reason)
+    _check_version(topic, kind, types[kind], version)
+    decoded, end = program(types[kind], version).decode(view, at)
+    if end != len(view):
+        raise DecodeError("value", end, f"{len(view) - end} bytes follow the {types[kind]} of version {version}")
+    return InternalRecord(topic, kind, None, decoded, version)
+
+
+def _check_version(topic: str, kind: int, name: str, version: int) -> None:
+    known = message_class(name).SCHEMA.versions
+    if version not in known:
+        reason = f"record type {kind} ({name}) in version {version} is not known, {known} are"
+        raise UnknownRecord(topic, kind, version, reason)
+
+
+def _prefix(topic: str, part: str, data: Buffer | None) -> int:
+    """Return the number that a key or value begins with."""
+    view = memoryview(b"" if data is None else data).cast("B")
+    if len(view) < _PREFIX.size:
+        has = "none" if data is None else f"{len(view)} bytes"
+        raise DecodeError(part, 0, f"{topic}: a record has a {part} of {_PREFIX.size} bytes or more, this one has {has}")
+    (number,) = _PREFIX.unpack_from(view)
+    return int(number)
+
+
+def _varint(view: memoryview, at: int, path: str) -> tuple[int, int]:
+    """Return the unsigned varint at a position, and where it ends."""
+    number = 0
+    for index, byte in enumerate(view[at : at + _VARINT_BYTES_MAX]):
+        number |= (byte & 0x7F) << 7 * index
+        if byte < 0x80:
+            return number, at + index + 1
+    reason = "ends early" if len(view) - at < _VARINT_BYTES_MAX else f"has more than {_VARINT_BYTES_MAX} bytes"
+    raise DecodeError(path, at, f"the number {reason}")
+
+
+def _listed(types: dict[int, Any]) -> str:
+    """Return record types in few words: 0 to 8, 10 to 17."""
+    numbers = sorted(types)
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)

@@ -1,0 +1,37 @@
+"""The table of internal records lists every record type under its topic.
+
+Method: the emitter on a few schemas; the text is executed and looked at.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kafkawire.codegen.emit.record_types import emit_record_types
+from kafkawire.codegen.spec import MessageSpec, RecordFile, SchemaFile, SingleFile
+from kafkawire.codegen.versions import NONE, Versions
+
+
+def record(name: str, kind: int, versions: Versions) -> RecordFile:
+    key = MessageSpec(f"{name}Key", "coordinator-key", kind, Versions(0, 0))
+    return RecordFile(name, "__offsets", key, MessageSpec(f"{name}Value", "coordinator-value", kind, versions))
+
+
+def test_record_types() -> None:
+    once = Versions(0, 0)
+    files: dict[Path, SchemaFile] = {
+        Path("coordinator/offsets/late.yaml"): record("Late", 11, once),
+        Path("coordinator/offsets/early.yaml"): record("Early", 2, once),
+        Path("coordinator/offsets/gone.yaml"): record("Gone", 3, NONE),
+        Path("cluster/topic.yaml"): SingleFile((MessageSpec("TopicRecord", "metadata", 2, once),)),
+        Path("cluster/gone.yaml"): SingleFile((MessageSpec("GoneRecord", "metadata", 3, NONE),)),
+        Path("storage/state.yaml"): SingleFile((MessageSpec("State", "data", None, once),)),
+    }
+    found: dict[str, Any] = {}
+    text = emit_record_types(files, "digest")
+    exec(compile(text, "generated", "exec"), found)
+    assert found["KEYED_RECORDS"] == {"__offsets": {2: ("EarlyKey", "EarlyValue"), 11: ("LateKey", "LateValue")}}
+    assert list(found["KEYED_RECORDS"]["__offsets"]) == [2, 11]
+    assert found["FRAMED_RECORDS"] == {"__cluster": {2: "TopicRecord"}}
+    assert "# sha256: digest" in text
