@@ -250,7 +250,7 @@ class Session:
     def _handle(self, frame: Buffer) -> None:
         request = self._protocol.receive(frame)
         call = Call(self._core, request, self.peer, self._now_ms)
-        answer = self._core.handle(call, request.message)
+        answer = self._core.handle(call, None if request.version_error else request.message)
         if not isinstance(answer, DelayedOperation):
             self._respond(request, call, answer)
         else:

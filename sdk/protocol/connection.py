@@ -22,6 +22,7 @@ from kafkawire.sdk.protocol.schema import Api, Buffer, Message
 from kafkawire.sdk.protocol.server_connection import HEADER_START, Request, ServerConnection, framed, response_class
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.text_form import to_text
 
 __all__ = [
     "GATE_FRAME_BYTES_MAX",
@@ -31,6 +32,7 @@ __all__ = [
     "Request",
     "Sent",
     "ServerConnection",
+    "opens_with_unsupported_version",
     "response_class",
 ]
 
@@ -63,6 +65,13 @@ class Sent(NamedTuple):
     version: int
     parts: list[Buffer]
 
+    def __repr__(self) -> str:
+        size_bytes = sum(map(len, self.parts))
+        return (
+            f"<{self.api.name} request, version {self.version}, correlation id {self.correlation_id}: "
+            f"{size_bytes} bytes to be sent>"
+        )
+
 
 class Received(NamedTuple):
     """A response and the request that it answers.
@@ -80,6 +89,13 @@ class Received(NamedTuple):
     version: int
     message: Message
     unread_bytes: int
+
+    def __repr__(self) -> str:
+        unread = f", {self.unread_bytes} bytes not read" if self.unread_bytes else ""
+        return (
+            f"<{self.api.name} response, version {self.version}, correlation id {self.correlation_id}{unread}: "
+            f"{to_text(self.message)}>"
+        )
 
 
 class _Form(NamedTuple):
@@ -262,7 +278,7 @@ class ClientConnection:
                 f"response with correlation id {header.correlation_id}, {correlation_id} ({api.name}) is next"
             )
         version = form.version
-        if api.key == ApiKey.API_VERSIONS and _opens_with_unsupported_version(frame, start):
+        if api.key == ApiKey.API_VERSIONS and opens_with_unsupported_version(frame, start):
             # The broker does not know the version of the request and answers in the one that every client reads.
             version = api.versions.first
             message, end = program(response_class(api), version).decode(frame, start)
@@ -325,7 +341,7 @@ def _api_of(message: Message) -> Api:
     return APIS[ApiKey(schema.key)]
 
 
-def _opens_with_unsupported_version(frame: Buffer, start: int) -> bool:
+def opens_with_unsupported_version(frame: Buffer, start: int) -> bool:
     """Return whether the error code that opens an ApiVersions response is UNSUPPORTED_VERSION."""
     has_code = len(frame) - start >= _ERROR_CODE.size
     return has_code and bool(_ERROR_CODE.unpack_from(frame, start)[0] == ErrorCode.UNSUPPORTED_VERSION)

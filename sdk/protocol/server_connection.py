@@ -14,11 +14,13 @@ from typing import Any, NamedTuple
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.frames import frame_prefix
 from kafkawire.sdk.protocol.layout import layout
+from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
 from kafkawire.sdk.protocol.primitives import FIXED
 from kafkawire.sdk.protocol.programs import Program, program
 from kafkawire.sdk.protocol.schema import Api, Buffer, Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.text_form import to_text, value_text
 from kafkawire.sdk.protocol.versions import VersionRange
 
 __all__ = ["HEADER_START", "Request", "ServerConnection", "framed", "response_class"]
@@ -35,27 +37,47 @@ class Request:
     Attributes:
         api: what is asked.
         version: of the request; its response is written in the same one.
+        asked_version: what the header says: `version`, except where `version_error` is set.
         correlation_id: what the response will carry.
         client_id: what the client calls itself.
-        message: the request; None where `version_error` is set.
+        message: the request; one of defaults where `version_error` is set, as in Kafka, which does not read it either.
         version_error: the client asks ApiVersions in a version that is not supported here: answer with the error
-            UNSUPPORTED_VERSION and the supported versions.
+            UNSUPPORTED_VERSION and the supported versions. `version` is then the first one.
         size_bytes: of the frame, without its length.
     """
 
-    __slots__ = ("_parts", "api", "client_id", "correlation_id", "message", "size_bytes", "version", "version_error")
+    __slots__ = (
+        "_parts", "api", "asked_version", "client_id", "correlation_id", "message", "size_bytes", "version",
+        "version_error",
+    )  # fmt: skip
 
     def __init__(
-        self, api: Api, version: int, correlation_id: int, client_id: str | None, message: Any, size_bytes: int
+        self,
+        api: Api,
+        version: int,
+        correlation_id: int,
+        client_id: str | None,
+        message: Any,
+        size_bytes: int,
+        asked_version: int | None = None,
     ) -> None:
         self.api = api
         self.version = version
+        self.asked_version = version if asked_version is None else asked_version
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.message = message
-        self.version_error = message is None
+        self.version_error = asked_version is not None
         self.size_bytes = size_bytes
         self._parts: list[Buffer] | None = None
+
+    def __repr__(self) -> str:
+        client = "no client id" if self.client_id is None else f"client {value_text(self.client_id)}"
+        unknown = " (unknown here)" if self.version_error else ""
+        return (
+            f"<{self.api.name} request, version {self.asked_version}{unknown}, correlation id {self.correlation_id}, "
+            f"{client}: {to_text(self.message)}>"
+        )
 
 
 class _ServedForm(NamedTuple):
@@ -111,7 +133,7 @@ class ServerConnection:
         if form is None:
             api = APIS[ApiKey.API_VERSIONS]
             first = self._supported[ApiKey.API_VERSIONS].first
-            request = Request(api, first, correlation_id, None, None, len(frame))
+            request = Request(api, first, correlation_id, None, ApiVersionsRequest(), len(frame), asked_version=version)
         else:
             start = self._read_header(frame, form)
             message, _ = form.request.decode(frame, start)

@@ -6,16 +6,46 @@
     assert heartbeat.parse(data) == message
     assert heartbeat.decode(b"before" + data, offset=6) == (message, 6 + len(data))
 
-The classes live in `kafkawire.sdk.protocol.messages`, one module for each API.
+The message classes live in `kafkawire.sdk.protocol.messages`, one module for each API. Connections do no I/O: frames
+in, messages out, and back. docs/guide/connections.md shows them, and how to read what others say to each other.
 """
 
 from __future__ import annotations
 
 from kafkawire.sdk.protocol.codec import Codec, codec
+from kafkawire.sdk.protocol.connection import ClientConnection, Received, Request, Sent, ServerConnection
+from kafkawire.sdk.protocol.frames import FrameBuffer, FrameTooLarge, frame
 from kafkawire.sdk.protocol.json_form import from_json, to_json
+from kafkawire.sdk.protocol.observation import ObservedConnection, Unread, observe, read_request
 from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.text_form import to_text
+from kafkawire.sdk.protocol.versions import VersionRange
 
-__all__ = ["APIS", "ApiKey", "Codec", "ErrorCode", "Message", "codec", "from_json", "message_class", "to_json"]
+__all__ = [
+    "APIS",
+    "ApiKey",
+    "ClientConnection",
+    "Codec",
+    "ErrorCode",
+    "FrameBuffer",
+    "FrameTooLarge",
+    "Message",
+    "ObservedConnection",
+    "Received",
+    "Request",
+    "Sent",
+    "ServerConnection",
+    "Unread",
+    "VersionRange",
+    "codec",
+    "frame",
+    "from_json",
+    "message_class",
+    "observe",
+    "read_request",
+    "to_json",
+    "to_text",
+]

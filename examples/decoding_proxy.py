@@ -1,0 +1,60 @@
+"""Show what clients and a broker say to each other: `decoding_proxy.py LISTEN_HOST:PORT BROKER_HOST:PORT`.
+
+Bytes pass unchanged. The broker must advertise LISTEN_HOST:PORT, as clients connect to what it advertises."""
+
+import asyncio
+import itertools
+import signal
+import sys
+
+from kafkawire.protocol import FrameBuffer, FrameTooLarge, ObservedConnection
+
+
+async def pump(reader, writer, decode, name):
+    """Pass on the bytes of one side, then their end, and show each frame in them."""
+    frames = FrameBuffer()
+    while data := await reader.read(65536):
+        writer.write(data)
+        try:  # before the other side can answer: no other task runs until the next await
+            for frame in frames.receive(data) if frames else ():
+                print(name, decode(frame), flush=True)
+        except FrameTooLarge as error:  # TLS, for one: it passes, but there is nothing more to decode
+            print(name, f"<not decoded from here on: {error}>", flush=True)
+            frames = None
+        await writer.drain()
+    writer.write_eof()
+
+
+async def relay(client, to_client, broker_address, name):
+    """Connect a client to the broker until both have said all, or one has gone."""
+    writers, observed = [to_client], ObservedConnection()
+    try:
+        broker, to_broker = await asyncio.open_connection(*broker_address)
+        writers.append(to_broker)
+        async with asyncio.TaskGroup() as both:
+            both.create_task(pump(client, to_broker, observed.receive_request, f"{name} >"))
+            both.create_task(pump(broker, to_client, observed.receive_response, f"{name} <"))
+    except* OSError as gone:
+        print(name, f"<lost: {gone.exceptions[0]}>", flush=True)
+    finally:
+        for writer in writers:
+            writer.close()
+
+
+async def main(listen, broker):
+    """Serve until SIGINT or SIGTERM; the end of the loop cancels the relays."""
+    numbers, relays, stop = itertools.count(1), set(), asyncio.Event()
+
+    def connected(*streams):
+        relays.add(task := asyncio.create_task(relay(*streams, broker.rsplit(":", 1), next(numbers))))
+        task.add_done_callback(relays.discard)
+
+    server = await asyncio.start_server(connected, *listen.rsplit(":", 1))
+    print("listening on port", server.sockets[0].getsockname()[1], flush=True)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await stop.wait()
+    server.close()
+
+
+asyncio.run(main(*sys.argv[1:]))

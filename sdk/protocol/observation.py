@@ -1,0 +1,289 @@
+"""Read what others say to each other: requests and responses that pass by, in a proxy or a capture.
+
+`read_request` and `observe` read one frame each. `ObservedConnection` follows a whole connection: it pairs responses
+with requests and knows which have none. It decides nothing and refuses nothing, so what it cannot read is an
+`Unread` with the reason, not an error.
+
+Source: Kafka protocol guide, "Network", "SASL Authentication Sequence"; KIP-511 (unknown versions of ApiVersions).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from kafkawire.sdk.errors import DecodeError, KafkaWireError, RemoteProtocolError, UnsupportedVersion
+from kafkawire.sdk.protocol.connection import (
+    MAX_IN_FLIGHT,
+    Received,
+    Request,
+    Sent,
+    opens_with_unsupported_version,
+    response_class,
+)
+from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
+from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
+from kafkawire.sdk.protocol.programs import program
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.server_connection import HEADER_START
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.enums import Acks
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["ObservedConnection", "Unread", "observe", "read_request"]
+
+#: Characters shown of the reason why a frame was not read; it may quote the frame.
+_REASON_CHARACTERS_MAX = 200
+
+#: Bytes of the correlation id, with which every response header begins.
+_CORRELATION_ID_BYTES = 4
+
+
+class Unread(NamedTuple):
+    """A frame that was not decoded.
+
+    Attributes:
+        what: what it is, such as `response` or `SASL token of the client`.
+        size_bytes: of the frame, without its length.
+        reason: why it was not decoded; empty if there is nothing to decode.
+        api_key: what is asked; None if that is not known.
+        version: of the request; None if that is not known.
+        correlation_id: None if that is not known.
+    """
+
+    what: str
+    size_bytes: int
+    reason: str = ""
+    api_key: int | None = None
+    version: int | None = None
+    correlation_id: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the API, or its key if there is no such API here; empty if it is not known which one it is."""
+        if self.api_key is None:
+            return ""
+        known = APIS.get(self.api_key)  # type: ignore[call-overload]  # an int finds the member that equals it
+        return known.name if known else f"API key {self.api_key}"
+
+    def __repr__(self) -> str:
+        told = [f"{self.name} {self.what}".lstrip()]
+        if self.version is not None:
+            told.append(f"version {self.version}")
+        if self.correlation_id is not None:
+            told.append(f"correlation id {self.correlation_id}")
+        told.append(f"{self.size_bytes} bytes")
+        reason = f": {self.reason[:_REASON_CHARACTERS_MAX]}" if self.reason else ""
+        return f"<{', '.join(told)}{reason}>"
+
+
+class _Waiting(NamedTuple):
+    """A request whose response is expected: only what its response needs, so that no frame is kept for it.
+
+    Attributes:
+        correlation_id: None for a SASL token, whose answer has none.
+        asked: what `observe` needs; None if the request could not be read.
+        unread: what is known of it then.
+    """
+
+    correlation_id: int | None
+    asked: Request | None
+    unread: Unread | None = None
+
+
+class ObservedConnection:
+    """Follow one connection between a client and a broker.
+
+    Give it the frames of each side in the order of the stream, each request before its response; `FrameBuffer` cuts
+    them. It may begin inside a connection: responses to requests that it has not seen are `Unread`.
+
+    Args:
+        max_in_flight: requests remembered until their response comes; of more, the oldest are forgotten.
+    """
+
+    def __init__(self, max_in_flight: int = MAX_IN_FLIGHT) -> None:
+        self._max_in_flight = max_in_flight
+        self._waiting: deque[_Waiting] = deque()
+        self._tokens = False
+        self._unanswered = 0
+
+    @property
+    def in_flight(self) -> int:
+        """The number of requests whose response has not come yet."""
+        return len(self._waiting)
+
+    @property
+    def unanswered(self) -> int:
+        """The number of requests that were passed over: later ones were answered, or there were too many."""
+        return self._unanswered
+
+    def receive_request(self, frame: Buffer) -> Request | Unread:
+        """Read what the client sent.
+
+        Args:
+            frame: without its length.
+
+        Returns:
+            The request; `Unread` for a token of SASL, an API or version that is unknown here, and anything else.
+        """
+        try:
+            request, unread_bytes = _read_request(frame)
+        except KafkaWireError as error:
+            if self._tokens:
+                return self._receive_token(frame)
+            return self._receive_unknown(frame, error)
+        if self._tokens and unread_bytes:
+            return self._receive_token(frame)
+        self._tokens = False
+        if not (request.api.key == ApiKey.PRODUCE and request.message.acks == Acks.NONE):  # the one that has no response
+            slim = Request(
+                request.api,
+                request.version,
+                request.correlation_id,
+                None,
+                None,
+                request.size_bytes,
+                request.asked_version if request.version_error else None,
+            )
+            self._expect(_Waiting(request.correlation_id, slim))
+        return request
+
+    def receive_response(self, frame: Buffer) -> Received | Unread:
+        """Read what the broker sent.
+
+        Args:
+            frame: without its length.
+
+        Returns:
+            The response; `Unread` for a token of SASL, for a response to a request that was not seen or not read, and
+            for one that cannot be decoded.
+        """
+        if self._waiting and self._waiting[0].correlation_id is None:
+            self._waiting.popleft()
+            return Unread("SASL token of the broker", len(frame))
+        if len(frame) < _CORRELATION_ID_BYTES:
+            return Unread("response", len(frame), f"{_CORRELATION_ID_BYTES} bytes are needed for its correlation id")
+        correlation_id = int.from_bytes(frame[:_CORRELATION_ID_BYTES], "big", signed=True)
+        found = self._take(correlation_id)
+        if found is None:
+            return Unread("response", len(frame), "its request was not seen", correlation_id=correlation_id)
+        if found.asked is None:
+            unread = found.unread
+            assert unread is not None, "what was not read is known by its header"
+            reason = "its request could not be decoded"
+            return Unread("response", len(frame), reason, unread.api_key, unread.version, correlation_id)
+        asked = found.asked
+        try:
+            received = observe(asked, frame)
+        except KafkaWireError as error:
+            return Unread("response", len(frame), str(error), asked.api.key, asked.asked_version, correlation_id)
+        self._tokens = self._tokens or _begins_tokens(received)
+        return received
+
+    def _take(self, correlation_id: int) -> _Waiting | None:
+        """Return the request of a response; those before it get none, as brokers answer in order."""
+        for number, waiting in enumerate(self._waiting):
+            if waiting.correlation_id == correlation_id:
+                for _ in range(number + 1):
+                    self._waiting.popleft()
+                self._unanswered += number
+                return waiting
+        return None
+
+    def _expect(self, waiting: _Waiting) -> None:
+        if len(self._waiting) >= self._max_in_flight:
+            self._waiting.popleft()
+            self._unanswered += 1
+        self._waiting.append(waiting)
+
+    def _receive_token(self, frame: Buffer) -> Unread:
+        self._expect(_Waiting(None, None))
+        return Unread("SASL token of the client", len(frame))
+
+    def _receive_unknown(self, frame: Buffer, error: KafkaWireError) -> Unread:
+        if len(frame) < HEADER_START.size:
+            return Unread("request", len(frame), str(error))
+        unread = Unread("request", len(frame), str(error), *HEADER_START.unpack_from(frame))
+        self._expect(_Waiting(unread.correlation_id, None, unread))
+        return unread
+
+
+def read_request(frame: Buffer) -> Request:
+    """Read a request.
+
+    Args:
+        frame: header and body, without the length.
+
+    Returns:
+        The request; `version_error` is set for ApiVersions in a version that is unknown here, whose body stays unread.
+
+    Raises:
+        RemoteProtocolError: the API is unknown here, or the bytes cannot be decoded.
+        UnsupportedVersion: the version is unknown here.
+    """
+    return _read_request(frame)[0]
+
+
+def _read_request(frame: Buffer) -> tuple[Request, int]:
+    """Return the request, and how many bytes follow it."""
+    if len(frame) < HEADER_START.size:
+        raise RemoteProtocolError(f"request of {len(frame)} bytes, {HEADER_START.size} are needed for its header")
+    key, version, correlation_id = HEADER_START.unpack_from(frame)
+    api = APIS.get(key)
+    if api is None:
+        raise RemoteProtocolError(f"no API has the key {key}")
+    if version not in api.versions:
+        if api.key != ApiKey.API_VERSIONS:
+            raise UnsupportedVersion(f"{api.name} has no version {version}, versions {api.versions} exist")
+        client_id = _client_id(frame)
+        first = api.versions.first
+        return Request(api, first, correlation_id, client_id, ApiVersionsRequest(), len(frame), version), 0
+    header, start = program(RequestHeader, api.request_header_version(version)).decode(frame)
+    message, end = program(f"{api.name}Request", version).decode(frame, start)
+    return Request(api, version, correlation_id, header.client_id, message, len(frame)), len(frame) - end
+
+
+def _client_id(frame: Buffer) -> str | None:
+    """Return the client id, which stands at one place in every header so far; None if it does not stand there."""
+    try:
+        return program(RequestHeader, RequestHeader.SCHEMA.versions.first).decode(frame)[0].client_id
+    except DecodeError:
+        return None
+
+
+def observe(request: Request | Sent, frame: Buffer) -> Received:
+    """Read the response to a request that was seen elsewhere.
+
+    Args:
+        request: from `read_request`, a `ServerConnection`, or a `ClientConnection` that others read for.
+        frame: header and body, without the length.
+
+    Raises:
+        RemoteProtocolError: the response is to another request, or cannot be decoded.
+        UnsupportedVersion: the request was ApiVersions in a version that is unknown here, and the broker knows it.
+    """
+    api, version = request.api, request.version
+    header, start = program(ResponseHeader, api.response_header_version(version)).decode(frame)
+    if header.correlation_id != request.correlation_id:
+        raise RemoteProtocolError(
+            f"response with correlation id {header.correlation_id}, the {api.name} request has {request.correlation_id}"
+        )
+    if api.key == ApiKey.API_VERSIONS:
+        if opens_with_unsupported_version(frame, start):
+            version = api.versions.first  # which every client reads
+        elif isinstance(request, Request) and request.version_error:
+            raise UnsupportedVersion(
+                f"{api.name} has no version {request.asked_version} here, versions {api.versions} exist"
+            )
+    message, end = program(response_class(api), version).decode(frame, start)
+    return Received(request.correlation_id, api, version, message, len(frame) - end)
+
+
+def _begins_tokens(received: Received) -> bool:
+    """Return whether frames without header follow: the tokens of SASL after a handshake in the first version."""
+    api = received.api
+    return (
+        api.key == ApiKey.SASL_HANDSHAKE
+        and received.version == api.versions.first
+        and getattr(received.message, "error_code", None) == ErrorCode.NONE
+    )

@@ -1,0 +1,99 @@
+"""A message as one line of bounded length, for logs and the reprs of requests and responses.
+
+Fields with their default are left out, long values are cut, and of bytes only the number is given: nobody can read
+them, and passwords and keys are among them. A message's own repr shows everything instead. The work is bounded, too:
+what does not fit into the line is never turned into text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kafkawire.sdk.protocol.schema import Message, equal
+
+__all__ = ["TEXT_CHARACTERS_MAX", "to_text", "value_text"]
+
+#: A line that still fits on a screen or two; whoever needs more has the message.
+TEXT_CHARACTERS_MAX = 400
+
+#: Elements shown of one list: enough to see of what kind they are.
+_ELEMENTS_MAX = 3
+
+#: Characters shown of one string: a topic name may have 249, most have fewer than this.
+_STRING_CHARACTERS_MAX = 60
+
+#: Bits of an integer that is shown; no field has more.
+_INTEGER_BITS_MAX = 64
+
+
+def to_text(message: Message, limit: int = TEXT_CHARACTERS_MAX) -> str:
+    """Return a message on one line.
+
+    Args:
+        message: the message.
+        limit: the most characters; an ellipsis stands for those beyond.
+    """
+    return _bounded(_pieces(message), limit)
+
+
+def value_text(value: Any, limit: int = TEXT_CHARACTERS_MAX) -> str:
+    """Return the value of a field on one line; see `to_text`."""
+    return _bounded(_pieces(value), limit)
+
+
+def _bounded(pieces: Iterator[str], limit: int) -> str:
+    shown: list[str] = []
+    for piece in pieces:
+        if len(piece) > limit:
+            return "".join((*shown, piece[:limit], "…"))
+        shown.append(piece)
+        limit -= len(piece)
+    return "".join(shown)
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    match value:
+        case Message():
+            yield from _message_pieces(value)
+        case list() | tuple():
+            yield from _sequence_pieces(value)
+        case str():
+            yield repr(value[:_STRING_CHARACTERS_MAX])
+            if len(value) > _STRING_CHARACTERS_MAX:
+                yield "…"
+        case memoryview():
+            yield f"<{value.nbytes} bytes>"
+        case bytes() | bytearray():
+            yield f"<{len(value)} bytes>"
+        case None | bool() | float():
+            yield repr(value)
+        case int() if value.bit_length() <= _INTEGER_BITS_MAX:
+            yield str(int(value))
+        case _:
+            yield f"<{type(value).__name__}>"
+
+
+def _message_pieces(message: Message) -> Iterator[str]:
+    yield f"{type(message).__qualname__}("
+    separator = ""
+    for field in message.FIELDS:
+        value = getattr(message, field.name)
+        if not equal(value, field.default_value()):
+            yield f"{separator}{field.name}="
+            yield from _pieces(value)
+            separator = ", "
+    unknown = getattr(message, "unknown_tags", ())
+    if unknown:
+        yield f"{separator}{len(unknown)} unknown tags"
+    yield ")"
+
+
+def _sequence_pieces(values: list[Any] | tuple[Any, ...]) -> Iterator[str]:
+    yield "["
+    for number, value in enumerate(values[:_ELEMENTS_MAX]):
+        yield ", " if number else ""
+        yield from _pieces(value)
+    if len(values) > _ELEMENTS_MAX:
+        yield f", … {len(values) - _ELEMENTS_MAX} more"
+    yield "]"

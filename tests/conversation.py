@@ -1,0 +1,40 @@
+"""What the lines of the decoding proxy say about a conversation between a client and a broker."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["assert_decoded", "pairs"]
+
+_FRAME = re.compile(
+    r"(?P<connection>\d+) (?P<way>[<>]) <(?P<name>\w+) (?:request|response), version (?P<version>\d+)"
+    r"(?: \(unknown here\))?, correlation id (?P<id>\d+)[,:] (?!\d+ bytes)"
+)
+
+_LOST = re.compile(r"\d+ <lost: .*>")
+
+
+def assert_decoded(lines: list[str]) -> None:
+    """Fail unless each line is a frame that was decoded, and each response follows its request in the same version.
+
+    Responses to requests of ApiVersions may be in the first version. That a connection was lost is no frame: clients
+    reset theirs when they have enough.
+    """
+    asked: dict[tuple[str, str], re.Match[str]] = {}
+    for line in lines:
+        found = _FRAME.match(line)
+        if found is None and _LOST.fullmatch(line):
+            continue
+        assert found, line
+        key = found["connection"], found["id"]
+        if found["way"] == ">":
+            asked[key] = found
+            continue
+        request = asked[key]
+        assert found["name"] == request["name"], line
+        assert found["version"] == request["version"] or (found["name"], found["version"]) == ("ApiVersions", "0"), line
+
+
+def pairs(lines: list[str]) -> set[str]:
+    """Return the names of the APIs of which a response was decoded."""
+    return {found["name"] for line in lines if (found := _FRAME.match(line)) and found["way"] == "<"}

@@ -1,0 +1,96 @@
+"""The decoding proxy of examples/, in a process of its own, for tests."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+__all__ = ["DecodingProxy"]
+
+_PROGRAM = Path(__file__).parents[1] / "examples" / "decoding_proxy.py"
+
+#: A line that a test waits for comes at once, or never.
+_WAIT_SECONDS = 30
+
+
+class DecodingProxy:
+    """A running proxy, within a `with` block; leaving it stops the proxy, which must go without a word.
+
+    Args:
+        broker: where it connects to, as `host:port`; nothing needs to listen there yet.
+
+    Attributes:
+        lines: what it has printed so far.
+        errors: what it wrote to standard error, once it was stopped.
+    """
+
+    def __init__(self, broker: str) -> None:
+        self.lines: list[str] = []
+        self.errors = ""
+        self._more = threading.Condition()
+        command = [sys.executable, "-X", "dev", "-W", "error", str(_PROGRAM), "127.0.0.1:0", broker]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self.wait_for(lambda line: line.startswith("listening")).split()[-1])
+
+    @property
+    def address(self) -> str:
+        """Where clients connect to."""
+        return f"127.0.0.1:{self.port}"
+
+    def wait_for(self, is_wanted: Callable[[str], bool]) -> str:
+        """Return the first line that is wanted, as soon as it is there."""
+
+        def found() -> str | None:
+            return next(filter(is_wanted, self.lines), None)
+
+        with self._more:
+            line = self._more.wait_for(found, _WAIT_SECONDS)
+            assert line, self.lines
+            return line
+
+    def about(self, words: str) -> list[str]:
+        """Return the lines with these words."""
+        with self._more:
+            return [line for line in self.lines if words in line]
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Stop it and return its exit status."""
+        self.process.send_signal(number)
+        try:
+            status = self.process.wait(_WAIT_SECONDS)
+        finally:
+            self.process.kill()
+            self._reader.join()
+            assert self.process.stderr is not None
+            self.errors = self.process.stderr.read()
+            self.process.stderr.close()
+        return status
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        status = self.stop() if self.process.returncode is None else self.process.returncode
+        assert error is not None or (status, self.errors) == (0, "")
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as output:
+            for line in output:
+                with self._more:
+                    self.lines.append(line.rstrip("\n"))
+                    self._more.notify_all()
