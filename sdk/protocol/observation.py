@@ -135,7 +135,7 @@ class ObservedConnection:
         if self._tokens and unread_bytes:
             return self._receive_token(frame)
         self._tokens = False
-        if not (request.api.key == ApiKey.PRODUCE and request.message.acks == Acks.NONE):  # the one that has no response
+        if not (request.api.key == ApiKey.PRODUCE and request.message.acks == Acks.NONE):  # which has no response
             slim = Request(
                 request.api,
                 request.version,
