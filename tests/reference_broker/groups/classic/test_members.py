@@ -179,6 +179,20 @@ def test_static_member_with_other_protocols_starts_a_rebalance():
     assert (back.generation_id, back.protocol_name) == (2, "sticky")
 
 
+def test_static_member_that_starts_a_rebalance_waits_for_the_others_and_for_no_record():
+    bench, both = GroupBench(), ("range", "sticky")
+    old = only(bench.join(instance="a", protocols=both)).member_id
+    other = bench.join(protocols=both)
+    leader = only(bench.join(old, instance="a", protocols=both))
+    bench.sync(old, leader.generation_id, {}, instance_id="a")
+    bench.log.error = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR)
+    back = bench.join(instance="a", protocols=("sticky",))
+    assert (back, bench.group.state) == ([], GroupState.PREPARING_REBALANCE)
+    bench.log.error = None
+    bench.join(only(other).member_id, protocols=both)
+    assert (only(back).error_code, only(back).protocol_name) == (ErrorCode.NONE, "sticky")
+
+
 def test_static_member_is_removed_by_its_instance_id():
     bench = GroupBench()
     member = only(bench.join(instance="a")).member_id
