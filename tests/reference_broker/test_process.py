@@ -40,6 +40,22 @@ def test_it_runs_until_a_signal(tmp_path: Path) -> None:
         socket.create_connection((host, int(port)), TIMEOUT_SECONDS)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_after_either_signal_both_end_the_process_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    handlers: list[object] = []
+    stop = Broker.stop
+
+    async def observed(broker: Broker) -> None:
+        handlers.extend(map(signal.getsignal, (signal.SIGINT, signal.SIGTERM)))
+        await stop(broker)
+
+    monkeypatch.setattr(Broker, "stop", observed)
+    serve(ANYWHERE, tmp_path, {}, lambda broker: os.kill(os.getpid(), number))
+    assert handlers == [signal.SIG_DFL, signal.SIG_DFL]
+
+
 @pytest.mark.parametrize("collects", [True, False])
 def test_collections_pass_over_what_was_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collects: bool) -> None:
     seen = []

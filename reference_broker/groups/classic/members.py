@@ -334,8 +334,6 @@ class ClassicMembers:
             return
         if commit.generation_id < 0 and group.state is GroupState.EMPTY:
             return
-        if commit.generation_id < 0 and commit.member_id == UNKNOWN_MEMBER_ID and commit.instance_id is None:
-            raise BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has members, only they can commit")
         member = group.member_of(commit.member_id, commit.instance_id)
         group.check_generation(commit.generation_id)
         if group.state is GroupState.COMPLETING_REBALANCE:

@@ -53,3 +53,14 @@ def test_errors(bench):
     bench.offsets_topic()
     refused = bench.ask(ConsumerGroupHeartbeatRequest("g", "m", 1), 0)
     assert (refused.error_code, refused.error_message) == (ErrorCode.GROUP_ID_NOT_FOUND, "Consumer group g not found.")
+
+
+def test_members_of_the_first_version_are_given_an_id_and_later_ones_bring_their_own(bench):
+    bench.offsets_topic()
+    joining = {"rebalance_timeout_ms": 1_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
+    given = bench.ask(ConsumerGroupHeartbeatRequest("g", **joining), 0)
+    assert (given.error_code, bool(given.member_id)) == (ErrorCode.NONE, True)
+    refused = bench.ask(ConsumerGroupHeartbeatRequest("g", **joining), 1)
+    assert (refused.error_code, refused.error_message) == (ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
+    brought = bench.ask(ConsumerGroupHeartbeatRequest("g", "m", **joining), 1)
+    assert (brought.error_code, brought.member_id) == (ErrorCode.NONE, "m")

@@ -15,6 +15,7 @@ from kafkawire.reference_broker.producer_ids import ProducerIds
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.apis.transaction_of_one import Transacting
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
 
 
@@ -49,6 +50,18 @@ def test_answers(bench: BrokerBench, request_: InitProducerIdRequest, code: Erro
     answer = bench.ask(request_)
     assert answer.error_code == code
     assert (answer.producer_id, answer.producer_epoch) == ((0, 0) if code == ErrorCode.NONE else (-1, -1))
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_fenced_producers(bench: BrokerBench, version: int) -> None:
+    x = Transacting(bench)
+    x.init()
+    requests = [InitProducerIdRequest("x", 60_000, *producer) for producer in (x.producer, (99, 0))]
+    requests.append(InitProducerIdRequest("x", 2**31 - 1))
+    answers = [bench.ask(request, version) for request in requests]
+    fenced = ErrorCode.INVALID_PRODUCER_EPOCH if version < 4 else ErrorCode.PRODUCER_FENCED
+    assert [answer.error_code for answer in answers] == [fenced, fenced, ErrorCode.INVALID_TRANSACTION_TIMEOUT]
+    assert {(answer.producer_id, answer.producer_epoch) for answer in answers} == {(-1, -1)}
 
 
 def test_a_response_waits_for_the_disk(bench: BrokerBench) -> None:

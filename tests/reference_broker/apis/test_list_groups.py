@@ -1,10 +1,16 @@
 """ListGroups lists groups in every version, by state and type where that can be asked for.
 
-Method: a broker without sockets, one stable and one empty group.
+Method: a broker without sockets, one stable and one empty group; then one of each type, by what is in the log.
 """
 
 import pytest
 
+from kafkawire.reference_broker.coordinators.placement import partition_of
+from kafkawire.reference_broker.coordinators.records import encode
+from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord
+from kafkawire.reference_broker.coordinators.topic_log import TopicLog
+from kafkawire.reference_broker.groups import unserved
+from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafkawire.sdk.protocol.messages.list_groups import ListGroupsRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -41,6 +47,32 @@ def test_every_version(groups, version):
 )
 def test_filters(groups, states, types, expected):
     assert {group.group_id for group in groups.ask(ListGroupsRequest(states, types)).groups} == expected
+
+
+def test_every_type_of_group_says_what_it_is(groups):
+    joining = {"rebalance_timeout_ms": 1_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
+    groups.ask(ConsumerGroupHeartbeatRequest("consumers", "m", 0, **joining))
+    logs = groups.offsets_topic().logs
+    for key, value in (
+        (unserved.ShareGroupMetadataKey("sharers"), unserved.ShareGroupMetadataValue(2)),
+        (unserved.StreamsGroupMetadataKey("streamers"), unserved.StreamsGroupMetadataValue(2)),
+    ):
+        log = TopicLog(logs[partition_of(key.group_id, len(logs))])
+        log.append([encode(CoordinatorRecord(key, value))], groups.now_ms, lambda end_offset: None)
+    groups.core.groups.unload()
+    groups.core.groups.load(groups.now_ms)
+    while groups.core.groups.is_loading:
+        groups.advance(0)
+    assert {
+        group.group_id: (group.protocol_type, group.group_state, group.group_type)
+        for group in groups.ask(ListGroupsRequest()).groups
+    } == {
+        "busy": ("consumer", "Stable", "classic"),
+        "empty": ("", "Empty", "classic"),
+        "consumers": ("consumer", "Stable", "consumer"),
+        "sharers": ("share", "Empty", "share"),
+        "streamers": ("streams", "Empty", "streams"),
+    }
 
 
 def test_groups_that_are_not_loaded_yet_are_not_left_out_in_silence(groups):

@@ -60,9 +60,11 @@ def test_making_topics(tmp_path, option, may_create, name, code):
     assert (topic.error_code, len(topic.partitions)) == (code, 3 if code == ErrorCode.NONE else 0)
 
 
-def test_by_id(bench):
+@pytest.mark.parametrize("version", versions_of(ApiKey.METADATA)[12:])
+def test_by_id(bench, version):
     topic_id = bench.create()
-    known, unknown = bench.ask(MetadataRequest([Topic(topic_id, None), Topic(b"x" * 16, None)], False)).topics
+    request = MetadataRequest([Topic(topic_id, None), Topic(b"x" * 16, None)], False)
+    known, unknown = bench.ask(request, version).topics
     assert (known.error_code, known.name) == (ErrorCode.NONE, "t")
     assert (unknown.error_code, unknown.name, unknown.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, None, b"x" * 16)
 

@@ -58,6 +58,20 @@ def test_several_groups(bench, topic_id, version):
     assert (nothing.group_id, nothing.topics, nothing.error_code) == ("other", (), ErrorCode.NONE)
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_error_of_a_group_stands_where_the_version_has_a_place_for_it(bench, version):
+    code = ErrorCode.NOT_COORDINATOR
+    if version >= 8:
+        (group,) = bench.ask(OffsetFetchRequest(groups=[Group("g", topics=None)]), version).groups
+        assert (group.group_id, group.error_code, group.topics) == ("g", code, ())
+        return
+    response = bench.ask(OffsetFetchRequest("g", [Topic("t", [0, 2])]), version)
+    if version >= 2:
+        assert (response.error_code, response.topics) == (code, ())
+    else:
+        assert found(response.topics) == [("t", 0, -1, "", code), ("t", 2, -1, "", code)]
+
+
 def test_unknown_topic_id(bench, topic_id):
     request = OffsetFetchRequest(groups=[Group("g", topics=[Topics(topic_id=b"x" * 16, partition_indexes=[0])])])
     (topic,) = bench.ask(request, 10).groups[0].topics

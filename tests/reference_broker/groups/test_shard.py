@@ -5,10 +5,13 @@ Method: a coordinator over a log in memory; another one reads the log.
 
 from __future__ import annotations
 
+import pytest
+
 from kafkawire.reference_broker.groups.classic.group import GroupState
 from kafkawire.sdk.protocol.messages.groups.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.groups.consumer_bench import ConsumerBench
 from tests.reference_broker.groups.group_bench import GroupBench, code_of, only
 
 PARTITION = ("t", 0)
@@ -44,6 +47,31 @@ def test_id_handed_out_goes_with_the_group():
     bench.delete()
     assert only(bench.join(told)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     bench.timers.fire(600_000)
+
+
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "code"),
+    [
+        (None, -1, None),
+        ("m", 2, None),
+        ("", -1, ErrorCode.UNKNOWN_MEMBER_ID),
+        (None, 0, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("n", -1, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("m", 0, ErrorCode.STALE_MEMBER_EPOCH),
+    ],
+)
+def test_offsets_are_fetched_by_members_and_by_those_who_say_nothing_of_themselves(member_id, epoch, code):
+    classic, consumers = GroupBench(), ConsumerBench()
+    classic.commit(3)
+    assert consumers.beat("m").member_epoch == 2
+    assert consumers.commit(3, 2, "m") == [ErrorCode.NONE]
+    for bench in (classic, consumers):
+        answers = []
+        bench.groups.fetch("g", answers.append, 0, member_id, epoch)
+        if bench is consumers and code is not None:
+            assert code_of(only(answers)) == code
+        else:
+            assert only(answers).offsets[PARTITION].offset == 3
 
 
 def delete_offsets(bench, *partitions, group_id="g"):

@@ -12,7 +12,7 @@ from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord
 from kafkawire.reference_broker.groups import unserved as types
 from kafkawire.reference_broker.groups.classic.group import GroupState
 from kafkawire.reference_broker.groups.records import Committed, offset_record
-from kafkawire.reference_broker.groups.requests import Commit, GroupLimits, TransactionalCommit
+from kafkawire.reference_broker.groups.requests import Commit, GroupLimits
 from kafkawire.reference_broker.options import read_options
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.errors import BrokerError
@@ -143,22 +143,32 @@ def commit_codes(bench, *commits):
     return codes
 
 
-COMMITS = [(-1, "", True), (2, "m", True), (2, "m", False), (1, "m", True), (-1, "m", True), (2, "n", True)]
+COMMITS = [
+    (-1, "", True),
+    (2, "m", True),
+    (0, "", True),
+    (2, "m", False),
+    (1, "m", True),
+    (-1, "m", True),
+    (2, "n", True),
+]
 
 
 def test_offsets_are_committed_to_streams_groups():
-    assert commit_codes(bench_of(SHARE), *COMMITS) == [ErrorCode.GROUP_ID_NOT_FOUND] * 6
+    assert commit_codes(bench_of(SHARE), *COMMITS) == [ErrorCode.GROUP_ID_NOT_FOUND] * 7
     bench = bench_of(STREAMS)
     assert commit_codes(bench, *COMMITS) == [
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.UNSUPPORTED_VERSION,
         ErrorCode.STALE_MEMBER_EPOCH,
         ErrorCode.STALE_MEMBER_EPOCH,
         ErrorCode.UNKNOWN_MEMBER_ID,
     ]
-    assert commit_codes(bench_of(without_members(STREAMS)), *COMMITS[:2]) == [
+    assert commit_codes(bench_of(without_members(STREAMS)), *COMMITS[:3]) == [
         ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.UNKNOWN_MEMBER_ID,
     ]
 
@@ -166,23 +176,18 @@ def test_offsets_are_committed_to_streams_groups():
 @pytest.mark.parametrize(
     ("records", "commit", "code"),
     [
-        (SHARE, (-1, ""), ErrorCode.GROUP_ID_NOT_FOUND),
-        (STREAMS, (-1, ""), ErrorCode.NONE),
-        (STREAMS, (2, "m"), ErrorCode.NONE),
-        (STREAMS, (1, "m"), ErrorCode.ILLEGAL_GENERATION),
-        (STREAMS, (2, "n"), ErrorCode.UNKNOWN_MEMBER_ID),
+        (SHARE, (-1, "", None), ErrorCode.GROUP_ID_NOT_FOUND),
+        (STREAMS, (-1, "", None), ErrorCode.NONE),
+        (STREAMS, (2, "m", None), ErrorCode.NONE),
+        (STREAMS, (1, "m", None), ErrorCode.ILLEGAL_GENERATION),
+        (STREAMS, (-1, "m", None), ErrorCode.ILLEGAL_GENERATION),
+        (STREAMS, (2, "n", None), ErrorCode.UNKNOWN_MEMBER_ID),
+        (STREAMS, (0, "", None), ErrorCode.UNKNOWN_MEMBER_ID),
+        (STREAMS, (-1, "", "i"), ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
 def test_offsets_are_committed_with_transactions(records, commit, code):
-    bench, codes = bench_of(records), []
-    bench.groups.commit_in_transaction(
-        Commit("g", commit[0], commit[1], None),
-        TransactionalCommit("x", 1, 0, 2),
-        {("t", 0): ENTRY},
-        lambda outcome: codes.append(code_of(outcome)),
-        0,
-    )
-    assert codes == [code]
+    assert bench_of(records).commit_in_transaction(*commit) == [code]
 
 
 def test_offsets_are_fetched():
@@ -195,10 +200,11 @@ def test_offsets_are_fetched():
     for member in ((None, -1), ("m", 7)):
         assert fetched(bench_of(SHARE), *member) == 0
     bench = bench_of(STREAMS)
-    assert [fetched(bench, *member) for member in ((None, -1), ("m", 2), ("m", 3), ("n", 2), ("", -1))] == [
+    assert [fetched(bench, *member) for member in ((None, -1), ("m", 2), ("m", 3), ("n", 2), ("", -1), (None, 0))] == [
         1,
         1,
         ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.UNKNOWN_MEMBER_ID,
     ]

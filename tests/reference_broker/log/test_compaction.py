@@ -164,6 +164,18 @@ def test_last_batch_before_the_end_is_kept_empty():
     assert [(b.base_offset, b.records_count) for b in batches_of(bench.log)] == [(9, 1), (10, 1)]
 
 
+def test_segment_whose_last_records_have_gone_is_done_with():
+    bench = Bench(config=dataclasses.replace(CONFIG, segment_bytes=1000))
+    for key, size, timestamp in ((b"b", 300, 1), (b"a", 500, 1), (b"a", 900, NOW_MS), (b"c", 900, NOW_MS)):
+        bench.append(key, bytes(size), timestamps=(timestamp,))
+    bases = bench.log.segments.base_offsets
+    bench.compact()
+    assert bench.log.segments.base_offsets == bases == [0, 2, 3]
+    assert [offset for offset, _, _ in entries_of(bench.log)] == [0, 2, 3]
+    bench.log.config = dataclasses.replace(bench.log.config, min_compaction_lag_ms=1_000)
+    assert bench.compact().end_offset == 2, "it would be found dirty once more"
+
+
 def test_open_transaction_ends_what_is_compacted():
     log = TransactingLog(CONFIG)
     for number in range(10):

@@ -197,6 +197,20 @@ def test_failure_while_segments_are_written_again_changes_nothing(disk):
             assert (segments[-1].next_offset, truncated) == (10, 0)
 
 
+def test_segment_that_gets_shorter_while_it_is_written_again_is_not_read_for_ever(disk):
+    disk.open("t-0/.sync-failed", create=True)
+    last = disk.open(f"t-0/{file_name(8, LOG_SUFFIX)}")
+
+    def cut(call):
+        assert call.number < 1_000, "for ever"
+        if call.name == "create":
+            last.truncate(BATCH_BYTES)
+
+    disk.plan = cut
+    segments, _ = opened(disk, recovery_point=8)
+    assert segments[-1].next_offset == 9
+
+
 def test_what_was_to_be_removed_is_removed(disk):
     """The start of the log was written down, then the power went."""
     disk.rename("t-0/00000000000000000004.log", "t-0/00000000000000000004.log.deleted")

@@ -66,18 +66,23 @@ def test_idle_ends_with_the_last_work():
     asyncio.run(run())
 
 
-def test_killed_work_tells_nobody():
+def test_kill_waits_for_nothing_begins_nothing_and_tells_nobody():
     async def run() -> None:
-        background, told, go_on = BackgroundWork(), [], threading.Event()
+        background, told = BackgroundWork(), []
+        begun, go_on, in_time = threading.Semaphore(0), threading.Event(), []
 
         def wait() -> None:
-            go_on.wait(TIMEOUT_SECONDS)
+            begun.release()
+            in_time.append(go_on.wait(TIMEOUT_SECONDS))
 
-        for _ in range(3):
+        for _ in range(20):
             background(wait, told.append)
+        assert begun.acquire(timeout=TIMEOUT_SECONDS)
         background.kill()
         go_on.set()
         await asyncio.wait_for(background.idle(), TIMEOUT_SECONDS)
+        assert all(in_time)
+        assert 0 < len(in_time) < 20
         assert not told
 
     asyncio.run(run())

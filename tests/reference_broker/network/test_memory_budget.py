@@ -235,6 +235,20 @@ def test_slow_reader_of_a_large_response_is_closed():
     assert budget.unsent_bytes == 0
 
 
+def test_reader_at_the_minimum_rate_is_never_behind():
+    timers, clock, seconds = Timers(), [0], 2_000
+    budget = MemoryBudget(2 * seconds * RATE_BYTES_MIN, timers, lambda: clock[0])
+    reader = Connection(budget, 0)
+    reader.respond(2 * seconds * RATE_BYTES_MIN)
+    for _ in range(seconds):
+        assert timers.next_deadline_ms == clock[0] + GRACE_MS, "it is looked after"
+        reader.unsent_bytes -= RATE_BYTES_MIN * GRACE_MS // 1_000
+        clock[0] += GRACE_MS
+        timers.fire(clock[0])
+        assert not reader.reason
+    assert timers.next_deadline_ms is None
+
+
 def test_jump_of_the_clock_makes_nobody_slow():
     timers, clock = Timers(), [0]
     budget = MemoryBudget(LIMIT_BYTES, timers, lambda: clock[0])

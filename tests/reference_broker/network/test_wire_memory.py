@@ -20,10 +20,11 @@ def test_what_the_client_has_read_of_a_response_counts_as_progress():
         bench = Bench()
         wire = await bench.connect()
         wire.write([bytes(600_000), bytes(600_000)])
-        before = wire.unsent_bytes
+        before, sent_before = wire.unsent_bytes, wire.progress[1]
         assert before == bench.budget.unsent_bytes > 1_000_000
         await bench.read(500_000)
         await bench.until(lambda: wire.unsent_bytes <= before - 200_000)
+        assert wire.progress[1] - sent_before == before - wire.unsent_bytes
         assert wire.is_congested
         bench.end()
 

@@ -179,6 +179,20 @@ def test_static_member_with_other_protocols_starts_a_rebalance():
     assert (back.generation_id, back.protocol_name) == (2, "sticky")
 
 
+def test_static_member_that_starts_a_rebalance_waits_for_the_others_and_for_no_record():
+    bench, both = GroupBench(), ("range", "sticky")
+    old = only(bench.join(instance="a", protocols=both)).member_id
+    other = bench.join(protocols=both)
+    leader = only(bench.join(old, instance="a", protocols=both))
+    bench.sync(old, leader.generation_id, {}, instance_id="a")
+    bench.log.error = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR)
+    back = bench.join(instance="a", protocols=("sticky",))
+    assert (back, bench.group.state) == ([], GroupState.PREPARING_REBALANCE)
+    bench.log.error = None
+    bench.join(only(other).member_id, protocols=both)
+    assert (only(back).error_code, only(back).protocol_name) == (ErrorCode.NONE, "sticky")
+
+
 def test_static_member_is_removed_by_its_instance_id():
     bench = GroupBench()
     member = only(bench.join(instance="a")).member_id
@@ -195,7 +209,9 @@ def test_static_member_is_removed_by_its_instance_id():
         (0, True, None, ErrorCode.ILLEGAL_GENERATION),
         (1, False, None, ErrorCode.UNKNOWN_MEMBER_ID),
         (-1, False, None, ErrorCode.UNKNOWN_MEMBER_ID),
+        (-1, True, None, ErrorCode.ILLEGAL_GENERATION),
         (1, True, "unknown", ErrorCode.UNKNOWN_MEMBER_ID),
+        (-1, False, "unknown", ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
 def test_commits_into_a_stable_group(generation, member, instance, code):
@@ -207,7 +223,8 @@ def test_commits_into_a_stable_group(generation, member, instance, code):
 
 def test_commits_without_members():
     bench = GroupBench()
-    assert bench.commit(generation=3, member_id="m") == [ErrorCode.GROUP_ID_NOT_FOUND]
+    for generation in (0, 3):
+        assert bench.commit(generation=generation, member_id="m") == [ErrorCode.GROUP_ID_NOT_FOUND]
     assert bench.commit() == [ErrorCode.NONE]
     assert bench.group.protocol_type is None
     assert bench.commit(2) == [ErrorCode.NONE]
@@ -220,6 +237,37 @@ def test_commit_during_the_assignment_has_to_wait():
     bench = GroupBench()
     member = only(bench.join()).member_id
     assert bench.commit(1, 1, member) == [ErrorCode.REBALANCE_IN_PROGRESS]
+    assert bench.commit_in_transaction(1, member) == [ErrorCode.NONE], "a transaction need not"
+
+
+@pytest.mark.parametrize(
+    ("generation", "member", "instance", "no_group", "no_members", "stable"),
+    [
+        (-1, "", None, ErrorCode.NONE, ErrorCode.NONE, ErrorCode.NONE),
+        (-1, "m", None, ErrorCode.NONE, ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID),
+        (-1, "known", None, ErrorCode.NONE, ErrorCode.NONE, ErrorCode.ILLEGAL_GENERATION),
+        (-1, "", "i", ErrorCode.NONE, ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID),
+        (0, "", None, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID),
+        (0, "known", None, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION),
+        (1, "known", None, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE),
+        (1, "known", "i", ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID),
+        (2, "known", None, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION),
+    ],
+)
+def test_commits_in_a_transaction(generation, member, instance, no_group, no_members, stable):
+    bench = GroupBench()
+    known = "c-id1"  # the first that the bench gives out
+
+    def commit():
+        return only(bench.commit_in_transaction(generation, known if member == "known" else member, instance))
+
+    assert commit() == no_group
+    bench = GroupBench()
+    assert only(bench.join()).member_id == known
+    bench.sync(known, 1, {})
+    assert commit() == stable
+    bench.leave(known)
+    assert commit() == no_members
 
 
 def test_only_empty_groups_are_deleted():

@@ -92,7 +92,6 @@ def test_unknown_members(group, member_id, instance_id, code):
 )
 def test_commits(group, member_id, epoch, code):
     group.check_commit("m", 3)
-    ConsumerGroup("empty").check_commit("", -1)
     with pytest.raises(BrokerError) as caught:
         group.check_commit(member_id, epoch, [(T, 0)])
     assert caught.value.code == code
@@ -113,6 +112,16 @@ def test_fetches(group, member_id, epoch, code):
         with pytest.raises(BrokerError) as caught:
             asked.check_fetch(member_id, epoch)
         assert caught.value.code == (code if asked is group else ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+@pytest.mark.parametrize("member_id", ["", "m"])
+def test_a_group_without_members_takes_commits_of_those_that_name_no_epoch(member_id):
+    empty = ConsumerGroup("empty")
+    empty.check_commit(member_id, -1)
+    for epoch in (0, 1):
+        with pytest.raises(BrokerError) as caught:
+            empty.check_commit(member_id, epoch)
+        assert caught.value.code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,14 @@ def test_lost_response_is_repeated():
     assert bench.beat(first, 1, (0, 1)) == ErrorCode.FENCED_MEMBER_EPOCH, "older than the previous one"
 
 
+@pytest.mark.parametrize(("epoch", "size"), [(1, "smaller"), (3, "greater")])
+def test_another_epoch_is_told_beside_the_one_that_is_known(epoch, size):
+    bench, texts = ConsumerBench(), []
+    member_id = bench.beat().member_id
+    assert bench.beat(member_id, epoch, texts=texts) == ErrorCode.FENCED_MEMBER_EPOCH
+    assert f"{size} member epoch ({epoch}) than the one known by the group coordinator (2)" in only(texts)
+
+
 def test_new_partitions_and_subscriptions_raise_the_epoch():
     bench = ConsumerBench()
     first = bench.beat().member_id
@@ -72,6 +80,21 @@ def test_new_partitions_and_subscriptions_raise_the_epoch():
     both = bench.beat(first, 3, topics=["t", "u"])
     assert (both.member_epoch, numbers(both)) == (4, [0, 1, 2, 3, 4, 0])
     assert bench.beat(first, 4, topics=["u"]).member_epoch == 4, "what it owns is revoked first"
+
+
+def test_what_a_heartbeat_leaves_out_stays_as_it_was():
+    said = {"rack_id": "r", "rebalance_timeout_ms": 7, "topics": ["t"], "regex": "u", "assignor": "range"}
+    changed = {"rack_id": "s", "rebalance_timeout_ms": 8, "topics": ["u"], "regex": "", "assignor": "uniform"}
+    bench = ConsumerBench()
+    member_id = bench.beat(instance_id="i", **said).member_id
+    for name in (None, *changed):
+        if name is not None:
+            said[name] = changed[name]
+        bench.beat(member_id, bench.consumers.members[member_id].epoch, **({} if name is None else {name: said[name]}))
+        for group in (bench.consumers, bench.loaded().consumers):
+            member = group.members[member_id]
+            assert {key: getattr(member, key) for key in said} == said | {"topics": tuple(said["topics"])}, name
+            assert member.instance_id == "i"
 
 
 def test_member_leaves():
