@@ -101,7 +101,7 @@ def read_batches(
     while position < window.end:
         read(position)
         size, reason = _size_at(window, position)
-        if reason and window.is_limited and _may_be_whole(window, position):
+        if reason and window.is_limited and _may_be_cut(window, position):
             return
         if reason:
             is_zero = position + BATCH_MAGIC_AT < window.end and _is_zero(window, position)
@@ -114,7 +114,7 @@ def read_batches(
         batch = _batch_at(window, position, size, batch_bytes_max)
         yield batch
         end = position + size
-        if not batch.is_valid and end < window.end and _size_at(window, end)[1]:
+        if not batch.is_valid and _size_at(window, end)[1] and not _may_be_cut(window, end):
             end = search.next_sound(position + 1)
             yield Damage(position, "its checksum is wrong, and no batch begins where it ends", end - position)
         elif not batch.is_valid:
@@ -138,8 +138,8 @@ def _size_at(window: Window, position: int) -> tuple[int, str]:
     return size, ""
 
 
-def _may_be_whole(window: Window, position: int) -> bool:
-    """Return whether only the limit of what is read cuts the batch at a position."""
+def _may_be_cut(window: Window, position: int) -> bool:
+    """Return whether the batch at a position may be one that goes on behind the end."""
     head = window.at(position, BATCH_HEADER_BYTES)
     if len(head) <= BATCH_MAGIC_AT:
         return True
