@@ -8,6 +8,7 @@ __all__ = [
     "BATCH_BYTES_MAX",
     "COMPRESSED_PART",
     "INDEX_PROBLEMS_MAX",
+    "PRODUCERS_BYTES_MAX",
     "SEARCH_BYTES_MAX",
     "SMALL_FILE_BYTES_MAX",
     "WINDOW_BYTES",
@@ -30,6 +31,8 @@ INDEX_PROBLEMS_MAX: Final = 1000
 #: headers of long batches everywhere would take quadratic time otherwise.
 SEARCH_BYTES_MAX: Final = 1024 * 1024 * 1024
 
-#: Largest producer snapshot or checkpoint that is read; one producer takes 42 bytes, one line of a checkpoint less than
-#: 300, and their messages 64 times as much at most.
+#: Largest checkpoint that is read: 7,000 partitions with the longest names, and 50 times as much memory for short ones.
 SMALL_FILE_BYTES_MAX: Final = 2 * 1024 * 1024
+
+#: Largest producer snapshot that is read: 200,000 producers of 42 bytes, each of which takes about 400.
+PRODUCERS_BYTES_MAX: Final = 8 * 1024 * 1024

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 
 from kafkawire.commands.dumping.files import FileKind, StoredFile
-from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX, SMALL_FILE_BYTES_MAX
+from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX, PRODUCERS_BYTES_MAX, SMALL_FILE_BYTES_MAX
 from kafkawire.commands.dumping.output import Kind, Output
 from kafkawire.commands.dumping.window import Window
 from kafkawire.reference_broker.disk.machine import MachineDisk
@@ -74,8 +74,9 @@ def dump_small_file(file: StoredFile, output: Output) -> None:
         OSError: it cannot be read.
     """
     size = file.path.stat().st_size
-    if size > SMALL_FILE_BYTES_MAX:
-        output.damage(f"{size} bytes, a file of this kind is read up to {SMALL_FILE_BYTES_MAX}", 0, size)
+    limit = PRODUCERS_BYTES_MAX if file.kind is FileKind.PRODUCERS else SMALL_FILE_BYTES_MAX
+    if size > limit:
+        output.damage(f"{size} bytes, a file of this kind is read up to {limit}", 0, size)
         return
     try:
         for members in _READERS[file.kind](file):
