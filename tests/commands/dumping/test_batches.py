@@ -19,13 +19,12 @@ from kafkawire.sdk.records import Compression
 from tests.commands.dumping.dump_bench import batch
 
 
-def found_in(path: Path, content: bytes, **options: int) -> list[StoredBatch | Damage]:
+def found_in(path: Path, content: bytes) -> list[StoredBatch | Damage]:
     path.write_bytes(content)
     with path.open("rb", buffering=0) as file:
         # A batch is gone when the next one is asked for.
         return [
-            each._replace(batch=None) if isinstance(each, StoredBatch) else each
-            for each in read_batches(Window(file), **options)
+            each._replace(batch=None) if isinstance(each, StoredBatch) else each for each in read_batches(Window(file))
         ]
 
 

@@ -322,6 +322,13 @@ def test_gaps_are_counted_and_told_if_wanted(tmp_path: Path) -> None:
     assert of_kind("gap", objects("--only", "gap", path)) == [{"after": -1, "next": 2}, {"after": 2, "next": 5}]
 
 
+def test_a_segment_without_an_offset_in_its_name(tmp_path: Path) -> None:
+    path = segment(tmp_path, batch(7, b"v"), batch(8, b"v")).rename(tmp_path / "copy.log")
+    found = objects(path)
+    assert [each["text"] for each in of_kind("note", found)] == ["the name of the file has no offset"]
+    assert of_kind("end", found)[0]["gaps"] == 0
+
+
 def test_batches_alone_are_not_opened(tmp_path: Path) -> None:
     path = segment(tmp_path, sealed(changed(GOOD, COUNT_AT, struct.pack(">i", 5))))
     assert [each["kind"] for each in objects("--only", "batch", path)] == ["batch"]

@@ -102,6 +102,7 @@ class _Segment:
         self._decode = self._decoder.record if topic in INTERNAL_TOPICS and output.with_content else None
         #: The offset after the batches so far, and after the records; a snapshot's count from 0.
         self._next_offset = (file.base_offset or 0) if file.kind is FileKind.LOG else 0
+        self._is_nameless = file.kind is FileKind.LOG and file.base_offset is None
         self._batches = self._records = 0
         self._with_batches = Kind.BATCH in output.kinds
         # Without any line about records, or about damage alone, the batches need not be opened.
@@ -111,13 +112,13 @@ class _Segment:
         """Write the batches from a position on, and what all of them come to."""
         output = self._output
         output.begin_log(max(self._next_offset, self._options.from_offset) if position else self._next_offset)
-        is_first = True
+        is_start = position > 0 or self._is_nameless
         for found in read_batches(window, position, batch_bytes_max=self._options.batch_bytes_max, read=read):
             if isinstance(found, Damage):
                 output.damage(found.reason, found.position, found.passed_over)
                 continue
-            self._batch(found, is_first and position > 0)
-            is_first = False
+            self._batch(found, is_start)
+            is_start = False
         gaps = output.lines.gaps if self._is_deep else None
         members = {"batches": self._batches, "records": self._records if self._is_deep else None, "gaps": gaps}
         output.say(Kind.END, {**members, "bytes": window.end - position})
@@ -127,7 +128,7 @@ class _Segment:
 
         Args:
             found: it.
-            is_start: whether those before it were not read.
+            is_start: whether it is not known what was before it.
         """
         is_old = found.magic != BATCH_MAGIC
         base_offset, last_offset = _offsets(found)
