@@ -165,7 +165,7 @@ mutants: $(VENV)/.dev ## small faults that the tests must notice: MUTANTS=150 of
 
 # --- the rest ----------------------------------------------------------------------------------------------------------
 
-.PHONY: docs wheels bench bench-clients bench-broker clean
+.PHONY: docs wheels bench bench-clients bench-broker bench-dump clean
 docs: $(VENV)/.dev ## the protocol reference, as pages in build/reference/
 	@$(BIN)/kafkawire codegen docs --out build/reference
 
@@ -183,6 +183,9 @@ bench-clients: $(VENV)/.bench ## clients against one broker: BOOTSTRAP=host:port
 
 bench-broker: $(VENV)/.kafka ## the reference broker beside Apache Kafka, fetched with Maven; into docs/benchmarks.md
 	@nice $(RUN) benchmarks broker --write docs/benchmarks.md $(BROKER_ARGUMENTS)
+
+bench-dump: $(VENV)/.kafka ## kafkawire dump beside Kafka's DumpLogSegments, on 1 GB; into docs/benchmarks.md
+	@nice $(RUN) benchmarks dump --write docs/benchmarks.md
 
 clean: ## remove everything that was built; sources and generated code stay
 	@rm -rf build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(VENV) .venv-*

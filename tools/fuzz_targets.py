@@ -21,6 +21,7 @@ from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from tools.fuzz_cases import Case, Target, engines_of, vectors
+from tools.fuzz_dump import check_internal, check_lines, damage_internal, internal_inputs
 from tools.fuzz_records import check_produced, check_records, damage_records, produced_inputs, record_inputs
 from tools.mutation import mutate
 
@@ -224,5 +225,7 @@ TARGETS: dict[str, Target] = {
     "frames": Target(cache(frame_inputs), damage_stream, check_stream),
     "records": Target(cache(record_inputs), damage_records, check_records),
     "produced": Target(cache(produced_inputs), damage_records, check_produced),
+    "lines": Target(cache(record_inputs), damage_records, check_lines),
+    "internal": Target(cache(internal_inputs), damage_internal, check_internal),
     "connection": Target(cache(connection_inputs), damage_content, check_content),
 }

@@ -19,6 +19,8 @@ _PREFIXES = {
     "RecordHeader": "RECORD_HEADER",
     "ControlRecordKey": "CONTROL_KEY",
     "AbortedTransaction": "ABORTED_TRANSACTION",
+    "OffsetIndexEntry": "OFFSET_INDEX_ENTRY",
+    "TimeIndexEntry": "TIME_INDEX_ENTRY",
 }
 
 #: The formats that the tables are made from; a folder may hold others, which only the reference shows.

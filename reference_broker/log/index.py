@@ -4,8 +4,7 @@ Entries of the segment that is appended to are kept in memory; the file is writt
 read again when somebody searches there. Both can be rebuilt from the segment, so a damaged file is dropped rather than
 repaired.
 
-Source: Kafka's `OffsetIndex` (`.index`: int32 relative offset, int32 position) and `TimeIndex` (`.timeindex`: int64
-time, int32 relative offset).
+Source: Kafka's `OffsetIndex` (`.index`) and `TimeIndex` (`.timeindex`); `schemas/records/*_index_entry.yaml`.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from bisect import bisect_left, bisect_right
 
 from kafkawire.reference_broker.disk.disk import TEMPORARY_SUFFIX, Disk, read_file
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
+from kafkawire.sdk.protocol.tables.record_formats import OFFSET_INDEX_ENTRY_HEADER, TIME_INDEX_ENTRY_HEADER
 from kafkawire.sdk.records.index_columns import index_columns
 
 __all__ = ["OffsetIndex", "TimeIndex"]
@@ -110,7 +110,7 @@ class _Index:
 class OffsetIndex(_Index):
     """Positions of batches: the last offset of a batch and the position at which it begins."""
 
-    _ENTRY = struct.Struct(">ii")
+    _ENTRY = OFFSET_INDEX_ENTRY_HEADER
     _KEY = "i"
 
     def append(self, last_offset: int, position: int) -> None:
@@ -151,7 +151,7 @@ class OffsetIndex(_Index):
 class TimeIndex(_Index):
     """Timestamps of batches: the highest timestamp so far, and the last offset of its batch."""
 
-    _ENTRY = struct.Struct(">qi")
+    _ENTRY = TIME_INDEX_ENTRY_HEADER
     _KEY = "q"
 
     @property

@@ -21,7 +21,7 @@ from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
 from kafkawire.sdk.records import crc32c
 
-__all__ = ["Known", "decode_snapshot", "encode_snapshot", "in_table_order", "known_of"]
+__all__ = ["Known", "checked_snapshot", "decode_snapshot", "encode_snapshot", "in_table_order", "known_of"]
 
 _VERSIONS = ProducerSnapshot.SCHEMA.versions
 _VERSION = Struct(">h")
@@ -102,6 +102,15 @@ def decode_snapshot(data: Buffer) -> list[Producer]:
     Raises:
         DecodeError: its version is not known, or it is damaged.
     """
+    return [_producer(entry) for entry in checked_snapshot(data).producer_entries]
+
+
+def checked_snapshot(data: Buffer) -> ProducerSnapshot:
+    """Return what a snapshot says.
+
+    Raises:
+        DecodeError: its version is not known, or it is damaged.
+    """
     view = memoryview(data)
     if len(view) < _VERSION.size:
         raise DecodeError("version", 0, f"a snapshot of {len(view)} bytes")
@@ -115,7 +124,7 @@ def decode_snapshot(data: Buffer) -> list[Producer]:
     if computed != message.crc:
         reason = f"checksum {message.crc:#010x}, the content has {computed:#010x}"
         raise DecodeError("crc", _VERSION.size, reason)
-    return [_producer(entry) for entry in message.producer_entries]
+    return message
 
 
 def _producer(entry: ProducerSnapshot.ProducerEntry) -> Producer:

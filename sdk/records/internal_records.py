@@ -135,7 +135,9 @@ def _prefix(topic: str, part: str, data: Buffer | None) -> int:
     view = memoryview(b"" if data is None else data).cast("B")
     if len(view) < _PREFIX.size:
         has = "none" if data is None else f"{len(view)} bytes"
-        raise DecodeError(part, 0, f"{topic}: a {part} has {_PREFIX.size} bytes or more, this one has {has}")
+        raise DecodeError(
+            part, 0, f"{topic}: a record has a {part} of at least {_PREFIX.size} bytes, this one has {has}"
+        )
     (number,) = _PREFIX.unpack_from(view)
     return int(number)
 

@@ -11,7 +11,8 @@ Source: `AbstractLegacyRecordBatch`, `LegacyRecord` in Apache Kafka; KIP-31, KIP
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 
     from kafkawire.sdk.records.columns import Columns
 
-__all__ = ["MessageBatch"]
+__all__ = ["CheckedRecord", "MessageBatch"]
 
 _MESSAGE_SIZE = packed("MessageV0", "message_size")
 _CONTENT_SIZE = packed("MessageV0", "value")
@@ -64,8 +65,10 @@ _UNCOUNTED = MESSAGE_V0_MESSAGE_SIZE_COUNTS_FROM
 
 
 class _Message(NamedTuple):
-    """One message as it lies in a buffer; `timestamp` is its own, -1 in magic 0; `value_at` is where `value` begins."""
+    """One message as it lies in a buffer, `data`; `timestamp` is its own, -1 in magic 0; `value_at` is where `value`
+    begins."""
 
+    data: memoryview
     offset: int
     magic: int
     attributes: int
@@ -73,6 +76,24 @@ class _Message(NamedTuple):
     key: bytes | None
     value: memoryview | None
     value_at: int
+
+
+class CheckedRecord(NamedTuple):
+    """A record, the checksum of its own message, and whether that is right."""
+
+    record: Record
+    crc: int
+    is_valid: bool
+
+
+class _MessageSet:
+    """What is inside a wrapper, read anew each time that it is iterated over."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __iter__(self) -> Iterator[_Message]:
+        return _messages(self._content)
 
 
 class MessageBatch:
@@ -205,7 +226,10 @@ class MessageBatch:
             outer = _message(self._view)
             if compression == Compression.NONE:
                 return [_record(outer, outer.offset, outer.timestamp, topic, partition)]
-            records = list(self._unwrapped(outer, compression, topic, partition))
+            records = [
+                _record(message, offset, timestamp, topic, partition)
+                for message, offset, timestamp in self._unwrapped(outer, compression, is_kept=True)
+            ]
         except struct.error:
             reason = f"the message of {self.size_in_bytes} bytes ends early"
             raise DecodeError("message", self.position, reason) from None
@@ -217,6 +241,28 @@ class MessageBatch:
     def views(self) -> Iterator[Record]:
         """Yield the records in order, as `RecordBatch.views` does."""
         return iter(self.records())
+
+    def checked_records(self) -> Iterator[CheckedRecord]:
+        """Yield the records in order, each with its own checksum; one of them is in memory at a time.
+
+        Raises:
+            DecodeError: as `records`, when the iteration reaches the place.
+        """
+        compression = self.compression  # its error has the position already
+        try:
+            outer = _message(self._view)
+            found: Iterable[tuple[_Message, int, int]] = [(outer, outer.offset, outer.timestamp)]
+            if compression != Compression.NONE:
+                found = self._unwrapped(outer, compression, is_kept=False)
+            for message, offset, timestamp in found:
+                crc = MESSAGE_V0_HEADER.unpack_from(message.data)[2]
+                is_valid = crc32(message.data[MESSAGE_V0_CRC_COVERS_FROM:]) == crc
+                yield CheckedRecord(_record(message, offset, timestamp, "", -1), crc, is_valid)
+        except struct.error:
+            reason = f"the message of {self.size_in_bytes} bytes ends early"
+            raise DecodeError("message", self.position, reason) from None
+        except DecodeError as error:
+            raise DecodeError(error.path, self.position + error.offset, error.reason) from None
 
     def columns(self) -> Columns:
         """Return the records as columns, as `RecordBatch.columns` does."""
@@ -234,8 +280,16 @@ class MessageBatch:
             self._base_offset_and_count = (records := self.records())[0].offset, len(records)
         return self._base_offset_and_count
 
-    def _unwrapped(self, outer: _Message, compression: Compression, topic: str, partition: int) -> Iterator[Record]:
-        """Yield the records in a wrapper."""
+    def _unwrapped(
+        self, outer: _Message, compression: Compression, is_kept: bool
+    ) -> Iterator[tuple[_Message, int, int]]:
+        """Yield the messages in a wrapper, with their offsets and timestamps.
+
+        Args:
+            outer: the wrapper.
+            compression: of its value.
+            is_kept: whether each is read once, and all are in memory; otherwise each is read twice.
+        """
         if compression not in _COMPRESSIONS:
             name = compression.name.lower()
             raise DecodeError("attributes", 0, f"messages of magic {self.magic} are never compressed with {name}")
@@ -246,26 +300,26 @@ class MessageBatch:
         except DecodeError as error:
             raise DecodeError(error.path, outer.value_at + error.offset, error.reason) from None
         try:
-            inner = list(_messages(content))
+            inner = list(_MessageSet(content)) if is_kept else _MessageSet(content)
+            ended = deque(inner, maxlen=1)
         except DecodeError as error:  # its offset counts in the content, which is in no buffer of the caller's
             raise DecodeError(error.path, 0, error.reason) from None
-        if not inner:
+        if not ended:
             raise DecodeError("value", 0, "a wrapper holds at least one message")
+        (last,) = ended
         base_offset = 0
         # Some clients left the offset of a wrapper 0; its messages are then taken to begin at 0.
         if self.magic == MESSAGE_V1_MAGIC and outer.offset != 0:
-            base_offset = outer.offset - inner[-1].offset
+            base_offset = outer.offset - last.offset
             if base_offset < 0:
-                reason = (
-                    f"wrapper with offset {outer.offset} holds a message with the relative offset {inner[-1].offset}"
-                )
+                reason = f"wrapper with offset {outer.offset} holds a message with the relative offset {last.offset}"
                 raise DecodeError("offset", 0, reason)
         is_append_time = self.timestamp_type == TimestampType.LOG_APPEND_TIME
         for message in inner:
             if _compression(message.attributes, 0) != Compression.NONE:
                 raise DecodeError("attributes", 0, "a message inside a wrapper is compressed itself")
             timestamp = outer.timestamp if is_append_time and message.magic == MESSAGE_V1_MAGIC else message.timestamp
-            yield _record(message, base_offset + message.offset, timestamp, topic, partition)
+            yield message, base_offset + message.offset, timestamp
 
 
 def _messages(data: bytes) -> Iterator[_Message]:
@@ -294,7 +348,7 @@ def _message(view: memoryview) -> _Message:
     key, position = _content(view, position, "key")
     value, _ = _content(view, position, "value")
     value_at = position + _CONTENT_SIZE.size
-    return _Message(offset, magic, attributes, timestamp, None if key is None else bytes(key), value, value_at)
+    return _Message(view, offset, magic, attributes, timestamp, None if key is None else bytes(key), value, value_at)
 
 
 def _content(view: memoryview, position: int, path: str) -> tuple[memoryview | None, int]:

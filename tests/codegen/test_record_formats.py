@@ -106,6 +106,8 @@ def test_the_formats_of_the_project() -> None:
     formats = load_record_formats(SCHEMAS)
     assert {name: len(format_.fields) for name, format_ in formats.items()} == {
         "AbortedTransaction": 5,
+        "OffsetIndexEntry": 2,
+        "TimeIndexEntry": 2,
         "ControlRecordKey": 2,
         "MessageV0": 7,
         "MessageV1": 8,

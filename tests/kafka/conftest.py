@@ -15,6 +15,7 @@ from tests.kafka.cluster import KafkaCluster
 from tests.kafka.lacking import is_lacking
 from tests.kafka.secure import SecureKafka
 from tests.kafka.servers import BROKER_OPTIONS, Server
+from tests.kafka.stored_files import filled_node
 
 if not os.environ.get("KAFKAWIRE_TEST_KAFKA"):
     collect_ignore_glob = ["test_*.py"]
@@ -24,6 +25,13 @@ if not os.environ.get("KAFKAWIRE_TEST_KAFKA"):
 def kafka() -> Iterator[ApacheKafka]:
     """One node for all tests; each takes topics and groups of its own."""
     with ApacheKafka() as node:
+        yield node
+
+
+@pytest.fixture(scope="session")
+def filled_kafka() -> Iterator[ApacheKafka]:
+    """One node that has written every kind of file; nobody writes to it."""
+    with filled_node() as node:
         yield node
 
 

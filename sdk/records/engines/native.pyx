@@ -54,6 +54,7 @@ from kafkawire.sdk.records.engines.builder_options import (
 )
 from kafkawire.sdk.records.engines import python_record
 from kafkawire.sdk.records.engines.python_record import check_record, checked_field
+from kafkawire.sdk.records.engines import lines_form
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES, MAX_DECOMPRESSED_BYTES
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "LatestRecords",
     "Record",
     "RecordBatch",
+    "RecordLines",
     "Survey",
     "Walk",
     "check_produced",
@@ -79,6 +81,8 @@ cdef object LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
 cdef object MINUS_ONE = -1, ZERO = 0
 cdef tuple EMPTY = ()
 cdef int64_t NO_TIME = NO_TIMESTAMP, NO_PRODUCER = NO_PRODUCER_ID
+cdef int32_t HEADERS_SHOWN = lines_form.HEADERS_SHOWN
+cdef int64_t DECODED_BYTES_MAX = lines_form.DECODED_BYTES_MAX
 cdef bytes MALFORMED = MALFORMED_UTF8.encode()
 
 include "native_record.pxi"
@@ -89,4 +93,5 @@ include "native_columns.pxi"
 include "native_produced.pxi"
 include "native_latest.pxi"
 include "native_survey.pxi"
+include "native_lines.pxi"
 include "native_write.pxi"

@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "codegen": Command("kafkawire.commands.codegen", "Schemas: import, generate, compare, document, explain bytes."),
     "conformance": Command("kafkawire.commands.conformance", "Compare a codec or a broker with Apache Kafka."),
     "demo": Command("kafkawire.commands.demo", "Produce, consume, crash, restart and inspect in one run."),
+    "dump": Command("kafkawire.commands.dump", "Show segments, indexes and snapshots, and what is wrong with them."),
 }
 
 

@@ -46,3 +46,12 @@ def message_set(magic: int) -> bytes:
     messages = MessageSetBuilder(magic, base_offset=40)
     messages.append(5, b"key", b"value")
     return messages.build()
+
+
+def varint(number: int) -> bytes:
+    """Return a number as records hold it."""
+    bits, encoded = number << 1, bytearray()
+    while bits >= 0x80:
+        encoded.append(bits & 0x7F | 0x80)
+        bits >>= 7
+    return bytes([*encoded, bits])

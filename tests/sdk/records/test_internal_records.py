@@ -131,9 +131,9 @@ def test_what_a_later_release_may_write(
 @pytest.mark.parametrize(
     ("topic", "key", "value", "text"),
     [
-        (OFFSETS, None, VALUE, "__consumer_offsets: a record has a key of 2 bytes or more, this one has none"),
-        (OFFSETS, b"\x00", VALUE, "a key of 2 bytes or more, this one has 1 bytes"),
-        (OFFSETS, KEY, b"\x00", "a value of 2 bytes or more, this one has 1 bytes"),
+        (OFFSETS, None, VALUE, "__consumer_offsets: a record has a key of at least 2 bytes, this one has none"),
+        (OFFSETS, b"\x00", VALUE, "a key of at least 2 bytes, this one has 1 bytes"),
+        (OFFSETS, KEY, b"\x00", "a value of at least 2 bytes, this one has 1 bytes"),
         (METADATA, None, b"", "frame version at byte 0: the number ends early"),
         (METADATA, None, b"\x01\x82", "type at byte 1: the number ends early"),
         (METADATA, None, b"\x01" + b"\xff" * 6, "type at byte 1: the number has more than 5 bytes"),

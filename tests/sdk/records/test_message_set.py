@@ -265,3 +265,30 @@ def test_a_copy_owns_its_bytes() -> None:
 
 def test_next_offset_overflows_as_in_java() -> None:
     assert MessageBatch(message(2**63 - 1, 1, 0, b"")).next_offset == -(2**63)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+def test_checked_records(magic: int, compression: Compression) -> None:
+    """They are those of `records`, each with the checksum of its own message."""
+    for batch in walk(message_set(magic, compression)):
+        assert isinstance(batch, MessageBatch)
+        checked = list(batch.checked_records())
+        assert [each.record for each in checked] == batch.records()
+        assert all(each.is_valid for each in checked)
+        if compression is Compression.NONE:
+            assert [each.crc for each in checked] == [batch.crc]
+
+
+def test_a_wrong_checksum_inside_a_wrapper_is_told() -> None:
+    inner = message(0, 1, 0, b"good") + message(1, 1, 0, b"bad")[:-1] + b"?"
+    wrapper = MessageBatch(message(1, 1, 1, compress(Compression.GZIP, inner)))
+    checked = list(wrapper.checked_records())
+    assert [(each.record.value, each.is_valid) for each in checked] == [(b"good", True), (b"ba?", False)]
+    assert checked[0].crc == int.from_bytes(inner[12:16], "big")
+
+
+def test_checked_records_of_a_broken_wrapper() -> None:
+    wrapper = MessageBatch(b"before" + message(1, 1, 1, compress(Compression.GZIP, b"")), 6)
+    with pytest.raises(DecodeError, match="value at byte 6: a wrapper holds at least one message"):
+        list(wrapper.checked_records())

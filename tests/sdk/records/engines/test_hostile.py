@@ -354,7 +354,7 @@ def test_every_type_of_the_extension_survives_what_it_is_not_made_for() -> None:
     for kind in native_types():
         objects: list[Any] = []
         makers: list[Callable[[], object]] = [kind, lambda kind=kind: kind.__new__(kind), partial(object.__new__, kind)]
-        makers.append(partial(kind, 0, 1))
+        makers += [partial(kind, 0, 1), partial(kind, len)]
         for make in makers:
             try:
                 objects.append(make())

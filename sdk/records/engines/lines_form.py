@@ -1,0 +1,74 @@
+"""What every engine's `RecordLines` keeps to: limits, and how bytes become text or JSON.
+
+Text shows bytes as UTF-8. Control characters, which could move a terminal's cursor, and bytes that are no UTF-8 are
+escaped: `\\n`, `\\r`, `\\t`, `\\x1b`. A backslash stays as it is; JSON is exact.
+"""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import json
+import re
+from collections.abc import Iterator
+
+__all__ = ["DECODED_BYTES_MAX", "HEADERS_SHOWN", "json_member", "text_pieces"]
+
+#: Headers of one record that are shown. A batch of 9 KB can decompress to one record with 49 million of them.
+HEADERS_SHOWN = 1000
+
+#: Key and value of a record that is decoded have at most so many bytes together: messages take up to 64 times as much
+#: memory as their encoding (docs/limits.md), and as much again as JSON. A broker's own records have 1 MiB at most
+#: unless it is configured otherwise (`message.max.bytes`), and are a few kilobytes long as a rule.
+DECODED_BYTES_MAX = 1024 * 1024
+
+#: Long values are converted in pieces of so many bytes, so that several copies of a large one are never needed.
+PIECE_BYTES = 64 * 1024
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+#: What JSON leaves as it is, and a terminal does not show.
+_UNSHOWN = re.compile("[\x7f-\x9f]")
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def text_pieces(data: memoryview) -> Iterator[bytes]:
+    """Yield bytes as printable text."""
+    decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+    for at in range(0, len(data), PIECE_BYTES):
+        piece = data[at : at + PIECE_BYTES]
+        text = decoder.decode(piece, at + len(piece) == len(data))
+        yield (_CONTROL.sub(_escaped, text) if not text.isprintable() else text).encode()
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return _SHORT.get(found[0]) or "".join(f"\\x{byte:02x}" for byte in found[0].encode())
+
+
+def json_member(name: bytes, data: memoryview | None) -> Iterator[bytes]:
+    """Yield a member of a JSON object: text if the bytes are UTF-8, or else base64 under the name with `Base64`."""
+    if data is None:
+        yield b'"%s":null' % name
+    elif _is_utf8(data):
+        yield b'"%s":"' % name
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        for at in range(0, len(data), PIECE_BYTES):
+            piece = data[at : at + PIECE_BYTES]
+            text = json.dumps(decoder.decode(piece, at + len(piece) == len(data)), ensure_ascii=False)
+            yield _UNSHOWN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)[1:-1].encode()
+        yield b'"'
+    else:
+        yield b'"%sBase64":"' % name
+        piece_bytes = PIECE_BYTES // 3 * 3  # so that padding comes at the end only
+        for at in range(0, len(data), piece_bytes):
+            yield base64.b64encode(data[at : at + piece_bytes])
+        yield b'"'
+
+
+def _is_utf8(data: memoryview) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for at in range(0, len(data), PIECE_BYTES):
+            decoder.decode(data[at : at + PIECE_BYTES], at + PIECE_BYTES >= len(data))
+    except UnicodeDecodeError:
+        return False
+    return True

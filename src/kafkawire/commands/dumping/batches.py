@@ -1,0 +1,222 @@
+"""The batches of a segment, one after the other, whatever else is in the file.
+
+Where a header cannot be right, the next place is searched where a whole batch with a right checksum begins. A batch
+whose checksum alone is wrong is passed over by its size, if a batch or the end of the file is there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from kafkawire.commands.dumping.limits import BATCH_BYTES_MAX, COMPRESSED_PART, SEARCH_BYTES_MAX, WINDOW_BYTES
+from kafkawire.commands.dumping.window import Window
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.tables.record_formats import (
+    BATCH_BATCH_LENGTH_COUNTS_FROM,
+    BATCH_COMPRESSION_MASK,
+    BATCH_CRC_COVERS_FROM,
+    BATCH_HEADER,
+    BATCH_HEADER_BYTES,
+    BATCH_MAGIC,
+    BATCH_MAGIC_AT,
+    MESSAGE_V0_CRC_COVERS_FROM,
+    MESSAGE_V0_HEADER,
+    MESSAGE_V0_MAGIC,
+    MESSAGE_V0_MIN_BYTES,
+    MESSAGE_V1_MAGIC,
+    MESSAGE_V1_MIN_BYTES,
+)
+from kafkawire.sdk.records import MessageBatch, RecordBatch
+from kafkawire.sdk.records.crc import crc32c
+
+__all__ = ["Damage", "StoredBatch", "read_batches"]
+
+#: The smallest batch or message of each magic.
+_MIN_BYTES: Final = {
+    MESSAGE_V0_MAGIC: MESSAGE_V0_MIN_BYTES,
+    MESSAGE_V1_MAGIC: MESSAGE_V1_MIN_BYTES,
+    BATCH_MAGIC: BATCH_HEADER_BYTES,
+}
+_COUNTED_FROM = BATCH_BATCH_LENGTH_COUNTS_FROM
+
+#: What may begin a batch of magic 2: no sign in base offset, length, count of offsets; no unknown attributes.
+_HEADER = re.compile(rb"(?=[\0-\x7f].{7}[\0-\x7f].{7}\x02.{4}\0[\0-\x7f][\0-\x7f])", re.DOTALL)
+
+#: What a look at a place costs, in bytes of checksums.
+_CANDIDATE_BYTES: Final = 4096
+
+
+class StoredBatch(NamedTuple):
+    """A batch of any magic.
+
+    Attributes:
+        position: where it begins in the file.
+        size: in bytes.
+        magic: of its format.
+        header: as `BATCH_HEADER` of magic 2 or `MESSAGE_V0_HEADER` gives it.
+        is_valid: whether its checksum is right.
+        batch: to read its records; None if it is too large to open.
+    """
+
+    position: int
+    size: int
+    magic: int
+    header: tuple[int, ...]
+    is_valid: bool
+    batch: RecordBatch | MessageBatch | None
+
+
+class Damage(NamedTuple):
+    """Bytes that are no batch, or a batch with a wrong checksum, which then has been given before.
+
+    Attributes:
+        position: where they begin.
+        reason: what is wrong.
+        passed_over: how many bytes are left out; None if none are.
+    """
+
+    position: int
+    reason: str
+    passed_over: int | None
+
+
+def read_batches(
+    window: Window, position: int = 0, *, batch_bytes_max: int = BATCH_BYTES_MAX, read: Callable[[int], object] = abs
+) -> Iterator[StoredBatch | Damage]:
+    """Yield what is in a segment; each batch can be used until the next one is asked for.
+
+    Args:
+        window: of the file.
+        position: where to begin.
+        batch_bytes_max: larger batches are not opened.
+        read: told the position now and then.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    search = _Search(window)
+    while position < window.end:
+        read(position)
+        size, reason = _size_at(window, position)
+        if reason and window.is_limited and _may_be_cut(window, position):
+            return
+        if reason:
+            is_zero = position + BATCH_MAGIC_AT < window.end and _is_zero(window, position)
+            if is_zero:
+                reason = "zeros up to the end of the file: preallocated, or lost in a crash"
+            end = window.end if is_zero else search.next_sound(position + 1)
+            yield Damage(position, reason, end - position)
+            position = end
+            continue
+        batch = _batch_at(window, position, size, batch_bytes_max)
+        yield batch
+        end = position + size
+        if not batch.is_valid and _size_at(window, end)[1] and not _may_be_cut(window, end):
+            end = search.next_sound(position + 1)
+            yield Damage(position, "its checksum is wrong, and no batch begins where it ends", end - position)
+        elif not batch.is_valid:
+            yield Damage(position, "its checksum is wrong", None)
+        position = end
+
+
+def _size_at(window: Window, position: int) -> tuple[int, str]:
+    """Return the size of the batch at a position, and why there can be none."""
+    left = window.end - position
+    head = window.at(position, BATCH_HEADER_BYTES)
+    if len(head) <= BATCH_MAGIC_AT:
+        return 0, f"{left} bytes, too few for a batch: the file was cut"
+    size, magic = _announced(head)
+    if magic not in _MIN_BYTES:
+        return 0, f"magic {magic} is not known, {min(_MIN_BYTES)} to {max(_MIN_BYTES)} are"
+    if size < _MIN_BYTES[magic]:
+        return 0, f"a batch of {size} bytes, magic {magic} has {_MIN_BYTES[magic]} at least"
+    if size > left:
+        return 0, f"a batch of {size} bytes, {left} are left: the file was cut, or the length is wrong"
+    return size, ""
+
+
+def _may_be_cut(window: Window, position: int) -> bool:
+    """Return whether the batch at a position may be one that goes on behind the end."""
+    head = window.at(position, BATCH_HEADER_BYTES)
+    if len(head) <= BATCH_MAGIC_AT:
+        return True
+    size, _ = _announced(head)
+    return head[BATCH_MAGIC_AT] in _MIN_BYTES and size > window.end - position
+
+
+def _announced(head: memoryview) -> tuple[int, int]:
+    """Return size and magic, as the header of any batch says."""
+    _, length, _, magic, _ = MESSAGE_V0_HEADER.unpack(bytes(head[: BATCH_MAGIC_AT + 1]) + b"\0")
+    return length + _COUNTED_FROM, magic
+
+
+def _batch_at(window: Window, position: int, size: int, batch_bytes_max: int) -> StoredBatch:
+    """Return the batch that is at a position, with its checksum compared."""
+    head = bytes(window.at(position, BATCH_HEADER_BYTES))
+    magic = head[BATCH_MAGIC_AT]
+    header = (BATCH_HEADER if magic == BATCH_MAGIC else MESSAGE_V0_HEADER).unpack_from(head)
+    if size > batch_bytes_max:
+        return StoredBatch(position, size, magic, header, _has_right_crc(window, position, size, header), None)
+    view = window.at(position, size)
+    batch = RecordBatch(view, 0, batch_bytes_max) if magic == BATCH_MAGIC else MessageBatch(view, 0, batch_bytes_max)
+    try:
+        batch.check_crc()
+    except DecodeError:
+        return StoredBatch(position, size, magic, header, False, batch)
+    is_too_large = header[5 if magic == BATCH_MAGIC else 4] & BATCH_COMPRESSION_MASK and (
+        size > batch_bytes_max // COMPRESSED_PART
+    )
+    return StoredBatch(position, size, magic, header, True, None if is_too_large else batch)
+
+
+def _has_right_crc(window: Window, position: int, size: int, header: tuple[int, ...]) -> bool:
+    """Compare the checksum of a batch piece by piece."""
+    is_old = len(header) == len(MESSAGE_V0_HEADER.unpack(bytes(MESSAGE_V0_HEADER.size)))
+    at = position + (MESSAGE_V0_CRC_COVERS_FROM if is_old else BATCH_CRC_COVERS_FROM)
+    crc = 0
+    while at < position + size:
+        piece = window.at(at, min(WINDOW_BYTES, position + size - at))
+        if not piece:
+            return False
+        crc = crc32(piece, crc) if is_old else crc32c(piece, crc)
+        at += len(piece)
+    return crc == header[2 if is_old else 4]
+
+
+def _is_zero(window: Window, position: int) -> bool:
+    """Return whether nothing but zeros follows."""
+    while position < window.end:
+        piece = bytes(window.at(position, WINDOW_BYTES))
+        if piece.count(0) != len(piece):
+            return False
+        position += max(len(piece), 1)
+    return True
+
+
+class _Search:
+    """Finds where batches of magic 2 with a right checksum begin, with a bound on the work for one file."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._left_bytes = SEARCH_BYTES_MAX
+
+    def next_sound(self, position: int) -> int:
+        """Return where the next one begins, the end of the file if there is none or the search took too long."""
+        window = self._window
+        while position + BATCH_HEADER_BYTES <= window.end:
+            piece = bytes(window.at(position, WINDOW_BYTES))
+            for found in _HEADER.finditer(piece):
+                at = position + found.start()
+                size, reason = _size_at(window, at)
+                if reason or size > BATCH_BYTES_MAX:
+                    continue
+                self._left_bytes -= size + _CANDIDATE_BYTES
+                if self._left_bytes < 0:
+                    return window.end
+                if _has_right_crc(window, at, size, BATCH_HEADER.unpack(window.at(at, BATCH_HEADER_BYTES))):
+                    return at
+            position += max(len(piece) - BATCH_HEADER_BYTES + 1, 1)
+        return window.end

@@ -1,0 +1,129 @@
+"""What a file of a broker is, by its name: of which kind, from which offset on, of which topic.
+
+Source: `LogFileUtils`, `Snapshots`, `UnifiedLog` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import Enum
+from pathlib import Path
+from typing import NamedTuple
+
+from kafkawire.reference_broker.log import checkpoints, file_names
+from kafkawire.sdk.protocol.tables.enums import CLUSTER_METADATA_TOPIC
+from kafkawire.sdk.records.java_integers import OFFSET_MAX
+
+__all__ = ["FileKind", "StoredFile", "files_of", "stored_file"]
+
+
+class FileKind(Enum):
+    """What a file holds; the value is what the output calls it."""
+
+    LOG = "log"
+    SNAPSHOT = "snapshot of cluster metadata"
+    OFFSET_INDEX = "offset index"
+    TIME_INDEX = "time index"
+    TRANSACTION_INDEX = "transaction index"
+    PRODUCERS = "producer snapshot"
+    LEADER_EPOCHS = "leader epochs"
+    OFFSETS = "offsets of partitions"
+    PROPERTIES = "properties"
+    QUORUM_STATE = "quorum state"
+
+
+#: In the order in which a folder's files are shown: a segment, then what is about it.
+_SUFFIXES = {
+    ".checkpoint": FileKind.SNAPSHOT,
+    file_names.LOG_SUFFIX: FileKind.LOG,
+    file_names.INDEX_SUFFIX: FileKind.OFFSET_INDEX,
+    file_names.TIME_INDEX_SUFFIX: FileKind.TIME_INDEX,
+    file_names.TRANSACTION_INDEX_SUFFIX: FileKind.TRANSACTION_INDEX,
+    file_names.SNAPSHOT_SUFFIX: FileKind.PRODUCERS,
+}
+_NAMES = {
+    checkpoints.LEADER_EPOCHS: FileKind.LEADER_EPOCHS,
+    checkpoints.CLEANER_OFFSETS: FileKind.OFFSETS,
+    checkpoints.LOG_START_OFFSETS: FileKind.OFFSETS,
+    checkpoints.RECOVERY_POINTS: FileKind.OFFSETS,
+    "replication-offset-checkpoint": FileKind.OFFSETS,
+    checkpoints.META_PROPERTIES: FileKind.PROPERTIES,
+    checkpoints.PARTITION_METADATA: FileKind.PROPERTIES,
+    "quorum-state": FileKind.QUORUM_STATE,
+}
+
+#: What a broker appends to the name of a file that it is about to add, replace or remove.
+_CHANGING = re.compile(r"\.(?:cleaned|deleted|part|swap)$")
+_NUMBERED = re.compile(r"(?P<offset>\d{1,20})(?:-(?P<epoch>\d{10}))?", re.ASCII)
+#: A partition's folder; that of one that is being removed, moved or was left over has a suffix.
+_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-\d+(?:\.[0-9a-f]{32}-(?:delete|future|stray))?")
+
+
+class StoredFile(NamedTuple):
+    """A file, and what its name and folder say.
+
+    Attributes:
+        path: where it is.
+        kind: what it holds.
+        base_offset: the offset in its name; None if there is none.
+        epoch: the leader epoch in the name of a snapshot of cluster metadata.
+        topic: empty if the folder does not say.
+    """
+
+    path: Path
+    kind: FileKind
+    base_offset: int | None
+    epoch: int | None
+    topic: str
+
+    def sibling(self, suffix: str) -> Path:
+        """Return the path of another file about the same offset."""
+        return self.path.with_name(self.path.name.partition(".")[0] + suffix)
+
+
+def stored_file(path: Path) -> StoredFile | None:
+    """Return what a file is, None if the name says nothing."""
+    name = _CHANGING.sub("", path.name)
+    if name in _NAMES:
+        return StoredFile(path, _NAMES[name], None, None, _topic(path))
+    stem, dot, suffix = name.rpartition(".")
+    kind = _SUFFIXES.get(dot + suffix)
+    if kind is None:
+        return None
+    found = _NUMBERED.fullmatch(stem)
+    offset = int(found["offset"]) if found is not None else None
+    if offset is not None and offset > OFFSET_MAX:
+        offset = None
+    epoch = int(found["epoch"]) if found is not None and found["epoch"] is not None else None
+    topic = CLUSTER_METADATA_TOPIC if kind is FileKind.SNAPSHOT else _topic(path)
+    return StoredFile(path, kind, offset, epoch, topic)
+
+
+def files_of(paths: Iterable[Path]) -> list[Path]:
+    """Return files, folders replaced by all that is below them: each partition by offset, a segment before its indexes.
+
+    Raises:
+        OSError: a path does not exist, or cannot be listed.
+    """
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            for folder in [path, *sorted(each for each in path.rglob("*") if each.is_dir())]:
+                found += sorted((each for each in folder.iterdir() if each.is_file()), key=_order)
+        else:
+            path.stat()
+            found.append(path)
+    return found
+
+
+def _topic(path: Path) -> str:
+    folder = _FOLDER.fullmatch(path.absolute().parent.name)
+    return "" if folder is None else folder["topic"] or ""
+
+
+def _order(path: Path) -> tuple[bool, int, int, str]:
+    file = stored_file(path)
+    if file is None or file.base_offset is None:
+        return True, 0, 0, path.name
+    return False, file.base_offset, list(FileKind).index(file.kind), path.name

@@ -1,0 +1,275 @@
+"""Dump the indexes of a segment, and compare them with it: each entry of an index names a batch.
+
+Source: `DumpLogSegments.dumpIndex`, `dumpTimeIndex`, `OffsetIndex`, `TimeIndex` in Apache Kafka;
+`schemas/records/*_index_entry.yaml`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from struct import Struct
+from typing import overload
+
+from kafkawire.commands.dumping.files import StoredFile
+from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX, WINDOW_BYTES
+from kafkawire.commands.dumping.output import Kind, Output
+from kafkawire.commands.dumping.window import Window
+from kafkawire.reference_broker.log.file_names import INDEX_SUFFIX, LOG_SUFFIX
+from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
+from kafkawire.sdk.protocol.tables.record_formats import (
+    BATCH_BATCH_LENGTH_COUNTS_FROM,
+    BATCH_HEADER,
+    BATCH_HEADER_BYTES,
+    BATCH_MAGIC,
+    BATCH_MAGIC_AT,
+    MESSAGE_V0_HEADER,
+    MESSAGE_V1_HEADER,
+    MESSAGE_V1_MAGIC,
+    OFFSET_INDEX_ENTRY_HEADER,
+    TIME_INDEX_ENTRY_HEADER,
+)
+from kafkawire.sdk.records.java_integers import int64
+
+__all__ = ["dump_offset_index", "dump_time_index", "position_before"]
+
+
+class _Entries(Sequence[tuple[int, int]]):
+    """The entries of an index file, read where they are wanted."""
+
+    def __init__(self, window: Window, entry: Struct) -> None:
+        self._window = window
+        self._entry = entry
+
+    def __len__(self) -> int:
+        return self._window.end // self._entry.size
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[int, int]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[tuple[int, int]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[int, int] | Sequence[tuple[int, int]]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        first, second = self._entry.unpack(self._window.at(index * self._entry.size, self._entry.size))
+        return first, second
+
+
+class _Header:
+    """What an index is compared with: the header of a batch at a place of the log."""
+
+    def __init__(self, log: Window, position: int) -> None:
+        self.is_whole = False
+        head = bytes(log.at(position, BATCH_HEADER_BYTES)) if position >= 0 else b""
+        if len(head) < BATCH_HEADER_BYTES and (len(head) <= BATCH_MAGIC_AT or head[BATCH_MAGIC_AT] == BATCH_MAGIC):
+            return
+        self.base_offset, length, _, magic, _ = MESSAGE_V0_HEADER.unpack_from(head)
+        self.last_offset, self.max_timestamp = self.base_offset, NO_TIMESTAMP
+        self.size = length + BATCH_BATCH_LENGTH_COUNTS_FROM
+        if magic == BATCH_MAGIC:
+            fields = BATCH_HEADER.unpack(head)
+            self.last_offset, self.max_timestamp = int64(self.base_offset + fields[6]), fields[8]
+        elif magic == MESSAGE_V1_MAGIC and len(head) >= MESSAGE_V1_HEADER.size:
+            self.max_timestamp = MESSAGE_V1_HEADER.unpack_from(head)[-1]
+        self.is_whole = 0 <= magic <= BATCH_MAGIC and self.size >= MESSAGE_V0_HEADER.size
+
+
+class _Problems:
+    """Tells the problems of one index, up to a limit."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._count = 0
+
+    def tell(self, text: str, position: int) -> None:
+        """Tell one."""
+        self._count += 1
+        if self._count <= INDEX_PROBLEMS_MAX:
+            self._output.damage(text, position)
+
+    def end(self) -> None:
+        """Say how many were not told."""
+        if self._count > INDEX_PROBLEMS_MAX:
+            more = self._count - INDEX_PROBLEMS_MAX
+            self._output.damage(f"{more} more problems of this index, {INDEX_PROBLEMS_MAX} are told one by one")
+
+
+class _Index:
+    """What both kinds of indexes share.
+
+    Args:
+        file: the index.
+        output: gets the lines.
+        entry: how an entry is stored.
+        stack: closes the files.
+    """
+
+    def __init__(self, file: StoredFile, output: Output, entry: Struct, stack: ExitStack) -> None:
+        self.window = Window(stack.enter_context(file.path.open("rb", buffering=0)))
+        self.entries = _Entries(self.window, entry)
+        self.entry_bytes = entry.size
+        self.problems = _Problems(output)
+        self.base_offset = file.base_offset or 0
+        self.log = _sibling(file, LOG_SUFFIX, stack)
+        self._output = output
+        if file.base_offset is None:
+            output.note("the name of the file has no offset: offsets are relative, and not compared with a segment")
+            self.log = None
+        elif self.log is None:
+            output.note(
+                f"there is no {file.sibling(LOG_SUFFIX).name} beside it: entries are not compared with a segment"
+            )
+
+    def __iter__(self) -> Iterator[tuple[int, int, int]]:
+        """Yield position and content of each entry, up to the room that was preallocated."""
+        for number in range(len(self.entries)):
+            first, second = self.entries[number]
+            position = number * self.entry_bytes
+            if not first and not second and self._is_room(position):
+                self._output.note(f"{self.window.end - position} bytes of zeros at the end: room for further entries")
+                return
+            yield position, first, second
+        if left := self.window.end % self.entry_bytes:
+            self.problems.tell(f"{left} bytes of an entry of {self.entry_bytes}", self.window.end - left)
+        if not self.window.end:
+            self._output.note("the index is empty")
+
+    def _is_room(self, position: int) -> bool:
+        """Return whether nothing but zeros follows."""
+        while position < self.window.end:
+            piece = bytes(self.window.at(position, WINDOW_BYTES))
+            if piece.count(0) != len(piece):
+                return False
+            position += max(len(piece), 1)
+        return True
+
+
+def dump_offset_index(file: StoredFile, output: Output, read: Callable[[int], object]) -> None:
+    """Write the entries of an offset index, and what is wrong with them.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    with ExitStack() as stack:
+        index = _Index(file, output, OFFSET_INDEX_ENTRY_HEADER, stack)
+        before = None
+        for at, relative, position in index:
+            read(at)
+            offset = index.base_offset + relative
+            output.say(Kind.ENTRY, {"offset": offset, "position": position})
+            if before is not None and (relative <= before[0] or position <= before[1]):
+                index.problems.tell(f"entry {offset}, {position} is not after the one before it", at)
+            if relative < 0 or position < 0:
+                index.problems.tell(f"entry {offset}, {position} is before the beginning of the segment", at)
+            before = relative, position
+            if index.log is None:
+                continue
+            header = _Header(index.log, position)
+            if not header.is_whole:
+                index.problems.tell(f"index offset {offset}: no batch begins at position {position} of the log", at)
+            elif header.last_offset != offset:
+                found = f"log offset {header.last_offset} at position {position}"
+                index.problems.tell(f"index offset {offset}, {found}", at)
+        index.problems.end()
+
+
+def dump_time_index(file: StoredFile, output: Output, read: Callable[[int], object]) -> None:
+    """Write the entries of a time index, and what is wrong with them.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    with ExitStack() as stack:
+        index = _Index(file, output, TIME_INDEX_ENTRY_HEADER, stack)
+        places = (
+            None if index.log is None else _Places(index.log, _sibling(file, INDEX_SUFFIX, stack), index.base_offset)
+        )
+        before = NO_TIMESTAMP, -1
+        for at, timestamp, relative in index:
+            read(at)
+            offset = index.base_offset + relative
+            output.say(Kind.ENTRY, {"timestamp": timestamp, "offset": offset})
+            if timestamp <= before[0]:
+                index.problems.tell(f"index timestamp {timestamp} is not after {before[0]} of the entry before it", at)
+            if relative < max(before[1], 0):
+                index.problems.tell(f"index offset {offset} is before that of the entry before it, or the segment", at)
+            before = timestamp, relative
+            if places is None:
+                continue
+            header = places.find(offset)
+            if header is None or header.last_offset != offset:
+                found = "the log ends before it" if header is None else f"found log offset {header.last_offset}"
+                index.problems.tell(f"indexed offset {offset}, {found}", at)
+            elif header.max_timestamp != timestamp:
+                found = f"log timestamp {header.max_timestamp}"
+                index.problems.tell(f"index timestamp {timestamp}, {found} at offset {offset}", at)
+        index.problems.end()
+
+
+class _Places:
+    """Finds batches of a log by their last offset, from the place where the last one was found.
+
+    Args:
+        log: of the segment.
+        index: its offset index; None if there is none.
+        base_offset: of the segment.
+    """
+
+    def __init__(self, log: Window, index: Window | None, base_offset: int) -> None:
+        self._log = log
+        self._entries = None if index is None else _Entries(index, OFFSET_INDEX_ENTRY_HEADER)
+        self._base_offset = base_offset
+        self._position = 0
+        self._offset = base_offset
+
+    def find(self, offset: int) -> _Header | None:
+        """Return the first batch whose last offset is not below one; None if there is none, or the log is damaged."""
+        start = self._position if offset >= self._offset else 0
+        if self._entries is not None:
+            indexed = _position_of(self._entries, offset - self._base_offset)
+            start = max(start, indexed) if offset >= self._offset else indexed
+        self._offset = offset
+        while (header := _Header(self._log, start)).is_whole:
+            self._position = start
+            if header.last_offset >= offset:
+                return header
+            start += header.size
+        return None
+
+
+def position_before(file: StoredFile, log: Window, offset: int) -> int:
+    """Return where in a segment to begin to read from an offset on; 0 if its index is missing, or does not fit.
+
+    Raises:
+        OSError: the index cannot be read.
+    """
+    if file.base_offset is None or offset <= file.base_offset:
+        return 0
+    with ExitStack() as stack:
+        index = _sibling(file, INDEX_SUFFIX, stack)
+        if index is None:
+            return 0
+        position = _position_of(_Entries(index, OFFSET_INDEX_ENTRY_HEADER), offset - file.base_offset)
+        header = _Header(log, position)
+        is_sound = header.is_whole and file.base_offset <= header.base_offset <= header.last_offset
+        return position if is_sound and header.base_offset <= offset else 0
+
+
+def _position_of(entries: _Entries, relative: int) -> int:
+    """Return the position in the last entry that is not after an offset."""
+    end = len(entries)
+    # Entries of zeros, which are room for more, are at the end; none but the first is about offset 0.
+    used = bisect_right(range(1, end), False, key=lambda number: entries[number][0] <= 0) + 1 if end else 0
+    number = bisect_right(range(used), relative, key=lambda number: entries[number][0]) - 1
+    return max(entries[number][1], 0) if number >= 0 else 0
+
+
+def _sibling(file: StoredFile, suffix: str, stack: ExitStack) -> Window | None:
+    path = file.sibling(suffix)
+    try:
+        return Window(stack.enter_context(path.open("rb", buffering=0)))
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,146 @@
+"""The lines that `kafkawire dump` writes: text with the words of Kafka's DumpLogSegments, or an object of JSON each.
+
+Every line is of a kind. What the kinds say, by name, is in docs/guide/dump.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Final
+
+from kafkawire.sdk.records.lines import RecordLines
+
+__all__ = ["DEFAULT_KINDS", "Kind", "Output", "members_text", "printable"]
+
+
+class Kind(StrEnum):
+    """What a line is about."""
+
+    FILE = "file"
+    BATCH = "batch"
+    RECORD = "record"
+    CONTROL = "control"
+    GAP = "gap"
+    ENTRY = "entry"
+    NOTE = "note"
+    DAMAGE = "damage"
+    END = "end"
+
+
+#: Offsets are left out wherever a log was compacted, and after each transaction: gaps are only counted.
+DEFAULT_KINDS: Final = frozenset(Kind) - {Kind.GAP}
+
+
+class Output:
+    """Writes lines in order, and counts damage.
+
+    Args:
+        write: gets the lines, many at a time.
+        as_json: objects of JSON instead of text.
+        kinds: the lines to write; damage is always among them.
+        with_content: whether records show key and value.
+        from_offset: records before it get no line.
+
+    Attributes:
+        kinds: see above.
+        as_json: see above.
+        damaged: how often something was wrong.
+        lines: writes records.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[bytes], object],
+        *,
+        as_json: bool = False,
+        kinds: frozenset[Kind] = DEFAULT_KINDS,
+        with_content: bool = True,
+        from_offset: int = 0,
+    ) -> None:
+        self.kinds = kinds | {Kind.DAMAGE}
+        self.as_json = as_json
+        self.with_content = with_content
+        self.from_offset = from_offset
+        self.damaged = 0
+        self._write = write
+        self.lines = self._record_lines(0)
+
+    def begin_log(self, next_offset: int) -> None:
+        """Begin with the records of another file.
+
+        Args:
+            next_offset: what its first offset should be.
+        """
+        self.lines.flush()
+        self.lines = self._record_lines(next_offset)
+
+    def _record_lines(self, next_offset: int) -> RecordLines:
+        return RecordLines(
+            self._write,
+            as_json=self.as_json,
+            with_records=Kind.RECORD in self.kinds,
+            with_content=self.with_content,
+            with_gaps=Kind.GAP in self.kinds,
+            next_offset=next_offset,
+            from_offset=self.from_offset,
+        )
+
+    def say(self, kind: Kind, members: Mapping[str, object], text: str | None = None) -> None:
+        """Write a line, if lines of its kind are wanted.
+
+        Args:
+            kind: see above.
+            members: of the object of JSON.
+            text: None for the names and values of the members.
+        """
+        if kind not in self.kinds:
+            return
+        if self.as_json:
+            line = json.dumps({"kind": kind, **members}, ensure_ascii=True, separators=(",", ":"))
+        else:
+            line = members_text(members) if text is None else text
+        self.lines.put(printable(line).encode(errors="backslashreplace") + b"\n")
+
+    def note(self, text: str, **members: object) -> None:
+        """Say what is worth knowing, and no damage."""
+        self.say(Kind.NOTE, {"text": text, **members}, f"note: {text}")
+
+    def damage(self, reason: str, position: int | None = None, passed_over: int | None = None) -> None:
+        """Say what is wrong.
+
+        Args:
+            reason: what it is, with the values.
+            position: in the file, in bytes, if it is at one place.
+            passed_over: how many bytes are left out because of it.
+        """
+        self.damaged += 1
+        place = "" if position is None else f"position {position}: "
+        left_out = "" if passed_over is None else f"; passed over {passed_over} bytes"
+        members = {"position": position, "reason": reason, "passedOver": passed_over}
+        self.say(Kind.DAMAGE, members, f"damage: {place}{reason}{left_out}")
+
+    def flush(self) -> None:
+        """Hand everything to `write`."""
+        self.lines.flush()
+
+
+def members_text(members: Mapping[str, object]) -> str:
+    """Return names and values in Kafka's form."""
+    return " ".join(f"{name}: {_value_text(value)}" for name, value in members.items())
+
+
+def _value_text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "none" if value is None else str(value)
+
+
+def printable(text: str) -> str:
+    """Return text in one line, without what could move a terminal's cursor."""
+    return (
+        text
+        if text.isprintable()
+        else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    )

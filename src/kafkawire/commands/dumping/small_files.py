@@ -1,0 +1,150 @@
+"""Dump what is small beside the segments: transaction indexes, producer snapshots, checkpoints, properties.
+
+Source: `DumpLogSegments.dumpTxnIndex`, `dumpProducerIdSnapshot`, `CheckpointFile`, `FileQuorumStateStore` in Kafka.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+
+from kafkawire.commands.dumping.files import FileKind, StoredFile
+from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX, PRODUCERS_BYTES_MAX, SMALL_FILE_BYTES_MAX
+from kafkawire.commands.dumping.output import Kind, Output
+from kafkawire.commands.dumping.window import Window
+from kafkawire.reference_broker.disk.machine import MachineDisk
+from kafkawire.reference_broker.log.checkpoints import DamagedFile, read_epochs, read_offsets, read_properties
+from kafkawire.reference_broker.log.producer_snapshots import checked_snapshot
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.tables.record_formats import (
+    ABORTED_TRANSACTION_HEADER,
+    ABORTED_TRANSACTION_HEADER_BYTES,
+)
+from kafkawire.sdk.records.java_integers import INT32_MAX
+
+__all__ = ["dump_small_file", "dump_transaction_index"]
+
+#: The version of entries that is known.
+_TRANSACTION_INDEX_VERSION = 0
+_TRANSACTION_NAMES = ("version", "producerId", "firstOffset", "lastOffset", "lastStableOffset")
+
+
+def dump_transaction_index(file: StoredFile, output: Output) -> None:
+    """Write the aborted transactions of a segment.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with file.path.open("rb", buffering=0) as stream:
+        window = Window(stream)
+        before: int | None = None
+        told = 0
+        for at in range(0, window.end, ABORTED_TRANSACTION_HEADER_BYTES):
+            data = window.at(at, ABORTED_TRANSACTION_HEADER_BYTES)
+            if len(data) < ABORTED_TRANSACTION_HEADER_BYTES:
+                output.damage(f"{len(data)} bytes of an entry of {ABORTED_TRANSACTION_HEADER_BYTES}", at, len(data))
+                return
+            fields = ABORTED_TRANSACTION_HEADER.unpack(data)
+            output.say(Kind.ENTRY, dict(zip(_TRANSACTION_NAMES, fields, strict=True)))
+            problem = _transaction_problem(fields, before)
+            if problem:
+                told += 1
+                if told <= INDEX_PROBLEMS_MAX:
+                    output.damage(problem, at)
+            before = fields[3]
+        if told > INDEX_PROBLEMS_MAX:
+            output.damage(f"{told - INDEX_PROBLEMS_MAX} more problems, {INDEX_PROBLEMS_MAX} are told one by one")
+
+
+def _transaction_problem(fields: tuple[int, ...], before: int | None) -> str:
+    version, _, first_offset, last_offset, _ = fields
+    if version > _TRANSACTION_INDEX_VERSION:
+        return f"version {version} of an aborted transaction, {_TRANSACTION_INDEX_VERSION} is known"
+    if first_offset > last_offset:
+        return f"a transaction from offset {first_offset} to {last_offset}"
+    if before is not None and last_offset <= before:
+        return f"a marker at offset {last_offset} after {before}"
+    return ""
+
+
+def dump_small_file(file: StoredFile, output: Output) -> None:
+    """Write what a file of another kind says.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    size = file.path.stat().st_size
+    limit = PRODUCERS_BYTES_MAX if file.kind is FileKind.PRODUCERS else SMALL_FILE_BYTES_MAX
+    if size > limit:
+        output.damage(f"{size} bytes, a file of this kind is read up to {limit}", 0, size)
+        return
+    try:
+        for members in _READERS[file.kind](file):
+            output.say(Kind.ENTRY, members)
+    except DecodeError as error:
+        output.damage(f"{error.path}: {error.reason}", error.offset)
+    except DamagedFile as error:
+        output.damage(error.args[1])
+
+
+def _producers(file: StoredFile) -> Iterator[Mapping[str, object]]:
+    for entry in checked_snapshot(file.path.read_bytes()).producer_entries:
+        members: dict[str, object] = {
+            "producerId": entry.producer_id,
+            "producerEpoch": entry.epoch,
+            "coordinatorEpoch": entry.coordinator_epoch,
+            "currentTxnFirstOffset": None if entry.current_txn_first_offset < 0 else entry.current_txn_first_offset,
+            "lastTimestamp": entry.timestamp,
+        }
+        if entry.last_offset >= 0:
+            members |= {
+                "firstSequence": _sequence_before(entry.last_sequence, entry.offset_delta),
+                "lastSequence": entry.last_sequence,
+                "lastOffset": entry.last_offset,
+                "offsetDelta": entry.offset_delta,
+                "timestamp": entry.timestamp,
+            }
+        yield members
+
+
+def _leader_epochs(file: StoredFile) -> Iterator[Mapping[str, object]]:
+    for epoch, offset in read_epochs(_disk(file), file.path.name) or []:
+        yield {"leaderEpoch": epoch, "startOffset": offset}
+
+
+def _offsets(file: StoredFile) -> Iterator[Mapping[str, object]]:
+    for (topic, partition), offset in read_offsets(_disk(file), file.path.name).items():
+        yield {"topic": topic, "partition": partition, "offset": offset}
+
+
+def _properties(file: StoredFile) -> Iterator[Mapping[str, object]]:
+    for name, value in read_properties(_disk(file), file.path.name).items():
+        yield {"name": name, "value": value}
+
+
+def _quorum_state(file: StoredFile) -> Iterator[Mapping[str, object]]:
+    try:
+        found = json.loads(file.path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise DecodeError("quorum-state", 0, f"no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise DecodeError("quorum-state", 0, "no object of JSON")
+    yield found
+
+
+_READERS: dict[FileKind, Callable[[StoredFile], Iterator[Mapping[str, object]]]] = {
+    FileKind.PRODUCERS: _producers,
+    FileKind.LEADER_EPOCHS: _leader_epochs,
+    FileKind.OFFSETS: _offsets,
+    FileKind.PROPERTIES: _properties,
+    FileKind.QUORUM_STATE: _quorum_state,
+}
+
+
+def _disk(file: StoredFile) -> MachineDisk:
+    return MachineDisk(str(file.path.absolute().parent))
+
+
+def _sequence_before(sequence: int, delta: int) -> int:
+    """Return the sequence number `delta` records before another; they wrap from 0 to 2147483647."""
+    return sequence - delta if sequence >= delta else sequence - delta + INT32_MAX + 1

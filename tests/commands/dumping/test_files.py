@@ -1,0 +1,79 @@
+"""Names of files and folders say what is in them.
+
+Method: names that Apache Kafka gives, and others.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafkawire.commands.dumping.files import FileKind, files_of, stored_file
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "offset", "epoch", "topic"),
+    [
+        ("a.b-c-12/00000000000000000007.log", FileKind.LOG, 7, None, "a.b-c"),
+        ("t-0/7.log", FileKind.LOG, 7, None, "t"),
+        ("t-0/copy.log", FileKind.LOG, None, None, "t"),
+        ("t-0/99999999999999999999.log", FileKind.LOG, None, None, "t"),
+        ("t-0/00000000000000000007.log.deleted", FileKind.LOG, 7, None, "t"),
+        ("t-0/00000000000000000007.index", FileKind.OFFSET_INDEX, 7, None, "t"),
+        ("t-0/00000000000000000007.timeindex.swap", FileKind.TIME_INDEX, 7, None, "t"),
+        ("t-0/00000000000000000007.txnindex", FileKind.TRANSACTION_INDEX, 7, None, "t"),
+        ("t-0/00000000000000000007.snapshot", FileKind.PRODUCERS, 7, None, "t"),
+        (f"t-0.{'0a' * 16}-delete/00000000000000000007.log", FileKind.LOG, 7, None, "t"),
+        (f"t-0.{'0a' * 16}-stray/00000000000000000007.log", FileKind.LOG, 7, None, "t"),
+        ("data/00000000000000000007.log", FileKind.LOG, 7, None, ""),
+        (
+            "__cluster_metadata-0/00000000000000000007-0000000003.checkpoint",
+            FileKind.SNAPSHOT,
+            7,
+            3,
+            "__cluster_metadata",
+        ),
+        ("x/00000000000000000007-0000000003.checkpoint.part", FileKind.SNAPSHOT, 7, 3, "__cluster_metadata"),
+        ("x/bootstrap.checkpoint", FileKind.SNAPSHOT, None, None, "__cluster_metadata"),
+        ("t-0/leader-epoch-checkpoint", FileKind.LEADER_EPOCHS, None, None, "t"),
+        ("t-0/partition.metadata", FileKind.PROPERTIES, None, None, "t"),
+        ("data/recovery-point-offset-checkpoint", FileKind.OFFSETS, None, None, ""),
+        ("__cluster_metadata-0/quorum-state", FileKind.QUORUM_STATE, None, None, "__cluster_metadata"),
+    ],
+)
+def test_what_a_file_is(name: str, kind: FileKind, offset: int | None, epoch: int | None, topic: str) -> None:
+    path = Path("/data", name)
+    assert stored_file(path) == (path, kind, offset, epoch, topic)
+
+
+@pytest.mark.parametrize("name", [".lock", "notes.txt", "log", ".kafka_cleanshutdown"])
+def test_what_no_name_says(name: str) -> None:
+    assert stored_file(Path(name)) is None
+
+
+def test_siblings() -> None:
+    file = stored_file(Path("t-0/00000000000000000007.timeindex"))
+    assert file is not None
+    assert file.sibling(".log") == Path("t-0/00000000000000000007.log")
+
+
+def test_folders_are_listed_by_offset_and_a_segment_before_its_indexes(tmp_path: Path) -> None:
+    names = ["t-1/10.log", "t-1/9.timeindex", "t-1/9.log", "t-1/9.index", "t-1/leader-epoch-checkpoint", "t-0/0.log"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "meta.properties").touch()
+    found = [str(path.relative_to(tmp_path)) for path in files_of([tmp_path])]
+    assert found == [
+        "meta.properties",
+        "t-0/0.log",
+        "t-1/9.log",
+        "t-1/9.index",
+        "t-1/9.timeindex",
+        "t-1/10.log",
+        "t-1/leader-epoch-checkpoint",
+    ]
+    assert files_of([tmp_path / "t-1/10.log"]) == [tmp_path / "t-1/10.log"]
+    with pytest.raises(FileNotFoundError):
+        files_of([tmp_path / "none"])

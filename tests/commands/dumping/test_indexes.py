@@ -1,0 +1,171 @@
+"""Indexes are shown and compared with their segment; what does not fit is told, up to a limit.
+
+Method: a segment with indexes by hand, then with one thing wrong each.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX
+from kafkawire.sdk.records import MessageSetBuilder
+from tests.commands.dumping.dump_bench import START_MS, batch, dump, objects, of_kind, segment
+
+BASE = 100
+BATCHES = [batch(BASE + at, b"a", b"b") for at in range(0, 40, 2)]
+SIZE = len(BATCHES[0])
+
+#: Of each fourth batch: its last offset, its position, its highest timestamp.
+PLACES = [(BASE + 2 * number + 1, number * SIZE, START_MS + BASE + 2 * number + 1) for number in range(4, 20, 4)]
+OFFSETS = [(offset - BASE, position) for offset, position, _ in PLACES]
+TIMES = [(timestamp, offset - BASE) for offset, _, timestamp in PLACES]
+
+
+def offset_index(folder: Path, entries: list[tuple[int, int]], more: bytes = b"", base_offset: int = BASE) -> Path:
+    content = b"".join(struct.pack(">ii", *entry) for entry in entries) + more
+    return segment(folder, content, base_offset=base_offset, suffix=".index")
+
+
+def time_index(folder: Path, entries: list[tuple[int, int]], more: bytes = b"") -> Path:
+    content = b"".join(struct.pack(">qi", *entry) for entry in entries) + more
+    return segment(folder, content, base_offset=BASE, suffix=".timeindex")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    segment(tmp_path, *BATCHES, base_offset=BASE)
+    return tmp_path
+
+
+def reasons(found: list[dict[str, Any]]) -> list[str]:
+    return [each["reason"] for each in of_kind("damage", found)]
+
+
+def test_an_offset_index(folder: Path) -> None:
+    path = offset_index(folder, OFFSETS)
+    assert of_kind("entry", objects(path)) == [{"offset": offset, "position": at} for offset, at, _ in PLACES]
+    assert dump(path)[1] == f"offset: {PLACES[0][0]} position: {PLACES[0][1]}"
+
+
+def test_a_time_index(folder: Path) -> None:
+    path = time_index(folder, TIMES)
+    expected = [{"timestamp": timestamp, "offset": offset} for offset, _, timestamp in PLACES]
+    assert of_kind("entry", objects(path)) == expected  # without the offset index
+    offset_index(folder, OFFSETS)
+    assert of_kind("entry", objects(path)) == expected
+    assert dump(path)[1] == f"timestamp: {PLACES[0][2]} offset: {PLACES[0][0]}"
+
+
+def test_room_for_more_entries(folder: Path) -> None:
+    for path in (offset_index(folder, OFFSETS, bytes(8000)), time_index(folder, TIMES, bytes(12000))):
+        found = objects(path)
+        assert len(of_kind("entry", found)) == len(PLACES)
+        (note,) = of_kind("note", found)
+        assert "bytes of zeros at the end: room for further entries" in note["text"]
+
+
+def test_the_first_entry_may_be_zeros(tmp_path: Path) -> None:
+    """A first batch of one record at position 0 has the entry 0, 0."""
+    segment(tmp_path, batch(0, b"a"), batch(1, b"a"))
+    path = offset_index(tmp_path, [(0, 0), (1, len(batch(0, b"a")))], base_offset=0)
+    assert len(of_kind("entry", objects(path))) == 2
+
+
+def test_an_empty_index(folder: Path) -> None:
+    for path in (offset_index(folder, []), time_index(folder, [])):
+        assert [each["text"] for each in of_kind("note", objects(path))] == ["the index is empty"]
+
+
+@pytest.mark.parametrize(
+    ("number", "entry", "expected"),
+    [
+        (
+            1,
+            (OFFSETS[1][0] + 1, OFFSETS[1][1]),
+            [f"index offset {BASE + 18}, log offset {BASE + 17} at position {8 * SIZE}"],
+        ),
+        (1, (OFFSETS[1][0], OFFSETS[1][1] + 1), None),
+        (3, (OFFSETS[3][0], 10**6), [f"index offset {PLACES[3][0]}: no batch begins at position 1000000 of the log"]),
+        (1, OFFSETS[0], [f"entry {PLACES[0][0]}, {PLACES[0][1]} is not after the one before it"]),
+        (0, (-5, OFFSETS[0][1]), None),
+        (0, (OFFSETS[0][0], -1), None),
+    ],
+)
+def test_offset_entries_that_do_not_fit(
+    folder: Path, number: int, entry: tuple[int, int], expected: list[str] | None
+) -> None:
+    entries = [*OFFSETS[:number], entry, *OFFSETS[number + 1 :]]
+    found = reasons(objects(offset_index(folder, entries), code=1))
+    assert found == expected if expected else found
+
+
+@pytest.mark.parametrize(
+    ("number", "entry", "expected"),
+    [
+        (
+            1,
+            (TIMES[1][0] + 1, TIMES[1][1]),
+            f"index timestamp {TIMES[1][0] + 1}, log timestamp {TIMES[1][0]} at offset ",
+        ),
+        (1, (TIMES[1][0], TIMES[1][1] - 1), f"indexed offset {BASE + 16}, found log offset {BASE + 17}"),
+        (3, (TIMES[3][0], 500), f"indexed offset {BASE + 500}, the log ends before it"),
+        (
+            2,
+            (TIMES[0][0], TIMES[2][1]),
+            f"index timestamp {TIMES[0][0]} is not after {TIMES[1][0]} of the entry before it",
+        ),
+        (1, (TIMES[1][0], TIMES[0][1] - 2), f"index offset {BASE + 7} is before that of the entry before it"),
+    ],
+)
+@pytest.mark.parametrize("is_indexed", [False, True])
+def test_time_entries_that_do_not_fit(
+    folder: Path, number: int, entry: tuple[int, int], expected: str, is_indexed: bool
+) -> None:
+    if is_indexed:
+        offset_index(folder, OFFSETS)
+    entries = [*TIMES[:number], entry, *TIMES[number + 1 :]]
+    found = reasons(objects(time_index(folder, entries), code=1))
+    assert any(each.startswith(expected) for each in found), found
+    assert len(of_kind("entry", objects(time_index(folder, entries), code=1))) == len(entries)
+
+
+def test_a_part_of_an_entry(folder: Path) -> None:
+    assert reasons(objects(offset_index(folder, OFFSETS, b"abc"), code=1)) == ["3 bytes of an entry of 8"]
+    assert reasons(objects(time_index(folder, TIMES, b"abc"), code=1)) == ["3 bytes of an entry of 12"]
+
+
+def test_problems_are_told_up_to_a_limit(folder: Path) -> None:
+    path = offset_index(folder, [(5, 5)] * (INDEX_PROBLEMS_MAX + 20))
+    found = reasons(objects(path, code=1))
+    assert len(found) == INDEX_PROBLEMS_MAX + 1
+    assert found[-1].endswith(f"more problems of this index, {INDEX_PROBLEMS_MAX} are told one by one")
+
+
+def test_without_a_segment(tmp_path: Path) -> None:
+    found = objects(offset_index(tmp_path, OFFSETS))
+    assert len(of_kind("entry", found)) == len(PLACES)
+    (note,) = of_kind("note", found)
+    assert note["text"] == f"there is no {BASE:020}.log beside it: entries are not compared with a segment"
+
+
+def test_without_an_offset_in_the_name(folder: Path) -> None:
+    path = offset_index(folder, OFFSETS).rename(folder / "copy.index")
+    found = objects(path)
+    assert [each["offset"] for each in of_kind("entry", found)] == [offset for offset, _ in OFFSETS]
+    assert "offsets are relative" in of_kind("note", found)[0]["text"]
+
+
+def test_indexes_of_old_segments(tmp_path: Path) -> None:
+    builder = MessageSetBuilder(1, base_offset=BASE)
+    for number in range(4):
+        builder.append(START_MS + number, b"k", b"v")
+    data = builder.build()
+    segment(tmp_path, data, base_offset=BASE)
+    path = offset_index(tmp_path, [(2, len(data) // 2)])
+    assert reasons(objects(path)) == []
+    assert reasons(objects(time_index(tmp_path, [(START_MS + 2, 2)]))) == []
+    assert reasons(objects(time_index(tmp_path, [(START_MS + 3, 2)]), code=1))

@@ -1,0 +1,117 @@
+"""Whatever a file says, the command takes little memory.
+
+Method: files that are small on the disk and large in memory, each dumped by a fresh process, whose largest size in
+memory the kernel tells.
+"""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafkawire.commands.dumping import limits
+from kafkawire.reference_broker.log.producer_snapshots import Known, encode_snapshot
+from kafkawire.reference_broker.log.producers import AppendedBatch
+from kafkawire.sdk.protocol.messages.cluster_metadata.register_broker_record import RegisterBrokerRecord
+from kafkawire.sdk.protocol.programs import program
+from kafkawire.sdk.protocol.tables.enums import METADATA_FRAME_VERSION
+from kafkawire.sdk.records import Compression, MessageSetBuilder, compress, crc32c
+from kafkawire.sdk.records.engines import selection as engines
+from tests.commands.dumping.dump_bench import batch, segment
+from tests.sdk.records.conftest import varint
+
+MEMORY_MAX = 200 * 1024 * 1024
+HEADER_BYTES = 61
+
+
+def bomb(compression: Compression, payload: bytes, count: int = 1) -> bytes:
+    """Return a batch that decompresses to a payload."""
+    packed = compress(compression, payload, None)
+    header = bytearray(batch(0, b"")[:HEADER_BYTES])
+    struct.pack_into(">i", header, 8, HEADER_BYTES + len(packed) - 12)
+    header[22] = compression
+    struct.pack_into(">i", header, 57, count)
+    data = bytes(header) + packed
+    return data[:17] + struct.pack(">I", crc32c(data[21:])) + data[21:]
+
+
+def headers(count: int) -> bytes:
+    body = b"\0\0\0\0\0" + varint(count) + bytes(2 * count)
+    return varint(len(body)) + body
+
+
+def features(count: int) -> bytes:
+    """Return a metadata record of about 1 MB: a broker with so many features, each of the least size."""
+    start = RegisterBrokerRecord(1)
+    start.features = [RegisterBrokerRecord.BrokerFeature("") for _ in range(count)]
+    return bytes([METADATA_FRAME_VERSION, 0, 0]) + program(RegisterBrokerRecord, 0).encode(start)
+
+
+def contents() -> dict[str, bytes]:
+    large = limits.BATCH_BYTES_MAX - 1024
+    value = b"\x01\x1b\xff" * (large // 3)
+    old = MessageSetBuilder(1, Compression.GZIP)
+    for _ in range(200_000):
+        old.append(0, None, b"")
+    found = {
+        "millions of headers": bomb(Compression.ZSTD, headers(15_000_000)),
+        "too many headers": bomb(Compression.GZIP, headers(49_000_000)),
+        "millions of records": bomb(Compression.GZIP, b"\x0c\0\0\0\x01\x01\0" * 1_500_000, 1_500_000),
+        "a large value": batch(0, value),
+        "a large value, compressed": batch(0, bytes(large), compression=Compression.LZ4),
+        "a batch over the limit": batch(0, bytes(2 * large)),
+        "old messages": old.build(),
+        "many structures": batch(0, features(170_000)),
+        "a length that lies": struct.pack(">qi", 0, 2**31 - 1) + bytes(4) + b"\x02" + bytes(100),
+    }
+    if engines.native is None:  # which takes minutes for these
+        found = {name: found[name] for name in ("a batch over the limit", "a length that lies")}
+    return found
+
+
+#: The peak that the kernel counts for a child contains that of this process, from which it was forked.
+PROGRAM = """
+import sys
+from pathlib import Path
+from kafkawire.commands.main import main
+status = main(sys.argv[1:])
+(line,) = [each for each in Path("/proc/self/status").read_text().splitlines() if each.startswith("VmHWM:")]
+print(line.split()[1], file=sys.stderr)
+sys.exit(status)
+"""
+
+
+def memory_of(*arguments: str) -> int:
+    """Return the most bytes of memory that a command takes."""
+    command = [sys.executable, "-c", PROGRAM, *arguments]
+    result = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    assert result.returncode in (0, 1), result.stderr
+    return int(result.stderr) * 1024
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
+def test_memory_of_small_files(tmp_path: Path) -> None:
+    known = [Known(number, 1, 2, 3, 4, AppendedBatch(5, 6, 0, 7)) for number in range(199_000)]
+    lines = 300_000
+    for name, content in {
+        f"{0:020}.snapshot": encode_snapshot(known),
+        "leader-epoch-checkpoint": b"0\n%d\n" % lines
+        + b"".join(b"%d %d\n" % (each, each) for each in range(lines))[:1_900_000],
+        "quorum-state": b"[" + b"[]," * 600_000 + b"[]]",
+    }.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        assert memory_of("dump", str(path)) < MEMORY_MAX, name
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
+@pytest.mark.parametrize("as_json", [False, True])
+def test_memory(tmp_path: Path, as_json: bool) -> None:
+    for name, content in contents().items():
+        path = segment(tmp_path, content, topic="__cluster_metadata" if name == "many structures" else "t")
+        arguments = ["dump", *(["--json"] if as_json else []), str(path)]
+        assert memory_of(*arguments) < MEMORY_MAX, name

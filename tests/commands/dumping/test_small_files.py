@@ -1,0 +1,134 @@
+"""Small files are shown entry by entry, and checked.
+
+Method: files that the reference broker writes, then damaged ones.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX, SMALL_FILE_BYTES_MAX
+from kafkawire.reference_broker.log.producer_snapshots import Known, encode_snapshot
+from kafkawire.reference_broker.log.producers import AppendedBatch
+from tests.commands.dumping.dump_bench import dump, objects, of_kind, segment
+
+
+def test_a_producer_snapshot(tmp_path: Path) -> None:
+    known = [
+        Known(5, 2, 3, 1000, 40, AppendedBatch(last_sequence=1, last_offset=44, offset_delta=4, timestamp=1000)),
+        Known(6, 0, -1, -1, None, None),
+    ]
+    path = segment(tmp_path, encode_snapshot(known), suffix=".snapshot")
+    assert of_kind("entry", objects(path)) == [
+        {
+            "producerId": 5,
+            "producerEpoch": 2,
+            "coordinatorEpoch": 3,
+            "currentTxnFirstOffset": 40,
+            "lastTimestamp": 1000,
+            "firstSequence": 2**31 - 3,
+            "lastSequence": 1,
+            "lastOffset": 44,
+            "offsetDelta": 4,
+            "timestamp": 1000,
+        },
+        {
+            "producerId": 6,
+            "producerEpoch": 0,
+            "coordinatorEpoch": -1,
+            "currentTxnFirstOffset": None,
+            "lastTimestamp": -1,
+        },
+    ]
+    assert dump(path)[2] == (
+        "producerId: 6 producerEpoch: 0 coordinatorEpoch: -1 currentTxnFirstOffset: none lastTimestamp: -1"
+    )
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    (damage,) = of_kind("damage", objects(path, code=1))
+    assert damage["reason"].startswith("crc: checksum ")
+
+
+def entry(first: int, last: int, version: int = 0) -> bytes:
+    return struct.pack(">hqqqq", version, 9, first, last, last + 1)
+
+
+def test_a_transaction_index(tmp_path: Path) -> None:
+    path = segment(tmp_path, entry(1, 5), entry(3, 8), suffix=".txnindex")
+    assert dump(path)[1:] == [
+        "version: 0 producerId: 9 firstOffset: 1 lastOffset: 5 lastStableOffset: 6",
+        "version: 0 producerId: 9 firstOffset: 3 lastOffset: 8 lastStableOffset: 9",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (entry(1, 5) + entry(2, 5), "a marker at offset 5 after 5"),
+        (entry(6, 5), "a transaction from offset 6 to 5"),
+        (entry(1, 5, 1), "version 1 of an aborted transaction, 0 is known"),
+        (entry(1, 5) + b"abc", "3 bytes of an entry of 34"),
+    ],
+)
+def test_a_damaged_transaction_index(tmp_path: Path, content: bytes, reason: str) -> None:
+    found = objects(segment(tmp_path, content, suffix=".txnindex"), code=1)
+    assert [each["reason"] for each in of_kind("damage", found)] == [reason]
+
+
+def test_many_problems(tmp_path: Path) -> None:
+    found = objects(segment(tmp_path, entry(6, 5) * (INDEX_PROBLEMS_MAX + 5), suffix=".txnindex"), code=1)
+    assert len(of_kind("damage", found)) == INDEX_PROBLEMS_MAX + 1
+    assert of_kind("damage", found)[-1]["reason"] == "5 more problems, 1000 are told one by one"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "entries"),
+    [
+        (
+            "leader-epoch-checkpoint",
+            "0\n2\n0 0\n3 17\n",
+            [{"leaderEpoch": 0, "startOffset": 0}, {"leaderEpoch": 3, "startOffset": 17}],
+        ),
+        ("recovery-point-offset-checkpoint", "0\n1\nt 2 99\n", [{"topic": "t", "partition": 2, "offset": 99}]),
+        ("meta.properties", "#comment\nnode.id=1\n", [{"name": "node.id", "value": "1"}]),
+        ("quorum-state", '{"leaderId":1,"data_version":1}', [{"leaderId": 1, "data_version": 1}]),
+    ],
+)
+def test_text_files(tmp_path: Path, name: str, content: str, entries: list[dict[str, object]]) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    assert of_kind("entry", objects(path)) == entries
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("leader-epoch-checkpoint", b"0\n2\n0 0\n", "1 entries, 2 announced"),
+        ("recovery-point-offset-checkpoint", b"\xff", "'utf-8' codec can't decode byte 0xff"),
+        ("meta.properties", b"name\n", "no name and value in the line 'name'"),
+        ("quorum-state", b"{", "quorum-state: no JSON: "),
+        ("quorum-state", b"[" * 100_000, "quorum-state: no JSON: "),
+        ("quorum-state", b"[]", "quorum-state: no object of JSON"),
+        ("00000000000000000007.snapshot", b"", "version: a snapshot of 0 bytes"),
+    ],
+)
+def test_damaged_text_files(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    (damage,) = of_kind("damage", objects(path, code=1))
+    assert damage["reason"].startswith(reason)
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "quorum-state"
+    with path.open("wb") as file:
+        file.truncate(SMALL_FILE_BYTES_MAX + 1)
+    (damage,) = of_kind("damage", objects(path, code=1))
+    assert (
+        damage["reason"]
+        == f"{SMALL_FILE_BYTES_MAX + 1} bytes, a file of this kind is read up to {SMALL_FILE_BYTES_MAX}"
+    )

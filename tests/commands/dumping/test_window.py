@@ -1,0 +1,48 @@
+"""A window shows any part of a file, whatever was read before, and never more than the file has.
+
+Method: random reads of a file of several windows; a file that somebody cuts meanwhile.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from kafkawire.commands.dumping.limits import WINDOW_BYTES
+from kafkawire.commands.dumping.window import Window
+
+CONTENT = random.Random(1).randbytes(3 * WINDOW_BYTES + 12345)
+
+
+def test_any_part(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(CONTENT)
+    chance = random.Random(2)
+    with path.open("rb", buffering=0) as file:
+        window = Window(file)
+        assert (window.end, window.is_limited) == (len(CONTENT), False)
+        for _ in range(200):
+            at, size = chance.randrange(len(CONTENT) + 10), chance.choice([1, 61, 5000, WINDOW_BYTES, 2 * WINDOW_BYTES])
+            assert window.at(at, size) == CONTENT[at : at + size]
+
+
+def test_a_limit(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(CONTENT)
+    with path.open("rb", buffering=0) as file:
+        window = Window(file, 100)
+        assert (window.end, window.is_limited) == (100, True)
+        assert window.at(90, 61) == CONTENT[90:100]
+        assert Window(file, 2**40).is_limited is False
+
+
+def test_a_file_that_is_cut(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(CONTENT)
+    with path.open("rb", buffering=0) as file:
+        window = Window(file)
+        with path.open("r+b") as other:
+            other.truncate(2 * WINDOW_BYTES)
+        assert window.at(2 * WINDOW_BYTES - 10, 61) == CONTENT[2 * WINDOW_BYTES - 10 : 2 * WINDOW_BYTES]
+        assert window.end == 2 * WINDOW_BYTES
+        assert window.at(2 * WINDOW_BYTES + 10, 61) == b""

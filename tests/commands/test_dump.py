@@ -1,0 +1,99 @@
+"""`kafkawire dump` takes files and folders, says what it cannot read, and ends quietly when nobody listens.
+
+Method: the command in this process; in one of its own where signals and pipes matter. What is said of files is tested
+in `tests/commands/dumping/`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafkawire.commands.dump import run
+from tests.commands.dumping.dump_bench import batch, dump, log_name, objects, of_kind, segment
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    segment(tmp_path, batch(0, b"a"), topic="b")
+    segment(tmp_path, batch(1, b"c"), topic="b", base_offset=1)
+    segment(tmp_path, batch(0, b"d"), topic="a")
+    (tmp_path / "notes.txt").write_text("not Kafka's")
+    found = objects(tmp_path)
+    names = [str(Path(each["path"]).relative_to(tmp_path)) for each in of_kind("file", found)]
+    assert names == [f"a-0/{log_name(0)}", f"b-0/{log_name(0)}", f"b-0/{log_name(1)}"]
+    assert [each["value"] for each in of_kind("record", found)] == ["d", "a", "c"]
+    assert {"path": str(tmp_path / "notes.txt"), "text": "unknown file"} in of_kind("note", found)
+
+
+def test_segments_before_the_offset_are_left_out(tmp_path: Path) -> None:
+    for base in (0, 2, 4):
+        segment(tmp_path, batch(base, b"a", b"b"), base_offset=base)
+        segment(tmp_path, b"", base_offset=base, suffix=".timeindex")
+    found = objects("--from-offset", "3", tmp_path)
+    assert [each["baseOffset"] for each in of_kind("file", found)] == [2, 2, 4, 4]
+    assert [each["offset"] for each in of_kind("record", found)] == [3, 4, 5]
+
+
+def test_what_cannot_be_read_does_not_hinder_the_rest(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    good = segment(tmp_path, batch(0, b"a"))
+    assert dump(tmp_path / "none.log", good, code=1) == []
+    assert "No such file or directory" in capfd.readouterr().err
+    gone = tmp_path / "t-0" / log_name(5)
+    gone.symlink_to(tmp_path / "nowhere")
+    assert dump(good, code=0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ([], "the following arguments are required: file"),
+        (
+            ["--only", "batches", "f"],
+            "'batches', expected some of file, batch, record, control, gap, entry, note, damage",
+        ),
+        (["--from-offset", "-1", "f"], "'-1' is not a number from 0 to"),
+        (["--from-offset", "9" * 5000, "f"], "is not a number from 0 to"),
+        (["--max-bytes", "0", "f"], "'0' is not a number from 1 to 2147483647"),
+    ],
+)
+def test_mistakes_in_the_arguments(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run("kafkawire dump", arguments)
+    assert ended.value.code == 2
+    error = capsys.readouterr().err
+    assert text in error
+    assert error.count("\n") == 1
+
+
+def large_segment(folder: Path) -> Path:
+    return segment(folder, *(batch(number, b"x" * 10_000) for number in range(2_000)))
+
+
+def test_a_closed_pipe_ends_it_quietly(tmp_path: Path) -> None:
+    path = large_segment(tmp_path)
+    reader, writer = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kafkawire", "dump", str(path)], stdout=writer, stderr=subprocess.PIPE
+    )
+    os.close(writer)
+    assert os.read(reader, 7) == b"Dumping"
+    os.close(reader)
+    _, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (141, b"")
+
+
+def test_an_interrupt_ends_it_quietly(tmp_path: Path) -> None:
+    path = large_segment(tmp_path)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kafkawire", "dump", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.read(7) == b"Dumping"  # it now waits until somebody reads on
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (130, b"")

@@ -1,0 +1,92 @@
+"""Damaged bytes into what shows stored records: records as lines, and records of internal topics.
+
+Both engines must write the same lines and stop at the same place; whatever an internal record says, decoding it gives a
+message that has a JSON form, or `DecodeError`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.records import MessageBatch, walk
+from kafkawire.sdk.records.engines import python_lines
+from kafkawire.sdk.records.engines import selection as engines
+from kafkawire.sdk.records.internal_records import INTERNAL_TOPICS, decode_record
+from tools.fuzz_cases import Case, engines_of, vectors
+from tools.mutation import mutate
+
+__all__ = ["check_internal", "check_lines", "damage_internal", "internal_inputs"]
+
+#: Content of a damaged batch, decompressed: the Python engine takes a second for more.
+_DECOMPRESSED_BYTES_MAX = 256 * 1024
+
+
+def check_lines(case: Case) -> str | None:
+    """Write the records of all batches as text and as JSON, on every engine."""
+    for as_json in (False, True):
+        found = {engine: _lines(engine, case.data, as_json) for engine in _engines(case)}
+        if len(set(found.values())) > 1:
+            return f"engines differ as {'JSON' if as_json else 'text'}: {found!r:.600}"
+        ((text, _), *_) = found.values()
+        for line in text.splitlines() if as_json else ():
+            json.loads(line)
+    return None
+
+
+def _engines(case: Case) -> list[str]:
+    return engines_of(case, engines.built, with_construct=False)
+
+
+def _lines(engine: str, data: bytes, as_json: bool) -> tuple[bytes, str]:
+    """Return the lines of one engine, and why it stopped."""
+    built: Any = engines.built
+    lines_class: Any = built.RecordLines if engine == "native" else python_lines.RecordLines
+    out: list[bytes] = []
+    lines = lines_class(out.append, as_json=as_json, with_gaps=True)
+    error = ""
+    try:
+        for batch in walk(data, False, limit=_DECOMPRESSED_BYTES_MAX, engine=engine):
+            if isinstance(batch, MessageBatch):
+                for record, crc, _ in batch.checked_records():
+                    lines.add_record(record, b"record", b"CreateTime", b',"crc":%d' % crc if as_json else b"")
+            else:
+                lines.add(batch, b"record", b"CreateTime")
+    except DecodeError as caught:
+        error = str(caught)
+    lines.flush()
+    return b"".join(out), error
+
+
+def internal_inputs() -> list[Case]:
+    """Return golden keys and values as Kafka stores them, each for the topics that could hold it."""
+    cases = []
+    for name in ("coordinator", "metadata"):
+        for vector in vectors(name):
+            part = "value" if vector["type"] == "coordinator-value" else "key"
+            kind = vector["api_key"] if part == "value" else ""
+            cases += [
+                Case(f"{topic} {part} {kind}".strip(), bytes.fromhex(vector["framed_hex"])) for topic in INTERNAL_TOPICS
+            ]
+    return cases
+
+
+def damage_internal(random: Random, inputs: Sequence[Case]) -> Case:
+    """Return a damaged key or value."""
+    case, other = random.choice(inputs), random.choice(inputs)
+    return Case(case.label, mutate(random, case.data, other.data))
+
+
+def check_internal(case: Case) -> str | None:
+    """Decode a key or a value, or what stands for one in another topic."""
+    topic, part, *kind = case.label.split()
+    key = int(kind[0]).to_bytes(2, "big") + bytes(64) if part == "value" else case.data
+    for given in (case.data, None):
+        try:
+            json.dumps(decode_record(topic, key, given).to_json())
+        except DecodeError:
+            continue
+    return None
