@@ -117,6 +117,10 @@ class ObservedConnection:
         """The number of requests that were passed over: later ones were answered, or there were too many."""
         return self._unanswered
 
+    def expects(self, correlation_id: int) -> bool:
+        """Return whether a request with this correlation id waits for its response."""
+        return any(waiting.correlation_id == correlation_id for waiting in self._waiting)
+
     def receive_request(self, frame: Buffer) -> Request | Unread:
         """Read what the client sent.
 
