@@ -22,10 +22,11 @@ from kafkawire.codegen.generate import drift, generated_tree, reference_of, writ
 from kafkawire.codegen.import_tables import table_texts
 from kafkawire.codegen.importer import arrange, import_release
 from kafkawire.codegen.load import load_folder
+from kafkawire.codegen.names import near
 from kafkawire.codegen.state import State, load_state
 from kafkawire.commands.explain import explain
 from kafkawire.commands.show import show
-from kafkawire.commands.terminal import errors_on_one_line, near, print_line, print_table, run_app
+from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table, run_app
 
 __all__ = ["app", "run"]
 

@@ -20,13 +20,14 @@ from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.emit.messages import emit_messages, module_name
 from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.located import SchemaError
+from kafkawire.codegen.names import near
 from kafkawire.codegen.record_formats import load_record_formats
 from kafkawire.codegen.spec import SchemaFile
 from kafkawire.commands.explain_capture import Frame, Summary, explain_capture
 from kafkawire.commands.explain_frame import Asked, api_named, asked_by, explain_request, explain_response
 from kafkawire.commands.explain_records import Row, explain_format, explain_records, value_text
 from kafkawire.commands.explain_segment import RecordPart, Segment, explain_chosen, is_batches
-from kafkawire.commands.terminal import errors_on_one_line, near, print_line, print_table
+from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table
 from kafkawire.sdk.errors import DecodeError, KafkaWireError
 from kafkawire.sdk.protocol.connection import Received
 from kafkawire.sdk.protocol.engines.construct import trace

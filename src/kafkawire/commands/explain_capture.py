@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple
 
 from kafkawire.commands.capture_file import CaptureError, read_packets
 from kafkawire.commands.capture_packets import tcp_segment
-from kafkawire.commands.tcp_streams import Connection, Stretch, TcpStreams
+from kafkawire.commands.tcp_streams import Stretch, TcpConnection, TcpStreams
 from kafkawire.sdk.protocol.connection import Received, Request
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES
 from kafkawire.sdk.protocol.observation import ObservedConnection, Unread
@@ -122,7 +122,7 @@ class _Reading:
 
     def __init__(self, summary: Summary) -> None:
         self._summary = summary
-        self._conversations: dict[Connection, _Conversation] = {}
+        self._conversations: dict[TcpConnection, _Conversation] = {}
         self._unfinished_bytes = 0
 
     def receive(self, stretch: Stretch) -> Iterator[Frame]:
@@ -192,7 +192,7 @@ class _Stream:
 class _Conversation:
     """One connection, if it is one of Kafka."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: TcpConnection) -> None:
         self._connection = connection
         #: The side that asks; known if the capture has the beginning, or once something is a request.
         self._client: int | None = 0 if connection.opened else None

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kafkawire.codegen.names import near
 from kafkawire.commands.explain_records import Row, value_text
-from kafkawire.commands.terminal import near
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.connection import opens_with_unsupported_version, response_class
 from kafkawire.sdk.protocol.engines.construct import trace

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from kafkawire.codegen.names import near
 from kafkawire.codegen.record_formats import RecordFormat
 from kafkawire.commands.explain_records import Row, explain_format, explain_records, value_text
-from kafkawire.commands.terminal import near
 from kafkawire.sdk.errors import DecodeError, KafkaWireError, UnsupportedVersion
 from kafkawire.sdk.protocol.engines.construct import trace
 from kafkawire.sdk.protocol.layout import layout

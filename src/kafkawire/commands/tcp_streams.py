@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from kafkawire.commands.capture_packets import Segment
 
-__all__ = ["Connection", "Stretch", "TcpStreams"]
+__all__ = ["Stretch", "TcpConnection", "TcpStreams"]
 
 #: Segments of one connection that may wait for earlier ones; a network swaps a few, a capture some dozens.
 _HELD_SEGMENTS_MAX = 1024
@@ -36,7 +36,7 @@ _SEQUENCES = 2**32
 _NOTHING = -(2**62)
 
 
-class Connection:
+class TcpConnection:
     """A connection.
 
     Attributes:
@@ -58,14 +58,14 @@ class Stretch(NamedTuple):
 
     Attributes:
         connection: the connection.
-        side: 0 or 1, as in `Connection.ends`.
+        side: 0 or 1, as in `TcpConnection.ends`.
         time: when it was captured, in seconds since the epoch.
         data: the bytes; empty for a gap and at the end.
         missing_bytes: how many bytes were not captured here.
         is_end: whether nothing of the connection follows.
     """
 
-    connection: Connection
+    connection: TcpConnection
     side: int
     time: float
     data: bytes = b""
@@ -124,7 +124,7 @@ class TcpStreams:
     """Follow all connections of a capture."""
 
     def __init__(self) -> None:
-        self._connections: dict[frozenset[str], Connection] = {}
+        self._connections: dict[frozenset[str], TcpConnection] = {}
         self._seen = 0
         self._packets = 0
         self._held_bytes = 0
@@ -158,14 +158,14 @@ class TcpStreams:
             yield from self._end(connection, time)
         self._connections.clear()
 
-    def _new(self, segment: Segment) -> Connection:
+    def _new(self, segment: Segment) -> TcpConnection:
         self._seen += 1
         ends = (segment.source, segment.destination)
         if segment.syn and segment.acknowledgment is not None:  # the answer to the segment that opened it
             ends = (segment.destination, segment.source)
-        return Connection(self._seen, ends, segment.syn)
+        return TcpConnection(self._seen, ends, segment.syn)
 
-    def _hold(self, connection: Connection, side: int, segment: Segment, time: float) -> None:
+    def _hold(self, connection: TcpConnection, side: int, segment: Segment, time: float) -> None:
         own, other = connection._sides[side], connection._sides[not side]
         own.begin((segment.sequence + segment.syn) % _SEQUENCES)
         acknowledged = _NOTHING
@@ -178,18 +178,18 @@ class TcpStreams:
             own.hold(held)
             self._held_bytes += len(held.data) + _HELD_COST_BYTES
 
-    def _settled(self, connection: Connection, time: float) -> Iterator[Stretch]:
+    def _settled(self, connection: TcpConnection, time: float) -> Iterator[Stretch]:
         """Yield what is in order, and more if too much waits."""
         yield from self._in_order(connection)
         while self._waits_too_long(connection):
             yield from self._forced(connection, time)
             yield from self._in_order(connection)
 
-    def _waits_too_long(self, connection: Connection) -> bool:
+    def _waits_too_long(self, connection: TcpConnection) -> bool:
         segments = sum(len(side.held) for side in connection._sides)
         return segments > _HELD_SEGMENTS_MAX or (self._held_bytes > _HELD_BYTES_MAX and segments > 0)
 
-    def _in_order(self, connection: Connection) -> Iterator[Stretch]:
+    def _in_order(self, connection: TcpConnection) -> Iterator[Stretch]:
         waits = 0
         side = 0
         while waits < 2:
@@ -207,7 +207,7 @@ class TcpStreams:
                 waits = 1
             side = 1 - side
 
-    def _forced(self, connection: Connection, time: float) -> Iterator[Stretch]:
+    def _forced(self, connection: TcpConnection, time: float) -> Iterator[Stretch]:
         """Give up what the segment that has waited for longest waits for."""
         side = min(
             (side for side in (0, 1) if connection._sides[side].held), key=lambda side: _oldest(connection, side)
@@ -226,13 +226,13 @@ class TcpStreams:
             return
         own.held[0] = first._replace(acknowledged=_NOTHING)
 
-    def _gap(self, connection: Connection, side: int, position: int, time: float) -> Stretch:
+    def _gap(self, connection: TcpConnection, side: int, position: int, time: float) -> Stretch:
         own = connection._sides[side]
         missing_bytes = position - own.position
         own.advance(missing_bytes)
         return Stretch(connection, side, time, missing_bytes=missing_bytes)
 
-    def _end(self, connection: Connection, time: float) -> Iterator[Stretch]:
+    def _end(self, connection: TcpConnection, time: float) -> Iterator[Stretch]:
         if connection._finished:
             return
         connection._finished = True
@@ -242,11 +242,11 @@ class TcpStreams:
         yield Stretch(connection, 0, time, is_end=True)
 
 
-def _oldest(connection: Connection, side: int) -> int:
+def _oldest(connection: TcpConnection, side: int) -> int:
     return connection._sides[side].held[0].number
 
 
-def _is_repeated(connection: Connection, segment: Segment) -> bool:
+def _is_repeated(connection: TcpConnection, segment: Segment) -> bool:
     """Return whether a segment that opens a side belongs to a connection, and not to a later one of the same ports."""
     own = connection._sides[int(segment.source != connection.ends[0])]
     return connection.opened and own.first in (None, (segment.sequence + 1) % _SEQUENCES)

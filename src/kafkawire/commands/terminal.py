@@ -6,7 +6,6 @@ pipe or file it is text in aligned columns, with nothing cut, so other programs 
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from rich.text import Text
 
 from kafkawire.codegen.located import SchemaError
 
-__all__ = ["errors_on_one_line", "near", "print_line", "print_table", "run_app"]
+__all__ = ["errors_on_one_line", "print_line", "print_table", "run_app"]
 
 #: What Typer raises for arguments that it cannot use. The class has no name of Typer's own in every release.
 _UsageError = cast(
@@ -95,10 +94,3 @@ def errors_on_one_line(*kinds: type[Exception]) -> Iterator[None]:
         for problem in problems:
             typer.echo(f"error: {problem}".replace("\n", " "), err=True)
         raise typer.Exit(1) from None
-
-
-def near(name: str, names: Iterable[str]) -> str:
-    """Return the end of an error about a name: which known one it may be, in any case; empty if none is near."""
-    known = {each.lower(): each for each in names}
-    found = difflib.get_close_matches(name.lower(), known, n=1)
-    return f"; is it {known[found[0]]}?" if found else ""
