@@ -320,9 +320,9 @@ def _print_capture(path: Path, number: int | None) -> bool:
     with path.open("rb") as stream:
         for frame in explain_capture(stream, summary):
             count += frame.read is not None
-            if number is None:
+            if number is None:  # without rich, which would take most of the time
                 label = f"{count:>6}" if frame.read is not None else " " * 6
-                print_line(f"{label}  {frame.time:.6f}  {frame.connection} {frame.way} {frame.text}")
+                typer.echo(f"{label}  {frame.time:.6f}  {frame.connection} {frame.way} {frame.text}")
             elif count == number and frame.read is not None:
                 return _print_captured(frame)
     if number is not None:
