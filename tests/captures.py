@@ -103,8 +103,8 @@ class Talk:
     def packet(self, side: int, payload: bytes, flags: int = ACK) -> bytes:
         """Add a packet of one side, 0 for the client, and return it."""
         acknowledgment = self._next[1 - side] if flags & ACK else 0
-        ends = self._ends if side == 0 else self._ends[::-1]
-        packet = tcp_packet(*ends, self._next[side], acknowledgment, flags, payload)
+        source, destination = self._ends if side == 0 else self._ends[::-1]
+        packet = tcp_packet(source, destination, self._next[side], acknowledgment, flags, payload)
         self._next[side] += len(payload) + bool(flags & SYN) + bool(flags & FIN)
         self.packets.append(packet)
         return packet

@@ -27,8 +27,8 @@ REQUEST, RESPONSE = Talk().exchange(HeartbeatRequest("g", 1), HeartbeatResponse(
 @pytest.mark.parametrize(("key", "version"), VERSIONS, ids=lambda each: str(int(each)))
 def test_every_api_and_version(key: ApiKey, version: int) -> None:
     api = APIS[key]
-    messages = (message_class(f"{api.name}{kind}")() for kind in ("Request", "Response"))
-    request, response = Talk().exchange(*messages, version)
+    asked, answer = message_class(f"{api.name}Request")(), message_class(f"{api.name}Response")()
+    request, response = Talk().exchange(asked, answer, version)
     for data, explained in (
         (request, explain_request(request)),
         (response, explain_response(response, asked_by(request))),
