@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,12 +16,13 @@ from kafkawire.records import BatchBuilder, MessageSetBuilder
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.offset_commit import (
     OffsetCommitValue,
 )
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
 from kafkawire.sdk.records import Compression
 from tests.codegen_command import run
 
 
-def keyed(name: str, **fields: object) -> bytes:
-    cls = message_class(name)
+def keyed(name: str, **fields: Any) -> bytes:
+    cls: Any = message_class(name)
     return struct.pack(">h", cls.SCHEMA.key) + codec(cls, cls.SCHEMA.versions.last).encode(cls(**fields))
 
 
@@ -91,7 +93,8 @@ def test_values_that_are_damaged(tmp_path: Path) -> None:
 
 
 def test_records_of_the_metadata(tmp_path: Path) -> None:
-    topic = message_class("TopicRecord")(name="t")
+    topic: Any = message_class("TopicRecord")()
+    topic.name = "t"
     version = topic.SCHEMA.versions.last
     body = codec(type(topic), version).encode(topic)
     values = [bytes((1, topic.SCHEMA.key, version)) + body, bytes((1, 3, 0)) + b"\0", b"\x80" * 9, b""]
@@ -107,7 +110,7 @@ def test_records_of_the_metadata(tmp_path: Path) -> None:
 
 def test_types_that_do_not_say_their_version(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
-    message = message_class("HeartbeatRequest")(group_id="g")
+    message = HeartbeatRequest(group_id="g")
     path.write_bytes(batch(0, [(b"\0\0\0\1", codec(type(message), 4).encode(message))], Compression.NONE))
     assert "name one, as HeartbeatRequest:4" in run("explain", path, "--value", "HeartbeatRequest", code=1)
     assert "group_id" in run("explain", path, "--value", "HeartbeatRequest:4")
