@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from kafkawire.codegen.consistency import problems_of
 from kafkawire.codegen.located import Located, Problem, Problems, SchemaError, read_documents
-from kafkawire.codegen.names import field_problem, type_problem
+from kafkawire.codegen.names import field_problem, near, type_problem
 from kafkawire.codegen.spec import (
     INTEGERS,
     NO_DEFAULT,
@@ -216,7 +216,8 @@ def _single(source: Located) -> MessageSpec:
     kind = attempt(lambda: source.require("kind", str), "data")
     key = attempt(lambda: _int16(source, "type") if "type" in source or kind == "metadata" else None, None)
     if kind not in _SINGLE_KINDS:
-        problems.add(source.problem(f"kind {kind!r}: one of {', '.join(_SINGLE_KINDS)} is expected", "kind"))
+        known = ", ".join(_SINGLE_KINDS)
+        problems.add(source.problem(f"kind {kind!r}: one of {known} is expected{near(kind, _SINGLE_KINDS)}", "kind"))
     elif "type" in source and kind != "metadata":
         problems.add(source.problem(f"type: only metadata records have one, not a {kind}", "type"))
     message = attempt(lambda: _body(source, name, kind, key, extra={"message", "kind", "type"}), _NOTHING)
@@ -339,7 +340,9 @@ def _type(source: Located) -> tuple[str, bool, bool]:
     name = match["name"]
     if name not in PRIMITIVES and (reason := type_problem(name)):
         known = ", ".join(sorted(PRIMITIVES))
-        raise source.error(f"type: {name!r} is none of {known}; as the name of a structure, {reason}", "type")
+        raise source.error(
+            f"type: {name!r} is none of {known}{near(name, PRIMITIVES)}; as the name of a structure, {reason}", "type"
+        )
     return name, bool(match["array"]), bool(match["nullable"])
 
 

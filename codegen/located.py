@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 import yaml
 
+from kafkawire.codegen.names import near
+
 __all__ = ["FILE_BYTES_MAX", "NESTING_MAX", "Located", "Problem", "Problems", "SchemaError", "parse", "read_documents"]
 
 T = TypeVar("T")
@@ -188,7 +190,9 @@ class Located(dict[str, Any]):
         unknown = [key for key in self if key not in allowed]
         if unknown:
             known = ", ".join(allowed)
-            raise SchemaError.of(self.problem(f"unknown key {key!r}; known here: {known}", key) for key in unknown)
+            raise SchemaError.of(
+                self.problem(f"unknown key {key!r}; known here: {known}{near(key, allowed)}", key) for key in unknown
+            )
 
     def required_text(self, key: str) -> str:
         """Return a required text of one line.

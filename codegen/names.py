@@ -1,14 +1,24 @@
-"""Which names a schema may use: those that generated code can carry.
+"""Which names a schema may use: those that generated code can carry. And which known name an unknown one is near to.
 
 Each function says what is wrong with a name, or nothing; the caller adds file, line and place.
 """
 
 from __future__ import annotations
 
+import difflib
 import keyword
 import re
+from collections.abc import Iterable
 
-__all__ = ["TAKEN_CONSTANTS", "TAKEN_FIELDS", "TAKEN_TYPES", "constant_problem", "field_problem", "type_problem"]
+__all__ = [
+    "TAKEN_CONSTANTS",
+    "TAKEN_FIELDS",
+    "TAKEN_TYPES",
+    "constant_problem",
+    "field_problem",
+    "near",
+    "type_problem",
+]
 
 #: What the package of constants and enumerations has besides them.
 TAKEN_CONSTANTS = frozenset({"MODULES", "TYPE_CHECKING"})
@@ -21,6 +31,12 @@ TAKEN_TYPES = frozenset(
     {"Buffer", "DEFAULT", "FIELDS", "Field", "Final", "IntEnum", "MODULES", "Message", "SCHEMA", "Schema"}
     | {"Sequence", "UnknownTags", "V"}
 )
+
+#: How the names of messages end; who leaves it out means one of them.
+_ENDINGS = re.compile("(?:request|response|key|value|record)$")
+
+#: Characters of a name that are compared: the time grows with them, and no known name has more.
+_COMPARED_CHARACTERS_MAX = 100
 
 _SNAKE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _CAMEL = re.compile(r"[A-Z][A-Za-z0-9]*")
@@ -48,3 +64,18 @@ def _problem(name: str, form: re.Pattern[str], form_name: str, taken: frozenset[
     if keyword.iskeyword(name):
         return f"{name!r} is a keyword of Python"
     return f"{name!r} is taken: {by_whom}" if name in taken else ""
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """Return the end of an error about a name: which known one it may be, in any case; empty if none is near.
+
+    Args:
+        name: what somebody wrote.
+        names: what could have been meant.
+    """
+    known: dict[str, str] = {}
+    for each in names:
+        known.setdefault(each.lower(), each)
+        known.setdefault(_ENDINGS.sub("", each.lower()), each)
+    found = difflib.get_close_matches(name[:_COMPARED_CHARACTERS_MAX].lower(), known, n=1)
+    return f"; is it {known[found[0]]}?" if found else ""

@@ -14,7 +14,7 @@ from pathlib import Path
 from struct import calcsize
 
 from kafkawire.codegen.located import Located, Problem, Problems, SchemaError, read_documents
-from kafkawire.codegen.names import field_problem, type_problem
+from kafkawire.codegen.names import field_problem, near, type_problem
 from kafkawire.codegen.spec import INTEGERS
 
 __all__ = ["FIXED", "Bits", "RecordField", "RecordFormat", "load_record_format", "load_record_formats"]
@@ -170,7 +170,11 @@ def load_record_format(path: Path) -> RecordFormat:
 def _type_problems(path: Path, format_: RecordFormat, formats: Mapping[str, RecordFormat]) -> list[Problem]:
     """Return the fields whose type is no format."""
     return [
-        Problem(path, field.line, f"{format_.name}: field {field.name}: there is no format {field.type}")
+        Problem(
+            path,
+            field.line,
+            f"{format_.name}: field {field.name}: there is no format {field.type}{near(field.type, formats)}",
+        )
         for field in format_.fields
         if field.type[0].isupper() and field.type not in formats
     ]
@@ -204,7 +208,7 @@ def _reference_problems(field: RecordField, fields: list[RecordField], index: in
         found.append(item.problem("it is used twice"))
     for key, name in (("measures", field.measures), ("covers", field.covers)):
         if name is not None and name not in known:
-            found.append(item.problem(f"{key}: there is no field {name}", key))
+            found.append(item.problem(f"{key}: there is no field {name}{near(name, known)}", key))
         elif name is not None and field.offset is not None and field.type in FIXED and known[name].offset is None:
             found.append(item.problem(f"{key}: the field {name} has no fixed place", key))
     if field.array and field.count is not None and field.count not in before | FIXED.keys() | _VARINTS:
@@ -263,7 +267,7 @@ def _type(item: Located) -> tuple[str, bool, bool]:
     text: str = item.require("type", str)
     kind = text.removeprefix("[]").removesuffix("?")
     if kind not in {*FIXED, *_VARINTS, *_WITH_LENGTH} and type_problem(kind):
-        raise item.error(f"type: {text!r} is no type", "type")
+        raise item.error(f"type: {text!r} is no type{near(kind, (*FIXED, *_VARINTS, *_WITH_LENGTH))}", "type")
     return kind, text.startswith("[]"), text.endswith("?")
 
 

@@ -34,7 +34,7 @@ class DecodingProxy:
         self.lines: list[str] = []
         self.errors = ""
         self._more = threading.Condition()
-        command = [sys.executable, "-X", "dev", "-W", "error", str(_PROGRAM), "127.0.0.1:0", broker]
+        command = [sys.executable, "-W", "error", str(_PROGRAM), "127.0.0.1:0", broker]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self._reader = threading.Thread(target=self._read)
         self._reader.start()

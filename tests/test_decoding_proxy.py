@@ -12,6 +12,7 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -202,3 +203,12 @@ def test_it_stops_with_connections_open(listener: socket.socket, number: signal.
         assert (proxy.stop(number), proxy.errors) == (0, "")
         assert (peers.client.recv(1), peers.broker.recv(1)) == (b"", b"")
         peers.close()
+
+
+def test_it_stops_with_bytes_that_nobody_reads(peers: Peers, proxy: DecodingProxy) -> None:
+    peers.client.setblocking(False)
+    with suppress(BlockingIOError):
+        while True:
+            peers.client.send(frame(bytes(100_000)))
+    proxy.wait_for(lambda line: line.startswith("1 >"))
+    assert (proxy.stop(), proxy.errors) == (0, "")

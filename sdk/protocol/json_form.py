@@ -43,6 +43,9 @@ _BASE64 = re.compile(
 #: What ends with padding, where another decoder would stop reading.
 _PADDED = re.compile("[^=]+={0,2}")
 
+#: Unknown names that are compared with a missing one, and characters of each: more would take long.
+_COMPARED_MAX = 100
+
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
 
@@ -156,6 +159,16 @@ def _element_to_json(value: Any, field: FieldLayout, path: str) -> Any:
     return number
 
 
+def _meant(name: str, value: dict[str, Any], structure: Layout) -> str:
+    """Return the end of the error about a missing field: a name that no version has may be a misspelt one."""
+    import difflib  # only needed for an error
+
+    known = {_json_name(field.name) for field in structure.cls.FIELDS}
+    others = [given for given in value if isinstance(given, str) and given not in known]
+    near = difflib.get_close_matches(name, [given[:_COMPARED_MAX] for given in others[:_COMPARED_MAX]], n=1)
+    return f"; {near[0]!r} is not a field of it" if near else ""
+
+
 def _structure_from_json(value: Any, structure: Layout, path: str) -> Message:
     if not isinstance(value, dict):
         raise EncodeError(path, f"expected an object, got {value!r:.60}")
@@ -168,7 +181,8 @@ def _structure_from_json(value: Any, structure: Layout, path: str) -> Message:
             inner = None if own is None else own.structure
             setattr(message, field.name, _field_from_json(value[name], field, inner, _join(path, name)))
         elif own is not None and own.tag is None:
-            raise EncodeError(_join(path, name), f"missing, version {structure.version} of {structure.name} has it")
+            reason = f"missing, version {structure.version} of {structure.name} has it"
+            raise EncodeError(_join(path, name), reason + _meant(name, value, structure))
     return message
 
 

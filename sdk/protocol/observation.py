@@ -117,6 +117,10 @@ class ObservedConnection:
         """The number of requests that were passed over: later ones were answered, or there were too many."""
         return self._unanswered
 
+    def expects(self, correlation_id: int) -> bool:
+        """Return whether a request with this correlation id waits for its response."""
+        return any(waiting.correlation_id == correlation_id for waiting in self._waiting)
+
     def receive_request(self, frame: Buffer) -> Request | Unread:
         """Read what the client sent.
 
@@ -135,17 +139,9 @@ class ObservedConnection:
         if self._tokens and unread_bytes:
             return self._receive_token(frame)
         self._tokens = False
-        if not (request.api.key == ApiKey.PRODUCE and request.message.acks == Acks.NONE):  # which has no response
-            slim = Request(
-                request.api,
-                request.version,
-                request.correlation_id,
-                None,
-                None,
-                request.size_bytes,
-                request.asked_version if request.version_error else None,
-            )
-            self._expect(_Waiting(request.correlation_id, slim))
+        has_response = request.api.key != ApiKey.PRODUCE or request.message.acks != Acks.NONE
+        if has_response:
+            self._expect(_Waiting(request.correlation_id, _without_body(request)))
         return request
 
     def receive_response(self, frame: Buffer) -> Received | Unread:
@@ -206,6 +202,12 @@ class ObservedConnection:
         unread = Unread("request", len(frame), str(error), *HEADER_START.unpack_from(frame))
         self._expect(_Waiting(unread.correlation_id, None, unread))
         return unread
+
+
+def _without_body(request: Request) -> Request:
+    """Return what `observe` needs of a request: its body may be as large as a frame."""
+    asked_version = request.asked_version if request.version_error else None
+    return Request(request.api, request.version, request.correlation_id, None, None, request.size_bytes, asked_version)
 
 
 def read_request(frame: Buffer) -> Request:

@@ -224,7 +224,7 @@ SAMPLE = "message: Sample\nkind: data\nversions: 0\n"
     [
         (
             SAMPLE.replace("data", "dat") + "fields: []",
-            ["2: Sample: kind 'dat': one of header, data, metadata is expected"],
+            ["2: Sample: kind 'dat': one of header, data, metadata is expected; is it data?"],
         ),
         (SAMPLE, ["1: Sample: 'fields' is missing"]),
         (

@@ -19,6 +19,7 @@ from kafkawire.codegen.names import (
     TAKEN_TYPES,
     constant_problem,
     field_problem,
+    near,
     type_problem,
 )
 from kafkawire.sdk.protocol.programs import message_class
@@ -83,3 +84,20 @@ def test_what_message_classes_have_is_taken() -> None:
     message = message_class("ListGroupsRequest")
     own = {name for name in dir(message) if not name.startswith("_")}
     assert own - {field.name for field in message.FIELDS} <= TAKEN_FIELDS | TAKEN_TYPES
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("FetchRequst", "; is it FetchRequest?"),
+        ("fetchrequest", "; is it FetchRequest?"),
+        ("Fetc", "; is it FetchRequest?"),
+        ("OffsetComitKey", "; is it OffsetCommitKey?"),
+        ("offsetcommit", "; is it OffsetCommitKey?"),
+        ("Weather", ""),
+        ("", ""),
+        ("x" * 1_000_000, ""),
+    ],
+)
+def test_near(name: str, hint: str) -> None:
+    assert near(name, ["FetchRequest", "FetchResponse", "OffsetCommitKey", "OffsetCommitValue"]) == hint

@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from kafkawire.codegen import SCHEMAS
-from kafkawire.commands.codegen import app
 from kafkawire.commands.explain import explain_batch, explain_message, load_message
 from kafkawire.commands.explain_records import Row
 from kafkawire.sdk.errors import DecodeError
@@ -26,33 +24,9 @@ from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.records import BatchBuilder, Compression
+from tests.codegen_command import OWN, run
 
 VECTORS = SCHEMAS.parent / "conformance" / "vectors"
-
-OWN = """\
-api: Greet
-key: 900
-listeners: [broker]
-request:
-  versions: 0-1
-  flexible: 1+
-  fields:
-    - name: people
-      type: "[]Person"
-      fields:
-        - {name: name, type: string, about: of the person}
-        - {name: identity, type: uuid, versions: 1+}
-response:
-  versions: 0-1
-  fields: []
-"""
-
-
-def run(*arguments: object, code: int = 0, stdin: str = "") -> str:
-    """Run a command and return what it printed, on both streams."""
-    result = CliRunner().invoke(app, list(map(str, arguments)), input=stdin)
-    assert result.exit_code == code, result.output
-    return result.output
 
 
 def batch(base_offset: int = 0, compression: Compression = Compression.NONE) -> bytes:
@@ -206,26 +180,3 @@ def test_mistakes(arguments: tuple[object, ...], reason: str) -> None:
     assert output.startswith("error: ")
     assert reason in output
     assert output.count("\n") == 1
-
-
-def test_show_layout(own: Path) -> None:
-    assert run("show", "GreetRequest", 1, "--schemas", own).splitlines() == [
-        "FIELD       TYPE      TAG  DEFAULT  ABOUT",
-        "people      []Person",
-        "  name      string                  of the person",
-        "  identity  uuid",
-    ]
-
-
-def test_show_forms(own: Path) -> None:
-    assert '"generation_id" / Int32,' in run("show", "HeartbeatRequest", 4, "--form", "construct")
-    assert "def decode" in run("show", "HeartbeatRequest", 4, "--form", "python")
-    assert json.loads(run("show", "HeartbeatRequest", 4, "--form", "json"))["generationId"] == 0
-    assert json.loads(run("show", "GreetRequest", 0, "--form", "json", "--schemas", own)) == {"people": []}
-
-
-def test_show_mistakes(own: Path) -> None:
-    assert (
-        run("show", "GreetRequest", 2, "--schemas", own, code=1) == "error: GreetRequest has no version 2; it has 0-1\n"
-    )
-    assert "is it GreetRequest?" in run("show", "GretRequest", 1, "--schemas", own, code=1)

@@ -1,8 +1,8 @@
 """The commands of `kafkawire codegen`: from a Kafka release to schemas, from schemas to code and documentation.
 
 Every command works on kafkawire's own schemas or, with `--schemas`, on another folder. `explain` and `show`, which also
-need the codecs, are in `explain.py`. Exit status 1: something is wrong, or the answer is no (generated code differs, a
-change breaks the wire); 2: a wrong option or argument.
+need the codecs, are in `explain.py` and `show.py`. Exit status 1: something is wrong, or the answer is no (generated
+code differs, a change breaks the wire); 2: a wrong option or argument.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from kafkawire.codegen.generate import drift, generated_tree, reference_of, writ
 from kafkawire.codegen.import_tables import table_texts
 from kafkawire.codegen.importer import arrange, import_release
 from kafkawire.codegen.load import load_folder
+from kafkawire.codegen.names import near
 from kafkawire.codegen.state import State, comparable, load_state
-from kafkawire.commands.explain import explain, show
+from kafkawire.commands.explain import explain
+from kafkawire.commands.show import show
 from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table, run_app
 
 __all__ = ["app", "run"]
@@ -176,8 +178,11 @@ def list_command(
         if name.lower() in message.name.lower() and kind in (None, message.kind)
     ]
     if not rows:
-        kinds = sorted({message.kind for file in files.values() for message in file.messages})
-        typer.echo(f"error: no such message; kinds: {', '.join(kinds)}", err=True)
+        messages = [message for file in files.values() for message in file.messages]
+        kinds = sorted({message.kind for message in messages})
+        hint = near(name, [message.name for message in messages]) if name else ""
+        hint += near(kind, kinds) if kind is not None and kind not in kinds else ""
+        typer.echo(f"error: no such message{hint}; kinds: {', '.join(kinds)}", err=True)
         raise typer.Exit(1)
     print_table(("MESSAGE", "KIND", "KEY", "VERSIONS", "FLEXIBLE", "FILE"), rows)
 

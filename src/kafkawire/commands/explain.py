@@ -1,16 +1,15 @@
-"""Show which bytes are which field: `kafkawire codegen explain` and `kafkawire codegen show`.
+"""Show which bytes are which field: `kafkawire codegen explain`.
 
-These two commands join the schemas with the codecs, which know nothing of each other. Messages of somebody's own folder
-of schemas are generated and loaded on the spot.
+The command joins the schemas with the codecs, which know nothing of each other. Messages of somebody's own folder of
+schemas are generated and loaded on the spot. What is not one message is in modules of its own: frames, segments and
+captures in `explain_frame.py`, `explain_segment.py` and `explain_capture.py`.
 """
 
 from __future__ import annotations
 
-import difflib
-import json
+import re
 import sys
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, cast
@@ -19,25 +18,40 @@ import typer
 
 from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.emit.messages import emit_messages, module_name
-from kafkawire.codegen.layout import layout as schema_layout
-from kafkawire.codegen.layout import walk
 from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.located import SchemaError
+from kafkawire.codegen.names import near
 from kafkawire.codegen.record_formats import load_record_formats
-from kafkawire.codegen.spec import NO_DEFAULT, SchemaFile
+from kafkawire.codegen.spec import SchemaFile
+from kafkawire.commands.explain_capture import Frame, Summary, explain_capture
+from kafkawire.commands.explain_frame import Asked, api_named, asked_by, explain_request, explain_response
 from kafkawire.commands.explain_records import Row, explain_format, explain_records, value_text
+from kafkawire.commands.explain_segment import RecordPart, Segment, explain_chosen, is_batches
 from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table
 from kafkawire.sdk.errors import DecodeError, KafkaWireError
-from kafkawire.sdk.protocol.engines.construct import construct_text, trace
+from kafkawire.sdk.protocol.connection import Received
+from kafkawire.sdk.protocol.engines.construct import trace
 from kafkawire.sdk.protocol.engines.constructs import Span
-from kafkawire.sdk.protocol.engines.python_text import python_text
-from kafkawire.sdk.protocol.json_form import to_json
+from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES
 from kafkawire.sdk.protocol.layout import layout
+from kafkawire.sdk.protocol.messages import MODULES
+from kafkawire.sdk.protocol.observation import Unread
 from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Message
-from kafkawire.sdk.records import walk_headers
 
-__all__ = ["Form", "Row", "explain", "explain_batch", "explain_message", "load_message", "show"]
+__all__ = [
+    "INPUT_BYTES_MAX",
+    "Row",
+    "bytes_of_text",
+    "explain",
+    "explain_batch",
+    "explain_message",
+    "find_message",
+    "load_message",
+]
+
+#: Most bytes that are explained at once: the largest frame of a broker, and what may follow it.
+INPUT_BYTES_MAX = 2 * MAX_FRAME_BYTES
 
 #: Bytes shown of one value in a terminal.
 _BYTES_SHOWN = 16
@@ -52,22 +66,29 @@ def load_message(name: str, schemas: Path = SCHEMAS) -> type[Message]:
 
     Raises:
         SchemaError: a schema is wrong, or has no such message.
-        LocalProtocolError: kafkawire has no such message.
+        ValueError: kafkawire has no such message.
     """
     if schemas == SCHEMAS:
+        if name not in MODULES:
+            known = (*MODULES, *load_record_formats(SCHEMAS))
+            raise ValueError(f"no message or record format is named {name!r}{near(name, known)}")
         return message_class(name)
-    path, file = _find(name, schemas)
+    path, file = find_message(name, schemas)
     module = ModuleType(f"{__name__}.{module_name(path)}")
     exec(compile(emit_messages(path, file, ""), str(schemas / path), "exec"), module.__dict__)
     return cast("type[Message]", getattr(module, name))
 
 
-def _find(name: str, schemas: Path) -> tuple[Path, SchemaFile]:
-    """Return the file of a message."""
+def find_message(name: str, schemas: Path) -> tuple[Path, SchemaFile]:
+    """Return the file of a message.
+
+    Raises:
+        SchemaError: a schema is wrong, or has no such message.
+    """
     files = {message.name: (path, file) for path, file in load_folder(schemas).items() for message in file.messages}
     if name not in files:
-        near = difflib.get_close_matches(name, files, n=1)
-        raise SchemaError(schemas, 0, f"no message is named {name!r}" + (f"; is it {near[0]}?" if near else ""))
+        known = (*files, *(load_record_formats(schemas) if (schemas / "records").is_dir() else ()))
+        raise SchemaError(schemas, 0, f"no message or record format is named {name!r}{near(name, known)}")
     return files[name]
 
 
@@ -105,19 +126,10 @@ def explain_batch(segment: Path, number: int) -> list[Row]:
         DecodeError: the file is no segment, or the batch is damaged.
         ValueError: the file has fewer batches.
     """
-    rows, error = explain_records(load_record_formats(SCHEMAS), _batch_of(segment, number))
+    _, rows, error = explain_chosen(Segment(segment), load_record_formats(SCHEMAS), number, None)
     if error is not None:
         raise error
     return rows
-
-
-def _batch_of(segment: Path, number: int) -> bytes:
-    """Return the bytes of a batch, found by the headers of those before it."""
-    data = segment.read_bytes()
-    for index, batch in enumerate(walk_headers(data)):
-        if index == number:
-            return data[batch.position : batch.position + batch.size_in_bytes]
-    raise ValueError(f"{segment} has no batch {number}; batches count from 0")
 
 
 def _row(data: bytes, span: Span) -> Row:
@@ -143,30 +155,92 @@ def _with_records(data: bytes, spans: list[Span]) -> Iterator[Row]:
                 yield Row(start + error.offset, b"", error.path, f"error: {error.reason}")
 
 
-_OwnSchemas = Annotated[Path, typer.Option("--schemas", help="Folder of schemas.", show_default="kafkawire's own")]
+_COLUMNS = ("OFFSET", "BYTES", "FIELD", "VALUE")
 
 
 def explain(
-    message: Annotated[str, typer.Argument(help="Name of a message or record format, as FetchRequest or RecordBatch.")],
-    version: Annotated[int, typer.Argument(help="Its version; the magic number of a record format.")],
-    data: Annotated[
-        str, typer.Argument(metavar="[HEX]", help="Hexadecimal bytes; - reads them from stdin, @FILE raw bytes.")
-    ] = "",
-    schemas: _OwnSchemas = SCHEMAS,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[MESSAGE VERSION] [HEX]",
+            help="A message or record format (as FetchRequest or RecordBatch), its version or magic number, and its "
+            "bytes; or the bytes of a whole frame alone; or a log segment. Bytes are hexadecimal, with or without 0x; "
+            "@FILE reads raw bytes, - reads hexadecimal ones from stdin.",
+        ),
+    ] = None,
+    schemas: Annotated[
+        Path, typer.Option("--schemas", help="Folder of schemas.", show_default="kafkawire's own")
+    ] = SCHEMAS,
     deep: Annotated[bool, typer.Option("--deep", help="Explain the record batches inside a message, too.")] = False,
     file: Annotated[Path | None, typer.Option("--file", help="A log segment to take a batch from.")] = None,
-    batch: Annotated[int, typer.Option("--batch", help="The number of that batch, from 0.")] = 0,
+    batch: Annotated[int | None, typer.Option("--batch", help="Of a segment: the number of the batch, from 0.")] = None,
+    offset: Annotated[int | None, typer.Option("--offset", help="Of a segment: the record with this offset.")] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", help="Of a segment: explain the keys of this type, as OffsetCommitKey.")
+    ] = None,
+    value: Annotated[
+        str | None, typer.Option("--value", help="Of a segment: explain the values of this type, as OffsetCommitValue.")
+    ] = None,
+    request: Annotated[
+        str | None, typer.Option("--request", metavar="HEX", help="Of a response: the request, as a whole frame.")
+    ] = None,
+    api: Annotated[str | None, typer.Option("--api", help="Of a response: the API, by name or key.")] = None,
+    api_version: Annotated[int | None, typer.Option("--api-version", help="Of a response: the version.")] = None,
+    pcap: Annotated[
+        Path | None, typer.Option("--pcap", help="A capture, pcap or pcapng: list what clients and brokers said.")
+    ] = None,
+    frame: Annotated[
+        int | None, typer.Option("--frame", help="Of a capture: explain the frame of this number.")
+    ] = None,
 ) -> None:
     """Show what each byte is: offset, bytes, field, value."""
+    given = arguments or []
     with errors_on_one_line(KafkaWireError, ValueError):
-        if (file is None) == (data == ""):
-            raise ValueError("give either HEX or --file")
-        content = _read(data) if file is None else _batch_of(file, batch)
-        rows, error = _explain(message, version, content, schemas, deep)
-    print_table(("OFFSET", "BYTES", "FIELD", "VALUE"), [_cells(row) for row in rows])
-    if error is not None:
-        print_line(f"error: {error}", "bold red")
+        if pcap is not None:
+            is_complete = _print_capture(pcap, frame)
+        elif file is not None or _is_segment(given):
+            path = Path(given[0]) if file is None else file
+            if file is not None and given:
+                _refuse_message(given[0], file)
+            is_complete = _print_segment(path, batch, offset, key, value)
+        elif given and not _is_name(given[0]):
+            is_complete = _print_frame(bytes_of_text(" ".join(given)), _asked(request, api, api_version))
+        else:
+            is_complete = _print_message(given, schemas, deep)
+    if not is_complete:
         raise typer.Exit(1)
+
+
+def _is_segment(given: list[str]) -> bool:
+    return len(given) == 1 and given[0].endswith(".log") and not given[0].startswith("@")
+
+
+def _is_name(argument: str) -> bool:
+    """Return whether an argument can be a name, and no bytes."""
+    return argument.isidentifier() and re.fullmatch("(0[xX])?[0-9a-fA-F]*", argument) is None
+
+
+def _print_message(given: list[str], schemas: Path, deep: bool) -> bool:
+    if len(given) < 3:
+        if given and given[0] not in load_record_formats(SCHEMAS):
+            load_message(given[0], schemas)
+        raise ValueError("give either HEX or --file; HEX alone is a whole frame, else it follows MESSAGE VERSION")
+    name, version, *texts = given
+    if not version.isdecimal():
+        raise ValueError(f"the version {version!r} of {name} is no number")
+    if texts[0].startswith("@") and texts[0].endswith(".log"):
+        _refuse_message(name, Path(texts[0][1:]))
+    data = bytes_of_text(" ".join(texts))
+    rows, error = _explain(name, int(version), data, schemas, deep)
+    return _print_rows(rows, error)
+
+
+def _print_rows(rows: list[Row], error: object) -> bool:
+    """Print what bytes are and what is wrong with them; return whether nothing is."""
+    print_table(_COLUMNS, [_cells(row) for row in rows])
+    if error:
+        print_line(f"error: {error}", "bold red")
+    return not error
 
 
 def _explain(name: str, version: int, data: bytes, schemas: Path, deep: bool) -> tuple[list[Row], DecodeError | None]:
@@ -177,70 +251,125 @@ def _explain(name: str, version: int, data: bytes, schemas: Path, deep: bool) ->
             raise ValueError(f"{name} has magic {magic}, not {version}")
         rows, error = explain_format(formats, name, data) if magic is None else explain_records(formats, data)
         return rows + _rest(data, rows, error), error
-    return explain_message(load_message(name, schemas), version, data, deep)
+    cls = load_message(name, schemas)
+    if is_batches(data):
+        raise ValueError(f"these bytes are record batches, no {name}; {_finder(name)} finds it in their records")
+    return explain_message(cls, version, data, deep)
 
 
-def _read(argument: str) -> bytes:
-    """Return the bytes that an argument means.
+def _finder(name: str, path: str = "FILE.log") -> str:
+    """Return the command that finds keys or values of a type in a segment."""
+    return f"`kafkawire codegen explain {path} {'--key' if name.endswith('Key') else '--value'} {name}`"
+
+
+def _refuse_message(name: str, path: Path) -> None:
+    """Refuse a message as what a segment holds: only its records hold messages.
 
     Raises:
-        ValueError: it is not hexadecimal.
+        ValueError: it is a message, or nothing at all.
+    """
+    if name not in load_record_formats(SCHEMAS):
+        load_message(name)
+        raise ValueError(f"{path} holds record batches, no {name}; {_finder(name, str(path))} finds it in the records")
+
+
+def _print_segment(path: Path, number: int | None, offset: int | None, key: str | None, value: str | None) -> bool:
+    formats = load_record_formats(SCHEMAS)
+    segment = Segment(path)
+    names = {"key": key, "value": value}
+    wanted = tuple(RecordPart(part, name, formats) for part, name in names.items() if name is not None)
+    if not wanted:
+        batch, rows, error = explain_chosen(segment, formats, number or 0, offset)
+        print_line(f"batch at byte {batch.position}, offsets {batch.base_offset} to {batch.last_offset}")
+        return _print_rows(rows, error)
+    found, all_right = 0, True
+    for each in segment.parts(wanted, number, offset):
+        found += 1
+        print_line(f"{each.part} of the record with offset {each.offset}, in the batch at byte {each.position}")
+        all_right = _print_rows(each.rows, each.error) and all_right
+    if not found:
+        others = sorted({number for part in wanted for number in part.others if number >= 0})
+        types = f"; there are types {', '.join(map(str, others))}" if others else ""
+        raise ValueError(f"no record of {path} has a {' or a '.join(part.name for part in wanted)}{types}")
+    return all_right
+
+
+def _asked(request: str | None, api: str | None, version: int | None) -> Asked | None:
+    """Return what a response answers, None if bytes are to be explained as a request.
+
+    Raises:
+        ValueError: too little is given, or there is no such API.
+    """
+    if request is not None:
+        return asked_by(bytes_of_text(request))
+    if api is None and version is None:
+        return None
+    if api is None or version is None:
+        raise ValueError("of a response, --api and --api-version are needed, or --request")
+    return Asked(api_named(api), version)
+
+
+def _print_frame(data: bytes, asked: Asked | None) -> bool:
+    explained = explain_request(data) if asked is None else explain_response(data, asked)
+    print_line(explained.title)
+    return _print_rows(explained.rows, explained.error)
+
+
+def _print_capture(path: Path, number: int | None) -> bool:
+    summary, count = Summary(), 0
+    with path.open("rb") as stream:
+        for frame in explain_capture(stream, summary):
+            count += frame.read is not None
+            if number is None:  # without rich, which would take most of the time
+                label = f"{count:>6}" if frame.read is not None else " " * 6
+                typer.echo(f"{label}  {frame.time:.6f}  {frame.connection} {frame.way} {frame.text}")
+            elif count == number and frame.read is not None:
+                return _print_captured(frame)
+    if number is not None:
+        raise ValueError(f"{path} has no frame {number}, it has {count}; frames count from 1")
+    for line in summary.lines():
+        print_line(line)
+    if summary.error:
+        print_line(f"error: {summary.error}", "bold red")
+    elif not summary.requests + summary.responses:
+        print_line(f"error: nothing of Kafka's protocol was found in {path}", "bold red")
+    return not summary.error and summary.requests + summary.responses > 0
+
+
+def _print_captured(frame: Frame) -> bool:
+    """Explain one frame of a capture, which comes without its length."""
+    data = len(frame.data).to_bytes(LENGTH_BYTES, "big") + frame.data
+    match frame.read:
+        case Received() as received:
+            return _print_frame(data, Asked(received.api, received.version))
+        case Unread() as unread:
+            return _print_rows([Row(0, data, "", frame.text)], unread.reason or None)
+    return _print_frame(data, None)
+
+
+def bytes_of_text(argument: str) -> bytes:
+    """Return the bytes that an argument means: hexadecimal, `@FILE` for raw bytes, `-` for stdin.
+
+    Raises:
+        ValueError: it is not hexadecimal, or more than `INPUT_BYTES_MAX`.
+        OSError: the file cannot be read.
     """
     if argument.startswith("@"):
-        return Path(argument[1:]).read_bytes()
-    text = sys.stdin.read() if argument == "-" else argument
-    return bytes.fromhex("".join(text.split()))
+        with Path(argument[1:]).open("rb") as file:
+            data = file.read(INPUT_BYTES_MAX + 1)
+        if len(data) > INPUT_BYTES_MAX:
+            raise ValueError(f"{argument[1:]} has more than {INPUT_BYTES_MAX} bytes")
+        return data
+    text = sys.stdin.read(3 * INPUT_BYTES_MAX) if argument == "-" else argument
+    digits = "".join(re.sub("^0[xX]", "", word) for word in re.split(r"[\s,:]+", text))
+    if wrong := re.search("[^0-9a-fA-F]+", digits):
+        raise ValueError(f"non-hexadecimal characters {wrong[0]!r:.40}")
+    if len(digits) % 2:
+        raise ValueError(f"an odd number of hexadecimal digits: {len(digits)}")
+    return bytes.fromhex(digits)
 
 
 def _cells(row: Row) -> tuple[str, ...]:
     more = " …" if len(row.data) > _BYTES_SHOWN else ""
     place = f"{row.region}+{row.offset}" if row.region else str(row.offset)
     return place, f"{row.data[:_BYTES_SHOWN].hex(' ')}{more}", row.path, row.value
-
-
-class Form(StrEnum):
-    """How `show` shows a message."""
-
-    LAYOUT = "layout"
-    CONSTRUCT = "construct"
-    PYTHON = "python"
-    JSON = "json"
-
-
-def show(
-    message: Annotated[str, typer.Argument(help="Name of a message, as FetchRequest.")],
-    version: Annotated[int, typer.Argument(help="Its version.")],
-    form: Annotated[
-        Form,
-        typer.Option(help="Fields; the declarative construct; the Python text of the codec; a message of defaults."),
-    ] = Form.LAYOUT,
-    schemas: _OwnSchemas = SCHEMAS,
-) -> None:
-    """Show what a message holds in one version."""
-    with errors_on_one_line(KafkaWireError, ValueError):
-        if form is Form.LAYOUT:
-            print_table(("FIELD", "TYPE", "TAG", "DEFAULT", "ABOUT"), list(_layout_rows(message, version, schemas)))
-            return
-        cls = load_message(message, schemas)
-        match form:
-            case Form.CONSTRUCT:
-                text = construct_text(layout(cls, version))
-            case Form.PYTHON:
-                text = python_text(layout(cls, version))
-            case _:
-                text = json.dumps(to_json(cls(), version), indent=2)
-    print_line(text.rstrip())
-
-
-def _layout_rows(name: str, version: int, schemas: Path) -> Iterator[tuple[str, ...]]:
-    _path, file = _find(name, schemas)
-    message = next(message for message in file.messages if message.name == name)
-    for path, entry in walk(schema_layout(message, version)):
-        default = entry.field.default
-        yield (
-            f"{'  ' * (len(path) - 1)}{path[-1]}",
-            entry.type,
-            "" if entry.tag is None else str(entry.tag),
-            "" if default is NO_DEFAULT else json.dumps(default),
-            entry.field.about,
-        )

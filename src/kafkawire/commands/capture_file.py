@@ -1,0 +1,192 @@
+"""Read the packets of a capture: the files of tcpdump and Wireshark, pcap and pcapng.
+
+A packet at a time, from a stream that need not be seekable: memory does not grow with the file, and what a length in
+the file announces is checked before it is read. The packets go to `capture_packets.py`.
+
+Source: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+__all__ = ["PACKET_BYTES_MAX", "CaptureError", "Packet", "read_packets"]
+
+#: Largest packet that is read: four times the largest snapshot length of tcpdump. Segments that a network card cuts
+#: later are captured whole, at most 512 KiB.
+PACKET_BYTES_MAX = 1024 * 1024
+
+#: Interfaces of one section; a machine has few, and each is remembered.
+_INTERFACES_MAX = 10_000
+
+#: Bytes read at once of what is passed over.
+_SKIPPED_AT_ONCE = 65536
+
+_PCAP_MAGICS = {0xA1B2C3D4: 1_000_000, 0xA1B23C4D: 1_000_000_000}  # units of time in a second
+_PCAPNG_MAGIC = 0x0A0D0D0A
+_BYTE_ORDER_MAGIC = 0x1A2B3C4D
+
+_INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _PACKET = 1, 2, 3, 6
+_READ_BLOCKS = (_INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _PACKET)
+_BLOCK_FRAME_BYTES = 12
+
+#: Of the options of an interface: the unit of its timestamps.
+_TIME_RESOLUTION = 9
+#: Powers of ten and of two that a timestamp of 64 bits can be in.
+_EXPONENT_MAX = 63
+
+
+class CaptureError(ValueError):
+    """The file is no capture, or is damaged; the text says where."""
+
+
+class Packet(NamedTuple):
+    """A packet.
+
+    Attributes:
+        number: its place in the file, from 1.
+        time: in seconds since the epoch; 0 if the file does not say.
+        link_type: what its first bytes are, by the numbers of tcpdump.
+        data: what was captured of it.
+        size_bytes: what it had on the wire.
+    """
+
+    number: int
+    time: float
+    link_type: int
+    data: bytes
+    size_bytes: int
+
+
+class _Interface(NamedTuple):
+    """Where packets were captured: what they begin with, and the units of their timestamps in a second."""
+
+    link_type: int
+    units: int
+
+
+class _Reader:
+    """Takes bytes off a stream, and knows where it is."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.position = 0
+
+    def take(self, size: int, optional: bool = False) -> bytes:
+        """Return the next bytes; none at the end of the file, if that may be here.
+
+        Raises:
+            CaptureError: the file is cut off.
+        """
+        data = bytearray()
+        while len(data) < size and (part := self._stream.read(size - len(data))):
+            data += part
+        if len(data) < size and not (optional and not data):
+            raise CaptureError(f"the capture is cut off: {size} bytes needed at byte {self.position}, {len(data)} left")
+        self.position += len(data)
+        return bytes(data)
+
+    def skip(self, size: int) -> None:
+        """Pass over bytes."""
+        while size:
+            size -= len(self.take(min(size, _SKIPPED_AT_ONCE)))
+
+
+def read_packets(stream: BinaryIO) -> Iterator[Packet]:
+    """Yield the packets of a capture.
+
+    Args:
+        stream: a file in one of the two formats.
+
+    Raises:
+        CaptureError: it is none, is damaged, or is cut off; what came before was yielded.
+    """
+    reader = _Reader(stream)
+    magic = reader.take(4, optional=True)
+    for order in (">", "<"):
+        (number,) = struct.unpack(f"{order}I", magic) if magic else (0,)
+        if number in _PCAP_MAGICS:
+            return _pcap_packets(reader, order, _PCAP_MAGICS[number])
+        if number == _PCAPNG_MAGIC:
+            return _pcapng_packets(reader)
+    raise CaptureError(f"no capture: it begins with {magic.hex(' ') or 'nothing'}, which is neither pcap nor pcapng")
+
+
+def _pcap_packets(reader: _Reader, order: str, units: int) -> Iterator[Packet]:
+    header, number = struct.Struct(f"{order}IIII"), 0
+    (link,) = struct.unpack(f"{order}16xI", reader.take(20))
+    while head := reader.take(header.size, optional=True):
+        seconds, fraction, captured, size_bytes = header.unpack(head)
+        number += 1
+        data = reader.take(_checked(captured, reader.position))
+        yield Packet(number, seconds + fraction / units, link & 0xFFFF, data, max(size_bytes, captured))
+
+
+def _pcapng_packets(reader: _Reader) -> Iterator[Packet]:
+    order, number = _section(reader), 0
+    interfaces: list[_Interface] = []
+    while head := reader.take(4, optional=True):
+        if struct.unpack(">I", head) == (_PCAPNG_MAGIC,):
+            order, interfaces = _section(reader), []
+            continue
+        (kind,) = struct.unpack(f"{order}I", head)
+        (length,) = struct.unpack(f"{order}I", reader.take(4))
+        if length < _BLOCK_FRAME_BYTES or length % 4:
+            raise CaptureError(f"block of {length} bytes at byte {reader.position - 8}")
+        if kind not in _READ_BLOCKS:
+            reader.skip(length - 8)
+            continue
+        block = reader.take(_checked(length, reader.position) - 8)[:-4]
+        try:
+            if kind == _INTERFACE:
+                if len(interfaces) == _INTERFACES_MAX:
+                    raise CaptureError(f"more than {_INTERFACES_MAX} interfaces")
+                interfaces.append(_interface(block, order))
+            else:
+                number += 1
+                yield _packet(kind, block, order, number, interfaces)
+        except (struct.error, IndexError):
+            raise CaptureError(f"block of type {kind} before byte {reader.position} is damaged") from None
+
+
+def _section(reader: _Reader) -> str:
+    """Read the header of a section after its magic number, and return the order of its bytes."""
+    head = reader.take(8)
+    for order in ("<", ">"):
+        length, mark = struct.unpack(f"{order}II", head)
+        if mark == _BYTE_ORDER_MAGIC and length >= 28 and length % 4 == 0:
+            reader.skip(length - 12)
+            return order
+    raise CaptureError(f"the header of a section before byte {reader.position} is damaged")
+
+
+def _interface(block: bytes, order: str) -> _Interface:
+    (link_type,) = struct.unpack_from(f"{order}H", block)
+    place, units = 8, 1_000_000
+    while place + 4 <= len(block):
+        code, length = struct.unpack_from(f"{order}HH", block, place)
+        if code == _TIME_RESOLUTION and length == 1:
+            exponent = block[place + 4]
+            units = (2 if exponent & 0x80 else 10) ** min(exponent & 0x7F, _EXPONENT_MAX)
+        place += 4 + length + -length % 4
+    return _Interface(link_type, units)
+
+
+def _packet(kind: int, block: bytes, order: str, number: int, interfaces: list[_Interface]) -> Packet:
+    if kind == _SIMPLE_PACKET:  # it may be followed by padding, which no layer above takes for its own
+        (size_bytes,) = struct.unpack_from(f"{order}I", block)
+        return Packet(number, 0, interfaces[0].link_type, block[4 : 4 + size_bytes], size_bytes)
+    form = f"{order}IIIII" if kind == _PACKET else f"{order}HxxIIII"
+    index, high, low, captured, size_bytes = struct.unpack_from(form, block)
+    interface, data = interfaces[index], block[20 : 20 + captured]
+    if len(data) < captured:
+        raise IndexError
+    return Packet(number, ((high << 32) + low) / interface.units, interface.link_type, data, max(size_bytes, captured))
+
+
+def _checked(size: int, position: int) -> int:
+    if size > PACKET_BYTES_MAX:
+        raise CaptureError(f"packet of {size} bytes before byte {position}, at most {PACKET_BYTES_MAX} are read")
+    return size

@@ -1,0 +1,198 @@
+"""Say what each byte of a whole frame is: length, header, body, and what follows them.
+
+A request says by itself what it is: its API key and version come first. A response does not, so whoever asks must know
+the request, or its API and version. Called by `explain.py`, and for the frames of a capture by `explain_capture.py`.
+
+Source: Kafka protocol guide, "Network"; KIP-482 (headers), KIP-511 (ApiVersions).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafkawire.codegen.names import near
+from kafkawire.commands.explain_records import Row, value_text
+from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.protocol.connection import opens_with_unsupported_version, response_class
+from kafkawire.sdk.protocol.engines.construct import trace
+from kafkawire.sdk.protocol.frames import LENGTH_BYTES
+from kafkawire.sdk.protocol.layout import layout
+from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
+from kafkawire.sdk.protocol.observation import read_request
+from kafkawire.sdk.protocol.programs import message_class
+from kafkawire.sdk.protocol.schema import Api, Message
+from kafkawire.sdk.protocol.server_connection import HEADER_START
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+
+__all__ = ["Asked", "Explanation", "api_named", "asked_by", "explain_request", "explain_response"]
+
+
+class Asked(NamedTuple):
+    """What a response answers; `correlation_id` is None if that is not known."""
+
+    api: Api
+    version: int
+    correlation_id: int | None = None
+
+
+class Explanation(NamedTuple):
+    """What the bytes of a frame are.
+
+    Attributes:
+        title: what the frame is.
+        rows: its bytes.
+        error: why the rest was not read; None if all was.
+    """
+
+    title: str
+    rows: list[Row]
+    error: str | None
+
+
+def api_named(name: str) -> Api:
+    """Return an API by its name, in any case, or its key.
+
+    Raises:
+        ValueError: there is none.
+    """
+    wanted = name.lower().removesuffix("request").removesuffix("response")
+    for api in APIS.values():
+        if wanted in (api.name.lower(), str(int(api.key))):
+            return api
+    raise ValueError(f"no API is named {name!r}{near(wanted, [api.name for api in APIS.values()])}")
+
+
+def asked_by(frame: bytes) -> Asked:
+    """Return what a request asks, by its frame.
+
+    Raises:
+        ValueError: it is no request of a known API.
+    """
+    start, _ = _bounds(frame)
+    if len(frame) < start + HEADER_START.size:
+        raise ValueError(f"a frame of {len(frame)} bytes is no request: length and header alone have more")
+    key, version, correlation_id = HEADER_START.unpack_from(frame, start)
+    if key not in APIS:
+        raise ValueError(_unknown_key(key))
+    return Asked(APIS[ApiKey(key)], version, correlation_id)
+
+
+def explain_request(data: bytes) -> Explanation:
+    """Explain a frame that is a request; its length may be missing.
+
+    Args:
+        data: the frame; bytes after it are shown as such.
+
+    Raises:
+        ValueError: it is too short for a request, or of an unknown API.
+    """
+    start, end = _bounds(data)
+    asked = asked_by(data)
+    api, version = asked.api, asked.version
+    title = f"{api.name} request, version {version}"
+    rows = _length_rows(data, start)
+    known = version in api.versions
+    header_version = api.request_header_version(version) if known else RequestHeader.SCHEMA.versions.first
+    at, error = _message(RequestHeader, header_version, data[:end], start, "header.", rows)
+    if error is None and not known:
+        error = f"{api.name} has no version {version}; it has {api.versions}"
+    if error is None:
+        at, error = _message(message_class(f"{api.name}Request"), version, data[:end], at, "", rows)
+    return _finished(title, data, rows, at, start, end, error)
+
+
+def explain_response(data: bytes, asked: Asked) -> Explanation:
+    """Explain a frame that is a response; its length may be missing.
+
+    Args:
+        data: the frame; bytes after it are shown as such.
+        asked: the request.
+
+    Raises:
+        ValueError: it answers another request.
+        UnsupportedVersion: the API does not exist in this version.
+    """
+    api, version, correlation_id = asked
+    start, end = _bounds(data, None if correlation_id is None else correlation_id.to_bytes(4, "big", signed=True))
+    rows = _length_rows(data, start)
+    header = layout(ResponseHeader, api.response_header_version(version))
+    at, error = _message(ResponseHeader, header.version, data[:end], start, "header.", rows)
+    if error is None and correlation_id is not None:
+        found = int.from_bytes(data[start : start + 4], "big", signed=True)
+        if found != correlation_id:
+            raise ValueError(f"the response has the correlation id {found}, the request {correlation_id}")
+    if api.key == ApiKey.API_VERSIONS and opens_with_unsupported_version(data[:end], at):
+        version = api.versions.first  # in which a broker answers that it does not know the version
+    if error is None:
+        at, error = _message(message_class(response_class(api)), version, data[:end], at, "", rows)
+    return _finished(f"{api.name} response, version {version}", data, rows, at, start, end, error)
+
+
+def _bounds(data: bytes, begins_with: bytes | None = None) -> tuple[int, int]:
+    """Return where the header begins, and where the frame ends: its length may be missing."""
+    length = int.from_bytes(data[:LENGTH_BYTES], "big", signed=True)
+    fits = len(data) >= LENGTH_BYTES and 0 <= length <= len(data) - LENGTH_BYTES
+    if begins_with is not None and data.startswith(begins_with):
+        # The length may look like the id, but then the id follows it.
+        fits = fits and length >= len(begins_with) and data.startswith(begins_with, LENGTH_BYTES)
+        if not fits:
+            return 0, len(data)
+    if fits:
+        return LENGTH_BYTES, LENGTH_BYTES + length
+    if begins_with is None and _is_whole_request(data):
+        return 0, len(data)
+    return LENGTH_BYTES, len(data)
+
+
+def _is_whole_request(data: bytes) -> bool:
+    """Return whether bytes are a request from the first to the last, without a length."""
+    try:
+        read_request(data)
+    except KafkaWireError:
+        return False
+    return True
+
+
+def _length_rows(data: bytes, start: int) -> list[Row]:
+    if start == 0:
+        return []
+    return [Row(0, data[:LENGTH_BYTES], "length", str(int.from_bytes(data[:LENGTH_BYTES], "big", signed=True)))]
+
+
+def _message(
+    cls: type[Message], version: int, data: bytes, start: int, prefix: str, rows: list[Row]
+) -> tuple[int, str | None]:
+    """Add the rows of a message, and return where it ends and what is wrong with it."""
+    spans, error = trace(layout(cls, version), data, min(start, len(data)))
+    for span in spans:
+        text = value_text(span.value)
+        if span.path == "request_api_key" and span.value in APIS:
+            text += f" ({APIS[ApiKey(span.value)].name})"
+        rows.append(Row(span.offset, data[span.offset : span.offset + span.length], f"{prefix}{span.path}", text))
+        start = span.offset + span.length
+    return start, None if error is None else f"{prefix}{error}"
+
+
+def _finished(
+    title: str, data: bytes, rows: list[Row], at: int, start: int, end: int, error: str | None
+) -> Explanation:
+    """Add what follows the message, and what is wrong with the length."""
+    if at < end:
+        told = f"{end - at} bytes not read" if error else f"{end - at} bytes behind the message, in its frame"
+        rows.append(Row(at, data[at:end], "", told))
+    if end < len(data):
+        rows.append(Row(end, data[end:], "", f"{len(data) - end} bytes behind the frame"))
+    if start:
+        length = int.from_bytes(data[:LENGTH_BYTES], "big", signed=True)
+        if length != end - start:
+            error = f"frame of {length} bytes announced, {len(data) - start} are there" + (
+                f"; {error}" if error else ""
+            )
+    return Explanation(title + ("" if start else ", without its length"), rows, error)
+
+
+def _unknown_key(key: int) -> str:
+    return (
+        f"no API has the key {key}, so this is no request; of a response, say what it answers: "
+        "--request HEX, or --api NAME --api-version NUMBER"
+    )
