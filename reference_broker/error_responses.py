@@ -15,8 +15,6 @@ from typing import Any
 
 from kafkawire.reference_broker.apis.registry import Call
 from kafkawire.sdk.errors import RemoteProtocolError
-from kafkawire.sdk.protocol.connection import response_class
-from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Field, Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import Acks
@@ -57,7 +55,7 @@ def error_response(call: Call, message: Any, code: ErrorCode, text: str) -> Mess
     Raises:
         RemoteProtocolError: the client expects no response (acks=0), or the API's response has no error code.
     """
-    response = message_class(response_class(call.api))()
+    response = call.api.response()
     if (call.api.key == ApiKey.PRODUCE and message.acks == Acks.NONE) or not _has_code(type(response), call.version):
         raise RemoteProtocolError(f"{call.api.name} version {call.version} failed with {code.name}")
     _fill(response, message, call.version, code, text)

@@ -9,24 +9,28 @@ Source: Kafka protocol guide, "Network"; KIP-482 (headers).
 from collections import deque
 from collections.abc import Mapping, Sequence
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
+from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry
 from kafkawire.sdk.protocol.frames import frame_prefix
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
 from kafkawire.sdk.protocol.primitives import FIXED
 from kafkawire.sdk.protocol.programs import Program, program
 from kafkawire.sdk.protocol.schema import Api, Buffer, Message
-from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.versions import VersionRange
 
-__all__ = ["HEADER_START", "Request", "ServerConnection", "framed", "response_class"]
+__all__ = ["HEADER_START", "Request", "ServerConnection", "framed"]
 
 #: What every request header begins with: API key, version, correlation id.
 HEADER_START = Struct(">" + "".join(FIXED[field.kind].format for field in layout(RequestHeader, 1).fields[:3]))
 
 _CORRELATION_ID_BYTES = 4
+
+#: A member of a generated `ApiKey`, or a plain number.
+Key = TypeVar("Key", bound=int)
 
 
 class Request:
@@ -67,6 +71,7 @@ class _ServedForm(NamedTuple):
         request_header: reads the header.
         request: reads the request.
         response_header_end: the response header after its correlation id, the same in each response.
+        response: the class of the response.
     """
 
     api: Api
@@ -74,6 +79,7 @@ class _ServedForm(NamedTuple):
     request_header: Program[RequestHeader]
     request: Program[Message]
     response_header_end: bytes
+    response: type[Message]
 
 
 class ServerConnection:
@@ -81,10 +87,19 @@ class ServerConnection:
 
     Args:
         supported: the versions that are served, by API key.
+        apis: what can be served, `ApiRegistry(APIS, …)` for APIs of one's own.
+
+    Raises:
+        LocalProtocolError: an API that is served is not in the registry, or has not all these versions.
     """
 
-    def __init__(self, supported: Mapping[ApiKey, VersionRange]) -> None:
-        self._supported = supported
+    def __init__(self, supported: Mapping[Key, VersionRange], apis: ApiRegistry = KAFKA_APIS) -> None:
+        for key, versions in supported.items():
+            if key not in apis or apis[key].versions & versions != versions:
+                known = apis[key].versions if key in apis else "none"
+                raise LocalProtocolError(f"API key {key}: versions {versions} are served, the registry has {known}")
+        self._supported = cast("Mapping[int, VersionRange]", supported)
+        self._apis = apis
         self._pending: deque[Request] = deque()
         self._forms: dict[tuple[int, int], _ServedForm] = {}
         # What followed the correlation id last time: clients say the same in each request.
@@ -109,7 +124,7 @@ class ServerConnection:
         key, version, correlation_id = HEADER_START.unpack_from(frame)
         form = self._forms.get((key, version)) or self._form(key, version)
         if form is None:
-            api = APIS[ApiKey.API_VERSIONS]
+            api = self._apis[ApiKey.API_VERSIONS]
             first = self._supported[ApiKey.API_VERSIONS].first
             request = Request(api, first, correlation_id, None, None, len(frame))
         else:
@@ -145,8 +160,8 @@ class ServerConnection:
         """Return how a version of an API is read; None for one of ApiVersions that is unknown here."""
         if key not in self._supported:
             raise RemoteProtocolError(f"API key {key} is not served here")
-        api = APIS[ApiKey(key)]
-        supported = self._supported[ApiKey(key)]
+        api = self._apis[key]
+        supported = self._supported[key]
         if version not in supported:
             if key == ApiKey.API_VERSIONS:
                 return None
@@ -156,8 +171,9 @@ class ServerConnection:
             api,
             version,
             program(RequestHeader, api.request_header_version(version)),
-            program(f"{api.name}Request", version),
+            program(api.request, version),
             response_header.encode(ResponseHeader(0))[_CORRELATION_ID_BYTES:],
+            api.response,
         )
         return form
 
@@ -172,18 +188,12 @@ class ServerConnection:
         return end
 
     def _frame(self, request: Request, message: Message) -> list[Buffer]:
-        schema = message.SCHEMA
-        if schema.key != request.api.key or schema.kind != "response":
-            raise LocalProtocolError(f"{schema.name} does not answer a request of {request.api.name}")
         form = self._forms.get((request.api.key, request.version)) or self._form(request.api.key, request.version)
         assert form is not None, "a version that is answered is served"
+        if type(message) is not form.response:
+            raise LocalProtocolError(f"{type(message).__qualname__} does not answer a request of {request.api.name}")
         head = request.correlation_id.to_bytes(_CORRELATION_ID_BYTES, "big", signed=True) + form.response_header_end
         return framed(head, program(type(message), request.version).encode_parts(message))
-
-
-def response_class(api: Api) -> str:
-    """Return the name of the response of an API."""
-    return f"{api.name}Response"
 
 
 def framed(head: bytes, parts: Sequence[Buffer]) -> list[Buffer]:
