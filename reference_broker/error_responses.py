@@ -73,7 +73,9 @@ def _fill(response: Message, request: Message | None, version: int, code: ErrorC
     if own or request is None:
         return
     for field in fields.values():
-        if field.array and isinstance(field.type, type) and _has_code(field.type, version):
+        if not isinstance(field.type, type) or not _has_code(field.type, version):
+            continue
+        if field.array:
             elements = []
             for asked in _elements(request, version):
                 element = field.type()
@@ -81,6 +83,10 @@ def _fill(response: Message, request: Message | None, version: int, code: ErrorC
                 _fill(element, asked, version, code, text)
                 elements.append(element)
             setattr(response, field.name, elements)
+        else:
+            inner = field.type()
+            _fill(inner, request, version, code, text)
+            setattr(response, field.name, inner)
 
 
 def _identify(element: Message, asked: Any, version: int) -> None:
@@ -88,7 +94,8 @@ def _identify(element: Message, asked: Any, version: int) -> None:
     own = [name for name in _IDENTITIES if name in _fields(type(element), version)]
     if not isinstance(asked, Message):
         fitting = (name for name in own if isinstance(getattr(element, name), type(asked)))
-        setattr(element, next(fitting), asked)
+        if (name := next(fitting, None)) is not None:
+            setattr(element, name, asked)
         return
     theirs = [name for name in _IDENTITIES if name in _fields(type(asked), version)]
     shared = [name for name in own if name in theirs]
@@ -110,7 +117,7 @@ def _has_code(kind: type[Message], version: int) -> bool:
     """Return whether a response, or anything inside it, has an error code."""
     fields = _fields(kind, version)
     return any(name in fields for name in _CODES) or any(
-        field.array and isinstance(field.type, type) and _has_code(field.type, version) for field in fields.values()
+        isinstance(field.type, type) and _has_code(field.type, version) for field in fields.values()
     )
 
 

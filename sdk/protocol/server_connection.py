@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry
-from kafkawire.sdk.protocol.frames import frame_prefix
+from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES, frame_prefix
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
-from kafkawire.sdk.protocol.primitives import FIXED
+from kafkawire.sdk.protocol.primitives import FIXED, MAX_LENGTH
 from kafkawire.sdk.protocol.programs import Program, program
 from kafkawire.sdk.protocol.schema import Api, Buffer, Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -72,6 +72,7 @@ class _ServedForm(NamedTuple):
         request: reads the request.
         response_header_end: the response header after its correlation id, the same in each response.
         response: the class of the response.
+        response_bytes_max: its largest frame.
     """
 
     api: Api
@@ -80,6 +81,7 @@ class _ServedForm(NamedTuple):
     request: Program[Message]
     response_header_end: bytes
     response: type[Message]
+    response_bytes_max: int
 
 
 class ServerConnection:
@@ -88,18 +90,26 @@ class ServerConnection:
     Args:
         supported: the versions that are served, by API key.
         apis: what can be served, `ApiRegistry(APIS, …)` for APIs of one's own.
+        response_bytes_max: largest response of an API that is not Kafka's. Those of Kafka's may take what a frame can
+            hold: brokers bound them by what they are asked for.
 
     Raises:
         LocalProtocolError: an API that is served is not in the registry, or has not all these versions.
     """
 
-    def __init__(self, supported: Mapping[Key, VersionRange], apis: ApiRegistry = KAFKA_APIS) -> None:
+    def __init__(
+        self,
+        supported: Mapping[Key, VersionRange],
+        apis: ApiRegistry = KAFKA_APIS,
+        response_bytes_max: int = MAX_FRAME_BYTES,
+    ) -> None:
         for key, versions in supported.items():
             if key not in apis or apis[key].versions & versions != versions:
                 known = apis[key].versions if key in apis else "none"
                 raise LocalProtocolError(f"API key {key}: versions {versions} are served, the registry has {known}")
         self._supported = cast("Mapping[int, VersionRange]", supported)
         self._apis = apis
+        self._response_bytes_max = response_bytes_max
         self._pending: deque[Request] = deque()
         self._forms: dict[tuple[int, int], _ServedForm] = {}
         # What followed the correlation id last time: clients say the same in each request.
@@ -146,7 +156,7 @@ class ServerConnection:
             response and all later ones that were held back by it.
 
         Raises:
-            LocalProtocolError: the response is of another API, does not fit its version, or is larger than 2 GiB.
+            LocalProtocolError: the response is of another API, does not fit its version, or is too large.
         """
         if request._parts is not None:
             raise LocalProtocolError(f"{request.api.name} request {request.correlation_id} was answered already")
@@ -174,6 +184,7 @@ class ServerConnection:
             program(api.request, version),
             response_header.encode(ResponseHeader(0))[_CORRELATION_ID_BYTES:],
             api.response,
+            MAX_LENGTH if KAFKA_APIS.get(key) == api else self._response_bytes_max,
         )
         return form
 
@@ -193,10 +204,17 @@ class ServerConnection:
         if type(message) is not form.response:
             raise LocalProtocolError(f"{type(message).__qualname__} does not answer a request of {request.api.name}")
         head = request.correlation_id.to_bytes(_CORRELATION_ID_BYTES, "big", signed=True) + form.response_header_end
-        return framed(head, program(type(message), request.version).encode_parts(message))
+        parts = program(form.response, request.version).encode_parts(message)
+        return framed(head, parts, form.response_bytes_max)
 
 
-def framed(head: bytes, parts: Sequence[Buffer]) -> list[Buffer]:
-    """Return the frame of a header and the parts of a message, of which the first is bytes, perhaps none."""
+def framed(head: bytes, parts: Sequence[Buffer], bytes_max: int = MAX_LENGTH) -> list[Buffer]:
+    """Return the frame of a header and the parts of a message, of which the first is bytes, perhaps none.
+
+    Raises:
+        LocalProtocolError: it is larger than `bytes_max`.
+    """
     length = len(head) + sum(map(len, parts))
+    if length > bytes_max:
+        raise LocalProtocolError(f"frame of {length} bytes, at most {bytes_max} allowed")
     return [frame_prefix(length) + head + parts[0], *parts[1:]]

@@ -14,20 +14,20 @@ from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 
 
 def test_every_module_serves_an_api():
-    served = load()
+    served = load().handlers
     modules = {module.name for module in pkgutil.iter_modules(apis.__path__)} - {"registry"}
     assert {entry.handle.__module__.rpartition(".")[2] for entry in served.values()} == modules
     assert list(served) == sorted(served)
 
 
 def test_served_versions_exist():
-    for key, entry in load().items():
+    for key, entry in load().handlers.items():
         low, high = APIS[key].versions
         assert low <= entry.versions[0] <= entry.versions[1] <= high - APIS[key].unstable
 
 
 def test_every_module_says_what_each_version_changed():
-    for entry in load().values():
+    for entry in load().handlers.values():
         text = import_module(entry.handle.__module__).__doc__
         assert text
         assert any(f"{version}: " in text for version in range(20)), entry.handle.__module__
