@@ -155,12 +155,12 @@ def load(handlers: Iterable[ApiHandler] = ()) -> ServedApis:
     for module in pkgutil.iter_modules(package.__path__):
         import_module(f"{package.__name__}.{module.name}")
     own = _checked(handlers)
-    served: dict[int, ApiHandler] = {**_SERVED}
-    for handler in own:
-        other = served.setdefault(handler.api.key, handler)
-        if other is not handler and other.api == handler.api:
-            raise LocalProtocolError(f"{handler!r}: {other!r} serves it already")
     apis = ApiRegistry(KAFKA_APIS, *({handler.api.key: handler.api} for handler in own)) if own else KAFKA_APIS
+    served = dict(_SERVED)
+    for handler in own:
+        if handler.api.key in served:
+            raise LocalProtocolError(f"{handler!r}: {served[handler.api.key]!r} serves it already")
+        served[handler.api.key] = handler
     return ServedApis(apis, {key: served[key] for key in sorted(served)})
 
 

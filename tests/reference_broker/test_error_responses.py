@@ -5,10 +5,13 @@ Method: requests with two elements in each array are answered with an error; the
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from typing import Any
 
 import pytest
 
+from kafkawire.codegen.generate import generated_tree, write_tree
 from kafkawire.reference_broker.apis.registry import Call, load
 from kafkawire.reference_broker.error_responses import error_response
 from kafkawire.sdk.errors import RemoteProtocolError
@@ -26,7 +29,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 CODE = ErrorCode.UNKNOWN_SERVER_ERROR
 
-VERSIONS = [(key, version) for key, served in load().items() for version in served.versions.numbers()]
+VERSIONS = [(key, version) for key, served in load().handlers.items() for version in served.versions.numbers()]
 
 
 def filled(kind, version: int):
@@ -96,3 +99,47 @@ def test_text_where_there_is_a_place(bench):
     request.acks = 0
     with pytest.raises(RemoteProtocolError, match="Produce version 8 failed with UNKNOWN_SERVER_ERROR"):
         failed(bench, request, 8)
+
+
+OWN = """\
+api: Nest
+key: 911
+listeners: [broker]
+request:
+  versions: 0
+  fields:
+    - {name: pages, type: "[]float64"}
+    - {name: words, type: "[]string"}
+response:
+  versions: 0
+  fields:
+    - name: outcome
+      type: Outcome
+      fields:
+        - {name: error_code, type: int16}
+        - {name: error_message, type: string?, default: null}
+    - name: pages
+      type: "[]Page"
+      fields:
+        - {name: error_code, type: int16}
+        - {name: number, type: int32}
+"""
+
+
+def test_a_response_of_any_other_shape(bench, tmp_path, monkeypatch):
+    """Codes in a structure of their own, elements that nothing names: what can be said is said."""
+    (tmp_path / "schemas").mkdir()
+    (tmp_path / "schemas" / "nest.yaml").write_text(OWN)
+    write_tree(generated_tree(tmp_path / "schemas"), tmp_path / "nesting")
+    monkeypatch.syspath_prepend(tmp_path)
+    apis = import_module("nesting.tables.apis")
+    try:
+        api = apis.APIS[apis.ApiKey.NEST]
+        request = api.request([1.5], ["a", "b"])
+        call = Call(bench.core, Request(api, 0, 0, "c", request, 10), bench.peer, bench.now_ms)
+        response: Any = bench.through(error_response(call, request, CODE, "why"), 0)
+        assert (response.outcome.error_code, response.outcome.error_message) == (CODE, "why")
+        assert [(page.error_code, page.number) for page in response.pages] == [(CODE, 0)] * 3
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "nesting"]:
+            del sys.modules[name]
