@@ -27,7 +27,7 @@ from kafkawire.sdk.client.options import AdminOptions, read_options
 from kafkawire.sdk.protocol.engines.selection import ENGINES, native
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.transport.waiting import result_of
-from kafkawire.testing import ApiHandler, Broker
+from kafkawire.testing import ApiHandler, Broker, Call
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "own_api"
@@ -97,7 +97,7 @@ def test_the_client_takes_a_version_that_the_broker_serves() -> None:
     asked = []
 
     class Noting(Greeter):
-        def __call__(self, call, request):  # type: ignore[no-untyped-def]
+        def __call__(self, call: Call, request: GreetRequest) -> GreetResponse:
             asked.append(call.version)
             return super().__call__(call, request)
 

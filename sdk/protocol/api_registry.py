@@ -8,14 +8,18 @@ is compared with its schemas by `kafkawire codegen check` and not looked through
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
 from kafkawire.sdk.protocol.schema import Api, Message, Schema
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.versions import VersionRange
 
-__all__ = ["KAFKA_APIS", "ApiRegistry", "ApiTable"]
+__all__ = ["KAFKA_APIS", "ApiRegistry", "ApiTable", "Key"]
+
+#: A member of a generated `ApiKey`, or a plain number.
+Key = TypeVar("Key", bound=int)
 
 _KAFKA: Final[Mapping[int, Api]] = {api.key: api for api in APIS.values()}
 
@@ -56,6 +60,7 @@ class ApiRegistry(Mapping[int, Api]):
             if _KAFKA.get(api.key) != api:
                 _check(api)
         self._apis = dict(sorted(found.items()))
+        self._checked: object = None
 
     def __getitem__(self, key: int) -> Api:
         return self._apis[key]
@@ -91,6 +96,25 @@ class ApiRegistry(Mapping[int, Api]):
         if api.request is not request:
             raise LocalProtocolError(f"{request.__module__}.{schema.name} is not the request of {_shown(api)}")
         return api
+
+    def check_served(self, versions: Mapping[Key, VersionRange]) -> None:
+        """Refuse to serve what is not here.
+
+        The same mapping is looked through once: all connections of a broker have it.
+
+        Args:
+            versions: that are served, by API key.
+
+        Raises:
+            LocalProtocolError: an API is not in this registry, or has not all these versions.
+        """
+        if versions is self._checked:
+            return
+        for key, served in versions.items():
+            known = self._apis[key].versions if key in self._apis else VersionRange(0, -1)
+            if known & served != served:
+                raise LocalProtocolError(f"API key {key}: versions {served} are served, the registry has {known}")
+        self._checked = versions
 
 
 def _all_of(tables: Iterable[ApiTable]) -> Iterator[Api]:

@@ -9,10 +9,10 @@ Source: Kafka protocol guide, "Network"; KIP-482 (headers).
 from collections import deque
 from collections.abc import Mapping, Sequence
 from struct import Struct
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, cast
 
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
-from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry
+from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry, Key
 from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES, frame_prefix
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
@@ -28,9 +28,6 @@ __all__ = ["HEADER_START", "Request", "ServerConnection", "framed"]
 HEADER_START = Struct(">" + "".join(FIXED[field.kind].format for field in layout(RequestHeader, 1).fields[:3]))
 
 _CORRELATION_ID_BYTES = 4
-
-#: A member of a generated `ApiKey`, or a plain number.
-Key = TypeVar("Key", bound=int)
 
 
 class Request:
@@ -103,10 +100,7 @@ class ServerConnection:
         apis: ApiRegistry = KAFKA_APIS,
         response_bytes_max: int = MAX_FRAME_BYTES,
     ) -> None:
-        for key, versions in supported.items():
-            if key not in apis or apis[key].versions & versions != versions:
-                known = apis[key].versions if key in apis else "none"
-                raise LocalProtocolError(f"API key {key}: versions {versions} are served, the registry has {known}")
+        apis.check_served(supported)
         self._supported = cast("Mapping[int, VersionRange]", supported)
         self._apis = apis
         self._response_bytes_max = response_bytes_max
@@ -216,5 +210,5 @@ def framed(head: bytes, parts: Sequence[Buffer], bytes_max: int = MAX_LENGTH) ->
     """
     length = len(head) + sum(map(len, parts))
     if length > bytes_max:
-        raise LocalProtocolError(f"frame of {length} bytes, at most {bytes_max} allowed")
+        raise LocalProtocolError(f"frame of {length} bytes, at most {bytes_max} can be sent")
     return [frame_prefix(length) + head + parts[0], *parts[1:]]

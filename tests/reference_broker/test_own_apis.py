@@ -179,7 +179,7 @@ def test_a_handler_that_exits_is_one_like_any_other(client: Client, greeter: Gre
         (GreetResponse(greetings=[7]), "greetings[0]"),
         (
             GreetResponse(greetings=[GreetResponse.Greeting("x" * FRAME_BYTES_MAX)]),
-            f"at most {FRAME_BYTES_MAX} allowed",
+            f"at most {FRAME_BYTES_MAX} can be sent",
         ),
     ],
     ids=["request", "other API", "no message", "wrong element", "too large"],
