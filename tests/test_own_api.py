@@ -6,9 +6,11 @@ Method: the example, as its reader runs it; its pieces beside brokers that serve
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,14 +22,26 @@ from kafkawire import BrokerError
 from kafkawire.codegen.generate import drift, generated_tree
 from kafkawire.errors import LocalProtocolError, UnsupportedVersion
 from kafkawire.protocol import APIS as KAFKA
-from kafkawire.protocol import ErrorCode, Message, VersionRange, codec, from_json, to_json
+from kafkawire.protocol import (
+    ApiRegistry,
+    ClientConnection,
+    ErrorCode,
+    Message,
+    ServerConnection,
+    VersionRange,
+    codec,
+    from_json,
+    to_json,
+)
 from kafkawire.sdk.client.call import ANY_BROKER
 from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.options import AdminOptions, read_options
 from kafkawire.sdk.protocol.engines.selection import ENGINES, native
+from kafkawire.sdk.protocol.frames import LENGTH_BYTES
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.transport.waiting import result_of
 from kafkawire.testing import ApiHandler, Broker, Call
+from tests.own_package import own_package
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "own_api"
@@ -38,6 +52,8 @@ Hello, Ann! (2) Bonjour, Luc ! (2)
 INVALID_REQUEST: nobody to greet
 """
 
+AVAILABLE = [name for name in ENGINES if name != "native" or native is not None]
+
 Person = GreetRequest.Person
 
 
@@ -47,11 +63,29 @@ def test_the_example_runs_as_its_page_says() -> None:
     assert (result.stdout, result.stderr, result.returncode) == (OUTPUT, "", 0)
 
 
+def test_the_programs_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "howto" / "add-an-api-of-your-own.md").read_text("utf-8")
+    programs = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(programs) == 5
+    names: dict[str, Any] = {}
+    try:
+        for program in programs:
+            if "result_of" in program:
+                names["broker"].start()
+                program = program.replace('"127.0.0.1:9092"', "broker.bootstrap")
+            exec(compile(program, "page", "exec"), names)
+    finally:
+        if "broker" in names:
+            names["broker"].close()
+    assert "text='Hello, Ann!'" in capsys.readouterr().out
+    assert names["asked"].api is APIS[ApiKey.GREET]
+
+
 def test_the_code_of_the_example_is_what_its_schema_says() -> None:
     assert not drift(generated_tree(EXAMPLE / "schemas"), EXAMPLE)
 
 
-@pytest.mark.parametrize("engine", [name for name in ENGINES if name != "native" or native is not None])
+@pytest.mark.parametrize("engine", AVAILABLE)
 @pytest.mark.parametrize("version", APIS[ApiKey.GREET].versions.numbers())
 @pytest.mark.parametrize(
     "message",
@@ -68,6 +102,68 @@ def test_codecs_of_every_engine(message: Message, version: int, engine: str) -> 
     again = one.parse(data)
     assert one.build(again) == data
     assert from_json(type(message), version, to_json(again, version)) == again
+
+
+FOLDER = {
+    "ask": """\
+api: Ask
+key: 32767
+listeners: [broker]
+request_header: 1
+response_header: 0
+request:
+  versions: 3-4
+  flexible: 4+
+  structs:
+    - {name: Place, versions: 3+, fields: [{name: x, type: float64}, {name: y, type: float64}]}
+  fields:
+    - {name: here, type: Place}
+    - {name: others, type: "[]Place"}
+response: {versions: 3-4, flexible: 4+, fields: [{name: error_code, type: int16}]}
+""",
+    "seen": """\
+record: Seen
+type: 3
+topic: __seen
+key: {versions: 0, fields: [{name: name, type: string}]}
+value:
+  versions: 0-1
+  flexible: 1+
+  fields: [{name: at, type: int64}, {name: note, type: string?, versions: 1+, default: null}]
+""",
+    "lamp": """\
+message: LampRecord
+kind: metadata
+type: 42
+versions: 0
+flexible: 0+
+fields: [{name: lit, type: bool}]
+""",
+}
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_headers_structures_and_records_of_ones_own(tmp_path: Path, version: int) -> None:
+    with own_package(tmp_path, FOLDER) as (messages, apis):
+        Place = messages.AskRequest.Place
+        request = messages.AskRequest(Place(1.5, 2.5), [Place(), Place(3.0)])
+        for message, of in (
+            (request, version),
+            (messages.SeenKey("Ann"), 0),
+            (messages.SeenValue(5, None), version - 3),
+            (messages.LampRecord(True), 0),
+        ):
+            data = {codec(type(message), of, engine).build(message) for engine in AVAILABLE}
+            assert [codec(type(message), of, engine).parse(*data) for engine in AVAILABLE] == [message] * len(AVAILABLE)
+        registry = ApiRegistry(apis.APIS)
+        api = registry.of(messages.AskRequest)
+        assert (api.request_header_version(version), api.response_header_version(version)) == (1, 0)
+        client = ClientConnection("me", apis=registry)
+        server = ServerConnection({api.key: api.versions}, registry)
+        asked = server.receive(b"".join(client.request(request, version).parts)[LENGTH_BYTES:])
+        assert (asked.message, asked.client_id) == (request, "me")
+        answer = b"".join(server.respond(asked, messages.AskResponse(7)))
+        assert client.receive(answer[LENGTH_BYTES:]).message == messages.AskResponse(7)
 
 
 async def greeted(broker: Broker, **options: object) -> GreetResponse:
@@ -134,7 +230,7 @@ def test_what_a_client_may_ask(apis: object) -> None:
     """Kafka's APIs with either registry; the own one with its own alone."""
 
     async def run() -> None:
-        more = {} if apis is None else {"apis": REGISTRY}
+        more: dict[str, Any] = {} if apis is None else {"apis": REGISTRY}
         core = ClientCore("sample", read_options(AdminOptions, broker.bootstrap, {}), None, **more)
         await core.start()
         ask = core.operations.request

@@ -5,13 +5,10 @@ Method: requests with two elements in each array are answered with an error; the
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
 from typing import Any
 
 import pytest
 
-from kafkawire.codegen.generate import generated_tree, write_tree
 from kafkawire.reference_broker.apis.registry import Call, load
 from kafkawire.reference_broker.error_responses import error_response
 from kafkawire.sdk.errors import RemoteProtocolError
@@ -26,6 +23,7 @@ from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.own_package import own_package
 
 CODE = ErrorCode.UNKNOWN_SERVER_ERROR
 
@@ -126,20 +124,12 @@ response:
 """
 
 
-def test_a_response_of_any_other_shape(bench, tmp_path, monkeypatch):
+def test_a_response_of_any_other_shape(bench, tmp_path):
     """Codes in a structure of their own, elements that nothing names: what can be said is said."""
-    (tmp_path / "schemas").mkdir()
-    (tmp_path / "schemas" / "nest.yaml").write_text(OWN)
-    write_tree(generated_tree(tmp_path / "schemas"), tmp_path / "nesting")
-    monkeypatch.syspath_prepend(tmp_path)
-    apis = import_module("nesting.tables.apis")
-    try:
+    with own_package(tmp_path, {"nest": OWN}) as (_, apis):
         api = apis.APIS[apis.ApiKey.NEST]
         request = api.request([1.5], ["a", "b"])
         call = Call(bench.core, Request(api, 0, 0, "c", request, 10), bench.peer, bench.now_ms)
         response: Any = bench.through(error_response(call, request, CODE, "why"), 0)
         assert (response.outcome.error_code, response.outcome.error_message) == (CODE, "why")
         assert [(page.error_code, page.number) for page in response.pages] == [(CODE, 0)] * 3
-    finally:
-        for name in [name for name in sys.modules if name.partition(".")[0] == "nesting"]:
-            del sys.modules[name]

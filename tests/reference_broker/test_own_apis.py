@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.versions import VersionRange
 from kafkawire.sdk.transport.blocking import ConnectionEnded
 from kafkawire.testing import Broker
+from tests.own_package import own_package
 from tests.reference_broker.raw_client import Client
 
 GREET = OWN[OwnKey.GREET]
@@ -41,6 +43,9 @@ BOTH = ApiRegistry(APIS, OWN)
 
 #: Responses of own APIs are no larger than this here.
 FRAME_BYTES_MAX = 10_000
+
+#: What is no greeting.
+SEVEN: Any = [7]
 
 REQUEST = GreetRequest([GreetRequest.Person("Ann")])
 
@@ -107,7 +112,7 @@ def test_api_versions_in_an_unknown_version_is_answered_as_ever(broker: Broker) 
     ours = APIS[ApiKey.API_VERSIONS].versions
     unknown = ours.last + 1
     with Client(broker.bootstrap) as client:
-        (frame,) = client.protocol.request(ApiVersionsRequest("test", "1"), unknown - 1).parts
+        frame = b"".join(client.protocol.request(ApiVersionsRequest("test", "1"), unknown - 1).parts)
         client.socket.send(frame[:6] + unknown.to_bytes(2, "big") + frame[8:])
         response = client.receive(ApiVersionsResponse)
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
@@ -116,7 +121,7 @@ def test_api_versions_in_an_unknown_version_is_answered_as_ever(broker: Broker) 
 
 
 def test_a_version_that_is_not_served_closes_the_connection(broker: Broker, client: Client) -> None:
-    (frame,) = client.protocol.request(REQUEST, 2).parts
+    frame = b"".join(client.protocol.request(REQUEST, 2).parts)
     client.socket.send(frame[:6] + (3).to_bytes(2, "big") + frame[8:])
     with pytest.raises(ConnectionEnded):
         client.receive(GreetResponse)
@@ -176,7 +181,7 @@ def test_a_handler_that_exits_is_one_like_any_other(client: Client, greeter: Gre
         (GreetRequest(), "GreetRequest does not answer a request of Greet"),
         (MetadataResponse(), "MetadataResponse does not answer a request of Greet"),
         ({"greetings": []}, "dict does not answer a request of Greet"),
-        (GreetResponse(greetings=[7]), "greetings[0]"),
+        (GreetResponse(greetings=SEVEN), "greetings[0]"),
         (
             GreetResponse(greetings=[GreetResponse.Greeting("x" * FRAME_BYTES_MAX)]),
             f"at most {FRAME_BYTES_MAX} can be sent",
@@ -216,6 +221,40 @@ def test_what_breaks_the_protocol_on_purpose_closes_the_connection(client: Clien
     client.send(REQUEST, 2)
     with pytest.raises(ConnectionEnded):
         client.receive(GreetResponse)
+
+
+SILENT = """\
+api: Silent
+key: 911
+listeners: [broker]
+request: {versions: 0, fields: []}
+response:
+  versions: 0
+  fields:
+    - {name: text, type: string}
+"""
+
+
+@pytest.mark.defect
+def test_without_a_place_for_an_error_the_connection_is_closed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "kafkawire.broker")
+    with own_package(tmp_path, {"silent": SILENT}) as (messages, apis):
+        (api,) = apis.APIS.values()
+        handlers = [ApiHandler(api, lambda call, request: 1 / 0)]
+        with (
+            Broker(ephemeral=True, handlers=handlers) as broker,
+            Client(broker.bootstrap, ApiRegistry(apis.APIS)) as client,
+        ):
+            client.send(messages.SilentRequest(), 0)
+            with pytest.raises(ConnectionEnded):
+                client.receive(messages.SilentResponse)
+            with Client(broker.bootstrap) as other:
+                assert other.metadata().brokers
+    failed, closed = caplog.messages
+    assert failed.startswith("Silent version 0 from ")
+    assert closed.endswith("Silent version 0 failed with UNKNOWN_SERVER_ERROR")
 
 
 def test_a_quota_mutes_the_connection(client: Client, greeter: Greeter) -> None:
