@@ -242,7 +242,7 @@ def test_without_a_place_for_an_error_the_connection_is_closed(
     caplog.set_level(logging.INFO, "kafkawire.broker")
     with own_package(tmp_path, {"silent": SILENT}) as (messages, apis):
         (api,) = apis.APIS.values()
-        handlers = [ApiHandler(api, lambda call, request: 1 / 0)]
+        handlers = [ApiHandler(api, failing(ZeroDivisionError()))]
         with (
             Broker(ephemeral=True, handlers=handlers) as broker,
             Client(broker.bootstrap, ApiRegistry(apis.APIS)) as client,
