@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from kafkawire.reference_broker.apis.registry import Answer, Call, Handler, load
+from kafkawire.reference_broker.apis.registry import Answer, Call, Handler, ServedApis, load
 from kafkawire.reference_broker.coordinators.topic_log import TopicLog
 from kafkawire.reference_broker.fetch_sessions import FetchSessions
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
@@ -63,12 +63,14 @@ class Core:
         options: see `BrokerOptions`.
         new_id: returns a text that is never repeated, for the ids of members and of fetch sessions.
         now_ms: the current time.
+        served: what it serves, from `load`; None for its own APIs.
 
     Attributes:
         groups: see `GroupCoordinator`.
         transactions: see `TransactionCoordinator`.
         fetch_sessions: what consumers fetch.
         producer_ids: gives ids to producers.
+        apis: what it knows.
         served: the versions of each API that are served.
         advertised: the versions of each API that clients are told.
         lines: what the parts of the broker write to the log, repetitions held back.
@@ -83,6 +85,7 @@ class Core:
         options: BrokerOptions,
         new_id: Callable[[], str],
         now_ms: int,
+        served: ServedApis | None = None,
     ) -> None:
         self.directory = directory
         self.options = options
@@ -118,10 +121,10 @@ class Core:
             is_cleaner_enabled=options.log_cleaner_enable,
         )
         self.upkeep = Upkeep(directory, upkeep, now_ms)
-        handlers = load()
-        self.served = {key: served.versions for key, served in handlers.items()}
-        self.advertised = {key: served.advertised for key, served in handlers.items()}
-        self._handlers: dict[int, Handler] = {key: served.handle for key, served in handlers.items()}
+        self.apis, handlers = load() if served is None else served
+        self.served = {key: each.versions for key, each in handlers.items()}
+        self.advertised = {key: each.advertised for key, each in handlers.items()}
+        self._handlers: dict[int, Handler] = {key: each.handle for key, each in handlers.items()}
         self._answer = chain(ELEMENTS, self._dispatch)
         self.groups.load(now_ms)
         self.transactions.load(now_ms)

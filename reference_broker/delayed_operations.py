@@ -39,7 +39,7 @@ class DelayedOperation:
         self.response: Message | None = None
         self.is_cancelled = False
         self.on_cancel: Callable[[], None] | None = None
-        self.on_error: Callable[[Exception], Message] | None = None
+        self.on_error: Callable[[BaseException], Message] | None = None
         self.check_unsent: Callable[[Any], None] | None = None
         self.steps: Iterator[None] | None = None
         self._then: Callable[[Message], object] | None = None
@@ -51,7 +51,7 @@ class DelayedOperation:
             next(self.steps)
         except StopIteration:
             self.steps = None
-        except Exception as error:
+        except BaseException as error:
             self.steps = None
             if self.on_error is None:
                 raise
@@ -63,7 +63,7 @@ class DelayedOperation:
             return
         try:
             response = make()
-        except Exception as error:
+        except BaseException as error:
             if self.on_error is None:
                 raise
             response = self.on_error(error)

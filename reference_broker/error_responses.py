@@ -15,8 +15,6 @@ from typing import Any
 
 from kafkawire.reference_broker.apis.registry import Call
 from kafkawire.sdk.errors import RemoteProtocolError
-from kafkawire.sdk.protocol.connection import response_class
-from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Field, Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import Acks
@@ -57,7 +55,7 @@ def error_response(call: Call, message: Any, code: ErrorCode, text: str) -> Mess
     Raises:
         RemoteProtocolError: the client expects no response (acks=0), or the API's response has no error code.
     """
-    response = message_class(response_class(call.api))()
+    response = call.api.response()
     if (call.api.key == ApiKey.PRODUCE and message.acks == Acks.NONE) or not _has_code(type(response), call.version):
         raise RemoteProtocolError(f"{call.api.name} version {call.version} failed with {code.name}")
     _fill(response, message, call.version, code, text)
@@ -75,7 +73,9 @@ def _fill(response: Message, request: Message | None, version: int, code: ErrorC
     if own or request is None:
         return
     for field in fields.values():
-        if field.array and isinstance(field.type, type) and _has_code(field.type, version):
+        if not isinstance(field.type, type) or not _has_code(field.type, version):
+            continue
+        if field.array:
             elements = []
             for asked in _elements(request, version):
                 element = field.type()
@@ -83,6 +83,10 @@ def _fill(response: Message, request: Message | None, version: int, code: ErrorC
                 _fill(element, asked, version, code, text)
                 elements.append(element)
             setattr(response, field.name, elements)
+        else:
+            inner = field.type()
+            _fill(inner, request, version, code, text)
+            setattr(response, field.name, inner)
 
 
 def _identify(element: Message, asked: Any, version: int) -> None:
@@ -90,7 +94,8 @@ def _identify(element: Message, asked: Any, version: int) -> None:
     own = [name for name in _IDENTITIES if name in _fields(type(element), version)]
     if not isinstance(asked, Message):
         fitting = (name for name in own if isinstance(getattr(element, name), type(asked)))
-        setattr(element, next(fitting), asked)
+        if (name := next(fitting, None)) is not None:
+            setattr(element, name, asked)
         return
     theirs = [name for name in _IDENTITIES if name in _fields(type(asked), version)]
     shared = [name for name in own if name in theirs]
@@ -112,7 +117,7 @@ def _has_code(kind: type[Message], version: int) -> bool:
     """Return whether a response, or anything inside it, has an error code."""
     fields = _fields(kind, version)
     return any(name in fields for name in _CODES) or any(
-        field.array and isinstance(field.type, type) and _has_code(field.type, version) for field in fields.values()
+        isinstance(field.type, type) and _has_code(field.type, version) for field in fields.values()
     )
 
 

@@ -49,6 +49,6 @@ FEATURES: Final = (
 )
 
 
-def features(served: Container[ApiKey]) -> list[Feature]:
+def features(served: Container[int]) -> list[Feature]:
     """Return the features of a broker that serves some APIs."""
     return [feature for feature in FEATURES if feature.api is None or feature.api in served]

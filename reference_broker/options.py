@@ -134,7 +134,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         socket_send_buffer_bytes: what the system may hold of the responses of a connection, which also bounds what is
             on its way to a distant client; -1 for what the system thinks best, with more CPU for large fetches.
         socket_receive_buffer_bytes: the same for requests.
-        max_frame_bytes: largest request.
+        max_frame_bytes: largest request, and largest response of an API that is not Kafka's.
         queued_max_request_bytes: memory for unfinished requests and unsent responses of all connections together. Large
             requests beyond it wait; one may exceed it.
         max_connections: most clients at once; further connections are refused.

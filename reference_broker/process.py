@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 
 from kafkawire.reference_broker.network.event_loop import loop_factory
+from kafkawire.reference_broker.options import read_options
 from kafkawire.reference_broker.server import Broker, Data
 from kafkawire.sdk.transport.wire import Address
 
@@ -45,7 +46,8 @@ def serve(
     # Every partition keeps files open, every client a socket: the usual soft limit of 1,024 is soon reached.
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-    broker = Broker(data, listen.host, listen.port, **options)
+    read_options(options)  # first: `port`, or `handlers`, is an argument of the broker and no option
+    broker = Broker(data, listen.host, listen.port, handlers=(), **options)
     collects = gc.isenabled()
 
     async def run() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from kafkawire.reference_broker.apis.registry import Answer, Call, Handler
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.error_responses import error_response
-from kafkawire.sdk.errors import BrokerError, KafkaWireError
+from kafkawire.sdk.errors import BrokerError, DecodeError, RemoteProtocolError
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -37,19 +37,19 @@ def answer_errors(following: Handler, call: Call, message: Any) -> Answer:
     """
     try:
         answer = following(call, message)
-    except Exception as error:
+    except BaseException as error:  # a handler that calls sys.exit() must not end the thread of the broker
         return _answer_of(call, message, error)
     if isinstance(answer, DelayedOperation):
         answer.on_error = partial(_answer_of, call, message)
     return answer
 
 
-def _answer_of(call: Call, message: Any, error: Exception) -> Message:
+def _answer_of(call: Call, message: Any, error: BaseException) -> Message:
     """Return the answer to a request that an error has ended, in the form of the API's response."""
     if isinstance(error, BrokerError):
         return error_response(call, message, error.code, error.detail)
-    if isinstance(error, KafkaWireError):
-        raise error
+    if isinstance(error, RemoteProtocolError) and not isinstance(error, DecodeError):
+        raise error  # said on purpose: there is no answer
     name = call.api.name
     text = "%s version %d from %s failed"
     call.core.lines.exception((name, type(error)), call.now_ms, text, name, call.version, call.peer)

@@ -13,11 +13,12 @@ import logging
 import socket
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from kafkawire.reference_broker.apis.registry import ApiHandler, load
 from kafkawire.reference_broker.core import Core
 from kafkawire.reference_broker.disk.disk import Disk
 from kafkawire.reference_broker.disk.machine import MachineDisk
@@ -79,18 +80,30 @@ class Broker:
             `memory_disk_bytes`, which lasts as long as this object.
         host: the address to listen on, unless the option `listeners` says where.
         port: the port to listen on; 0 for a free one.
+        handlers: of APIs that are not Kafka's, or that are not served here without them.
         options: the fields of `BrokerOptions`; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
         ConfigurationError: an option is unknown or out of range.
+        TypeError: `handlers` holds something else.
+        LocalProtocolError: handlers clash with each other, or with those of the broker.
 
     Attributes:
         options: see above.
         is_stuck: whether the disk hung when the broker stopped, so that threads still wait for it.
     """
 
-    def __init__(self, data: Data, host: str = "127.0.0.1", port: int = 0, **options: object) -> None:
+    def __init__(
+        self,
+        data: Data,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        handlers: Iterable[ApiHandler] = (),
+        **options: object,
+    ) -> None:
         self.options = read_options(options)
+        self._served = load(handlers)
         self._data: Disk | str | Path = MemoryDisk(self.options.memory_disk_bytes) if data is None else data
         self._listeners = read_listeners(self.options, host, port, socket.gethostname())
         self._core: Core | None = None
@@ -161,7 +174,7 @@ class Broker:
             services = LogServices(disk, self._background, clock=self._clock)
             directory = LogDirectory(services, options.node_id, lambda: uuid.uuid4().bytes, options.topic_defaults)
             undo.callback(directory.abandon)
-            core = Core(directory, options, lambda: str(uuid.uuid4()), self._clock())
+            core = Core(directory, options, lambda: str(uuid.uuid4()), self._clock(), self._served)
             undo.pop_all()
         self._core = core
         self._clock.on_jump = core.timers.shift
@@ -310,14 +323,25 @@ class BackgroundBroker:
         data: see `Broker`.
         host: see `Broker`.
         port: see `Broker`.
+        handlers: see `Broker`; they are called in the broker's thread.
         options: see `Broker`.
 
     Raises:
         ConfigurationError: an option is unknown or out of range.
+        TypeError: see `Broker`.
+        LocalProtocolError: see `Broker`.
     """
 
-    def __init__(self, data: Data, host: str = "127.0.0.1", port: int = 0, **options: object) -> None:
-        self._broker = Broker(data, host, port, **options)
+    def __init__(
+        self,
+        data: Data,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        handlers: Iterable[ApiHandler] = (),
+        **options: object,
+    ) -> None:
+        self._broker = Broker(data, host, port, handlers=handlers, **options)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._stopping = threading.Lock()

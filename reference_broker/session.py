@@ -107,7 +107,7 @@ class Session:
         self._clock = clock
         self._defer = defer
         self._sends_files = sends_files
-        self._protocol = ServerConnection(core.served)
+        self._protocol = ServerConnection(core.served, core.apis, core.options.max_frame_bytes)
         self.take: Callable[[Buffer], None] = self._handle
         self._frames: deque[Buffer] = deque()
         self._outgoing: list[Buffer] = []

@@ -22,6 +22,9 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 #: Pages about this tree alone; the others also name classes of Java and of other libraries.
 NAMING_PAGES = [ROOT / "docs" / "architecture.md", *sorted((ROOT / "docs" / "howto").glob("*.md"))]
 
+#: Folders whose classes pages name.
+CODE = ("sdk", "reference_broker", "codegen", "conformance", "src", "examples")
+
 #: Folders that appear when something is built.
 BUILT = ("build/", "dist/", ".venv")
 
@@ -53,7 +56,7 @@ def definitions() -> frozenset[str]:
     """Return the classes of the product, and `Class.member` for their methods and attributes."""
     names: set[str] = set()
     for path in files():
-        if path.endswith(".py") and path.split("/")[0] in ("sdk", "reference_broker", "codegen", "conformance", "src"):
+        if path.endswith(".py") and path.split("/")[0] in CODE:
             for node in ast.walk(ast.parse((ROOT / path).read_text("utf-8"))):
                 if isinstance(node, ast.ClassDef):
                     members = {

@@ -1,19 +1,22 @@
 """Which function serves which versions of which API.
 
-Every module of this package registers its handler here when it is imported; `load` imports them all. An API is
-advertised if and only if it has a handler.
+Every module of this package registers its handler here when it is imported; `load` imports them all, and adds those
+that the broker is given. An API is advertised if and only if it has a handler.
 """
 
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from kafkawire.reference_broker.network.peer import Peer
+from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry
 from kafkawire.sdk.protocol.connection import Request
-from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.schema import Api, Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.versions import VersionRange
 
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from kafkawire.reference_broker.core import Core
     from kafkawire.reference_broker.delayed_operations import DelayedOperation
 
-__all__ = ["Answer", "Call", "Handler", "Served", "load", "serves", "since"]
+__all__ = ["Answer", "ApiHandler", "Call", "Handler", "ServedApis", "load", "serves", "since"]
 
 
 class Call:
@@ -60,21 +63,68 @@ Answer: TypeAlias = "Message | DelayedOperation | None"
 Handler = Callable[[Call, Any], Answer]
 
 
-class Served(NamedTuple):
-    """A handler.
+class ApiHandler:
+    """A function that serves an API.
+
+    Args:
+        api: of a generated table: `APIS[ApiKey.GREET]`.
+        handle: called with the `Call` and the request, on the broker's event loop, so it must not block. It returns the
+            response, a `DelayedOperation` that will have it, or None if the API has no response. A `BrokerError` that
+            it raises is answered with its code, anything else with UNKNOWN_SERVER_ERROR.
+        versions: that it serves; None for all stable ones.
+        advertised_from: the lowest version that clients are told, if it is not the lowest one served; it may be one
+            that does not exist any more, for clients that look for it.
+
+    Raises:
+        TypeError: `api` is no `Api`, or `handle` is no plain function.
+        LocalProtocolError: the API has not all these versions, or `advertised_from` is above them.
 
     Attributes:
-        versions: the versions that it serves.
+        api: see above.
+        handle: see above.
+        versions: that it serves.
         advertised: the versions that clients are told.
-        handle: the handler.
     """
 
-    versions: VersionRange
-    advertised: VersionRange
-    handle: Handler
+    __slots__ = ("advertised", "api", "handle", "versions")
+
+    def __init__(
+        self, api: Api, handle: Handler, versions: VersionRange | None = None, *, advertised_from: int | None = None
+    ) -> None:
+        if not isinstance(api, Api):
+            raise TypeError(f"{api!r:.60} is no Api: take one from a generated table, such as APIS[ApiKey.…]")
+        if not callable(handle) or iscoroutinefunction(handle):
+            raise TypeError(f"{api.name}: the handler {handle!r:.60} is no function, or one to be awaited")
+        served = api.stable_versions if versions is None else versions
+        advertised = served if advertised_from is None else VersionRange(advertised_from, served.last)
+        if not served or api.versions & served != served:
+            raise LocalProtocolError(f"{api.name} ({api.key}): versions {served} are served, {api.versions} exist")
+        if not advertised:
+            raise LocalProtocolError(
+                f"{api.name} ({api.key}): advertised from {advertised_from}, the last is {served.last}"
+            )
+        self.api = api
+        self.handle = handle
+        self.versions = served
+        self.advertised = advertised
+
+    def __repr__(self) -> str:
+        return f"<handler of {self.api.name} ({self.api.key}) versions {self.versions}>"
 
 
-_SERVED: dict[ApiKey, Served] = {}
+class ServedApis(NamedTuple):
+    """What a broker serves.
+
+    Attributes:
+        apis: what it knows.
+        handlers: by key, in order of their keys.
+    """
+
+    apis: ApiRegistry
+    handlers: dict[int, ApiHandler]
+
+
+_SERVED: dict[int, ApiHandler] = {}
 
 H = TypeVar("H", bound=Handler)
 
@@ -82,29 +132,46 @@ H = TypeVar("H", bound=Handler)
 def serves(
     key: ApiKey, versions: VersionRange | None = None, *, advertised_from: int | None = None
 ) -> Callable[[H], H]:
-    """Register the function below as the handler of an API.
-
-    Args:
-        key: the API.
-        versions: the versions to serve; None for all stable ones.
-        advertised_from: the lowest version that clients are told, if it is not the lowest one served.
-    """
-    served = versions or APIS[key].stable_versions
-    advertised = served if advertised_from is None else VersionRange(advertised_from, served.last)
+    """Register the function below as the handler of one of Kafka's APIs; see `ApiHandler`."""
 
     def register(handle: H) -> H:
-        _SERVED[key] = Served(served, advertised, handle)
+        _SERVED[key] = ApiHandler(APIS[key], handle, versions, advertised_from=advertised_from)
         return handle
 
     return register
 
 
-def load() -> dict[ApiKey, Served]:
-    """Import all handlers and return them in the order of their keys."""
+def load(handlers: Iterable[ApiHandler] = ()) -> ServedApis:
+    """Import the handlers of Kafka's APIs, and return them with those of somebody else.
+
+    Args:
+        handlers: of other APIs, or of those of Kafka's that have none here.
+
+    Raises:
+        TypeError: one of them is no `ApiHandler`.
+        LocalProtocolError: two of them serve the same API, or their APIs clash; see `ApiRegistry`.
+    """
     package = import_module(__name__.rpartition(".")[0])
     for module in pkgutil.iter_modules(package.__path__):
         import_module(f"{package.__name__}.{module.name}")
-    return {key: _SERVED[key] for key in sorted(_SERVED)}
+    own = _checked(handlers)
+    apis = ApiRegistry(KAFKA_APIS, *({handler.api.key: handler.api} for handler in own)) if own else KAFKA_APIS
+    served = dict(_SERVED)
+    for handler in own:
+        if handler.api.key in served:
+            raise LocalProtocolError(f"{handler!r}: {served[handler.api.key]!r} serves it already")
+        served[handler.api.key] = handler
+    return ServedApis(apis, {key: served[key] for key in sorted(served)})
+
+
+def _checked(handlers: Iterable[ApiHandler]) -> tuple[ApiHandler, ...]:
+    if not isinstance(handlers, Iterable):
+        raise TypeError(f"handlers is {handlers!r:.60}, a sequence of ApiHandler is needed")
+    own = tuple(handlers)
+    for number, handler in enumerate(own):
+        if not isinstance(handler, ApiHandler):
+            raise TypeError(f"handlers[{number}] is {handler!r:.60}, no ApiHandler")
+    return own
 
 
 def since(message: type[Message], field: str) -> int:

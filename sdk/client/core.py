@@ -23,6 +23,7 @@ from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.clock import now_ms as wall_ms
 from kafkawire.sdk.errors import Closed, ConnectFailed, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.metrics.names import MetricName
+from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry
 from kafkawire.sdk.transport.connection import ConnectionSettings
 from kafkawire.sdk.transport.driven import Machine
 from kafkawire.sdk.transport.driver import Driver
@@ -43,6 +44,7 @@ class ClientCore:
         options: of the client.
         network: reaches the brokers; None for TCP.
         creates_topics: whether asking for an unknown topic may create it, if the brokers allow that.
+        apis: what `operations` and machines can ask, `ApiRegistry(APIS, …)` for APIs of one's own.
 
     Attributes:
         backoff: the pauses between attempts.
@@ -52,7 +54,13 @@ class ClientCore:
     """
 
     def __init__(
-        self, name: str, options: ClientOptions, network: Network | None, *, creates_topics: bool = False
+        self,
+        name: str,
+        options: ClientOptions,
+        network: Network | None,
+        *,
+        creates_topics: bool = False,
+        apis: ApiRegistry = KAFKA_APIS,
     ) -> None:
         self._name = name
         self._io = options.io
@@ -68,6 +76,7 @@ class ClientCore:
             options.request_timeout_ms,
             login=login(options),
             traffic=TrafficMetrics(self.router.metrics),
+            apis=apis,
         )
         self.machines: list[Machine] = []
         self.driver: Driver[Link, Call] = Driver(

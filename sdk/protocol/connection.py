@@ -12,6 +12,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
+from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry
 from kafkawire.sdk.protocol.gate import ConnectionState, Gate
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
@@ -19,8 +20,8 @@ from kafkawire.sdk.protocol.negotiation import Negotiation
 from kafkawire.sdk.protocol.programs import Program, program
 from kafkawire.sdk.protocol.sasl.authenticator import Authenticator
 from kafkawire.sdk.protocol.schema import Api, Buffer, Message
-from kafkawire.sdk.protocol.server_connection import HEADER_START, Request, ServerConnection, framed, response_class
-from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.server_connection import HEADER_START, Request, ServerConnection, framed
+from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.text_form import to_text
 
@@ -33,7 +34,6 @@ __all__ = [
     "Sent",
     "ServerConnection",
     "opens_with_unsupported_version",
-    "response_class",
 ]
 
 #: Requests that may wait for their response on one connection, those held back included. Kafka's clients use 5 for
@@ -129,6 +129,7 @@ class ClientConnection:
         client_id: the name that the broker uses in logs and for quotas; None for none.
         max_in_flight: requests that may wait for their response, see `MAX_IN_FLIGHT`.
         authenticates: whether the connection logs in.
+        apis: what can be asked, `ApiRegistry(APIS, …)` for APIs of one's own.
     """
 
     def __init__(
@@ -137,9 +138,11 @@ class ClientConnection:
         max_in_flight: int = MAX_IN_FLIGHT,
         *,
         authenticates: bool = False,
+        apis: ApiRegistry = KAFKA_APIS,
     ) -> None:
         self._client_id = client_id
         self._max_in_flight = max_in_flight
+        self._apis = apis
         self._forms: dict[tuple[type[Message], int], _Form] = {}
         self._waiting: deque[tuple[int, _Form, bool]] = deque()
         self._next_id = 0
@@ -231,15 +234,15 @@ class ClientConnection:
         """Write a request.
 
         Args:
-            message: a request of any API.
+            message: a request of an API of the registry.
             version: None for the highest that both sides know.
             expect_response: False for the one request that has none, Produce with `acks` 0.
             now_ms: the time now, on the clock of `log_in`: a request of a session that has ended is held back. Needed
                 only if the broker limits sessions.
 
         Raises:
-            LocalProtocolError: not a request, a value that the version cannot carry, a frame of more than 2 GiB, too
-                many requests in flight, or the first login is not complete.
+            LocalProtocolError: not a request of the registry, a value that the version cannot carry, a frame of more
+                than 2 GiB, too many requests in flight, or the first login is not complete.
         """
         in_flight = len(self._waiting) + len(self._held) - self._gate_waits
         if in_flight >= self._max_in_flight:
@@ -281,7 +284,7 @@ class ClientConnection:
         if api.key == ApiKey.API_VERSIONS and opens_with_unsupported_version(frame, start):
             # The broker does not know the version of the request and answers in the one that every client reads.
             version = api.versions.first
-            message, end = program(response_class(api), version).decode(frame, start)
+            message, end = program(api.response, version).decode(frame, start)
         else:
             message, end = form.response.decode(frame, start)
         if is_gates:
@@ -290,7 +293,7 @@ class ClientConnection:
 
     def _framed_request(self, message: Message, version: int | None) -> tuple[Sent, _Form]:
         if version is None:
-            version = self._negotiation.version_for(_api_of(message))
+            version = self._negotiation.version_for(self._apis.of(type(message)))
         form = self._forms.get((type(message), version)) or self._form(message, version)
         correlation_id = self._next_id
         head = HEADER_START.pack(form.api.key, version, correlation_id) + form.header_end
@@ -299,7 +302,7 @@ class ClientConnection:
         return Sent(correlation_id, form.api, version, parts), form
 
     def _form(self, message: Message, version: int) -> _Form:
-        api = _api_of(message)
+        api = self._apis.of(type(message))
         request = program(type(message), version)
         header = RequestHeader(api.key, version, 0, self._client_id)
         form = self._forms[type(message), version] = _Form(
@@ -308,7 +311,7 @@ class ClientConnection:
             program(RequestHeader, api.request_header_version(version)).encode(header)[HEADER_START.size :],
             request,
             program(ResponseHeader, api.response_header_version(version)),
-            program(response_class(api), version),
+            program(api.response, version),
         )
         return form
 
@@ -331,14 +334,6 @@ class ClientConnection:
                 if expect_response:
                     self._waiting.append((sent.correlation_id, form, False))
             self._held.clear()
-
-
-def _api_of(message: Message) -> Api:
-    """Return the API of a request."""
-    schema = message.SCHEMA
-    if schema.kind != "request" or schema.key is None:
-        raise LocalProtocolError(f"{schema.name} is a {schema.kind}, a request is needed")
-    return APIS[ApiKey(schema.key)]
 
 
 def opens_with_unsupported_version(frame: Buffer, start: int) -> bool:

@@ -19,7 +19,6 @@ from kafkawire.sdk.protocol.connection import (
     Request,
     Sent,
     opens_with_unsupported_version,
-    response_class,
 )
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
@@ -277,7 +276,7 @@ def observe(request: Request | Sent, frame: Buffer) -> Received:
             raise UnsupportedVersion(
                 f"{api.name} has no version {request.asked_version} here, versions {api.versions} exist"
             )
-    message, end = program(response_class(api), version).decode(frame, start)
+    message, end = program(api.response, version).decode(frame, start)
     return Received(request.correlation_id, api, version, message, len(frame) - end)
 
 

@@ -9,21 +9,22 @@ Source: Kafka protocol guide, "Network"; KIP-482 (headers).
 from collections import deque
 from collections.abc import Mapping, Sequence
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
-from kafkawire.sdk.protocol.frames import frame_prefix
+from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry, Key
+from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES, frame_prefix
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
-from kafkawire.sdk.protocol.primitives import FIXED
+from kafkawire.sdk.protocol.primitives import FIXED, MAX_LENGTH
 from kafkawire.sdk.protocol.programs import Program, program
 from kafkawire.sdk.protocol.schema import Api, Buffer, Message
-from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.text_form import to_text, value_text
 from kafkawire.sdk.protocol.versions import VersionRange
 
-__all__ = ["HEADER_START", "Request", "ServerConnection", "framed", "response_class"]
+__all__ = ["HEADER_START", "Request", "ServerConnection", "framed"]
 
 #: What every request header begins with: API key, version, correlation id.
 HEADER_START = Struct(">" + "".join(FIXED[field.kind].format for field in layout(RequestHeader, 1).fields[:3]))
@@ -89,6 +90,8 @@ class _ServedForm(NamedTuple):
         request_header: reads the header.
         request: reads the request.
         response_header_end: the response header after its correlation id, the same in each response.
+        response: the class of the response.
+        response_bytes_max: its largest frame.
     """
 
     api: Api
@@ -96,6 +99,8 @@ class _ServedForm(NamedTuple):
     request_header: Program[RequestHeader]
     request: Program[Message]
     response_header_end: bytes
+    response: type[Message]
+    response_bytes_max: int
 
 
 class ServerConnection:
@@ -103,10 +108,24 @@ class ServerConnection:
 
     Args:
         supported: the versions that are served, by API key.
+        apis: what can be served, `ApiRegistry(APIS, …)` for APIs of one's own.
+        response_bytes_max: largest response of an API that is not Kafka's. Those of Kafka's may take what a frame can
+            hold: brokers bound them by what they are asked for.
+
+    Raises:
+        LocalProtocolError: an API that is served is not in the registry, or has not all these versions.
     """
 
-    def __init__(self, supported: Mapping[ApiKey, VersionRange]) -> None:
-        self._supported = supported
+    def __init__(
+        self,
+        supported: Mapping[Key, VersionRange],
+        apis: ApiRegistry = KAFKA_APIS,
+        response_bytes_max: int = MAX_FRAME_BYTES,
+    ) -> None:
+        apis.check_served(supported)
+        self._supported = cast("Mapping[int, VersionRange]", supported)
+        self._apis = apis
+        self._response_bytes_max = response_bytes_max
         self._pending: deque[Request] = deque()
         self._forms: dict[tuple[int, int], _ServedForm] = {}
         # What followed the correlation id last time: clients say the same in each request.
@@ -131,7 +150,7 @@ class ServerConnection:
         key, version, correlation_id = HEADER_START.unpack_from(frame)
         form = self._forms.get((key, version)) or self._form(key, version)
         if form is None:
-            api = APIS[ApiKey.API_VERSIONS]
+            api = self._apis[ApiKey.API_VERSIONS]
             first = self._supported[ApiKey.API_VERSIONS].first
             request = Request(api, first, correlation_id, None, ApiVersionsRequest(), len(frame), asked_version=version)
         else:
@@ -153,7 +172,7 @@ class ServerConnection:
             response and all later ones that were held back by it.
 
         Raises:
-            LocalProtocolError: the response is of another API, does not fit its version, or is larger than 2 GiB.
+            LocalProtocolError: the response is of another API, does not fit its version, or is too large.
         """
         if request._parts is not None:
             raise LocalProtocolError(f"{request.api.name} request {request.correlation_id} was answered already")
@@ -167,8 +186,8 @@ class ServerConnection:
         """Return how a version of an API is read; None for one of ApiVersions that is unknown here."""
         if key not in self._supported:
             raise RemoteProtocolError(f"API key {key} is not served here")
-        api = APIS[ApiKey(key)]
-        supported = self._supported[ApiKey(key)]
+        api = self._apis[key]
+        supported = self._supported[key]
         if version not in supported:
             if key == ApiKey.API_VERSIONS:
                 return None
@@ -178,8 +197,10 @@ class ServerConnection:
             api,
             version,
             program(RequestHeader, api.request_header_version(version)),
-            program(f"{api.name}Request", version),
+            program(api.request, version),
             response_header.encode(ResponseHeader(0))[_CORRELATION_ID_BYTES:],
+            api.response,
+            MAX_LENGTH if KAFKA_APIS.get(key) == api else self._response_bytes_max,
         )
         return form
 
@@ -194,21 +215,22 @@ class ServerConnection:
         return end
 
     def _frame(self, request: Request, message: Message) -> list[Buffer]:
-        schema = message.SCHEMA
-        if schema.key != request.api.key or schema.kind != "response":
-            raise LocalProtocolError(f"{schema.name} does not answer a request of {request.api.name}")
         form = self._forms.get((request.api.key, request.version)) or self._form(request.api.key, request.version)
         assert form is not None, "a version that is answered is served"
+        if type(message) is not form.response:
+            raise LocalProtocolError(f"{type(message).__qualname__} does not answer a request of {request.api.name}")
         head = request.correlation_id.to_bytes(_CORRELATION_ID_BYTES, "big", signed=True) + form.response_header_end
-        return framed(head, program(type(message), request.version).encode_parts(message))
+        parts = program(form.response, request.version).encode_parts(message)
+        return framed(head, parts, form.response_bytes_max)
 
 
-def response_class(api: Api) -> str:
-    """Return the name of the response of an API."""
-    return f"{api.name}Response"
+def framed(head: bytes, parts: Sequence[Buffer], bytes_max: int = MAX_LENGTH) -> list[Buffer]:
+    """Return the frame of a header and the parts of a message, of which the first is bytes, perhaps none.
 
-
-def framed(head: bytes, parts: Sequence[Buffer]) -> list[Buffer]:
-    """Return the frame of a header and the parts of a message, of which the first is bytes, perhaps none."""
+    Raises:
+        LocalProtocolError: it is larger than `bytes_max`.
+    """
     length = len(head) + sum(map(len, parts))
+    if length > bytes_max:
+        raise LocalProtocolError(f"frame of {length} bytes, at most {bytes_max} can be sent")
     return [frame_prefix(length) + head + parts[0], *parts[1:]]

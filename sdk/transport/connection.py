@@ -20,11 +20,11 @@ from kafkawire.sdk.errors import (
     RemoteProtocolError,
     RequestTimedOut,
 )
+from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry
 from kafkawire.sdk.protocol.connection import MAX_IN_FLIGHT, ClientConnection
 from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.protocol.sasl.authenticator import Login
 from kafkawire.sdk.protocol.schema import Buffer, Message
-from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.transport.failures import connect_failed
 from kafkawire.sdk.transport.gate import GateDriver
 from kafkawire.sdk.transport.wire import Address, Network, Wire
@@ -59,6 +59,7 @@ class ConnectionSettings(NamedTuple):
         max_in_flight: requests that may wait for their response on one connection.
         login: makes the authenticator of each login; None for connections without SASL.
         traffic: counts requests and responses, None if nobody does.
+        apis: what can be asked.
     """
 
     client_id: str | None = "kafkawire"
@@ -67,6 +68,7 @@ class ConnectionSettings(NamedTuple):
     max_in_flight: int = MAX_IN_FLIGHT
     login: Login | None = None
     traffic: Traffic | None = None
+    apis: ApiRegistry = KAFKA_APIS
 
 
 class _Waiting(NamedTuple):
@@ -117,7 +119,10 @@ class BrokerConnection:
             ConfigurationError: what TLS or the login needs cannot be used.
         """
         protocol = ClientConnection(
-            settings.client_id, settings.max_in_flight, authenticates=settings.login is not None
+            settings.client_id,
+            settings.max_in_flight,
+            authenticates=settings.login is not None,
+            apis=settings.apis,
         )
         try:
             async with asyncio.timeout(settings.connect_timeout_ms / 1000):
@@ -157,13 +162,12 @@ class BrokerConnection:
 
         Raises:
             UnsupportedVersion: the broker and this release have none in common.
+            LocalProtocolError: the request is not in the registry.
         """
         version = self._versions.get((request, carrying))
         if version is not None:
             return version
-        key = request.SCHEMA.key
-        assert key is not None
-        version = self._protocol.version_for(APIS[ApiKey(key)])
+        version = self._protocol.version_for(self._settings.apis.of(request))
         if carrying is not None:
             structure, name = carrying
             version = min(version, next(field.versions.last for field in structure.FIELDS if field.name == name))
@@ -180,7 +184,7 @@ class BrokerConnection:
         """Write a request now; requests reach the broker in the order of the calls.
 
         Args:
-            request: of any API.
+            request: of an API of the settings.
             on_done: called once, with the response or an error of `request`.
             version: None for the highest that both sides know.
             timeout_ms: for the response; None for `request_timeout_ms` of the settings.

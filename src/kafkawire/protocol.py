@@ -1,4 +1,4 @@
-"""Messages of Kafka's protocol: read them, write them, convert them to JSON and back.
+"""Messages of Kafka's protocol: read them, write them, convert them to JSON and back; connections without sockets.
 
     heartbeat = codec("HeartbeatRequest", 0)  # a construct.Construct: parse, build, nest
     message = from_json("HeartbeatRequest", 0, {"groupId": "g", "generationId": 7, "memberId": "m"})
@@ -6,19 +6,21 @@
     assert heartbeat.parse(data) == message
     assert heartbeat.decode(b"before" + data, offset=6) == (message, 6 + len(data))
 
-The message classes live in `kafkawire.sdk.protocol.messages`, one module for each API. Connections do no I/O: frames
-in, messages out, and back. docs/guide/connections.md shows them, and how to read what others say to each other.
+The message classes live in `kafkawire.sdk.protocol.messages`, one module for each API; docs/howto shows how to add APIs
+of your own. Connections do no I/O: frames in, messages out, and back. docs/guide/connections.md shows them, and how to
+read what others say to each other.
 """
 
 from __future__ import annotations
 
+from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry
 from kafkawire.sdk.protocol.codec import Codec, codec
 from kafkawire.sdk.protocol.connection import ClientConnection, Received, Request, Sent, ServerConnection
 from kafkawire.sdk.protocol.frames import FrameBuffer, FrameTooLarge, frame
 from kafkawire.sdk.protocol.json_form import from_json, to_json
 from kafkawire.sdk.protocol.observation import ObservedConnection, Unread, observe, read_request
 from kafkawire.sdk.protocol.programs import message_class
-from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.schema import Api, Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.text_form import to_text
@@ -26,7 +28,10 @@ from kafkawire.sdk.protocol.versions import VersionRange
 
 __all__ = [
     "APIS",
+    "KAFKA_APIS",
+    "Api",
     "ApiKey",
+    "ApiRegistry",
     "ClientConnection",
     "Codec",
     "ErrorCode",

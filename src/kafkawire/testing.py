@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
 
+from kafkawire.reference_broker.apis.registry import ApiHandler, Call
 from kafkawire.reference_broker.keywords import BrokerKeywords
 from kafkawire.reference_broker.server import BackgroundBroker
 from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
 
-__all__ = ["Broker", "BrokerKeywords"]
+__all__ = ["ApiHandler", "Broker", "BrokerKeywords", "Call"]
 
 
 class Broker:
@@ -31,10 +33,13 @@ class Broker:
             and `kill` as files would.
         host: the address to listen on.
         port: the port to listen on; 0 for a free one.
+        handlers: of your own APIs; they are called in the broker's thread and must not block it.
         options: see `BrokerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
         ConfigurationError: an option is unknown or out of range, or there is a folder for an ephemeral broker.
+        TypeError: `handlers` holds something else.
+        LocalProtocolError: handlers clash with each other, or with those of the broker.
     """
 
     def __init__(
@@ -44,6 +49,7 @@ class Broker:
         port: int = 0,
         *,
         ephemeral: bool = False,
+        handlers: Iterable[ApiHandler] = (),
         **options: Unpack[BrokerKeywords],
     ) -> None:
         if ephemeral and data_dir is not None:
@@ -52,7 +58,7 @@ class Broker:
         self._temporary = Path(tempfile.mkdtemp(prefix="kafkawire-")) if is_temporary else None
         self._data_dir = self._temporary if data_dir is None else Path(data_dir)
         try:
-            self._broker = BackgroundBroker(self._data_dir, host, port, **options)
+            self._broker = BackgroundBroker(self._data_dir, host, port, handlers=handlers, **options)
         except BaseException:
             self._remove_temporary()
             raise

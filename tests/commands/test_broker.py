@@ -174,6 +174,8 @@ def test_arguments_that_do_not_fit(arguments, status, text):
         (["--listen", "host.invalid:0"], 1, "kafkawire broker: "),
         (["--option", "num.partitions"], 2, "'num.partitions' is not NAME=VALUE"),
         (["--option", "num.partition=2"], 2, "did you mean num.partitions"),
+        (["--option", "port=9092"], 2, "port='9092': no such option"),
+        (["--option", "handlers=mine"], 2, "handlers='mine': no such option"),
         (["--opt", "num.partitions=2"], 2, "unrecognized arguments: --opt"),
     ],
 )

@@ -19,11 +19,10 @@ from kafkawire.conformance.report import Suite
 from kafkawire.conformance.requests import UNSAFE, Names
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.codec import codec
-from kafkawire.sdk.protocol.connection import ClientConnection, Request, ServerConnection, response_class
+from kafkawire.sdk.protocol.connection import ClientConnection, Request, ServerConnection
 from kafkawire.sdk.protocol.frames import FrameBuffer
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
-from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -36,7 +35,7 @@ SUPPORTED = {key: APIS[key].versions for key in (ApiKey.API_VERSIONS, ApiKey.MET
 def good(request: Request) -> Message:
     """Return a response with defaults, and a correct one for ApiVersions."""
     if request.api.key != ApiKey.API_VERSIONS:
-        return message_class(response_class(request.api))()
+        return request.api.response()
     entries = [ApiVersionsResponse.ApiVersion(key, *versions) for key, versions in SUPPORTED.items()]
     error = ErrorCode.UNSUPPORTED_VERSION if request.version_error else ErrorCode.NONE
     return ApiVersionsResponse(error_code=error, api_keys=entries)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry
 from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -20,10 +21,10 @@ Response = TypeVar("Response", bound=Message)
 class Client:
     """One connection, asking one thing at a time."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, apis: ApiRegistry = KAFKA_APIS) -> None:
         host, _, port = bootstrap.rpartition(":")
         self.socket = FrameSocket(host, int(port), TIMEOUT_SECONDS)
-        self.protocol = ClientConnection()
+        self.protocol = ClientConnection(apis=apis)
 
     def __enter__(self):
         return self

@@ -23,10 +23,11 @@ from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.own_package import own_package
 
 CODE = ErrorCode.UNKNOWN_SERVER_ERROR
 
-VERSIONS = [(key, version) for key, served in load().items() for version in served.versions.numbers()]
+VERSIONS = [(key, version) for key, served in load().handlers.items() for version in served.versions.numbers()]
 
 
 def filled(kind, version: int):
@@ -96,3 +97,39 @@ def test_text_where_there_is_a_place(bench):
     request.acks = 0
     with pytest.raises(RemoteProtocolError, match="Produce version 8 failed with UNKNOWN_SERVER_ERROR"):
         failed(bench, request, 8)
+
+
+OWN = """\
+api: Nest
+key: 911
+listeners: [broker]
+request:
+  versions: 0
+  fields:
+    - {name: pages, type: "[]float64"}
+    - {name: words, type: "[]string"}
+response:
+  versions: 0
+  fields:
+    - name: outcome
+      type: Outcome
+      fields:
+        - {name: error_code, type: int16}
+        - {name: error_message, type: string?, default: null}
+    - name: pages
+      type: "[]Page"
+      fields:
+        - {name: error_code, type: int16}
+        - {name: number, type: int32}
+"""
+
+
+def test_a_response_of_any_other_shape(bench, tmp_path):
+    """Codes in a structure of their own, elements that nothing names: what can be said is said."""
+    with own_package(tmp_path, {"nest": OWN}) as (_, apis):
+        api = apis.APIS[apis.ApiKey.NEST]
+        request = api.request([1.5], ["a", "b"])
+        call = Call(bench.core, Request(api, 0, 0, "c", request, 10), bench.peer, bench.now_ms)
+        response: Any = bench.through(error_response(call, request, CODE, "why"), 0)
+        assert (response.outcome.error_code, response.outcome.error_message) == (CODE, "why")
+        assert [(page.error_code, page.number) for page in response.pages] == [(CODE, 0)] * 3

@@ -150,7 +150,9 @@ class Link:
     def __init__(self, broker: ScriptedBroker, wire: Wire) -> None:
         self.broker = broker
         self.wire = wire
-        self.connection = ServerConnection(broker.supported)
+        # What a broker of another age lists, this release need not know.
+        known = {key: both for key, theirs in broker.supported.items() if (both := APIS[key].versions & theirs)}
+        self.connection = ServerConnection(known)
 
     def receive_frame(self, frame: Buffer) -> None:
         request = self.connection.receive(frame)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kafkawire.codegen.names import near
 from kafkawire.commands.explain_records import Row, value_text
 from kafkawire.sdk.errors import KafkaWireError
-from kafkawire.sdk.protocol.connection import opens_with_unsupported_version, response_class
+from kafkawire.sdk.protocol.connection import opens_with_unsupported_version
 from kafkawire.sdk.protocol.engines.construct import trace
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES
 from kafkawire.sdk.protocol.layout import layout
@@ -124,7 +124,7 @@ def explain_response(data: bytes, asked: Asked) -> Explanation:
     if api.key == ApiKey.API_VERSIONS and opens_with_unsupported_version(data[:end], at):
         version = api.versions.first  # in which a broker answers that it does not know the version
     if error is None:
-        at, error = _message(message_class(response_class(api)), version, data[:end], at, "", rows)
+        at, error = _message(api.response, version, data[:end], at, "", rows)
     return _finished(f"{api.name} response, version {version}", data, rows, at, start, end, error)
 
 

@@ -1,33 +1,44 @@
 """Every handler registers itself, for versions that exist, and nothing else is advertised.
 
-Method: the registry is loaded and compared with the modules of the package and with the table of APIs.
+Method: the registry is loaded and compared with the modules of the package and with the table of APIs; handlers of
+the example's API are added to it, right ones and wrong ones.
 """
 
 import pkgutil
 from importlib import import_module
 
+import pytest
+
+from examples.own_api.tables.apis import APIS as OWN
+from examples.own_api.tables.apis import ApiKey as OwnKey
 from kafkawire.reference_broker import apis
-from kafkawire.reference_broker.apis.registry import Call, load, since
+from kafkawire.reference_broker.apis.registry import ApiHandler, Call, load, since
+from kafkawire.reference_broker.server import BackgroundBroker
+from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.server_connection import Request
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.versions import VersionRange
+
+GREET = OWN[OwnKey.GREET]
 
 
 def test_every_module_serves_an_api():
-    served = load()
+    served = load().handlers
     modules = {module.name for module in pkgutil.iter_modules(apis.__path__)} - {"registry"}
     assert {entry.handle.__module__.rpartition(".")[2] for entry in served.values()} == modules
     assert list(served) == sorted(served)
 
 
 def test_served_versions_exist():
-    for key, entry in load().items():
-        low, high = APIS[key].versions
-        assert low <= entry.versions[0] <= entry.versions[1] <= high - APIS[key].unstable
+    for entry in load().handlers.values():
+        low, high = entry.api.versions
+        assert low <= entry.versions[0] <= entry.versions[1] <= high - entry.api.unstable
 
 
 def test_every_module_says_what_each_version_changed():
-    for entry in load().values():
+    for entry in load().handlers.values():
         text = import_module(entry.handle.__module__).__doc__
         assert text
         assert any(f"{version}: " in text for version in range(20)), entry.handle.__module__
@@ -41,3 +52,71 @@ def test_calls_are_not_throttled_unless_somebody_says_so(bench):
 
 def test_since():
     assert since(ProduceRequest.TopicProduceData, "topic_id") == 13
+
+
+def handle(call, request):
+    """Answer nothing."""
+
+
+async def handle_later(call, request):
+    """Answer nothing, later."""
+
+
+def test_own_handlers_stand_beside_the_brokers():
+    alone, both = load(), load([ApiHandler(GREET, handle, VersionRange(0, 1), advertised_from=1)])
+    assert alone.apis is KAFKA_APIS
+    assert both.apis[OwnKey.GREET] == GREET
+    assert list(both.handlers) == [*alone.handlers, OwnKey.GREET]
+    added = both.handlers[OwnKey.GREET]
+    assert (added.handle, added.versions, added.advertised) == (handle, (0, 1), (1, 1))
+    assert repr(added) == "<handler of Greet (910) versions 0-1>"
+    assert OwnKey.GREET not in load().handlers, "they are those of one broker"
+
+
+def test_stable_versions_are_served_unless_said_otherwise():
+    assert ApiHandler(GREET, handle).versions == GREET.versions
+    assert ApiHandler(GREET._replace(unstable=True), handle).versions == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ((OwnKey.GREET, handle), TypeError, "910> is no Api: take one from a generated table"),
+        ((GREET.request, handle), TypeError, "is no Api"),
+        ((GREET, None), TypeError, "Greet: the handler None is no function"),
+        ((GREET, handle_later), TypeError, "Greet: the handler .* is no function, or one to be awaited"),
+        ((GREET, handle, VersionRange(0, 3)), LocalProtocolError, "versions 0-3 are served, 0-2 exist"),
+        ((GREET, handle, VersionRange(2, 1)), LocalProtocolError, "versions none are served, 0-2 exist"),
+        ((GREET, handle, None, 3), LocalProtocolError, "advertised from 3, the last is 2"),
+    ],
+)
+def test_wrong_handlers(arguments, error, text):
+    api, function, *rest = arguments
+    with pytest.raises(error, match=text):
+        ApiHandler(api, function, *rest[:1], advertised_from=rest[1] if len(rest) > 1 else None)
+
+
+@pytest.mark.parametrize(
+    ("handlers", "error", "text"),
+    [
+        (None, TypeError, "handlers is None, a sequence of ApiHandler is needed"),
+        (7, TypeError, "handlers is 7, "),
+        ([910, 911], TypeError, r"handlers\[0\] is 910, no ApiHandler"),
+        ([ApiHandler(GREET, handle), handle], TypeError, r"handlers\[1\] is <function handle"),
+        ({OwnKey.GREET: handle}, TypeError, r"handlers\[0\] is <ApiKey.GREET: 910>, no ApiHandler"),
+        ([ApiHandler(GREET, handle)] * 2, LocalProtocolError, r"Greet \(910\).* serves it already"),
+        (
+            [ApiHandler(GREET, handle), ApiHandler(GREET, handle)],
+            LocalProtocolError,
+            r"Greet \(910\).* serves it already",
+        ),
+        ([ApiHandler(APIS[ApiKey.METADATA], handle)], LocalProtocolError, r"Metadata \(3\).* serves it already"),
+        ([ApiHandler(GREET._replace(name="Other"), handle)], LocalProtocolError, "it has no request"),
+        ([ApiHandler(GREET._replace(key=3), handle)], LocalProtocolError, "share the key 3"),
+        ([ApiHandler(GREET._replace(key=60), handle)], LocalProtocolError, "share the key 60"),
+        ([ApiHandler(GREET._replace(name="Fetch"), handle)], LocalProtocolError, "share the name Fetch"),
+    ],
+)
+def test_wrong_sets_of_handlers_are_refused_when_the_broker_is_made(handlers, error, text):
+    with pytest.raises(error, match=text):
+        BackgroundBroker(None, handlers=handlers)

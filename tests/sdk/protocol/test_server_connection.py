@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.errors import DecodeError, RemoteProtocolError
+from examples.own_api.messages.greet import GreetRequest, GreetResponse
+from examples.own_api.tables.apis import APIS as OWN
+from examples.own_api.tables.apis import ApiKey as OwnKey
+from kafkawire.sdk.errors import DecodeError, LocalProtocolError, RemoteProtocolError
+from kafkawire.sdk.protocol.api_registry import ApiRegistry
 from kafkawire.sdk.protocol.connection import ClientConnection
-from kafkawire.sdk.protocol.frames import LENGTH_BYTES
+from kafkawire.sdk.protocol.frames import LENGTH_BYTES, FrameBuffer
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.schema import Message
@@ -19,6 +23,8 @@ from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.versions import VersionRange
 
 ALL = {key: api.versions for key, api in APIS.items()}
+
+OWN_VERSIONS = {key: api.versions for key, api in OWN.items()}
 
 HEARTBEAT = HeartbeatRequest("g", 1, "m")
 
@@ -62,6 +68,40 @@ def test_an_unknown_version_of_api_versions_is_answered_between_others() -> None
     assert (request.version_error, request.version, request.client_id) == (True, 0, None)
     assert server.receive(frame("c")).client_id == "c"
     assert server.pending == 3
+
+
+@pytest.mark.parametrize(
+    ("served", "text"),
+    [
+        ({910: VersionRange(0, 1)}, "API key 910: versions 0-1 are served, the registry has none"),
+        ({ApiKey.HEARTBEAT: VersionRange(0, 5)}, "API key 12: versions 0-5 are served, the registry has 0-4"),
+    ],
+)
+def test_what_the_registry_does_not_have_is_not_served(served: dict[int, VersionRange], text: str) -> None:
+    for _ in range(2):  # what was refused once is not taken for checked
+        with pytest.raises(LocalProtocolError, match=text):
+            ServerConnection(served)
+
+
+@pytest.mark.parametrize("registry", [ApiRegistry(APIS, OWN), ApiRegistry(OWN)], ids=["both", "alone"])
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_an_own_api_crosses(registry: ApiRegistry, version: int) -> None:
+    client, server = ClientConnection("c", apis=registry), ServerConnection(OWN_VERSIONS, registry)
+    asked = GreetRequest([GreetRequest.Person("Ann")])
+    (frame,) = FrameBuffer().receive(b"".join(client.request(asked, version).parts))
+    request = server.receive(frame)
+    assert (request.api.name, request.version, request.client_id, request.message) == ("Greet", version, "c", asked)
+    answer = GreetResponse(greetings=[GreetResponse.Greeting("Ann", "hello")])
+    (frame,) = FrameBuffer().receive(b"".join(server.respond(request, answer)))
+    received = client.receive(frame)
+    assert (received.api, received.message, received.unread_bytes) == (request.api, answer, 0)
+
+
+def test_an_unknown_version_of_an_own_api_closes_the_connection() -> None:
+    registry = ApiRegistry(OWN)
+    (frame,) = FrameBuffer().receive(b"".join(ClientConnection(apis=registry).request(GreetRequest(), 2).parts))
+    with pytest.raises(RemoteProtocolError, match="Greet version 2 is not served here, 0-1 are"):
+        ServerConnection({OwnKey.GREET: VersionRange(0, 1)}, registry).receive(frame)
 
 
 def test_responses_are_let_out_in_order() -> None:

@@ -1,0 +1,54 @@
+"""A client that asks a broker to greet people: versions, retries and logins are those of every kafkawire client."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from examples.own_api.messages.greet import GreetRequest, GreetResponse
+from examples.own_api.tables import apis
+from kafkawire import BrokerError
+from kafkawire.protocol import APIS, ApiRegistry, ErrorCode
+from kafkawire.sdk.client.call import ANY_BROKER
+from kafkawire.sdk.client.core import ClientCore
+from kafkawire.sdk.client.options import AdminOptions, read_options
+
+__all__ = ["REGISTRY", "Greetings"]
+
+#: What the connections of this client know.
+REGISTRY: Final = ApiRegistry(APIS, apis.APIS)
+
+
+class Greetings:
+    """Greet people.
+
+    Args:
+        servers: brokers to connect to first: `host:port,host:port`.
+        options: those of an admin client, such as `sasl_mechanism`.
+    """
+
+    def __init__(self, servers: str, **options: object) -> None:
+        self._core = ClientCore("greeter", read_options(AdminOptions, servers, options), None, apis=REGISTRY)
+
+    async def start(self) -> None:
+        """Connect to the cluster."""
+        await self._core.start()
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._core.finish()
+
+    async def greet(self, *people: GreetRequest.Person) -> GreetResponse:
+        """Ask any broker for a greeting of each person.
+
+        Raises:
+            BrokerError: the broker refuses.
+            UnsupportedVersion: the broker does not offer Greet.
+        """
+        asked = self._core.operations.request(ANY_BROKER, GreetRequest(people), GreetResponse, _check)
+        return await self._core.perform(asked)
+
+
+def _check(response: GreetResponse) -> None:
+    """Raise the error that a response carries; what is retriable is tried again."""
+    if response.error_code != ErrorCode.NONE:
+        raise BrokerError(response.error_code, response.error_message or "Greet")

@@ -1,0 +1,163 @@
+"""The APIs that a connection knows: Kafka's, and those of somebody's own schemas.
+
+A connection asks it once for each API and version that it uses, so it costs nothing for each request. Clashes and
+tables that do not fit their classes are found when a registry is made, not by the first request. Kafka's own table
+is compared with its schemas by `kafkawire codegen check` and not looked through again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Protocol, TypeVar
+
+from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
+from kafkawire.sdk.protocol.schema import Api, Message, Schema
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.versions import VersionRange
+
+__all__ = ["KAFKA_APIS", "ApiRegistry", "ApiTable", "Key"]
+
+#: A member of a generated `ApiKey`, or a plain number.
+Key = TypeVar("Key", bound=int)
+
+_KAFKA: Final[Mapping[int, Api]] = {api.key: api for api in APIS.values()}
+
+#: What connections open with, whatever they carry later: these are in every registry.
+_OPENING: Final = tuple(APIS[key] for key in (ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE))
+
+
+class ApiTable(Protocol):
+    """A generated table `APIS`, or another registry."""
+
+    def values(self) -> Iterable[Api]:
+        """Return the APIs."""
+        ...
+
+
+class ApiRegistry(Mapping[int, Api]):
+    """APIs by key, in order of their keys.
+
+    ApiVersions, SaslHandshake and SaslAuthenticate are always there: connections open with them.
+
+    Args:
+        tables: generated tables `APIS` or registries; an API may be in several of them, if it is the same.
+
+    Raises:
+        TypeError: something is no table of APIs.
+        LocalProtocolError: two APIs share a key or a name, the classes of one are no generated request and response of
+            this key, or lack a version, or a header does not have the version that it says.
+    """
+
+    def __init__(self, *tables: ApiTable) -> None:
+        found: dict[int, Api] = {api.key: api for api in _OPENING}
+        names = {api.name: api for api in _OPENING}
+        for api in _all_of(tables):
+            for other in (found.setdefault(api.key, api), names.setdefault(api.name, api)):
+                if other != api:
+                    shared = f"the key {api.key}" if other.key == api.key else f"the name {api.name}"
+                    raise LocalProtocolError(f"{_shown(api)} and {_shown(other)} share {shared}")
+            if _KAFKA.get(api.key) != api:
+                _check(api)
+        self._apis = dict(sorted(found.items()))
+        self._checked: object = None
+
+    def __getitem__(self, key: int) -> Api:
+        return self._apis[key]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._apis)
+
+    def __len__(self) -> int:
+        return len(self._apis)
+
+    def __repr__(self) -> str:
+        own = [_shown(api) for key, api in self._apis.items() if _KAFKA.get(key) != api]
+        return f"<registry of {len(self)} APIs, {', '.join(own) or 'none'} beside Kafka's>"
+
+    def of(self, request: type[Message]) -> Api:
+        """Return the API of a request.
+
+        Args:
+            request: its class.
+
+        Raises:
+            LocalProtocolError: it is no request, or its API is not in this registry.
+        """
+        schema = request.SCHEMA
+        if schema.kind != "request" or schema.key is None:
+            raise LocalProtocolError(f"{schema.name} is a {schema.kind}, a request is needed")
+        api = self._apis.get(schema.key)
+        if api is None:
+            raise LocalProtocolError(
+                f"{schema.name}: no API with the key {schema.key} is in the registry of this connection; pass "
+                f"apis=ApiRegistry(…) with the table that has it"
+            )
+        if api.request is not request:
+            raise LocalProtocolError(f"{request.__module__}.{schema.name} is not the request of {_shown(api)}")
+        return api
+
+    def check_served(self, versions: Mapping[Key, VersionRange]) -> None:
+        """Refuse to serve what is not here.
+
+        The same mapping is looked through once: all connections of a broker have it.
+
+        Args:
+            versions: that are served, by API key.
+
+        Raises:
+            LocalProtocolError: an API is not in this registry, or has not all these versions.
+        """
+        if versions is self._checked:
+            return
+        for key, served in versions.items():
+            known = self._apis[key].versions if key in self._apis else VersionRange(0, -1)
+            if known & served != served:
+                raise LocalProtocolError(f"API key {key}: versions {served} are served, the registry has {known}")
+        self._checked = versions
+
+
+def _all_of(tables: Iterable[ApiTable]) -> Iterator[Api]:
+    for number, table in enumerate(tables, start=1):
+        if not isinstance(table, Mapping):
+            raise TypeError(f"table {number} is {table!r:.60}, a generated table `APIS` or an ApiRegistry is needed")
+        for api in table.values():
+            if not isinstance(api, Api):
+                raise TypeError(f"table {number} holds {api!r:.60}, which is no Api")
+            yield api
+
+
+def _shown(api: Api) -> str:
+    return f"{api.name} ({api.key}, of {api.package})"
+
+
+def _check(api: Api) -> None:
+    """Raise `LocalProtocolError` unless an API fits its classes and the headers."""
+    for kind, headers, header in (
+        ("request", api.request_headers, RequestHeader),
+        ("response", api.response_headers, ResponseHeader),
+    ):
+        schema = _schema(api, kind)
+        if schema is None or (schema.kind, schema.key) != (kind, api.key):
+            what = "no generated message" if schema is None else f"a {schema.kind} with the key {schema.key}"
+            raise LocalProtocolError(f"{_shown(api)}: {api.name}{kind.title()} is {what}, not its {kind}")
+        if api.versions & schema.versions != api.versions:
+            raise LocalProtocolError(f"{_shown(api)}: versions {api.versions}, {schema.name} has {schema.versions}")
+        for version in headers:
+            if version not in header.SCHEMA.versions:
+                raise LocalProtocolError(
+                    f"{_shown(api)}: {kind} header {version}, versions {header.SCHEMA.versions} exist"
+                )
+
+
+def _schema(api: Api, kind: str) -> Schema | None:
+    """Return the schema of a message of an API; None if that is no message."""
+    try:
+        cls: object = api.request if kind == "request" else api.response
+    except (ImportError, AttributeError) as error:
+        raise LocalProtocolError(f"{_shown(api)}: it has no {kind}: {error}") from error
+    return getattr(cls, "SCHEMA", None) if isinstance(cls, type) and issubclass(cls, Message) else None
+
+
+#: Kafka's own APIs: what a connection knows unless it is told otherwise.
+KAFKA_APIS: Final = ApiRegistry(APIS)

@@ -1,0 +1,38 @@
+"""Code that is made from schemas of a test, as a package that can be imported."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from kafkawire.codegen.generate import generated_tree, write_tree
+
+__all__ = ["own_package"]
+
+#: The package, while there is one.
+NAME = "own_package_of_a_test"
+
+
+@contextmanager
+def own_package(folder: Path, schemas: Mapping[str, str]) -> Iterator[tuple[ModuleType, ModuleType]]:
+    """Give the modules `messages` and `tables.apis` of schemas.
+
+    Args:
+        folder: for schemas and code; empty.
+        schemas: the text of each file, by its name without `.yaml`.
+    """
+    (folder / "schemas").mkdir()
+    for name, text in schemas.items():
+        (folder / "schemas" / f"{name}.yaml").write_text(text)
+    write_tree(generated_tree(folder / "schemas"), folder / NAME)
+    sys.path.insert(0, str(folder))
+    try:
+        yield import_module(f"{NAME}.messages"), import_module(f"{NAME}.tables.apis")
+    finally:
+        sys.path.remove(str(folder))
+        for name in [name for name in sys.modules if name.partition(".")[0] == NAME]:
+            del sys.modules[name]
