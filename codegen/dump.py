@@ -53,6 +53,8 @@ def dump(file: SchemaFile, depth: int) -> str:
             lines += _about(file.about)
             if file.response_header is not None:
                 lines.append(f"response_header: {file.response_header}")
+            if file.first_request_header is not None:
+                lines.append(f"first_request_header: {file.first_request_header}")
             lines += ["", "request:", *_indent(_body(file.request)), "", "response:", *_indent(_body(file.response))]
         case RecordFile():
             lines += [f"record: {_text(file.name)}", f"type: {file.key.key}", f"topic: {_text(file.topic)}"]
@@ -114,6 +116,9 @@ def dump_enumerations(enumerations: Iterable[Enumeration], constants: Iterable[C
 def _body(message: MessageSpec) -> Iterator[str]:
     yield from _about(message.about)
     yield f"versions: {message.versions}"
+    if message.removed:
+        pairs = (f"{_text(removal.release)}: {removal.versions}" for removal in message.removed)
+        yield f"removed: {{{', '.join(pairs)}}}"
     if message.flexible:
         yield f"flexible: {message.flexible}"
     if message.deprecated:

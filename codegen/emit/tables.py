@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from kafkawire.codegen.emit.messages import module_name
+from kafkawire.codegen.emit.messages import module_name, removed_text
 from kafkawire.codegen.emit.source import comment, docstring_text, header, lazy_imports, lazy_names, literal
 from kafkawire.codegen.spec import ApiFile, MessageSpec, SchemaFile, snake_case
 from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec
@@ -108,7 +108,10 @@ def _value(value: int | str) -> str:
 def emit_apis(files: Iterable[SchemaFile], digest: str) -> str:
     """Return the module that lists every API with its versions and headers."""
     files = tuple(files)
-    apis = sorted((file for file in files if isinstance(file, ApiFile)), key=lambda file: file.request.key or 0)
+    # Of two APIs with one key, the one that lives is first: it gave the other's key a new name.
+    found = (file for file in files if isinstance(file, ApiFile))
+    apis = sorted(found, key=lambda file: (file.request.key or 0, not file.request.versions))
+    named = {file.request.key: file for file in reversed(apis)}
     headers = {message.name: message for file in files for message in file.messages if message.kind == "header"}
     lines = [
         *header("messages/ and headers.yaml", digest),
@@ -121,18 +124,28 @@ def emit_apis(files: Iterable[SchemaFile], digest: str) -> str:
         "from kafkawire.sdk.protocol.schema import Api",
         "from kafkawire.sdk.protocol.versions import VersionRange as V",
         "",
-        '__all__ = ["APIS", "ApiKey"]',
+        '__all__ = ["APIS", "REMOVED_APIS", "ApiKey"]',
         "",
         "",
         "class ApiKey(IntEnum):",
         '    """The number at the start of every request."""',
         "",
-        *(f"    {snake_case(api.name).upper()} = {api.request.key}" for api in apis),
+        *(f"    {snake_case(api.name).upper()} = {api.request.key}" for api in apis if named[api.request.key] is api),
         "",
         "",
-        "#: The APIs that exist in at least one version, in order of their keys.",
+        "#: The APIs that live in at least one version, in order of their keys.",
         "APIS = {",
         *(f"    {line}" for api in apis if api.request.versions for line in _api(api, headers)),
+        "}",
+        "",
+        "#: The APIs without a living version whose key nothing else has taken over.",
+        "REMOVED_APIS: dict[ApiKey, Api] = {",
+        *(
+            f"    {line}"
+            for api in apis
+            if api.request.known and not api.request.versions and named[api.request.key] is api
+            for line in _api(api, headers)
+        ),
         "}",
     ]
     return "\n".join(lines) + "\n"
@@ -140,7 +153,7 @@ def emit_apis(files: Iterable[SchemaFile], digest: str) -> str:
 
 def _api(api: ApiFile, headers: Mapping[str, MessageSpec]) -> Iterator[str]:
     request = api.request
-    flexible = request.flexible & request.versions
+    flexible = request.flexible & request.known
     key = f"ApiKey.{snake_case(api.name).upper()}"
     response_headers = _header_versions(headers["ResponseHeader"])
     if api.response_header is not None:
@@ -156,6 +169,10 @@ def _api(api: ApiFile, headers: Mapping[str, MessageSpec]) -> Iterator[str]:
     yield f"    listeners=({listeners}{',' if len(request.listeners) == 1 else ''}),"
     if request.unstable:
         yield "    unstable=True,"
+    if request.removed:
+        yield f"    removed={removed_text(request)},"
+    if api.first_request_header is not None:
+        yield f"    first_request_header={api.first_request_header},"
     yield "),"
 
 
@@ -167,7 +184,7 @@ def _header_versions(message: MessageSpec) -> tuple[int, int]:
 def emit_registry(files: Mapping[Path, SchemaFile], digest: str) -> str:
     """Return the package of all messages, which loads the module of a message when it is first used."""
     modules = {
-        message.name: module_name(path) for path, file in files.items() for message in file.messages if message.versions
+        message.name: module_name(path) for path, file in files.items() for message in file.messages if message.known
     }
     modules = dict(sorted(modules.items()))
     lines = [
