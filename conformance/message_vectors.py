@@ -14,7 +14,7 @@ from kafkawire.sdk.protocol.engines.constructs import UnsignedVarint
 from kafkawire.sdk.protocol.json_form import from_json, to_json
 from kafkawire.sdk.protocol.programs import message_class, program
 from kafkawire.sdk.protocol.schema import Message
-from kafkawire.sdk.protocol.tables.apis import APIS, REMOVED_APIS
+from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS
 
 __all__ = [
     "STRICTER",
@@ -82,7 +82,7 @@ def check_frame_vector(vector: Vector, bodies: dict[tuple[str, int, int], Vector
     """
     data = bytes.fromhex(vector["hex"])
     header_name = "RequestHeader" if vector["type"] == "request" else "ResponseHeader"
-    api = APIS.get(vector["api_key"]) or REMOVED_APIS[vector["api_key"]]
+    api = KNOWN_APIS[vector["api_key"]]
     of_version = api.request_header_version if vector["type"] == "request" else api.response_header_version
     if (header_version := of_version(vector["version"])) != vector["header_version"]:
         return f"header version {header_version}, expected {vector['header_version']}"

@@ -124,7 +124,7 @@ def emit_apis(files: Iterable[SchemaFile], digest: str) -> str:
         "from kafkawire.sdk.protocol.schema import Api",
         "from kafkawire.sdk.protocol.versions import VersionRange as V",
         "",
-        '__all__ = ["APIS", "REMOVED_APIS", "ApiKey"]',
+        '__all__ = ["APIS", "KNOWN_APIS", "REMOVED_APIS", "ApiKey"]',
         "",
         "",
         "class ApiKey(IntEnum):",
@@ -147,6 +147,9 @@ def emit_apis(files: Iterable[SchemaFile], digest: str) -> str:
             for line in _api(api, headers)
         ),
         "}",
+        "",
+        "#: Both: what can be read and written, not what is served.",
+        "KNOWN_APIS = {**APIS, **REMOVED_APIS}",
     ]
     return "\n".join(lines) + "\n"
 

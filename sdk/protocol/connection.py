@@ -20,7 +20,7 @@ from kafkawire.sdk.protocol.programs import Program, program
 from kafkawire.sdk.protocol.sasl.authenticator import Authenticator
 from kafkawire.sdk.protocol.schema import Api, Buffer, Message
 from kafkawire.sdk.protocol.server_connection import HEADER_START, Request, ServerConnection, framed, response_class
-from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = [
@@ -322,7 +322,7 @@ def _api_of(message: Message) -> Api:
     schema = message.SCHEMA
     if schema.kind != "request" or schema.key is None:
         raise LocalProtocolError(f"{schema.name} is a {schema.kind}, a request is needed")
-    return APIS[ApiKey(schema.key)]
+    return KNOWN_APIS[ApiKey(schema.key)]
 
 
 def _opens_with_unsupported_version(frame: Buffer, start: int) -> bool:

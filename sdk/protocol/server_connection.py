@@ -18,7 +18,7 @@ from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeade
 from kafkawire.sdk.protocol.primitives import FIXED
 from kafkawire.sdk.protocol.programs import Program, program
 from kafkawire.sdk.protocol.schema import Api, Buffer, Message
-from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.apis import APIS, KNOWN_APIS, ApiKey
 from kafkawire.sdk.protocol.versions import VersionRange
 
 __all__ = ["HEADER_START", "Request", "ServerConnection", "framed", "response_class"]
@@ -145,7 +145,7 @@ class ServerConnection:
         """Return how a version of an API is read; None for one of ApiVersions that is unknown here."""
         if key not in self._supported:
             raise RemoteProtocolError(f"API key {key} is not served here")
-        api = APIS[ApiKey(key)]
+        api = KNOWN_APIS[ApiKey(key)]
         supported = self._supported[ApiKey(key)]
         if version not in supported:
             if key == ApiKey.API_VERSIONS:

@@ -229,3 +229,22 @@ def test_show_mistakes(own: Path) -> None:
         run("show", "GreetRequest", 2, "--schemas", own, code=1) == "error: GreetRequest has no version 2; it has 0-1\n"
     )
     assert "is it GreetRequest?" in run("show", "GretRequest", 1, "--schemas", own, code=1)
+
+
+@pytest.mark.parametrize("form", ["layout", "construct", "python", "json"])
+def test_show_says_which_release_removed_a_version(form: str) -> None:
+    note = "ControlledShutdownRequest version 0 was removed in release 4.0"
+    assert run("show", "ControlledShutdownRequest", 0, "--form", form).splitlines().count(note) == 1
+    assert "was removed" not in run("show", "HeartbeatRequest", 0, "--form", form)
+
+
+def test_what_json_shows_can_be_read() -> None:
+    """The note is on the other stream."""
+    result = CliRunner().invoke(app, ["show", "ControlledShutdownRequest", "0", "--form", "json"])
+    assert json.loads(result.stdout) == {"brokerId": 0}
+
+
+def test_explain_says_which_release_removed_a_version() -> None:
+    output = run("explain", "ControlledShutdownRequest", 0, "00000007")
+    assert "ControlledShutdownRequest version 0 was removed in release 4.0" in output
+    assert [line.split()[-2:] for line in output.splitlines()][-1] == ["broker_id", "7"]

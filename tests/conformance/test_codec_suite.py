@@ -73,12 +73,12 @@ def test_every_shipped_file_of_an_older_release_has_a_checker() -> None:
 
 def test_folders_inside_are_checked_as_older_releases(tmp_path: Path) -> None:
     path = folder(tmp_path, "headers.jsonl.gz")
-    (path / "3.9.1").mkdir()
-    shutil.copy(VECTORS / "3.9.1" / "headers.jsonl.gz", path / "3.9.1")
-    (path / "3.9.1" / "api_keys.json").write_text("{}")
+    (path / "kafka_3_9_1").mkdir()
+    shutil.copy(VECTORS / "kafka_3_9_1" / "headers.jsonl.gz", path / "kafka_3_9_1")
+    (path / "kafka_3_9_1" / "api_keys.json").write_text("{}")
     found = suites(path)
-    assert (found["3.9.1/headers.jsonl.gz"].passed, found["3.9.1/headers.jsonl.gz"].failures) == (4, [])
-    assert reasons(found["3.9.1/api_keys.json"]) == ["there is no checker for this file"]
+    assert (found["kafka_3_9_1/headers.jsonl.gz"].passed, found["kafka_3_9_1/headers.jsonl.gz"].failures) == (4, [])
+    assert reasons(found["kafka_3_9_1/api_keys.json"]) == ["there is no checker for this file"]
 
 
 def test_an_unknown_file_is_a_failure(tmp_path: Path) -> None:

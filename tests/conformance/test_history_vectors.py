@@ -30,7 +30,7 @@ from kafkawire.sdk.protocol.messages import MODULES
 from kafkawire.sdk.protocol.programs import message_class
 
 AVAILABLE = [engine for engine in ENGINES if engine != "native" or native is not None]
-OLDER = VECTORS / "3.9.1"
+OLDER = VECTORS / "kafka_3_9_1"
 PARITY: list[dict[str, Any]] = json.loads((OLDER / "schema_parity.json").read_text())
 
 
@@ -105,23 +105,23 @@ def test_a_living_version_without_a_vector_is_found(tmp_path: Path) -> None:
     without(folder / "requests.jsonl.gz", "HeartbeatRequest", 2)
     assert failures(check_newest_versions(folder)) == ["HeartbeatRequest 2: has no vector"]
     # The older release shares it, and so has none either.
-    assert failures(check_versions(folder / "3.9.1", folder)) == ["HeartbeatRequest 2: has no vector"]
+    assert failures(check_versions(folder / "kafka_3_9_1", folder)) == ["HeartbeatRequest 2: has no vector"]
 
 
 def test_a_removed_version_without_a_vector_is_found(tmp_path: Path) -> None:
     folder = copied(tmp_path)
-    without(folder / "3.9.1" / "requests.jsonl.gz", "ControlledShutdownRequest", 0)
+    without(folder / "kafka_3_9_1" / "requests.jsonl.gz", "ControlledShutdownRequest", 0)
     assert failures(check_newest_versions(folder)) == ["ControlledShutdownRequest 0: was removed, and has no vector"]
-    assert failures(check_versions(folder / "3.9.1", folder)) == ["ControlledShutdownRequest 0: has no vector"]
+    assert failures(check_versions(folder / "kafka_3_9_1", folder)) == ["ControlledShutdownRequest 0: has no vector"]
 
 
 def test_vectors_of_the_newer_release_count_only_if_both_made_them(tmp_path: Path) -> None:
     folder = copied(tmp_path)
-    path = folder / "3.9.1" / "coverage.json"
+    path = folder / "kafka_3_9_1" / "coverage.json"
     coverage = json.loads(path.read_text())
     assert coverage["same_beside"]["HeartbeatRequest"].pop("2") >= 4
     path.write_text(json.dumps(coverage))
-    assert failures(check_versions(folder / "3.9.1", folder)) == ["HeartbeatRequest 2: has no vector"]
+    assert failures(check_versions(folder / "kafka_3_9_1", folder)) == ["HeartbeatRequest 2: has no vector"]
 
 
 def test_a_folder_without_a_table_of_messages(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ CHANGES = {
     "3.9.1": (
         "ConsumerGroupHeartbeatRequest 1 - new version compatible",
         "ConsumerGroupHeartbeatRequest 1 subscribed_topic_regex added, string? compatible",
-        "ShareGroupPartitionMetadataKey 0 - message removed note",
+        "ShareGroupPartitionMetadataKey 0 - version dropped note",
     ),
     "4.1.1": (
         "ListOffsetsRequest 11 - new version compatible",

@@ -10,7 +10,7 @@ from enum import IntEnum
 from kafkawire.sdk.protocol.schema import Api
 from kafkawire.sdk.protocol.versions import VersionRange as V
 
-__all__ = ["APIS", "REMOVED_APIS", "ApiKey"]
+__all__ = ["APIS", "KNOWN_APIS", "REMOVED_APIS", "ApiKey"]
 
 
 class ApiKey(IntEnum):
@@ -985,3 +985,6 @@ REMOVED_APIS: dict[ApiKey, Api] = {
         first_request_header=0,
     ),
 }
+
+#: Both: what can be read and written, not what is served.
+KNOWN_APIS = {**APIS, **REMOVED_APIS}

@@ -177,7 +177,15 @@ def _explain(name: str, version: int, data: bytes, schemas: Path, deep: bool) ->
             raise ValueError(f"{name} has magic {magic}, not {version}")
         rows, error = explain_format(formats, name, data) if magic is None else explain_records(formats, data)
         return rows + _rest(data, rows, error), error
-    return explain_message(load_message(name, schemas), version, data, deep)
+    cls = load_message(name, schemas)
+    _note_removal(cls, version)
+    return explain_message(cls, version, data, deep)
+
+
+def _note_removal(cls: type[Message], version: int) -> None:
+    """Say on standard error which release removed a version, if one did; the output itself stays as it is."""
+    if release := cls.SCHEMA.removed_in(version):
+        typer.echo(f"{cls.SCHEMA.name} version {version} was removed in release {release}", err=True)
 
 
 def _read(argument: str) -> bytes:
@@ -219,9 +227,12 @@ def show(
     """Show what a message holds in one version."""
     with errors_on_one_line(KafkaWireError, ValueError):
         if form is Form.LAYOUT:
-            print_table(("FIELD", "TYPE", "TAG", "DEFAULT", "ABOUT"), list(_layout_rows(message, version, schemas)))
+            rows = list(_layout_rows(message, version, schemas))
+            _note_removal(load_message(message, schemas), version)
+            print_table(("FIELD", "TYPE", "TAG", "DEFAULT", "ABOUT"), rows)
             return
         cls = load_message(message, schemas)
+        _note_removal(cls, version)
         match form:
             case Form.CONSTRUCT:
                 text = construct_text(layout(cls, version))
