@@ -22,7 +22,7 @@ from kafkawire.codegen.names import field_problem, type_problem
 from kafkawire.codegen.spec import NO_DEFAULT, PRIMITIVES, Default, FieldSpec, MessageSpec, StructSpec, snake_case
 from kafkawire.codegen.versions import ALL, NONE, Versions
 
-__all__ = ["Release", "read_jars", "read_release"]
+__all__ = ["Release", "read_jars", "read_release", "release_number", "release_order"]
 
 _FOLDERS = ("common/message/", "common/metadata/", "message/")
 
@@ -53,10 +53,10 @@ class Release:
     number: str
     messages: list[MessageSpec]
 
-    @property
-    def order(self) -> tuple[int, ...]:
-        """What sorts releases from old to new."""
-        return tuple(map(int, self.number.split(".")))
+
+def release_order(number: str) -> tuple[int, ...]:
+    """Return what sorts the numbers of releases from old to new."""
+    return tuple(map(int, number.split(".")))
 
 
 def read_release(paths: Iterable[Path]) -> Release:
@@ -70,13 +70,25 @@ def read_release(paths: Iterable[Path]) -> Release:
     """
     paths = list(paths)
     messages = read_jars(paths)
+    number = release_number(paths)
+    if number is None:
+        raise SchemaError(paths[0], 0, f"no jar says its release in {_RELEASE_ENTRY}; kafka-clients does")
+    return Release(number, messages)
+
+
+def release_number(paths: Iterable[Path]) -> str | None:
+    """Return the release that jars are of, without the patch; None if none of them says it.
+
+    Args:
+        paths: as `read_jars`, which has read them.
+    """
     for jar in _jars(paths):
         with zipfile.ZipFile(jar) as archive:
             if _RELEASE_ENTRY not in archive.namelist():
                 continue
             if found := _RELEASE_LINE.search(archive.read(_RELEASE_ENTRY)):
-                return Release(f"{int(found['major'])}.{int(found['minor'])}", messages)
-    raise SchemaError(paths[0], 0, f"no jar says its release in {_RELEASE_ENTRY}; kafka-clients does")
+                return f"{int(found['major'])}.{int(found['minor'])}"
+    return None
 
 
 def read_jars(paths: Iterable[Path]) -> list[MessageSpec]:

@@ -142,7 +142,8 @@ def _check(joined: MessageSpec, state: MessageSpec, versions: Versions) -> None:
             raise _error(joined, f"version {version}: the encoding of lengths became another")
         for place, what, verdict in layout_changes(layout(state, version), layout(joined, version)):
             if verdict is Verdict.BREAKS:
-                raise _error(joined, f"version {version}: cannot be joined with its history: {place}: {what}")
+                reason = f"version {version} cannot be joined with its history, which --forget leaves out"
+                raise _error(joined, f"{reason}: {place}: {what}")
 
 
 @dataclass(frozen=True, slots=True)

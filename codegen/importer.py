@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from kafkawire.codegen.definitions import Release
+from kafkawire.codegen.definitions import Release, release_order
 from kafkawire.codegen.dump import dump
 from kafkawire.codegen.file_set import replace_files
 from kafkawire.codegen.history import file_as_history, file_with_history
@@ -82,38 +82,38 @@ class ImportResult:
 
 
 def import_release(
-    messages: list[MessageSpec], folder: Path, tables: Mapping[Path, str] | None = None, *, remove: bool = False
+    messages: list[MessageSpec],
+    folder: Path,
+    tables: Mapping[Path, str] | None = None,
+    *,
+    remove: bool = False,
+    release: str | None = None,
 ) -> ImportResult:
     """Write `messages` into `folder`, keeping its descriptions and, as removed, the versions that they lack.
-
-    Versions are kept if the folder says which release it describes; that one is said to have removed them.
 
     Args:
         messages: those of a release.
         folder: of schemas; created if it is missing.
         tables: text of tables that change with them, by path relative to `folder`.
-        remove: whether to remove messages that are not among `messages`: their versions become removed ones, or
-            their files go if the folder does not say its release. Without it, an incomplete set of jars does no harm.
+        remove: whether to remove messages that are not among `messages`: they become history, or their files go if
+            none is kept. Without it, an incomplete set of jars does no harm.
+        release: the number of the release, as 4.4, which is said to have removed what it lacks. None keeps no history,
+            and so does a release older than the one that the folder describes: it has removed nothing.
 
     Raises:
-        SchemaError: a schema in the folder is wrong, or what the folder would become is; nothing was changed.
+        SchemaError: a schema in the folder is wrong, or what the folder would become is, or a message cannot be joined
+            with its history; nothing was changed.
         OSError: a file cannot be written; nothing was changed.
     """
     old = load_folder(folder) if any(folder.rglob("*.yaml")) else {}
     files = arrange(messages)
-    surplus = tuple(path for path, file in old.items() if path not in files and _lives(file))
+    present = _release(folder)
+    if release is not None and present is not None and release_order(release) < release_order(present):
+        release = None
+    surplus = tuple(path for path, file in old.items() if path not in files and (release is None or _lives(file)))
     gone = surplus if remove else ()
-    if release := _release(folder):
-
-        def removed_in(_name: str, _version: int) -> str:
-            return release
-
-        files = {
-            path: file_with_history(file, old[path], removed_in) if path in old else file
-            for path, file in files.items()
-        }
-        files |= {path: file_as_history(old[path], removed_in) for path in gone}
-        gone = ()
+    if release is not None:
+        files, gone = _with_history(files, old, gone, release), ()
     try:
         return _write(folder, _texts(files, old) | dict(tables or {}), gone, () if remove else surplus)
     except SchemaError as error:
@@ -122,6 +122,20 @@ def import_release(
         names = ", ".join(map(str, surplus))
         hint = Problem(folder, 0, f"the definitions do not have {names}; --remove removes these files")
         raise SchemaError.of((*error.problems, hint)) from error
+
+
+def _with_history(
+    files: Mapping[Path, SchemaFile], old: Mapping[Path, SchemaFile], gone: Iterable[Path], release: str
+) -> dict[Path, SchemaFile]:
+    """Return the files of a release with what it removed: versions of messages, and the whole files in `gone`."""
+
+    def removed_in(_name: str, _version: int) -> str:
+        return release
+
+    joined = {
+        path: file_with_history(file, old[path], removed_in) if path in old else file for path, file in files.items()
+    }
+    return joined | {path: file_as_history(old[path], removed_in) for path in gone}
 
 
 def _lives(file: SchemaFile) -> bool:
@@ -151,7 +165,7 @@ def import_history(older: Release, later: Iterable[Release], folder: Path) -> Im
         raise SchemaError(folder / _ENUMERATIONS, 0, f"the constant {_RELEASE} is missing: which release is described?")
     states = [
         (release.number, {message.name: message.versions for message in release.messages})
-        for release in sorted(later, key=lambda release: release.order)
+        for release in sorted(later, key=lambda release: release_order(release.number))
     ]
 
     def removed_in(name: str, version: int) -> str:

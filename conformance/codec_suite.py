@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from kafkawire.conformance import history_vectors, message_vectors, misc_vectors, records_vectors, table_vectors
+from kafkawire.conformance.history_vectors import VECTORS
 from kafkawire.conformance.report import Suite
 from kafkawire.sdk.clock import monotonic_ms
 
 __all__ = ["VECTORS", "run_vectors"]
-
-#: The vectors that ship with the package.
-VECTORS = Path(__file__).parent / "vectors"
 
 Vector = dict[str, Any]
 Checker = Callable[..., str | None]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.codegen.definitions import read_jars, read_release
+from kafkawire.codegen.definitions import read_jars, read_release, release_number, release_order
 from kafkawire.codegen.located import SchemaError
 from kafkawire.codegen.spec import NO_DEFAULT
 from kafkawire.codegen.versions import NONE, Versions
@@ -119,7 +119,8 @@ def test_release(tmp_path: Path) -> None:
     with zipfile.ZipFile(jar, "a") as archive:
         archive.writestr("kafka/kafka-version.properties", "commitId=1\nversion=3.10.1-rc2\n")
     release = read_release([tmp_path])
-    assert (release.number, release.order) == ("3.10", (3, 10))
+    assert release.number == release_number([jar]) == "3.10"
+    assert release_order("3.10") > release_order("3.9")
     assert [message.name for message in release.messages] == ["PingRequest", "PingResponse"]
 
 

@@ -49,10 +49,12 @@ def test_where_messages_belong() -> None:
     assert arranged == {path: [message.name for message in file.messages] for path, file in files.items()}
 
 
-def imported(tmp_path: Path, *definitions: dict[str, object], remove: bool = False) -> ImportResult:
+def imported(
+    tmp_path: Path, *definitions: dict[str, object], remove: bool = False, release: str | None = None
+) -> ImportResult:
     messages = read_jars([write_jar(tmp_path / "kafka-clients.jar", *definitions)])
     (tmp_path / "schemas").mkdir(exist_ok=True)
-    return import_release(messages, tmp_path / "schemas", remove=remove)
+    return import_release(messages, tmp_path / "schemas", remove=remove, release=release)
 
 
 def test_import_and_again(tmp_path: Path) -> None:
@@ -195,31 +197,51 @@ def release(tmp_path: Path, number: str, *definitions: dict[str, Any]) -> Releas
 
 
 def test_what_a_release_dropped_stays_known(tmp_path: Path) -> None:
-    imported(tmp_path, *ping(0, 3))
-    folder = described(tmp_path, "4.1.0")
-    imported(tmp_path, *ping(1, 3))
-    described(tmp_path, "4.2.2")
-    assert imported(tmp_path, *ping(2, 4)).changed == (Path("messages/ping.yaml"),)
+    folder = tmp_path / "schemas"
+    imported(tmp_path, *ping(0, 3), release="4.0")
+    imported(tmp_path, *ping(1, 3), release="4.1")
+    assert imported(tmp_path, *ping(2, 4), release="4.10").changed == (Path("messages/ping.yaml"),)
     (file,) = load_folder(folder).values()
     for message in file.messages:
         assert (str(message.versions), str(message.known)) == ("2-4", "0-4")
-        assert [message.removed_in(version) for version in range(5)] == ["4.1", "4.2", None, None, None]
+        assert [message.removed_in(version) for version in range(5)] == ["4.1", "4.10", None, None, None]
     before = contents(folder)
-    assert imported(tmp_path, *ping(2, 4)).changed == ()
+    assert imported(tmp_path, *ping(2, 4), release="4.10").changed == ()
     assert contents(folder) == before
 
 
 def test_a_message_that_a_release_dropped_stays_known(tmp_path: Path) -> None:
     imported(tmp_path, *ping(0, 3))
-    folder = described(tmp_path, "4.1.0")
     renamed = [{**definition, "name": definition["name"].replace("Ping", "Peng")} for definition in ping(0, 3)]
-    result = imported(tmp_path, *renamed, remove=True)
+    result = imported(tmp_path, *renamed, remove=True, release="4.1")
     assert (result.changed, result.removed) == ((Path("messages/ping.yaml"),), ())
-    files = {path.name: file for path, file in load_folder(folder).items()}
+    files = {path.name: file for path, file in load_folder(tmp_path / "schemas").items()}
     request = files["ping.yaml"].messages[0]
     assert (str(request.versions), str(request.known), request.removed_in(3)) == ("none", "0-3", "4.1")
     # The next import does not expect it, nor does its key stand in the way of the message that took it over.
-    assert imported(tmp_path, *renamed).kept == ()
+    assert imported(tmp_path, *renamed, release="4.2").kept == ()
+
+
+@pytest.mark.parametrize("release", [None, "4.1"])
+def test_what_was_not_removed_by_a_later_release_is_not_kept(tmp_path: Path, release: str | None) -> None:
+    """Without a number, and on the way back to a release that is older than the folder's."""
+    imported(tmp_path, *ping(0, 3), *ping_named("Peng", 901))
+    described(tmp_path, "4.2.0")
+    result = imported(tmp_path, *ping(1, 3), remove=True, release=release)
+    assert result.removed == (Path("messages/peng.yaml"),)
+    (file,) = load_folder(tmp_path / "schemas").values()
+    assert [(str(message.versions), message.removed) for message in file.messages] == [("1-3", ())] * 2
+
+
+def test_history_that_does_not_fit_can_be_left_out(tmp_path: Path) -> None:
+    imported(tmp_path, *ping(0, 3))
+    before = contents(tmp_path / "schemas")
+    fields = [{"name": "GroupId", "type": "int32", "versions": "0+"}]
+    definitions = [{**definition, "fields": fields, "commonStructs": []} for definition in ping(1, 3)]
+    with pytest.raises(SchemaError, match="version 0 cannot be joined with its history, which --forget leaves out"):
+        imported(tmp_path, *definitions, release="4.1")
+    assert contents(tmp_path / "schemas") == before
+    assert imported(tmp_path, *definitions).changed
 
 
 def test_history(tmp_path: Path) -> None:
@@ -282,7 +304,8 @@ def test_the_release_that_the_history_is_from_changes_nothing(tmp_path: Path) ->
 def test_the_release_that_the_schemas_are_from_changes_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "schemas"
     shutil.copytree(SCHEMAS, folder)
-    assert import_release(read_jars([RELEASE]), folder) == ImportResult()
+    release = read_release([RELEASE])
+    assert import_release(release.messages, folder, release=release.number) == ImportResult()
 
 
 @pytest.mark.skipif(

@@ -84,6 +84,7 @@ def test_import_of_history(tmp_path: Path, schemas: Path) -> None:
         (("--later", "b.jar"), "--later belongs to --history"),
         (("--history", "--remove"), "--history only adds versions"),
         (("--history", "--tables", "t"), "--history only adds versions"),
+        (("--history", "--forget"), "--history only adds versions"),
     ],
 )
 def test_options_of_history(options: tuple[str, ...], reason: str) -> None:

@@ -124,6 +124,17 @@ def test_vectors_of_the_newer_release_count_only_if_both_made_them(tmp_path: Pat
     assert failures(check_versions(folder / "kafka_3_9_1", folder)) == ["HeartbeatRequest 2: has no vector"]
 
 
+def test_a_folder_of_one_release_says_nothing_of_removed_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = copied(tmp_path)
+    shutil.rmtree(folder / OLDER.name)
+    assert failures(check_newest_versions(folder)) == []
+    assert len(list(check_newest_versions(folder))) == 728
+    monkeypatch.setattr("kafkawire.conformance.history_vectors.VECTORS", folder)
+    assert len(failures(check_newest_versions(folder))) == 123
+
+
 def test_a_folder_without_a_table_of_messages(tmp_path: Path) -> None:
     assert list(check_newest_versions(tmp_path)) == []
 

@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import kafkawire
-from kafkawire.codegen.definitions import read_jars, read_release
+from kafkawire.codegen.definitions import read_release
 from kafkawire.codegen.importer import ImportResult, import_history, import_release
 from tests.kafka.apache import fetch_jars
 
@@ -19,8 +19,8 @@ SCHEMAS = Path(kafkawire.__file__).parent / "schemas"
 def test_import_changes_nothing(tmp_path: Path) -> None:
     copy = tmp_path / "schemas"
     shutil.copytree(SCHEMAS, copy)
-    result = import_release(read_jars([fetch_jars()]), copy)
-    assert result == ImportResult()
+    release = read_release([fetch_jars()])
+    assert import_release(release.messages, copy, release=release.number) == ImportResult()
 
 
 def test_import_of_history_changes_nothing(tmp_path: Path) -> None:

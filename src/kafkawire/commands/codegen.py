@@ -16,7 +16,7 @@ import typer
 
 from kafkawire.codegen import OUT, SCHEMAS
 from kafkawire.codegen.change import Change, Verdict
-from kafkawire.codegen.definitions import read_jars, read_release
+from kafkawire.codegen.definitions import read_jars, read_release, release_number
 from kafkawire.codegen.evolution import compare
 from kafkawire.codegen.generate import drift, generated_tree, reference_of, write_tree
 from kafkawire.codegen.import_tables import table_texts
@@ -57,6 +57,9 @@ def import_command(
     remove: Annotated[
         bool, typer.Option("--remove", help="Remove the files of messages that are not in the jars.")
     ] = False,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Do not keep, as removed, the versions that the release lacks.")
+    ] = False,
     history: Annotated[
         bool,
         typer.Option("--history", help="Only add the versions that this older release had and the schemas lack."),
@@ -67,8 +70,8 @@ def import_command(
     ] = None,
 ) -> None:
     """Bring the schemas to the state of a Kafka release. Descriptions stay; all files change or none."""
-    if history and (tables or remove):
-        raise typer.BadParameter("--history only adds versions: it takes neither --tables nor --remove")
+    if history and (tables or remove or forget):
+        raise typer.BadParameter("--history only adds versions: it takes no --tables, --remove or --forget")
     if later and not history:
         raise typer.BadParameter("--later belongs to --history")
     with errors_on_one_line():
@@ -79,7 +82,8 @@ def import_command(
         else:
             messages = read_jars(jars)
             texts = table_texts(tables, schemas) if tables else {}
-            result = import_release(messages, schemas, texts, remove=remove)
+            release = None if forget else release_number(jars)
+            result = import_release(messages, schemas, texts, remove=remove, release=release)
     _report(messages, result)
 
 
