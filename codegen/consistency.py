@@ -9,7 +9,7 @@ Source: the rules that Apache Kafka's message generator has for its definitions,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 
 from kafkawire.codegen.located import Problem
@@ -59,9 +59,10 @@ def problems_of(path: Path, message: MessageSpec) -> list[Problem]:
 
 
 def _in_ranges(message: MessageSpec) -> Iterator[_Problem]:
-    versions, flexible = message.versions, message.flexible
+    versions, flexible = message.known, message.flexible
     if not versions and message.fields:
         yield message.line, "it has fields but no versions"
+    yield from _in_removed(message)
     if versions.last == OPEN:
         yield message.line, f"versions: {versions} is open; name the newest version"
     elif versions.last - versions.first >= VERSIONS_MAX:
@@ -70,11 +71,22 @@ def _in_ranges(message: MessageSpec) -> Iterator[_Problem]:
         yield message.line, f"flexible: {flexible} begins after the versions {versions}"
     if versions and flexible and flexible.last < versions.last:
         yield message.line, f"flexible: {flexible} ends before the versions {versions}"
-    if not message.deprecated <= versions:
-        yield message.line, f"deprecated: {message.deprecated} is not within the versions {versions}"
+    if not message.deprecated <= message.versions:
+        yield message.line, f"deprecated: {message.deprecated} is not within the versions {message.versions}"
     for listener in message.listeners:
         if listener not in LISTENERS:
             yield message.line, f"listeners: {listener!r} is none of {', '.join(LISTENERS)}"
+
+
+def _in_removed(message: MessageSpec) -> Iterator[_Problem]:
+    """Yield removed versions that do not lead up to those that live without a gap."""
+    runs = [removal.versions for removal in message.removed]
+    runs += [message.versions] if message.versions and runs else []
+    for before, after in pairwise(runs):
+        if before.last + 1 != after.first:
+            yield message.line, f"removed: versions {before} are not followed by {before.last + 1}, but by {after}"
+    if not all(runs):
+        yield message.line, "removed: none; leave out a release that removed no version"
 
 
 def _in_structures(message: MessageSpec) -> Iterator[_Problem]:
@@ -127,9 +139,9 @@ def _in_size(message: MessageSpec) -> Iterator[_Problem]:
 
 def _in_all_fields(message: MessageSpec) -> Iterator[_Problem]:
     arrays = {field.type for _place, field in _all_fields(message) if field.array}
-    yield from _in_fields(message, message.fields, message.versions, "", in_array=False)
+    yield from _in_fields(message, message.fields, message.known, "", in_array=False)
     for struct in message.structs:
-        versions = struct.versions & message.versions
+        versions = struct.versions & message.known
         if not versions:
             yield struct.line, f"structure {struct.name}: no version of {struct.versions} exists"
         yield from _in_fields(message, struct.fields, versions, f"{struct.name}.", in_array=struct.name in arrays)

@@ -13,7 +13,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kafkawire.codegen.consistency import problems_of
@@ -22,7 +22,7 @@ from kafkawire.codegen.names import field_problem, type_problem
 from kafkawire.codegen.spec import NO_DEFAULT, PRIMITIVES, Default, FieldSpec, MessageSpec, StructSpec, snake_case
 from kafkawire.codegen.versions import ALL, NONE, Versions
 
-__all__ = ["read_jars"]
+__all__ = ["Release", "read_jars", "read_release", "release_number", "release_order"]
 
 _FOLDERS = ("common/message/", "common/metadata/", "message/")
 
@@ -34,6 +34,61 @@ _LISTENERS = {"zkBroker": "broker"}
 
 _KINDS = ("request", "response", "header", "data", "metadata", "coordinator-key", "coordinator-value")
 _FLAGS = {"true": True, "false": False}
+
+
+#: The entry that says which release a jar is of, and where it says so.
+_RELEASE_ENTRY = "kafka/kafka-version.properties"
+_RELEASE_LINE = re.compile(rb"^version=(?P<major>[0-9]+)\.(?P<minor>[0-9]+)\b", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What the jars of one release define.
+
+    Attributes:
+        number: without the patch, as 3.9.
+        messages: by name.
+    """
+
+    number: str
+    messages: list[MessageSpec]
+
+
+def release_order(number: str) -> tuple[int, ...]:
+    """Return what sorts the numbers of releases from old to new."""
+    return tuple(map(int, number.split(".")))
+
+
+def read_release(paths: Iterable[Path]) -> Release:
+    """Return the messages of a release, and which release it is.
+
+    Args:
+        paths: as `read_jars`; kafka-clients is among them.
+
+    Raises:
+        SchemaError: as `read_jars`, or no jar says its release.
+    """
+    paths = list(paths)
+    messages = read_jars(paths)
+    number = release_number(paths)
+    if number is None:
+        raise SchemaError(paths[0], 0, f"no jar says its release in {_RELEASE_ENTRY}; kafka-clients does")
+    return Release(number, messages)
+
+
+def release_number(paths: Iterable[Path]) -> str | None:
+    """Return the release that jars are of, without the patch; None if none of them says it.
+
+    Args:
+        paths: as `read_jars`, which has read them.
+    """
+    for jar in _jars(paths):
+        with zipfile.ZipFile(jar) as archive:
+            if _RELEASE_ENTRY not in archive.namelist():
+                continue
+            if found := _RELEASE_LINE.search(archive.read(_RELEASE_ENTRY)):
+                return f"{int(found['major'])}.{int(found['minor'])}"
+    return None
 
 
 def read_jars(paths: Iterable[Path]) -> list[MessageSpec]:

@@ -51,7 +51,11 @@ def dump(file: SchemaFile, depth: int) -> str:
             lines += [f"api: {_text(file.name)}", f"key: {file.request.key}"]
             lines.append(f"listeners: [{', '.join(file.request.listeners)}]")
             lines += _about(file.about)
-            for key, version in (("request_header", file.request_header), ("response_header", file.response_header)):
+            for key, version in (
+                ("request_header", file.request_header),
+                ("first_request_header", file.first_request_header),
+                ("response_header", file.response_header),
+            ):
                 if version is not None:
                     lines.append(f"{key}: {version}")
             lines += ["", "request:", *_indent(_body(file.request)), "", "response:", *_indent(_body(file.response))]
@@ -115,6 +119,9 @@ def dump_enumerations(enumerations: Iterable[Enumeration], constants: Iterable[C
 def _body(message: MessageSpec) -> Iterator[str]:
     yield from _about(message.about)
     yield f"versions: {message.versions}"
+    if message.removed:
+        pairs = (f"{_text(removal.release)}: {removal.versions}" for removal in message.removed)
+        yield f"removed: {{{', '.join(pairs)}}}"
     if message.flexible:
         yield f"flexible: {message.flexible}"
     if message.deprecated:

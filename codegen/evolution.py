@@ -18,7 +18,7 @@ from kafkawire.codegen.spec import NO_DEFAULT, ApiFile, MessageSpec
 from kafkawire.codegen.state import State
 from kafkawire.codegen.versions import Versions
 
-__all__ = ["compare", "steps"]
+__all__ = ["compare", "layout_changes", "steps"]
 
 #: What changes in every string, array and structure when a message becomes flexible, by whether lengths are compact.
 _LENGTH_CHANGES = {True: "length became compact", False: "length became classic"}
@@ -57,11 +57,11 @@ def compare(old: State, new: State) -> list[Change]:
 
 def steps(message: MessageSpec, version: int) -> Iterator[tuple[str, str]]:
     """Yield what `version` changed against the one before it, as field and words; nothing for the first version."""
-    if version - 1 not in message.versions:
+    if version - 1 not in message.known:
         return
     if (version in message.flexible) != (version - 1 in message.flexible):
         yield "", "becomes flexible"
-    for field, what, _verdict in _layout_changes(layout(message, version - 1), layout(message, version), ""):
+    for field, what, _verdict in layout_changes(layout(message, version - 1), layout(message, version)):
         if what not in _LENGTH_CHANGES.values():
             yield field, what
 
@@ -106,7 +106,7 @@ def _message_changes(old: MessageSpec, new: MessageSpec, unstable: int | None) -
         yield Change(name, "", what, Verdict.BREAKS, old.versions)
     yield from _stability_changes(old, new)
     found: dict[_Found, list[int]] = defaultdict(list)
-    for version in sorted({*old.versions, *new.versions}):
+    for version in sorted({*old.known, *new.known}):
         for field, what, verdict in _version_changes(old, new, version):
             if verdict is Verdict.BREAKS and version == unstable:
                 what, verdict = f"{what}; the version was unstable", Verdict.NOTE
@@ -142,13 +142,19 @@ def _runs(versions: list[int]) -> Iterator[Versions]:
 
 
 def _version_changes(old: MessageSpec, new: MessageSpec, version: int) -> Iterator[_Found]:
-    if version not in new.versions:
-        if version > new.versions.last >= 0:
+    if version in old.versions and version not in new.versions:
+        if version > new.known.last >= 0:
             yield "", "the newest version was taken back", Verdict.BREAKS
         else:
             yield "", "version dropped", Verdict.NOTE
+    if version not in new.known:
+        if version not in old.versions:
+            yield "", "the removed version is no longer known", Verdict.NOTE
         return
-    if version not in old.versions:
+    if version not in old.known and version not in new.versions:
+        yield "", f"known, removed in {new.removed_in(version)}", Verdict.COMPATIBLE
+        return
+    if version not in old.known:
         yield "", "new version", Verdict.COMPATIBLE
         for field, what in steps(new, version):
             yield field, what, Verdict.COMPATIBLE
@@ -158,11 +164,16 @@ def _version_changes(old: MessageSpec, new: MessageSpec, version: int) -> Iterat
         yield "", f"encoding became {encoding}", Verdict.BREAKS
     if (version in old.deprecated) != (version in new.deprecated):
         yield "", "deprecated" if version in new.deprecated else "no longer deprecated", Verdict.NOTE
-    yield from _layout_changes(layout(old, version), layout(new, version), "")
+    yield from layout_changes(layout(old, version), layout(new, version))
 
 
-def _layout_changes(old: tuple[Entry, ...], new: tuple[Entry, ...], path: str) -> Iterator[_Found]:
-    """Compare one structure in one version."""
+def layout_changes(old: tuple[Entry, ...], new: tuple[Entry, ...], path: str = "") -> Iterator[_Found]:
+    """Compare one structure in one version: yield field, words and verdict of each change.
+
+    Args:
+        old, new: its two states.
+        path: in front of the names of fields.
+    """
     before = {entry.field.name: entry for entry in old}
     after = {entry.field.name: entry for entry in new}
     renamed = _renamed(before, after, path)
@@ -218,7 +229,7 @@ def _entry_changes(old: Entry, new: Entry, where: str) -> Iterator[_Found]:
     if old.compact != new.compact:
         yield where, _LENGTH_CHANGES[new.compact], Verdict.BREAKS
     yield from _declared_changes(old, new, where)
-    yield from _layout_changes(old.entries, new.entries, f"{where}.")
+    yield from layout_changes(old.entries, new.entries, f"{where}.")
 
 
 def _place(entry: Entry) -> str:

@@ -60,7 +60,7 @@ def generated_tree(schemas: Path) -> dict[Path, str]:
     tree: dict[Path, str] = {}
     packages = {Path()}
     for path, file in files.items():
-        if not any(message.versions for message in file.messages):
+        if not any(message.known for message in file.messages):
             continue
         module = Path(*module_name(path).split("."))
         packages.update(module.parents)

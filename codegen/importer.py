@@ -1,7 +1,8 @@
-"""Bring a folder of schemas to the state of a Kafka release, all files or none.
+"""Bring a folder of schemas to the state of a Kafka release, or add what older releases had; all files or none.
 
-Facts come from the release, descriptions stay: a field or message keeps its text, new ones arrive without. What the
-folder becomes is checked as a whole before a file changes, and only files whose text changes are written.
+Facts come from the release, descriptions stay: a field or message keeps its text, new ones arrive without. A version
+that the release no longer has stays, too, as a removed one. What the folder becomes is checked as a whole before a file
+changes, and only files whose text changes are written.
 
 Source: the definitions inside Kafka's jars, see `definitions.py`.
 """
@@ -10,12 +11,14 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from kafkawire.codegen.definitions import Release, release_order
 from kafkawire.codegen.dump import dump
 from kafkawire.codegen.file_set import replace_files
+from kafkawire.codegen.history import file_as_history, file_with_history
 from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.located import Problem, SchemaError
 from kafkawire.codegen.spec import (
@@ -29,12 +32,21 @@ from kafkawire.codegen.spec import (
     snake_case,
 )
 from kafkawire.codegen.state import load_state
+from kafkawire.codegen.tables import load_enumerations
+from kafkawire.codegen.versions import NONE
 
-__all__ = ["ImportResult", "arrange", "import_release"]
+__all__ = ["ImportResult", "arrange", "import_history", "import_release"]
 
 #: The one API whose response header does not follow the rule: a client must be able to read the response before it
 #: knows which versions the broker speaks (KIP-511).
 _RESPONSE_HEADERS = {"ApiVersions": 0}
+
+#: The one API whose first requests have a header of their own, without a client id.
+_FIRST_REQUEST_HEADERS = {"ControlledShutdown": 0}
+
+#: The constant of the schemas that says which release they describe.
+_RELEASE = "KAFKA_RELEASE"
+_ENUMERATIONS = "enumerations.yaml"
 
 #: The folder of messages that are neither requests nor records of a topic.
 _DATA_FOLDERS = {
@@ -70,40 +82,124 @@ class ImportResult:
 
 
 def import_release(
-    messages: list[MessageSpec], folder: Path, tables: Mapping[Path, str] | None = None, *, remove: bool = False
+    messages: list[MessageSpec],
+    folder: Path,
+    tables: Mapping[Path, str] | None = None,
+    *,
+    remove: bool = False,
+    release: str | None = None,
 ) -> ImportResult:
-    """Write `messages` into `folder`, keeping its descriptions.
+    """Write `messages` into `folder`, keeping its descriptions and, as removed, the versions that they lack.
 
     Args:
         messages: those of a release.
         folder: of schemas; created if it is missing.
         tables: text of tables that change with them, by path relative to `folder`.
-        remove: whether to remove files of messages that are not among `messages`. Without it, an
-            incomplete set of jars does no harm.
+        remove: whether to remove messages that are not among `messages`: they become history, or their files go if
+            none is kept. Without it, an incomplete set of jars does no harm.
+        release: the number of the release, as 4.4, which is said to have removed what it lacks. None keeps no history,
+            and so does a release older than the one that the folder describes: it has removed nothing.
 
     Raises:
-        SchemaError: a schema in the folder is wrong, or what the folder would become is; nothing was changed.
+        SchemaError: a schema in the folder is wrong, or what the folder would become is, or a message cannot be joined
+            with its history; nothing was changed.
         OSError: a file cannot be written; nothing was changed.
     """
     old = load_folder(folder) if any(folder.rglob("*.yaml")) else {}
-    texts = _Texts(old)
-    new = {path: dump(texts.describe(file), len(path.parts) - 1) for path, file in arrange(messages).items()}
-    surplus = tuple(path for path in old if path not in new)
-    new |= tables or {}
-    added = tuple(path for path in new if not (folder / path).exists())
-    changed = tuple(path for path in new if path not in added and (folder / path).read_bytes() != new[path].encode())
-    removed = surplus if remove else ()
-    touched = {path: new[path] for path in (*added, *changed)}
+    files = arrange(messages)
+    present = _release(folder)
+    if release is not None and present is not None and release_order(release) < release_order(present):
+        release = None
+    surplus = tuple(path for path, file in old.items() if path not in files and (release is None or _lives(file)))
+    gone = surplus if remove else ()
+    if release is not None:
+        files, gone = _with_history(files, old, gone, release), ()
     try:
-        undescribed = _checked(folder, touched, removed)
+        return _write(folder, _texts(files, old) | dict(tables or {}), gone, () if remove else surplus)
     except SchemaError as error:
         if remove or not surplus:
             raise
         names = ", ".join(map(str, surplus))
         hint = Problem(folder, 0, f"the definitions do not have {names}; --remove removes these files")
         raise SchemaError.of((*error.problems, hint)) from error
+
+
+def _with_history(
+    files: Mapping[Path, SchemaFile], old: Mapping[Path, SchemaFile], gone: Iterable[Path], release: str
+) -> dict[Path, SchemaFile]:
+    """Return the files of a release with what it removed: versions of messages, and the whole files in `gone`."""
+
+    def removed_in(_name: str, _version: int) -> str:
+        return release
+
+    joined = {
+        path: file_with_history(file, old[path], removed_in) if path in old else file for path, file in files.items()
+    }
+    return joined | {path: file_as_history(old[path], removed_in) for path in gone}
+
+
+def _lives(file: SchemaFile) -> bool:
+    """Return whether a release can be expected to have the messages of a file."""
+    return any(message.versions or not message.removed for message in file.messages)
+
+
+def import_history(older: Release, later: Iterable[Release], folder: Path) -> ImportResult:
+    """Add the versions that only an older release has to the schemas in `folder`, with the release that removed each.
+
+    What the folder knows already stays as it is, so a second import changes nothing.
+
+    Args:
+        older: the release whose versions are added.
+        later: releases between that one and the one of the folder, which tell when a version was removed; without them
+            that is the release of the folder.
+        folder: of schemas.
+
+    Raises:
+        SchemaError: the folder does not say which release it describes, a schema in it is wrong, or a message cannot be
+            joined with its history; nothing was changed.
+        OSError: a file cannot be written; nothing was changed.
+    """
+    old = load_folder(folder)
+    present = _release(folder)
+    if present is None:
+        raise SchemaError(folder / _ENUMERATIONS, 0, f"the constant {_RELEASE} is missing: which release is described?")
+    states = [
+        (release.number, {message.name: message.versions for message in release.messages})
+        for release in sorted(later, key=lambda release: release_order(release.number))
+    ]
+
+    def removed_in(name: str, version: int) -> str:
+        return next((number for number, state in states if version not in state.get(name, NONE)), present)
+
+    files = {
+        path: file_as_history(file, removed_in) if path not in old else file_with_history(old[path], file, removed_in)
+        for path, file in arrange(older.messages).items()
+    }
+    return _write(folder, _texts(files, old), (), ())
+
+
+def _release(folder: Path) -> str | None:
+    """Return the release that the schemas in `folder` describe, as 4.3; None if they do not say it."""
+    path = folder / _ENUMERATIONS
+    constants = load_enumerations(path)[1] if path.exists() else ()
+    found = next((str(constant.value) for constant in constants if constant.name == _RELEASE), None)
+    return None if found is None else ".".join(found.split(".")[:2])
+
+
+def _texts(files: Mapping[Path, SchemaFile], old: dict[Path, SchemaFile]) -> dict[Path, str]:
+    """Return the text of each file, with the descriptions of the folder."""
+    texts = _Texts(old)
+    return {path: dump(texts.describe(file), len(path.parts) - 1) for path, file in files.items()}
+
+
+def _write(folder: Path, new: Mapping[Path, str], removed: tuple[Path, ...], kept: tuple[Path, ...]) -> ImportResult:
+    """Check what the folder becomes, then write what changes."""
+    added = tuple(path for path in new if not (folder / path).exists())
+    changed = tuple(path for path in new if path not in added and (folder / path).read_bytes() != new[path].encode())
+    touched = {path: new[path] for path in (*added, *changed)}
+    undescribed = _checked(folder, touched, removed)
     replace_files(folder, touched, removed)
-    return ImportResult(added, changed, removed, () if remove else surplus, undescribed)
+    return ImportResult(added, changed, removed, kept, undescribed)
 
 
 def _checked(folder: Path, texts: Mapping[Path, str], removed: tuple[Path, ...]) -> tuple[str, ...]:
@@ -129,7 +225,7 @@ def _checked(folder: Path, texts: Mapping[Path, str], removed: tuple[Path, ...])
         message.name
         for file in files
         for message in file.messages
-        if message.versions and not (message.about or getattr(file, "about", ""))
+        if message.known and not (message.about or getattr(file, "about", ""))
     )
 
 
@@ -152,7 +248,9 @@ def arrange(messages: list[MessageSpec]) -> dict[Path, SchemaFile]:
         if kind == "request":
             api = name.removesuffix("Request")
             response = _other(by_name, message, f"{api}Response")
-            files[_path("messages", api)] = ApiFile(api, message, response, _RESPONSE_HEADERS.get(api))
+            first_header = _FIRST_REQUEST_HEADERS.get(api) if 0 in message.versions else None
+            file = ApiFile(api, message, response, _RESPONSE_HEADERS.get(api), first_request_header=first_header)
+            files[_path("messages", api)] = file
         elif kind == "coordinator-key":
             record = name.removesuffix("Key")
             topic = _topic(record)

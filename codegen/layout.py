@@ -48,13 +48,13 @@ class Entry:
 
 
 def layout(message: MessageSpec, version: int) -> tuple[Entry, ...]:
-    """Return what `message` holds in `version`, in wire order.
+    """Return what `message` holds in `version`, which lives or was removed, in wire order.
 
     Raises:
         ValueError: the version does not exist.
     """
-    if version not in message.versions:
-        raise ValueError(f"{message.name} has no version {version}; it has {message.versions}")
+    if version not in message.known:
+        raise ValueError(f"{message.name} has no version {version}; it has {message.known}")
     structures = {name: fields for name, fields, _about in message.all_structs()}
     return _entries(message, structures, message.fields, version)
 

@@ -25,6 +25,7 @@ from kafkawire.codegen.spec import (
     FieldSpec,
     MessageSpec,
     RecordFile,
+    Removal,
     SchemaFile,
     SingleFile,
     StructSpec,
@@ -35,7 +36,11 @@ __all__ = ["load_file", "load_folder", "message_paths"]
 
 T = TypeVar("T")
 
-_BODY = {"versions", "flexible", "deprecated", "unstable", "structs", "fields", "about"}
+_BODY = {"versions", "removed", "flexible", "deprecated", "unstable", "structs", "fields", "about"}
+_API = {
+    "api", "key", "listeners", "about", "request_header", "first_request_header", "response_header",
+    "request", "response",
+}  # fmt: skip
 _FIELD = {
     "name", "type", "versions", "nullable", "tag", "tagged", "flexible", "default",
     "ignorable", "map_key", "zero_copy", "entity", "about", "fields",
@@ -46,6 +51,7 @@ _OTHER_KINDS = {"record_format", "errors", "enumerations", "constants"}
 _SINGLE_KINDS = ("header", "data", "metadata")
 #: The Python types of a default, as YAML reads it.
 _DEFAULT_TYPES: dict[str, tuple[type, ...]] = {"bool": (bool,), "string": (str,), "float64": (int, float)}
+_RELEASE = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
 _TYPE = re.compile(r"(?P<array>\[\])?(?P<name>\w+)(?P<nullable>\?)?")
 
 #: Stands in for a message that could not be read, until its problems are raised.
@@ -139,7 +145,10 @@ def _clashes(folder: Path, files: Mapping[Path, SchemaFile]) -> Iterator[Problem
             if message.name in names:
                 yield Problem(folder / path, message.line, f"{message.name} is also in {names[message.name]}")
             names[message.name] = path
-            if message.key is not None:
+            taken_over = (
+                message.removed and not message.versions
+            )  # as ListConfigResources has ListClientMetricsResources'
+            if message.key is not None and not taken_over:
                 other = keys.setdefault((message.kind, path.parent, message.key), message.name)
                 if other != message.name:
                     yield Problem(folder / path, message.line, f"{message.name}: {other} has the key {message.key}")
@@ -171,14 +180,14 @@ def _each(items: Iterable[Located], read: Callable[[Located], T], problems: Prob
 def _api(source: Located) -> ApiFile:
     problems = Problems()
     attempt = problems.attempt
-    keys = {"api", "key", "listeners", "about", "request_header", "response_header", "request", "response"}
-    attempt(lambda: source.only(keys), None)
+    attempt(lambda: source.only(_API), None)
     name = attempt(lambda: _type_name(source, "api"), "")
     key = attempt(lambda: _int16(source, "key"), 0)
     listeners = attempt(lambda: tuple(source.require("listeners", list)), ())
     about = attempt(lambda: source.text("about"), "")
-    request_header = attempt(lambda: _header(source, "request_header"), None)
-    response_header = attempt(lambda: _header(source, "response_header"), None)
+    request_header = attempt(lambda: _optional_int16(source, "request_header"), None)
+    response_header = attempt(lambda: _optional_int16(source, "response_header"), None)
+    first_header = attempt(lambda: _optional_int16(source, "first_request_header"), None)
     request = attempt(
         lambda: _body(source.require("request", dict), f"{name}Request", "request", key, listeners), _NOTHING
     )
@@ -186,12 +195,9 @@ def _api(source: Located) -> ApiFile:
     problems.check()
     if request.versions != response.versions:
         raise source.error(f"{name}: request has versions {request.versions}, response {response.versions}", "response")
-    return ApiFile(name, request, response, response_header, request_header, about)
-
-
-def _header(source: Located, key: str) -> int | None:
-    """Return the version of a header, None if it follows the rule."""
-    return _int16(source, key) if key in source else None
+    if request.removed != response.removed:
+        raise source.error(f"{name}: request and response were not removed together", "response")
+    return ApiFile(name, request, response, response_header, request_header, about, first_header)
 
 
 def _record(source: Located) -> RecordFile:
@@ -239,6 +245,7 @@ def _body(
         kind=kind,
         key=key,
         versions=attempt(lambda: _versions(source, "versions", None), NONE),
+        removed=attempt(lambda: _removed(source), ()),
         flexible=attempt(lambda: _versions(source, "flexible", NONE), NONE),
         deprecated=attempt(lambda: _versions(source, "deprecated", NONE), NONE),
         unstable=attempt(lambda: source.optional("unstable", bool, False), False),
@@ -252,6 +259,17 @@ def _body(
     problems.add(*problems_of(source.path, message))
     problems.check()
     return message
+
+
+def _removed(source: Located) -> tuple[Removal, ...]:
+    """Read which release removed which versions; oldest versions first."""
+    removed = source.optional("removed", dict, None)
+    found = []
+    for release in removed or ():
+        if _RELEASE.fullmatch(release) is None:
+            raise source.error(f"removed: {release!r} is not a release such as 4.0", "removed")
+        found.append(Removal(release, _versions(removed, release, None)))
+    return tuple(sorted(found, key=lambda removal: removal.versions.first))
 
 
 def _struct(source: Located, message: str) -> StructSpec:
@@ -383,6 +401,10 @@ def _int16(source: Located, key: str) -> int:
     if not low <= value <= high:
         raise source.error(f"{key}: {value} is not within {low} and {high}", key)
     return value
+
+
+def _optional_int16(source: Located, key: str) -> int | None:
+    return _int16(source, key) if key in source else None
 
 
 def _versions(source: Located, key: str, default: Versions | None) -> Versions:

@@ -22,6 +22,7 @@ __all__ = [
     "FieldSpec",
     "MessageSpec",
     "RecordFile",
+    "Removal",
     "SchemaFile",
     "SingleFile",
     "StructSpec",
@@ -107,6 +108,19 @@ class StructSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Removal:
+    """Versions of a message that a release removed; they are history, and their bytes are still known.
+
+    Attributes:
+        release: the first release without them, such as `4.0`.
+        versions: what it removed.
+    """
+
+    release: str
+    versions: Versions
+
+
+@dataclass(frozen=True, slots=True)
 class MessageSpec:
     """One message: a request, a response, a header, a record or another piece of data.
 
@@ -114,11 +128,12 @@ class MessageSpec:
         name: Kafka's name, such as `FetchRequest`.
         kind: `request`, `response`, `header`, `data`, `coordinator-key`, `coordinator-value` or `metadata`.
         key: API key or record type; None for headers and data.
-        versions: the versions that exist.
-        flexible: the versions with compact lengths and tagged fields.
+        versions: the versions that live: what is advertised and negotiated.
+        flexible: the versions with compact lengths and tagged fields, living or not.
         deprecated: versions that a later release will remove.
         unstable: whether the highest version may still change.
         listeners: where a request is accepted: `broker`, `controller`.
+        removed: the versions that lived once, oldest first; `versions` follows on from them.
         structs: shared structures.
         fields: in wire order.
         about: what it is for.
@@ -133,10 +148,23 @@ class MessageSpec:
     deprecated: Versions = NONE
     unstable: bool = False
     listeners: tuple[str, ...] = ()
+    removed: tuple[Removal, ...] = ()
     structs: tuple[StructSpec, ...] = ()
     fields: tuple[FieldSpec, ...] = ()
     about: str = ""
     line: int = field(default=0, compare=False)
+
+    @property
+    def known(self) -> Versions:
+        """Every version since the definitions exist: the removed ones and those that live."""
+        if not self.removed:
+            return self.versions
+        last = self.versions.last if self.versions else self.removed[-1].versions.last
+        return Versions(self.removed[0].versions.first, last)
+
+    def removed_in(self, version: int) -> str | None:
+        """Return the release that removed a version; None if it lives or never existed."""
+        return next((removal.release for removal in self.removed if version in removal.versions), None)
 
     def struct_fields(self, name: str) -> tuple[FieldSpec, ...]:
         """Return the fields of the structure `name`."""
@@ -173,6 +201,8 @@ class ApiFile:
     #: Version of the request header if it is not 2 in flexible versions and 1 in others; none of Kafka's APIs has one.
     request_header: int | None = None
     about: str = ""
+    #: Version of the header of the request's version 0, if it is not that of the other classic versions.
+    first_request_header: int | None = None
 
     @property
     def messages(self) -> tuple[MessageSpec, ...]:

@@ -10,17 +10,16 @@ import gzip
 import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from kafkawire.conformance import message_vectors, misc_vectors, records_vectors, table_vectors
+from kafkawire.conformance import history_vectors, message_vectors, misc_vectors, records_vectors, table_vectors
+from kafkawire.conformance.history_vectors import VECTORS
 from kafkawire.conformance.report import Suite
 from kafkawire.sdk.clock import monotonic_ms
 
 __all__ = ["VECTORS", "run_vectors"]
-
-#: The vectors that ship with the package.
-VECTORS = Path(__file__).parent / "vectors"
 
 Vector = dict[str, Any]
 Checker = Callable[..., str | None]
@@ -35,18 +34,30 @@ def run_vectors(folder: Path, engine: str) -> Iterator[Suite]:
 
     Yields:
         One suite per file, in the order of their names. `coverage.json`, if it is there, says what the others hold.
+        Then the same of each folder inside, which holds what differs in an older release.
 
     Raises:
         FileNotFoundError: the folder does not exist or holds no vectors.
     """
-    paths = sorted(path for path in folder.iterdir() if path.name.endswith((".jsonl.gz", ".json")))
+    paths = _files(folder)
     if not paths:
         raise FileNotFoundError(f"{folder}: no vectors")
+    yield from _run_files(paths, engine, older=False)
+    for release in sorted(path for path in folder.iterdir() if path.is_dir()):
+        yield from _run_files(_files(release), engine, older=True)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.name.endswith((".jsonl.gz", ".json")))
+
+
+def _run_files(paths: list[Path], engine: str, *, older: bool) -> Iterator[Suite]:
+    """Yield a suite for each file of one release."""
     for path in paths:
-        suite = Suite(path.name)
+        suite = Suite(f"{path.parent.name}/{path.name}" if older else path.name)
         start_ms = monotonic_ms()
         try:
-            _run_file(suite, path, engine)
+            _run_file(suite, path, engine, older)
         except Exception as error:
             suite.add(path.name, f"cannot be read: {type(error).__name__}: {error}")
         if not suite.passed and not suite.failures:
@@ -55,22 +66,29 @@ def run_vectors(folder: Path, engine: str) -> Iterator[Suite]:
         yield suite
 
 
-def _run_file(suite: Suite, path: Path, engine: str) -> None:
+def _run_file(suite: Suite, path: Path, engine: str, older: bool) -> None:
+    lines, tables = (_OLDER_LINES, _OLDER_TABLES) if older else (_LINES, _TABLES)
     if path.name == "frames.jsonl.gz":
-        check = partial(message_vectors.check_frame_vector, bodies=_bodies(path.parent), engine=engine)
-        _run_lines(suite, path, check)
-    elif path.name in _LINES:
-        _run_lines(suite, path, partial(_LINES[path.name], engine=engine))
-    elif path.name in _TABLES:
+        bodies = _bodies(path.parent)
+        if older:
+            bodies = {key: history_vectors.with_new_names(body) for key, body in bodies.items()}
+            bodies = _bodies(path.parent.parent) | bodies
+        _run_lines(suite, path, partial(message_vectors.check_frame_vector, bodies=bodies, engine=engine), older)
+    elif path.name in lines:
+        _run_lines(suite, path, partial(lines[path.name], engine=engine), older)
+    elif path.name in tables:
         table = json.loads(path.read_text(encoding="utf-8"))
-        for case, failure in _TABLES[path.name](table, path.parent):
+        for case, failure in tables[path.name](table, path.parent):
             suite.add(case, failure)
     else:
         suite.add(path.name, "there is no checker for this file")
 
 
-def _run_lines(suite: Suite, path: Path, check: Callable[[Vector], str | None]) -> None:
+def _run_lines(suite: Suite, path: Path, check: Callable[[Vector], str | None], older: bool) -> None:
     for number, vector in enumerate(_vectors(path), 1):
+        if older and (vector["name"], vector["version"]) in history_vectors.CHANGED_IN_PLACE:
+            suite.changed += 1
+            continue
         if message_vectors.stricter(vector) is not None:
             suite.stricter[vector["kind"]] = suite.stricter.get(vector["kind"], 0) + 1
         suite.add(_case(vector, number), _outcome(check, vector))
@@ -111,10 +129,7 @@ def _check_corrupt(vector: Vector, engine: str) -> str | None:
 
 
 _LINES: dict[str, Checker] = {
-    **{
-        f"{name}.jsonl.gz": message_vectors.check_message_vector
-        for name in ("requests", "responses", "headers", "data", "coordinator", "metadata")
-    },
+    **dict.fromkeys(history_vectors.MESSAGE_FILES, message_vectors.check_message_vector),
     "write_rules.jsonl.gz": message_vectors.check_write_rule_vector,
     "record_batches.jsonl.gz": records_vectors.check_record_batch_vector,
     "corrupt.jsonl.gz": _check_corrupt,
@@ -125,5 +140,20 @@ _TABLES: dict[str, Callable[[Any, Path], Iterable[tuple[str, str | None]]]] = {
     "schema_parity.json": lambda table, _: table_vectors.check_schema_parity(table),
     "error_codes.json": lambda table, _: table_vectors.check_error_codes(table),
     "api_keys.json": lambda table, _: table_vectors.check_api_keys(table),
-    "coverage.json": table_vectors.check_coverage,
+    "coverage.json": lambda table, folder: chain(
+        table_vectors.check_coverage(table, folder), history_vectors.check_newest_versions(folder)
+    ),
+}
+
+#: The same for the folders of older releases, which have vectors of messages only.
+_OLDER_LINES: dict[str, Checker] = {
+    **dict.fromkeys(history_vectors.MESSAGE_FILES, history_vectors.check_history_message),
+    "write_rules.jsonl.gz": history_vectors.check_history_write_rule,
+}
+
+_OLDER_TABLES: dict[str, Callable[[Any, Path], Iterable[tuple[str, str | None]]]] = {
+    "schema_parity.json": lambda table, _: history_vectors.check_history_parity(table),
+    "coverage.json": lambda table, folder: chain(
+        table_vectors.check_coverage(table, folder), history_vectors.check_versions(folder, folder.parent)
+    ),
 }

@@ -53,9 +53,15 @@ def check_schema_parity(table: list[dict[str, Any]]) -> Iterator[Case]:
     for entry in table:
         versions = _range(entry["valid_versions"])
         if versions is None:
-            yield entry["name"], f"in {MODULES[entry['name']]}, but removed" if entry["name"] in MODULES else None
+            yield entry["name"], _living(entry["name"])
         else:
             yield entry["name"], _compare_message(entry, versions)
+
+
+def _living(name: str) -> str | None:
+    """Return which versions of a message live, None if none does."""
+    lives = name in MODULES and message_class(name).SCHEMA.versions
+    return f"in {MODULES[name]}, but removed" if lives else None
 
 
 def _compare_message(entry: dict[str, Any], versions: VersionRange) -> str | None:
@@ -65,48 +71,61 @@ def _compare_message(entry: dict[str, Any], versions: VersionRange) -> str | Non
     message = message_class(name)
     theirs = (entry["type"], entry.get("api_key"), versions, _within(entry.get("flexible_versions"), versions))
     schema = message.SCHEMA
-    ours = (schema.kind, schema.key, schema.versions, schema.flexible)
+    ours = (schema.kind, schema.key, schema.versions, _both(schema.flexible, versions))
     if theirs != ours:
         return f"kind, key, versions, flexible: {ours}, expected {theirs}"
-    expected = {_path(field["path"]): _expected_field(field, versions) for field in entry["fields"]}
-    found = dict(_fields(message, ""))
+    # In a message with a history, the schema says of a field that all living versions have what older ones need.
+    history = bool(schema.removed)
+    expected = {
+        _path(field["path"]): _expected_field(field, versions, history)
+        for field in entry["fields"]
+        if not history or _within(field["versions"], versions)
+    }
+    found = dict(_fields(message, "", versions, history))
     for path in expected.keys() | found.keys():
         if expected.get(path) != found.get(path):
             return f"{path}: {found.get(path)}, expected {expected.get(path)}"
     return None
 
 
-def _fields(owner: type[Message], prefix: str) -> Iterator[tuple[str, tuple[object, ...]]]:
+def _fields(
+    owner: type[Message], prefix: str, versions: VersionRange, history: bool
+) -> Iterator[tuple[str, tuple[object, ...]]]:
+    """Yield the fields of a structure, without those that only removed versions have."""
     for field in owner.FIELDS:
+        if history and not field.versions & versions:
+            continue
         path = prefix + field.name
-        yield path, _found_field(field)
+        yield path, _found_field(field, versions, history)
         if isinstance(field.type, type):
-            yield from _fields(field.type, f"{path}.")
+            yield from _fields(field.type, f"{path}.", versions, history)
 
 
-def _found_field(field: Field) -> tuple[object, ...]:
+def _found_field(field: Field, versions: VersionRange, history: bool) -> tuple[object, ...]:
     kind = field.type if isinstance(field.type, str) else field.type.__name__
     nothing = (0, -1)
+    present = field.versions & versions or nothing
     return (
         f"{'[]' if field.array else ''}{kind}",
-        field.versions,
-        field.nullable or nothing,
-        (field.tag, field.tagged or nothing) if field.tag is not None else None,
+        present,
+        _both(field.nullable, versions) or nothing,
+        (field.tag, _both(field.tagged, versions) or nothing) if field.tag is not None else None,
         "structure" if field.default is DEFAULT else field.default,
-        field.ignorable,
+        None if history and present == versions else field.ignorable,
     )
 
 
-def _expected_field(field: dict[str, Any], versions: VersionRange) -> tuple[object, ...]:
+def _expected_field(field: dict[str, Any], versions: VersionRange, history: bool) -> tuple[object, ...]:
     tagged = _within(field.get("tagged_versions"), versions)
     nothing = (0, -1)
+    present = _within(field["versions"], versions) or nothing
     return (
         field["type"],
-        _within(field["versions"], versions) or nothing,
+        present,
         _within(field.get("nullable_versions"), versions) or nothing,
         (field["tag"], tagged or nothing) if "tag" in field else None,
         _expected_default(field),
-        bool(field.get("ignorable", False)),
+        None if history and present == versions else bool(field.get("ignorable", False)),
     )
 
 
@@ -144,6 +163,11 @@ def _within(text: str | None, versions: VersionRange) -> VersionRange | None:
     if found is None:
         return None
     return found & versions or None
+
+
+def _both(one: VersionRange | None, other: VersionRange) -> VersionRange | None:
+    """Return the versions that both ranges have, None if there are none."""
+    return None if one is None else one & other or None
 
 
 def _path(path: str) -> str:

@@ -25,7 +25,7 @@ from kafkawire.codegen.spec import (
 )
 from kafkawire.codegen.versions import Versions
 
-__all__ = ["emit_messages", "module_name"]
+__all__ = ["emit_messages", "module_name", "removed_text"]
 
 _LINE = 120
 _STEP = "    "
@@ -65,7 +65,7 @@ def emit_messages(path: Path, file: SchemaFile, digest: str) -> str:
         file: its content.
         digest: SHA-256 of its text, in hexadecimal.
     """
-    messages = [message for message in file.messages if message.versions]
+    messages = [message for message in file.messages if message.known]
     classes = "\n\n\n".join("\n".join(_message_class(file, message)) for message in messages)
     tables = "\n".join(line for message in messages for line in _tables(message))
     used = [name for name in ("DEFAULT", "Buffer", "Field") if name in classes + tables]
@@ -177,14 +177,26 @@ def _docstring(about: str, fields: tuple[FieldSpec, ...], margin: str) -> Iterat
 
 
 def _members(message: MessageSpec, fields: tuple[FieldSpec, ...], margin: str) -> Iterator[str]:
-    names = [field.name for field in fields] + ["unknown_tags"]
-    arguments = [f"{field.name}: {_annotation(message, field)} = {_argument_default(field)}" for field in fields]
+    # What only removed versions have comes last: the order of the others is that of the positional arguments.
+    history = [field for field in fields if _is_history(message, field)]
+    living = [field for field in fields if field not in history]
+    names = [*(field.name for field in living), "unknown_tags", *(field.name for field in history)]
+    arguments, more = (
+        [f"{field.name}: {_annotation(message, field)} = {_argument_default(field)}" for field in group]
+        for group in (living, history)
+    )
     yield ""
     yield from _call(f"{margin}__slots__ = (", [json.dumps(name) for name in names], ")")
     yield ""
-    yield from _call(f"{margin}def __init__(", ["self", *arguments, "unknown_tags: UnknownTags = ()"], ") -> None:")
+    tags = "unknown_tags: UnknownTags = ()"
+    yield from _call(f"{margin}def __init__(", ["self", *arguments, tags, *more], ") -> None:")
     # DEFAULT stays in the slot until the structure is read, see `MessageType`.
     yield from (f"{margin}{_STEP}self.{name} = {name}" for name in names)
+
+
+def _is_history(message: MessageSpec, field: FieldSpec) -> bool:
+    """Return whether only removed versions have a field, of a message that lives."""
+    return bool(message.versions and field.versions & message.known) and not field.versions & message.versions
 
 
 def _call(opening: str, parts: list[str], closing: str) -> list[str]:
@@ -200,7 +212,7 @@ def _call(opening: str, parts: list[str], closing: str) -> list[str]:
 def _annotation(message: MessageSpec, field: FieldSpec) -> str:
     kind = _ANNOTATIONS.get(field.type) or f"{message.name}.{field.type}"
     kind = f"Sequence[{kind}]" if field.array else kind
-    return f"{kind} | None" if field.nullable & message.versions or _default(field) == "None" else kind
+    return f"{kind} | None" if field.nullable & message.known or _default(field) == "None" else kind
 
 
 def _argument_default(field: FieldSpec) -> str:
@@ -220,7 +232,7 @@ def _tables(message: MessageSpec) -> Iterator[str]:
     for struct, fields, _about in message.all_structs():
         yield from _table(message, f"{message.name}.{struct}", fields)
     yield from _table(message, message.name, message.fields)
-    flexible = message.flexible & message.versions
+    flexible = message.flexible & message.known
     yield from _call(
         f"{message.name}.SCHEMA = Schema(",
         [
@@ -229,9 +241,18 @@ def _tables(message: MessageSpec) -> Iterator[str]:
             str(message.key),
             _range(message, message.versions),
             _range(message, flexible) if flexible else "None",
+            *([f"removed={removed_text(message)}"] if message.removed else []),
         ],
         ")",
     )
+
+
+def removed_text(message: MessageSpec) -> str:
+    """Return which release removed which versions of a message, as Python source."""
+    pairs = [
+        f"({json.dumps(each.release)}, V({each.versions.first}, {each.versions.last}))" for each in message.removed
+    ]
+    return f"({', '.join(pairs)}{',' if len(pairs) == 1 else ''})"
 
 
 def _table(message: MessageSpec, owner: str, fields: tuple[FieldSpec, ...]) -> Iterator[str]:
@@ -252,7 +273,7 @@ def _field(message: MessageSpec, field: FieldSpec) -> Iterator[str]:
         yield f"default={default}"
     if field.array:
         yield "array=True"
-    if field.nullable & message.versions:
+    if field.nullable & message.known:
         yield f"nullable={_range(message, field.nullable)}"
     if field.tag is not None:
         yield f"tag={field.tag}"
@@ -264,6 +285,6 @@ def _field(message: MessageSpec, field: FieldSpec) -> Iterator[str]:
 
 
 def _range(message: MessageSpec, versions: Versions) -> str:
-    """Return the versions that the message really has; an empty range is written as V(0, -1)."""
-    both = versions & message.versions
+    """Return the versions that the message really has or had; an empty range is written as V(0, -1)."""
+    both = versions & message.known
     return f"V({both.first}, {both.last})"

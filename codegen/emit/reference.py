@@ -86,8 +86,8 @@ def _index(files: Mapping[Path, SchemaFile]) -> str:
         [
             str(key),
             element("a", file.name, href=path.with_suffix(".html").as_posix()),
-            _versions(file.request.versions),
-            str(file.request.flexible & file.request.versions),
+            _versions(file.request),
+            str(file.request.flexible & file.request.known),
             ", ".join(file.request.listeners),
             file.about,
         ]
@@ -155,8 +155,9 @@ def _message(message: MessageSpec) -> Iterator[Content]:
     if message.about:
         yield element("p", message.about)
     facts = [f"versions {message.versions}" if message.versions else "no version is left"]
-    if message.flexible & message.versions:
-        facts.append(f"flexible in {message.flexible & message.versions}")
+    facts += [f"{each.versions} removed in {each.release}" for each in message.removed]
+    if message.flexible & message.known:
+        facts.append(f"flexible in {message.flexible & message.known}")
     if message.deprecated:
         facts.append(f"deprecated: {message.deprecated}")
     if message.kind == "metadata":
@@ -165,12 +166,12 @@ def _message(message: MessageSpec) -> Iterator[Content]:
     if message.fields:
         yield element("h3", "Fields")
         columns = ("Field", "Type", "Versions", "Default", "Description")
-        yield table(columns, _field_rows(message, message.fields, message.versions, ()))
+        yield table(columns, _field_rows(message, message.fields, message.known, ()))
     changes = list(_changes(message))
     if changes:
         yield element("h3", "Changes by version")
         yield element("ol", *changes, class_="changes")
-    if message.versions and message.fields:
+    if message.known and message.fields:
         yield element("h3", "Layouts")
         yield from _layouts(message)
 
@@ -222,10 +223,12 @@ def _default(field: FieldSpec) -> str:
 
 
 def _changes(message: MessageSpec) -> Iterator[Html]:
-    for version in list(message.versions)[1:]:
+    for version in list(message.known)[1:]:
         found = [_change(field, what) for field, what in steps(message, version)]
         words = Html("; ".join(found)) or element("span", "the same bytes", class_="quiet")
-        yield element("li", element("code", f"v{version}"), element("span", words))
+        release = message.removed_in(version)
+        gone = element("span", f"removed in {release}", class_="chip") if release else ""
+        yield element("li", element("code", f"v{version}"), element("span", words), gone)
 
 
 def _change(field: str, what: str) -> Html:
@@ -234,8 +237,12 @@ def _change(field: str, what: str) -> Html:
 
 def _layouts(message: MessageSpec) -> Iterator[Html]:
     """Yield a folded table for each range of versions with the same bytes."""
-    versions = list(message.versions)
-    for _key, group in groupby(versions, key=lambda version: list(map(_wire, walk(layout(message, version))))):
+
+    def key(version: int) -> tuple[object, ...]:
+        """What versions of one table share: the bytes, and the release that removed them."""
+        return message.removed_in(version), *map(_wire, walk(layout(message, version)))
+
+    for (release, *_wires), group in groupby(message.known, key=key):
         run = list(group)
         span = Versions(run[0], run[-1])
         encoding = "flexible" if run[0] in message.flexible else "classic"
@@ -244,7 +251,8 @@ def _layouts(message: MessageSpec) -> Iterator[Html]:
             for path, entry in walk(layout(message, run[0]))
         ]
         title = f"Version {span}" if len(run) == 1 else f"Versions {span}"
-        summary = element("summary", title, element("span", f"{encoding}, {len(rows)} fields", class_="quiet"))
+        facts = f"{encoding}, {len(rows)} fields" + (f", removed in {release}" if release else "")
+        summary = element("summary", title, element("span", facts, class_="quiet"))
         yield element("details", summary, table(("Field", "Type", "Bytes"), rows), id=f"{message.name}-{run[0]}")
 
 
@@ -273,8 +281,12 @@ def _encoding(entry: Entry, flexible: bool) -> str:
     return f"{place}{length}{null}, then {'UTF-8' if entry.field.type == 'string' else 'the bytes'}"
 
 
-def _versions(versions: Versions) -> Content:
-    return str(versions) if versions else element("span", "removed", class_="quiet")
+def _versions(message: MessageSpec) -> Content:
+    """Return the versions that live, and which release removed the others."""
+    removed = "; ".join(f"{each.versions} removed in {each.release}" for each in message.removed)
+    if not message.versions:
+        return element("span", removed or "removed", class_="quiet")
+    return _words([str(message.versions), element("span", removed, class_="quiet") if removed else ""])
 
 
 def _errors(errors: Iterable[ErrorSpec]) -> str:

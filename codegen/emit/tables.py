@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from kafkawire.codegen.emit.messages import module_name
+from kafkawire.codegen.emit.messages import module_name, removed_text
 from kafkawire.codegen.emit.source import comment, docstring_text, header, lazy_imports, lazy_names, literal
 from kafkawire.codegen.spec import ApiFile, MessageSpec, SchemaFile, snake_case
 from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec
@@ -110,7 +110,10 @@ def emit_apis(files: Iterable[SchemaFile], headers: Mapping[str, MessageSpec], d
         headers: `RequestHeader` and `ResponseHeader`.
         digest: SHA-256 of all schemas, in hexadecimal.
     """
-    apis = sorted((file for file in files if isinstance(file, ApiFile)), key=lambda file: file.request.key or 0)
+    # Of two APIs with one key, the one that lives is first: it gave the other's key a new name.
+    found = (file for file in files if isinstance(file, ApiFile))
+    apis = sorted(found, key=lambda file: (file.request.key or 0, not file.request.versions))
+    named = {file.request.key: file for file in reversed(apis)}
     lines = [
         *header("messages/ and headers.yaml", digest),
         '"""Every API: its key, its messages, their versions and those of their headers."""',
@@ -123,29 +126,42 @@ def emit_apis(files: Iterable[SchemaFile], headers: Mapping[str, MessageSpec], d
         "from kafkawire.sdk.protocol.schema import Api",
         "from kafkawire.sdk.protocol.versions import VersionRange as V",
         "",
-        '__all__ = ["APIS", "ApiKey"]',
+        '__all__ = ["APIS", "KNOWN_APIS", "REMOVED_APIS", "ApiKey"]',
         "",
         "",
         "class ApiKey(IntEnum):",
         '    """The number at the start of every request."""',
         "",
-        *(f"    {snake_case(api.name).upper()} = {api.request.key}" for api in apis),
+        *(f"    {snake_case(api.name).upper()} = {api.request.key}" for api in apis if named[api.request.key] is api),
         "",
         "",
         "#: The package of the messages, beside this one.",
         "_MESSAGES: Final = f\"{__name__.removesuffix('tables.apis')}messages\"",
         "",
-        "#: The APIs that exist in at least one version, in order of their keys.",
+        "#: The APIs that live in at least one version, in order of their keys.",
         "APIS = {",
         *(f"    {line}" for api in apis if api.request.versions for line in _api(api, headers)),
         "}",
+        "",
+        "#: The APIs without a living version whose key nothing else has taken over.",
+        "REMOVED_APIS: dict[ApiKey, Api] = {",
+        *(
+            f"    {line}"
+            for api in apis
+            if api.request.known and not api.request.versions and named[api.request.key] is api
+            for line in _api(api, headers)
+        ),
+        "}",
+        "",
+        "#: Both: what can be read and written, not what is served.",
+        "KNOWN_APIS = {**APIS, **REMOVED_APIS}",
     ]
     return "\n".join(lines) + "\n"
 
 
 def _api(api: ApiFile, headers: Mapping[str, MessageSpec]) -> Iterator[str]:
     request = api.request
-    flexible = request.flexible & request.versions
+    flexible = request.flexible & request.known
     key = f"ApiKey.{snake_case(api.name).upper()}"
     request_headers = _header_versions(headers["RequestHeader"], api.request_header)
     response_headers = _header_versions(headers["ResponseHeader"], api.response_header)
@@ -161,6 +177,10 @@ def _api(api: ApiFile, headers: Mapping[str, MessageSpec]) -> Iterator[str]:
     yield "    package=_MESSAGES,"
     if request.unstable:
         yield "    unstable=True,"
+    if request.removed:
+        yield f"    removed={removed_text(request)},"
+    if api.first_request_header is not None:
+        yield f"    first_request_header={api.first_request_header},"
     yield "),"
 
 
@@ -172,7 +192,7 @@ def _header_versions(message: MessageSpec, special: int | None) -> tuple[int, in
 def emit_registry(files: Mapping[Path, SchemaFile], digest: str) -> str:
     """Return the package of all messages, which loads the module of a message when it is first used."""
     modules = {
-        message.name: module_name(path) for path, file in files.items() for message in file.messages if message.versions
+        message.name: module_name(path) for path, file in files.items() for message in file.messages if message.known
     }
     modules = dict(sorted(modules.items()))
     lines = [

@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeVar
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
 from kafkawire.sdk.protocol.schema import Api, Message, Schema
-from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.apis import APIS, KNOWN_APIS, ApiKey
 from kafkawire.sdk.protocol.versions import VersionRange
 
 __all__ = ["KAFKA_APIS", "ApiRegistry", "ApiTable", "Key"]
@@ -21,7 +21,7 @@ __all__ = ["KAFKA_APIS", "ApiRegistry", "ApiTable", "Key"]
 #: A member of a generated `ApiKey`, or a plain number.
 Key = TypeVar("Key", bound=int)
 
-_KAFKA: Final[Mapping[int, Api]] = {api.key: api for api in APIS.values()}
+_KAFKA: Final[Mapping[int, Api]] = {api.key: api for api in KNOWN_APIS.values()}
 
 #: What connections open with, whatever they carry later: these are in every registry.
 _OPENING: Final = tuple(APIS[key] for key in (ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE))
@@ -111,7 +111,7 @@ class ApiRegistry(Mapping[int, Api]):
         if versions is self._checked:
             return
         for key, served in versions.items():
-            known = self._apis[key].versions if key in self._apis else VersionRange(0, -1)
+            known = self._apis[key].known_versions if key in self._apis else VersionRange(0, -1)
             if known & served != served:
                 raise LocalProtocolError(f"API key {key}: versions {served} are served, the registry has {known}")
         self._checked = versions
@@ -133,20 +133,22 @@ def _shown(api: Api) -> str:
 
 def _check(api: Api) -> None:
     """Raise `LocalProtocolError` unless an API fits its classes and the headers."""
+    first = () if api.first_request_header is None else (api.first_request_header,)
     for kind, headers, header in (
-        ("request", api.request_headers, RequestHeader),
+        ("request", (*api.request_headers, *first), RequestHeader),
         ("response", api.response_headers, ResponseHeader),
     ):
         schema = _schema(api, kind)
         if schema is None or (schema.kind, schema.key) != (kind, api.key):
             what = "no generated message" if schema is None else f"a {schema.kind} with the key {schema.key}"
             raise LocalProtocolError(f"{_shown(api)}: {api.name}{kind.title()} is {what}, not its {kind}")
-        if api.versions & schema.versions != api.versions:
-            raise LocalProtocolError(f"{_shown(api)}: versions {api.versions}, {schema.name} has {schema.versions}")
+        ours, theirs = api.known_versions, schema.known_versions
+        if ours & theirs != ours:
+            raise LocalProtocolError(f"{_shown(api)}: versions {ours}, {schema.name} has {theirs}")
         for version in headers:
-            if version not in header.SCHEMA.versions:
+            if version not in header.SCHEMA.known_versions:
                 raise LocalProtocolError(
-                    f"{_shown(api)}: {kind} header {version}, versions {header.SCHEMA.versions} exist"
+                    f"{_shown(api)}: {kind} header {version}, versions {header.SCHEMA.known_versions} exist"
                 )
 
 
@@ -159,5 +161,5 @@ def _schema(api: Api, kind: str) -> Schema | None:
     return getattr(cls, "SCHEMA", None) if isinstance(cls, type) and issubclass(cls, Message) else None
 
 
-#: Kafka's own APIs: what a connection knows unless it is told otherwise.
-KAFKA_APIS: Final = ApiRegistry(APIS)
+#: Kafka's own APIs, removed ones included: what a connection knows unless it is told otherwise.
+KAFKA_APIS: Final = ApiRegistry(KNOWN_APIS)

@@ -147,7 +147,7 @@ def layout(cls: type[Message], version: int) -> Layout:
 
     Args:
         cls: a message class, one that has a schema.
-        version: one of its versions.
+        version: one of its versions, living or removed.
 
     Raises:
         LocalProtocolError: there is no such message, or the version is not an int.
@@ -160,8 +160,8 @@ def layout(cls: type[Message], version: int) -> Layout:
         raise LocalProtocolError(f"{cls.__qualname__} is part of messages and has no versions of its own")
     if not isinstance(version, int) or isinstance(version, bool):
         raise LocalProtocolError(f"{schema.name}: version {version!r:.60} is not an int")
-    if version not in schema.versions:
-        raise UnsupportedVersion(f"{schema.name} has no version {digits(version)}, versions {schema.versions} exist")
+    if version not in (known := schema.known_versions):
+        raise UnsupportedVersion(f"{schema.name} has no version {digits(version)}, versions {known} exist")
     return _structure(cls, int(version), schema.flexible is not None and version in schema.flexible)
 
 

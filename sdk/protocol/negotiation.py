@@ -66,6 +66,8 @@ class Negotiation:
             UnsupportedVersion: there is none.
         """
         ours = api.stable_versions
+        if not ours:
+            raise UnsupportedVersion(f"{api.name}: release {api.removed[-1][0]} removed its last version")
         if self._versions is None:
             return ours.last
         if api.key not in self._versions:

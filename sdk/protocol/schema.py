@@ -63,6 +63,10 @@ class Field(NamedTuple):
         return self.default
 
 
+#: Ranges of versions, each with the release that removed it.
+Removed = tuple[tuple[str, VersionRange], ...]
+
+
 class Schema(NamedTuple):
     """What is known of a message beside its fields.
 
@@ -70,8 +74,9 @@ class Schema(NamedTuple):
         name: Kafka's name, as `FetchRequest`.
         kind: `request`, `response`, `header`, `data`, `coordinator-key`, `coordinator-value` or `metadata`.
         key: API key of a request or response, record type of a coordinator or metadata record, else None.
-        versions: the versions that exist.
-        flexible: the versions with compact lengths and tagged fields, None if there are none.
+        versions: the versions that live; empty if a release removed them all.
+        flexible: the known versions with compact lengths and tagged fields, None if there are none.
+        removed: the versions that lived once, oldest first, each range with the release that removed it.
     """
 
     name: str
@@ -79,6 +84,16 @@ class Schema(NamedTuple):
     key: int | None
     versions: VersionRange
     flexible: VersionRange | None
+    removed: Removed = ()
+
+    @property
+    def known_versions(self) -> VersionRange:
+        """Every version since the definitions exist: there is a codec for each."""
+        return _known(self.versions, self.removed)
+
+    def removed_in(self, version: int) -> str | None:
+        """Return the release that removed a version, such as `4.0`; None if it lives or never existed."""
+        return next((release for release, versions in self.removed if version in versions), None)
 
 
 class Api(NamedTuple):
@@ -87,13 +102,15 @@ class Api(NamedTuple):
     Attributes:
         name: Kafka's name, as `Fetch`; its messages are `FetchRequest` and `FetchResponse`.
         key: the number that opens its requests.
-        versions: the versions that exist.
-        flexible: the versions with compact lengths and tagged fields, None if there are none.
+        versions: the versions that live: what is advertised and negotiated.
+        flexible: the known versions with compact lengths and tagged fields, None if there are none.
         request_headers: version of the request header of classic and of flexible versions.
         response_headers: the same for the response header.
         listeners: where requests are accepted: `broker`, `controller`.
         package: where the classes of its messages are.
         unstable: whether the highest version may still change.
+        removed: the versions that lived once, oldest first, each range with the release that removed it.
+        first_request_header: version of the header of a request in version 0, None if it follows the rule.
     """
 
     name: str
@@ -105,6 +122,13 @@ class Api(NamedTuple):
     listeners: tuple[str, ...]
     package: str
     unstable: bool = False
+    removed: Removed = ()
+    first_request_header: int | None = None
+
+    @property
+    def known_versions(self) -> VersionRange:
+        """Every version since the definitions exist: messages and headers of each can be read and written."""
+        return _known(self.versions, self.removed)
 
     @property
     def request(self) -> "type[Message]":
@@ -124,6 +148,8 @@ class Api(NamedTuple):
 
     def request_header_version(self, version: int) -> int:
         """Return the version of the header of a request in `version`."""
+        if version == 0 and self.first_request_header is not None:
+            return self.first_request_header
         return self.request_headers[self.is_flexible(version)]
 
     def response_header_version(self, version: int) -> int:
@@ -133,6 +159,12 @@ class Api(NamedTuple):
     def is_flexible(self, version: int) -> bool:
         """Return whether `version` has compact lengths and tagged fields."""
         return self.flexible is not None and version in self.flexible
+
+
+def _known(versions: VersionRange, removed: Removed) -> VersionRange:
+    """Return the removed versions and those that live, which follow on from them, as one range."""
+    ranges = [*(each for _release, each in removed), *([versions] if versions else [])]
+    return VersionRange(ranges[0].first, ranges[-1].last) if ranges else versions
 
 
 class MessageType(type):

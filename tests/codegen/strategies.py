@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from kafkawire.codegen.spec import (
     FieldSpec,
     MessageSpec,
     RecordFile,
+    Removal,
     SchemaFile,
     SingleFile,
     StructSpec,
@@ -140,8 +142,20 @@ def defaults(kind: str, array: bool, nullable: bool) -> st.SearchStrategy[Defaul
 
 
 @st.composite
-def messages(draw: st.DrawFn, name: str, kind: str, key: int | None, versions: Versions) -> MessageSpec:
+def removals(draw: st.DrawFn, versions: Versions) -> tuple[Removal, ...]:
+    """Draw which releases removed the versions before those that live."""
+    before = versions.first if versions else draw(st.integers(0, LAST))
+    cuts = sorted(draw(st.sets(st.integers(0, before - 1), max_size=2))) if before else []
+    runs = [Versions(first, last - 1) for first, last in pairwise([*cuts, before])]
+    return tuple(Removal(f"4.{number}", run) for number, run in enumerate(runs))
+
+
+@st.composite
+def messages(
+    draw: st.DrawFn, name: str, kind: str, key: int | None, living: Versions, removed: tuple[Removal, ...]
+) -> MessageSpec:
     """Draw a message."""
+    versions = MessageSpec(name, kind, key, living, removed=removed).known
     first = draw(st.none() | st.integers(0, LAST))
     flexible = NONE if first is None or not versions or first > versions.last else Versions(first, OPEN)
     structs: tuple[StructSpec, ...] = ()
@@ -154,11 +168,12 @@ def messages(draw: st.DrawFn, name: str, kind: str, key: int | None, versions: V
         name=name,
         kind=kind,
         key=key,
-        versions=versions,
+        versions=living,
         flexible=flexible,
-        deprecated=draw(st.just(NONE) | st.just(Versions(versions.first, versions.first))) if versions else NONE,
+        deprecated=draw(st.just(NONE) | st.just(Versions(living.first, living.first))) if living else NONE,
         unstable=draw(st.booleans()),
         listeners=(),
+        removed=removed,
         structs=structs,
         fields=own,
         about=draw(abouts),
@@ -172,23 +187,24 @@ def schema_files(draw: st.DrawFn) -> SchemaFile:
         lambda two: Versions(*two)
     )
     versions = draw(closed)
+    removed = draw(removals(versions))
     key = draw(st.integers(0, 2**15 - 1))
     match draw(st.sampled_from(["api", "record", "single"])):
         case "api":
-            request = draw(messages("SampleRequest", "request", key, versions))
+            request = draw(messages("SampleRequest", "request", key, versions, removed))
             listeners = tuple(draw(st.lists(st.sampled_from(["broker", "controller"]), unique=True)))
             request = replace(request, listeners=listeners)
-            response = draw(messages("SampleResponse", "response", key, versions))
+            response = draw(messages("SampleResponse", "response", key, versions, removed))
             header = st.none() | st.integers(0, 1)
-            return ApiFile("Sample", request, response, draw(header), draw(header), draw(abouts))
+            return ApiFile("Sample", request, response, draw(header), draw(header), draw(abouts), draw(header))
         case "record":
-            left = draw(messages("SampleKey", "coordinator-key", key, versions))
-            right = draw(messages("SampleValue", "coordinator-value", key, draw(closed)))
+            left = draw(messages("SampleKey", "coordinator-key", key, versions, removed))
+            right = draw(messages("SampleValue", "coordinator-value", key, draw(closed), ()))
             return RecordFile("Sample", "__sample", left, right, draw(abouts))
         case _:
             return SingleFile(
                 (
-                    draw(messages("Sample", "metadata", key, versions)),
-                    draw(messages("Other", "data", None, draw(closed))),
+                    draw(messages("Sample", "metadata", key, versions, removed)),
+                    draw(messages("Other", "data", None, draw(closed), ())),
                 )
             )

@@ -46,6 +46,13 @@ CASES = [
     ("versions: 1-4", "versions: 1+", 1, "versions: 1+ is open; name the newest version"),
     ("flexible: 3+", "flexible: 5+", 1, "flexible: 5+ begins after the versions 1-4"),
     ("flexible: 3+", "flexible: 3", 1, "flexible: 3 ends before the versions 1-4"),
+    (
+        "flexible: 3+",
+        'flexible: 3+\nremoved: {"4.0": 0-1}',
+        1,
+        "removed: versions 0-1 are not followed by 2, but by 1-4",
+    ),
+    ("flexible: 3+", 'flexible: 3+\nremoved: {"4.0": none}', 1, "removed: none; leave out a release that removed no"),
     ("flexible: 3+", "flexible: 3+\ndeprecated: 0", 1, "deprecated: 0 is not within the versions 1-4"),
     ("    versions: 2+\n", "    versions: 5+\n", 6, "structure Node: no version of 5+ exists"),
     ("[]Node", "[]Nod", 13, "field nodes: structure Nod is not defined"),

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.codegen.definitions import read_jars
+from kafkawire.codegen.definitions import read_jars, read_release, release_number, release_order
 from kafkawire.codegen.located import SchemaError
 from kafkawire.codegen.spec import NO_DEFAULT
 from kafkawire.codegen.versions import NONE, Versions
@@ -109,6 +109,19 @@ def test_the_same_definition_in_two_jars(tmp_path: Path) -> None:
 def test_what_cannot_be_read(tmp_path: Path, definition: dict[str, Any], reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
         read_jars([write_jar(tmp_path / "kafka-a.jar", definition)])
+
+
+def test_release(tmp_path: Path) -> None:
+    jar = write_jar(tmp_path / "kafka-clients-3.9.1.jar", PING, PONG)
+    write_jar(tmp_path / "kafka-a.jar", PING)
+    with pytest.raises(SchemaError, match=r"no jar says its release in kafka/kafka-version\.properties"):
+        read_release([tmp_path])
+    with zipfile.ZipFile(jar, "a") as archive:
+        archive.writestr("kafka/kafka-version.properties", "commitId=1\nversion=3.10.1-rc2\n")
+    release = read_release([tmp_path])
+    assert release.number == release_number([jar]) == "3.10"
+    assert release_order("3.10") > release_order("3.9")
+    assert [message.name for message in release.messages] == ["PingRequest", "PingResponse"]
 
 
 def test_several_mistakes_are_all_named(tmp_path: Path) -> None:

@@ -285,6 +285,41 @@ def test_structure_and_its_fields_renamed_together(write: Write) -> None:
     assert [change.verdict for change in compare(state(write, OLD), state(write, retyped))] == [BREAKS, BREAKS]
 
 
+LAMP = """message: Lamp
+kind: data
+versions: {versions}
+{removed}
+fields: [{{name: lit, type: {type}}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (("0-1", "", "bool"), ("1", "4.0", "bool"), [("0", "version dropped")]),
+        (("1", "", "bool"), ("1", "4.0", "bool"), [("0", "known, removed in 4.0")]),
+        (("1", "4.0", "bool"), ("1", "", "bool"), [("0", "the removed version is no longer known")]),
+        (("0", "", "bool"), ("none", "4.0", "bool"), [("0", "version dropped")]),
+        (("none", "4.0", "bool"), ("none", "4.0", "bool"), []),
+        (
+            ("0-1", "", "bool"),
+            ("1", "4.0", "int8"),
+            [("0", "version dropped"), ("0-1", "type bool became int8")],
+        ),
+        (("none", "4.0", "bool"), ("none", "4.0", "int8"), [("0", "type bool became int8")]),
+    ],
+)
+def test_removed_versions(
+    write: Write, old: tuple[str, str, str], new: tuple[str, str, str], expected: list[tuple[str, str]]
+) -> None:
+    states = []
+    for versions, release, kind in (old, new):
+        removed = f'removed: {{"{release}": 0}}' if release else ""
+        file = load_file(write(LAMP.format(versions=versions, removed=removed, type=kind)))
+        states.append(State({Path("lamp.yaml"): file}))
+    assert [(str(change.versions), change.what) for change in compare(*states)] == expected
+
+
 def test_messages_come_and_go(write: Write) -> None:
     old, new = state(write, OLD), state(write, OLD.replace("api: Ping", "api: Pong"))
     assert [(change.subject, change.what, change.verdict) for change in compare(old, new)] == [

@@ -17,18 +17,19 @@ import pytest
 
 from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.change import Verdict
-from kafkawire.codegen.definitions import read_jars
+from kafkawire.codegen.definitions import Release, read_jars, read_release
 from kafkawire.codegen.evolution import compare
-from kafkawire.codegen.importer import ImportResult, arrange, import_release
+from kafkawire.codegen.importer import ImportResult, arrange, import_history, import_release
 from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.located import SchemaError
 from kafkawire.codegen.spec import ApiFile
-from kafkawire.codegen.state import load_state
+from kafkawire.codegen.state import State, load_state
 from tests.codegen.jars import PING, PONG, write_jar
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "kafkawire"
 RELEASE = CACHE / "kafka-4.3.0"
 OLDER_RELEASE = CACHE / "kafka-4.1.1"
+HISTORY = CACHE / "kafka-3.9.1"
 
 
 PENG = [{**definition, "name": definition["name"].replace("Ping", "Peng")} for definition in (PING, PONG)]
@@ -48,10 +49,12 @@ def test_where_messages_belong() -> None:
     assert arranged == {path: [message.name for message in file.messages] for path, file in files.items()}
 
 
-def imported(tmp_path: Path, *definitions: dict[str, object], remove: bool = False) -> ImportResult:
+def imported(
+    tmp_path: Path, *definitions: dict[str, object], remove: bool = False, release: str | None = None
+) -> ImportResult:
     messages = read_jars([write_jar(tmp_path / "kafka-clients.jar", *definitions)])
     (tmp_path / "schemas").mkdir(exist_ok=True)
-    return import_release(messages, tmp_path / "schemas", remove=remove)
+    return import_release(messages, tmp_path / "schemas", remove=remove, release=release)
 
 
 def test_import_and_again(tmp_path: Path) -> None:
@@ -172,11 +175,137 @@ def test_wrong_schema_is_not_overwritten(tmp_path: Path) -> None:
         imported(tmp_path, PING, PONG)
 
 
+def described(tmp_path: Path, release: str) -> Path:
+    """Make a folder of schemas that says which release it describes."""
+    folder = tmp_path / "schemas"
+    folder.mkdir(exist_ok=True)
+    constant = f'{{name: KAFKA_RELEASE, value: "{release}", about: the release}}'
+    (folder / "enumerations.yaml").write_text(f"enumerations: []\nconstants:\n  - {constant}\n")
+    return folder
+
+
+def ping(first: int, last: int) -> list[dict[str, Any]]:
+    """Return the definitions of a release that has these versions."""
+    changes = {"validVersions": f"{first}-{last}", "deprecatedVersions": "none"}
+    return [{**definition, **changes} for definition in (PING, PONG)]
+
+
+def release(tmp_path: Path, number: str, *definitions: dict[str, Any]) -> Release:
+    return Release(
+        number, read_jars([write_jar(tmp_path / f"kafka-{number}.jar", *definitions)]) if definitions else []
+    )
+
+
+def test_what_a_release_dropped_stays_known(tmp_path: Path) -> None:
+    folder = tmp_path / "schemas"
+    imported(tmp_path, *ping(0, 3), release="4.0")
+    imported(tmp_path, *ping(1, 3), release="4.1")
+    assert imported(tmp_path, *ping(2, 4), release="4.10").changed == (Path("messages/ping.yaml"),)
+    (file,) = load_folder(folder).values()
+    for message in file.messages:
+        assert (str(message.versions), str(message.known)) == ("2-4", "0-4")
+        assert [message.removed_in(version) for version in range(5)] == ["4.1", "4.10", None, None, None]
+    before = contents(folder)
+    assert imported(tmp_path, *ping(2, 4), release="4.10").changed == ()
+    assert contents(folder) == before
+
+
+def test_a_message_that_a_release_dropped_stays_known(tmp_path: Path) -> None:
+    imported(tmp_path, *ping(0, 3))
+    renamed = [{**definition, "name": definition["name"].replace("Ping", "Peng")} for definition in ping(0, 3)]
+    result = imported(tmp_path, *renamed, remove=True, release="4.1")
+    assert (result.changed, result.removed) == ((Path("messages/ping.yaml"),), ())
+    files = {path.name: file for path, file in load_folder(tmp_path / "schemas").items()}
+    request = files["ping.yaml"].messages[0]
+    assert (str(request.versions), str(request.known), request.removed_in(3)) == ("none", "0-3", "4.1")
+    # The next import does not expect it, nor does its key stand in the way of the message that took it over.
+    assert imported(tmp_path, *renamed, release="4.2").kept == ()
+
+
+@pytest.mark.parametrize("release", [None, "4.1"])
+def test_what_was_not_removed_by_a_later_release_is_not_kept(tmp_path: Path, release: str | None) -> None:
+    """Without a number, and on the way back to a release that is older than the folder's."""
+    imported(tmp_path, *ping(0, 3), *ping_named("Peng", 901))
+    described(tmp_path, "4.2.0")
+    result = imported(tmp_path, *ping(1, 3), remove=True, release=release)
+    assert result.removed == (Path("messages/peng.yaml"),)
+    (file,) = load_folder(tmp_path / "schemas").values()
+    assert [(str(message.versions), message.removed) for message in file.messages] == [("1-3", ())] * 2
+
+
+def test_history_that_does_not_fit_can_be_left_out(tmp_path: Path) -> None:
+    imported(tmp_path, *ping(0, 3))
+    before = contents(tmp_path / "schemas")
+    fields = [{"name": "GroupId", "type": "int32", "versions": "0+"}]
+    definitions = [{**definition, "fields": fields, "commonStructs": []} for definition in ping(1, 3)]
+    with pytest.raises(SchemaError, match="version 0 cannot be joined with its history, which --forget leaves out"):
+        imported(tmp_path, *definitions, release="4.1")
+    assert contents(tmp_path / "schemas") == before
+    assert imported(tmp_path, *definitions).changed
+
+
+def test_history(tmp_path: Path) -> None:
+    imported(tmp_path, *ping(2, 3))
+    folder = described(tmp_path, "4.3.0")
+    older = release(tmp_path, "3.9", *ping(0, 3), *ping_named("Peng", 901))
+    later = [release(tmp_path, "4.1", *ping(2, 3)), release(tmp_path, "4.0", *ping(1, 3), *ping_named("Peng", 901))]
+    result = import_history(older, later, folder)
+    assert (result.added, result.changed) == ((Path("messages/peng.yaml"),), (Path("messages/ping.yaml"),))
+    peng, known = load_folder(folder).values()
+    for message in known.messages:
+        assert str(message.versions) == "2-3"
+        assert [message.removed_in(version) for version in (0, 1, 2)] == ["4.0", "4.1", None]
+    for message in peng.messages:
+        assert (str(message.versions), message.listeners) == ("none", ())
+        assert [message.removed_in(version) for version in (0, 3)] == ["4.1", "4.1"]
+    again = import_history(older, [], folder)
+    assert (again.added, again.changed) == ((), ())
+
+
+def ping_named(name: str, key: int) -> list[dict[str, Any]]:
+    return [
+        {**definition, "name": definition["name"].replace("Ping", name), "apiKey": key} for definition in ping(0, 3)
+    ]
+
+
+def test_history_without_releases_between(tmp_path: Path) -> None:
+    imported(tmp_path, *ping(2, 3))
+    folder = described(tmp_path, "4.3.0")
+    import_history(release(tmp_path, "3.9", *ping(0, 3)), [], folder)
+    (file,) = load_folder(folder).values()
+    assert [file.messages[0].removed_in(version) for version in (0, 1)] == ["4.3", "4.3"]
+
+
+def test_history_needs_the_release_of_the_folder(tmp_path: Path) -> None:
+    imported(tmp_path, *ping(2, 3))
+    before = contents(tmp_path / "schemas")
+    with pytest.raises(SchemaError, match="the constant KAFKA_RELEASE is missing"):
+        import_history(release(tmp_path, "3.9", *ping(0, 3)), [], tmp_path / "schemas")
+    assert contents(tmp_path / "schemas") == before
+
+
+@pytest.mark.skipif(not (HISTORY / ".complete").exists(), reason="needs the jars of Kafka 3.9.1 in the cache folder")
+def test_the_release_that_the_history_is_from_changes_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "schemas"
+    shutil.copytree(SCHEMAS, folder)
+    older = read_release([HISTORY])
+    assert older.number == "3.9"
+    assert import_history(older, [], folder) == ImportResult()
+    # It is what the versions were made of: none of them has other bytes than the release's own.
+    breaks = [
+        (change.subject, str(change.versions))
+        for change in compare(State(arrange(older.messages)), load_state(folder))
+        if change.verdict is Verdict.BREAKS
+    ]
+    assert breaks == [("ShareGroupMetadataValue", "0")]  # changed in place, see conformance/history_vectors.py
+
+
 @pytest.mark.skipif(not (RELEASE / ".complete").exists(), reason="needs the jars of Kafka 4.3.0 in the cache folder")
 def test_the_release_that_the_schemas_are_from_changes_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "schemas"
     shutil.copytree(SCHEMAS, folder)
-    assert import_release(read_jars([RELEASE]), folder) == ImportResult()
+    release = read_release([RELEASE])
+    assert import_release(release.messages, folder, release=release.number) == ImportResult()
 
 
 @pytest.mark.skipif(

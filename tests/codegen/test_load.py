@@ -12,7 +12,7 @@ import pytest
 
 from kafkawire.codegen.load import load_file, load_folder, message_paths
 from kafkawire.codegen.located import SchemaError
-from kafkawire.codegen.spec import ApiFile, FieldSpec, RecordFile, SingleFile
+from kafkawire.codegen.spec import ApiFile, FieldSpec, RecordFile, Removal, SingleFile
 from kafkawire.codegen.versions import NONE, Versions
 from tests.codegen.conftest import Read, Write
 
@@ -274,6 +274,25 @@ def test_request_and_response_have_the_same_versions(write: Write) -> None:
     text = API.format(name="Ping", key=9).replace("versions: 0-1", "versions: 0-2", 1)
     with pytest.raises(SchemaError, match=":7: Ping: request has versions 0-2, response 0-1"):
         load_file(write(text))
+
+
+def test_request_and_response_were_removed_together(write: Write) -> None:
+    text = 'api: A\nkey: 1\nlisteners: []\nrequest: {versions: 1, removed: {"4.0": 0}, fields: []}\n'
+    with pytest.raises(SchemaError, match="A: request and response were not removed together"):
+        load_file(write(f"{text}response: {{versions: 1, fields: []}}\n"))
+
+
+@pytest.mark.parametrize("release", ["4", "3.9.1", "four", "4."])
+def test_a_release_has_two_numbers(read: Read, release: str) -> None:
+    with pytest.raises(SchemaError, match=f"removed: '{release}' is not a release such as 4.0"):
+        read(f'message: A\nkind: data\nversions: 1\nremoved: {{"{release}": 0}}\nfields: []\n')
+
+
+def test_removed_versions(read: Read) -> None:
+    message = read('message: A\nkind: data\nversions: 4\nremoved: {"4.1": 3, "4.0": 0-2}\nfields: []\n')
+    assert message.removed == (Removal("4.0", Versions(0, 2)), Removal("4.1", Versions(3, 3)))
+    assert [message.removed_in(version) for version in range(6)] == ["4.0"] * 3 + ["4.1", None, None]
+    assert (str(message.versions), str(message.known)) == ("4", "0-4")
 
 
 def test_one_bad_file_does_not_hide_another(tmp_path: Path) -> None:

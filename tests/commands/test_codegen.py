@@ -5,6 +5,7 @@ Method: the commands run in this process on small folders; the texts that matter
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,37 @@ def test_import_keeps_what_the_jars_do_not_have(tmp_path: Path, schemas: Path) -
         "import", jar, "--schemas", schemas, "--remove"
     )
     assert [path.name for path in schemas.rglob("*")] == ["messages", "peng.yaml"]
+
+
+def test_import_of_history(tmp_path: Path, schemas: Path) -> None:
+    constant = '{name: KAFKA_RELEASE, value: "5.0.0", about: the release}'
+    (schemas / "enumerations.yaml").write_text(f"enumerations: []\nconstants:\n  - {constant}\n")
+    path = schemas / "messages" / "ping.yaml"
+    path.write_text(path.read_text().replace("versions: 0-3", "versions: 1-3").replace("  deprecated: 0\n", ""))
+    older, between = tmp_path / "kafka-3.9.jar", tmp_path / "kafka-4.0.jar"
+    for jar, number, first in ((older, "3.9.1", 0), (between, "4.0.0", 1)):
+        versions = {"validVersions": f"{first}-3", "deprecatedVersions": "none"}
+        write_jar(jar, {**PING, **versions}, {**PONG, **versions})
+        with zipfile.ZipFile(jar, "a") as archive:
+            archive.writestr("kafka/kafka-version.properties", f"commitId=0\nversion={number}\n")
+    options = ("--history", older, "--later", between, "--schemas", schemas)
+    assert run("import", *options).startswith("changed  messages/ping.yaml\n2 messages read, 1 files changed\n")
+    assert path.read_text().count('removed: {"4.0": 0}') == 2
+    assert run("import", *options).startswith("2 messages read, 0 files changed\n")
+    assert "PingRequest   request   900  1-3       0 in 4.0  2-3" in run("list", "--schemas", schemas)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--later", "b.jar"), "--later belongs to --history"),
+        (("--history", "--remove"), "--history only adds versions"),
+        (("--history", "--tables", "t"), "--history only adds versions"),
+        (("--history", "--forget"), "--history only adds versions"),
+    ],
+)
+def test_options_of_history(options: tuple[str, ...], reason: str) -> None:
+    assert reason in run("import", "a.jar", *options, code=2)
 
 
 def test_import_with_tables(tmp_path: Path, release: Path) -> None:
@@ -158,9 +190,9 @@ def test_diff_of_own_apis_with_a_release(schemas: Path, own_is_first: bool, chan
 
 def test_list(schemas: Path) -> None:
     assert run("list", "--schemas", schemas).splitlines() == [
-        "MESSAGE       KIND      KEY  VERSIONS  FLEXIBLE  FILE",
-        "PingRequest   request   900  0-3       2-3       messages/ping.yaml",
-        "PingResponse  response  900  0-3       2-3       messages/ping.yaml",
+        "MESSAGE       KIND      KEY  VERSIONS  REMOVED  FLEXIBLE  FILE",
+        "PingRequest   request   900  0-3       -        2-3       messages/ping.yaml",
+        "PingResponse  response  900  0-3       -        2-3       messages/ping.yaml",
     ]
     assert "PingRequest" not in run("list", "RESPONSE", "--schemas", schemas)
     assert "PingResponse" not in run("list", "--kind", "request", "--schemas", schemas)

@@ -180,3 +180,9 @@ def test_mistakes(arguments: tuple[object, ...], reason: str) -> None:
     assert output.startswith("error: ")
     assert reason in output
     assert output.count("\n") == 1
+
+
+def test_explain_says_which_release_removed_a_version() -> None:
+    output = run("explain", "ControlledShutdownRequest", 0, "00000007")
+    assert "ControlledShutdownRequest version 0 was removed in release 4.0" in output
+    assert [line.split()[-2:] for line in output.splitlines()][-1] == ["broker_id", "7"]

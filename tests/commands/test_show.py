@@ -9,9 +9,11 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.record_formats import load_record_formats
+from kafkawire.commands.codegen import app
 from tests.codegen_command import OWN, run
 
 
@@ -94,3 +96,20 @@ def test_mistakes_with_schemas_of_ones_own(own: Path) -> None:
         run("show", "GreetRequest", 2, "--schemas", own, code=1) == "error: GreetRequest has no version 2; it has 0-1\n"
     )
     assert "is it GreetRequest?" in run("show", "GretRequest", 1, "--schemas", own, code=1)
+
+
+@pytest.mark.parametrize("form", ["layout", "construct", "python", "json"])
+def test_a_removed_version_names_the_release(form: str) -> None:
+    note = "ControlledShutdownRequest version 0 was removed in release 4.0"
+    assert run("show", "ControlledShutdownRequest", 0, "--form", form).splitlines().count(note) == 1
+    assert "was removed" not in run("show", "HeartbeatRequest", 0, "--form", form)
+
+
+def test_the_last_version_of_a_removed_message() -> None:
+    assert run("show", "ControlledShutdownRequest") == run("show", "ControlledShutdownRequest", 3)
+
+
+def test_what_json_shows_can_be_read() -> None:
+    """The note is on the other stream."""
+    result = CliRunner().invoke(app, ["show", "ControlledShutdownRequest", "0", "--form", "json"])
+    assert json.loads(result.stdout) == {"brokerId": 0}

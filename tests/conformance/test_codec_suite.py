@@ -62,6 +62,25 @@ def test_every_shipped_file_has_a_checker() -> None:
     assert {path.name for path in VECTORS.iterdir() if path.suffix in (".gz", ".json")} == known
 
 
+def test_every_shipped_file_of_an_older_release_has_a_checker() -> None:
+    from kafkawire.conformance.codec_suite import _OLDER_LINES, _OLDER_TABLES
+
+    known = {*_OLDER_LINES, *_OLDER_TABLES, "frames.jsonl.gz"}
+    older = [path for path in VECTORS.iterdir() if path.is_dir()]
+    assert older
+    assert {path.name for folder in older for path in folder.iterdir()} <= known
+
+
+def test_folders_inside_are_checked_as_older_releases(tmp_path: Path) -> None:
+    path = folder(tmp_path, "headers.jsonl.gz")
+    (path / "kafka_3_9_1").mkdir()
+    shutil.copy(VECTORS / "kafka_3_9_1" / "headers.jsonl.gz", path / "kafka_3_9_1")
+    (path / "kafka_3_9_1" / "api_keys.json").write_text("{}")
+    found = suites(path)
+    assert (found["kafka_3_9_1/headers.jsonl.gz"].passed, found["kafka_3_9_1/headers.jsonl.gz"].failures) == (4, [])
+    assert reasons(found["kafka_3_9_1/api_keys.json"]) == ["there is no checker for this file"]
+
+
 def test_an_unknown_file_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "surprise.jsonl.gz").write_bytes(gzip.compress(b"{}\n"))
     assert reasons(suites(tmp_path)["surprise.jsonl.gz"]) == ["there is no checker for this file"]

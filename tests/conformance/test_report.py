@@ -25,6 +25,9 @@ def example() -> list[Suite]:
 def test_lines() -> None:
     good, bad = example()
     assert list(good.lines()) == ["good: 3 passed, 0 failed, 2 refused on purpose (odd)"]
+    good.changed = 4
+    (line,) = good.lines()
+    assert line.endswith(" (odd), 4 left out (changed in place by a later release)")
     lines = list(bad.lines())
     assert lines[:2] == ["bad: 0 passed, 12 failed", "    case 0: reason 0"]
     assert lines[-1] == "    and 2 more"

@@ -10,10 +10,28 @@ import pytest
 from kafkawire.reference_broker.features import FEATURES
 from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
-from kafkawire.sdk.transport.blocking import FrameSocket
+from kafkawire.sdk.protocol.programs import message_class
+from kafkawire.sdk.protocol.schema import Api
+from kafkawire.sdk.protocol.tables.apis import APIS, KNOWN_APIS, ApiKey
+from kafkawire.sdk.transport.blocking import ConnectionEnded, FrameSocket
 from kafkawire.testing import Broker
 from tests.kafka.apache import ApacheKafka
+
+#: Versions that a codec is known for and a broker no longer serves.
+REMOVED = [
+    (api, version) for api in KNOWN_APIS.values() for _release, gone in api.removed for version in gone.numbers()
+]
+
+
+@pytest.mark.parametrize("api_version", REMOVED, ids=lambda item: f"{item[0].name}-{item[1]}")
+def test_removed_versions_are_refused_alike(kafka: ApacheKafka, broker: Broker, api_version: tuple[Api, int]) -> None:
+    api, version = api_version
+    for bootstrap in (kafka.bootstrap, broker.bootstrap):
+        host, _, port = bootstrap.rpartition(":")
+        with FrameSocket(host, int(port)) as socket:
+            socket.send(*ClientConnection().request(message_class(f"{api.name}Request")(), version).parts)
+            with pytest.raises(ConnectionEnded, match="after 0 of"):
+                socket.receive()
 
 
 def ask(bootstrap: str, version: int) -> ApiVersionsResponse:

@@ -1,6 +1,6 @@
-"""The schemas hold what the release holds: importing it again changes nothing.
+"""The schemas hold what the release holds, and what 3.9 had: importing either again changes nothing.
 
-Method: the jars of the release, imported into a copy of the schemas.
+Method: the jars of both releases, imported into a copy of the schemas.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import shutil
 from pathlib import Path
 
 import kafkawire
-from kafkawire.codegen.definitions import read_jars
-from kafkawire.codegen.importer import ImportResult, import_release
+from kafkawire.codegen.definitions import read_release
+from kafkawire.codegen.importer import ImportResult, import_history, import_release
 from tests.kafka.apache import fetch_jars
 
 SCHEMAS = Path(kafkawire.__file__).parent / "schemas"
@@ -19,5 +19,11 @@ SCHEMAS = Path(kafkawire.__file__).parent / "schemas"
 def test_import_changes_nothing(tmp_path: Path) -> None:
     copy = tmp_path / "schemas"
     shutil.copytree(SCHEMAS, copy)
-    result = import_release(read_jars([fetch_jars()]), copy)
-    assert result == ImportResult()
+    release = read_release([fetch_jars()])
+    assert import_release(release.messages, copy, release=release.number) == ImportResult()
+
+
+def test_import_of_history_changes_nothing(tmp_path: Path) -> None:
+    copy = tmp_path / "schemas"
+    shutil.copytree(SCHEMAS, copy)
+    assert import_history(read_release([fetch_jars("3.9.1")]), [], copy) == ImportResult()

@@ -34,7 +34,7 @@ CHANGES = {
     "3.9.1": (
         "ConsumerGroupHeartbeatRequest 1 - new version compatible",
         "ConsumerGroupHeartbeatRequest 1 subscribed_topic_regex added, string? compatible",
-        "ShareGroupPartitionMetadataKey 0 - message removed note",
+        "ShareGroupPartitionMetadataKey 0 - version dropped note",
     ),
     "4.1.1": (
         "ListOffsetsRequest 11 - new version compatible",
@@ -79,9 +79,14 @@ def test_import_into_a_copy_of_the_schemas(tmp_path: Path, release: str) -> None
     assert (imported.returncode, imported.stderr) == (0, "")
     assert load_folder(copy).keys() == load_folder(older).keys()
     assert codegen("diff", older, copy).stdout.startswith("0 changes: ")
-    back = codegen("import", fetch_jars(RELEASE), "--schemas", copy, "--remove")
+    back = codegen("import", fetch_jars(RELEASE), "--schemas", copy, "--remove", "--forget")
     assert (back.returncode, back.stderr) == (0, "")
-    assert codegen("diff", copy, SCHEMAS).stdout.startswith("0 changes: ")
+    # What is left is the history, which these jars do not have.
+    _columns, *changes, counts = codegen("diff", copy, SCHEMAS).stdout.splitlines()
+    assert counts.endswith(" 0 with a note, 0 that break the wire")
+    assert {change for change in changes if "known, removed in 4." not in change} == {
+        change for change in changes if change.startswith("RequestHeader") and "became ignorable" in change
+    }
 
 
 def test_going_back_breaks_the_wire(tmp_path: Path) -> None:

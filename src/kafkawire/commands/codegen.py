@@ -16,13 +16,14 @@ import typer
 
 from kafkawire.codegen import OUT, SCHEMAS
 from kafkawire.codegen.change import Change, Verdict
-from kafkawire.codegen.definitions import read_jars
+from kafkawire.codegen.definitions import read_jars, read_release, release_number
 from kafkawire.codegen.evolution import compare
 from kafkawire.codegen.generate import drift, generated_tree, reference_of, write_tree
 from kafkawire.codegen.import_tables import table_texts
-from kafkawire.codegen.importer import arrange, import_release
+from kafkawire.codegen.importer import ImportResult, arrange, import_history, import_release
 from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.names import near
+from kafkawire.codegen.spec import MessageSpec
 from kafkawire.codegen.state import State, comparable, load_state
 from kafkawire.commands.explain import explain
 from kafkawire.commands.show import show
@@ -58,12 +59,38 @@ def import_command(
     remove: Annotated[
         bool, typer.Option("--remove", help="Remove the files of messages that are not in the jars.")
     ] = False,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Do not keep, as removed, the versions that the release lacks.")
+    ] = False,
+    history: Annotated[
+        bool,
+        typer.Option("--history", help="Only add the versions that this older release had and the schemas lack."),
+    ] = False,
+    later: Annotated[
+        list[Path] | None,
+        typer.Option(help="With --history: jars of a release since then, to tell which one removed a version."),
+    ] = None,
 ) -> None:
     """Bring the schemas to the state of a Kafka release. Descriptions stay; all files change or none."""
+    if history and (tables or remove or forget):
+        raise typer.BadParameter("--history only adds versions: it takes no --tables, --remove or --forget")
+    if later and not history:
+        raise typer.BadParameter("--later belongs to --history")
     with errors_on_one_line():
-        messages = read_jars(jars)
-        texts = table_texts(tables, schemas) if tables else {}
-        result = import_release(messages, schemas, texts, remove=remove)
+        if history:
+            older = read_release(jars)
+            messages = older.messages
+            result = import_history(older, [read_release([path]) for path in later or ()], schemas)
+        else:
+            messages = read_jars(jars)
+            texts = table_texts(tables, schemas) if tables else {}
+            release = None if forget else release_number(jars)
+            result = import_release(messages, schemas, texts, remove=remove, release=release)
+    _report(messages, result)
+
+
+def _report(messages: list[MessageSpec], result: ImportResult) -> None:
+    """Print what an import changed."""
     for path in result.added:
         print_line(f"added    {path}", "green")
     for path in result.changed:
@@ -170,7 +197,8 @@ def list_command(
             message.kind,
             "-" if message.key is None else str(message.key),
             str(message.versions),
-            str(message.flexible & message.versions),
+            ", ".join(f"{removal.versions} in {removal.release}" for removal in message.removed) or "-",
+            str(message.flexible & message.known),
             str(path),
         )
         for path, file in files.items()
@@ -184,7 +212,7 @@ def list_command(
         hint += near(kind, kinds) if kind is not None and kind not in kinds else ""
         typer.echo(f"error: no such message{hint}; kinds: {', '.join(kinds)}", err=True)
         raise typer.Exit(1)
-    print_table(("MESSAGE", "KIND", "KEY", "VERSIONS", "FLEXIBLE", "FILE"), rows)
+    print_table(("MESSAGE", "KIND", "KEY", "VERSIONS", "REMOVED", "FLEXIBLE", "FILE"), rows)
 
 
 @app.command()

@@ -48,6 +48,7 @@ __all__ = [
     "explain_message",
     "find_message",
     "load_message",
+    "note_removal",
 ]
 
 #: Most bytes that are explained at once: the largest frame of a broker, and what may follow it.
@@ -252,9 +253,17 @@ def _explain(name: str, version: int, data: bytes, schemas: Path, deep: bool) ->
         rows, error = explain_format(formats, name, data) if magic is None else explain_records(formats, data)
         return rows + _rest(data, rows, error), error
     cls = load_message(name, schemas)
+    cls = load_message(name, schemas)
     if is_batches(data):
         raise ValueError(f"these bytes are record batches, no {name}; {_finder(name)} finds it in their records")
+    note_removal(cls, version)
     return explain_message(cls, version, data, deep)
+
+
+def note_removal(cls: type[Message], version: int) -> None:
+    """Say on standard error which release removed a version, if one did; the output itself stays as it is."""
+    if release := cls.SCHEMA.removed_in(version):
+        typer.echo(f"{cls.SCHEMA.name} version {version} was removed in release {release}", err=True)
 
 
 def _finder(name: str, path: str = "FILE.log") -> str:

@@ -18,7 +18,7 @@ from kafkawire.codegen.layout import layout as schema_layout
 from kafkawire.codegen.layout import walk
 from kafkawire.codegen.record_formats import Bits, RecordField, RecordFormat, load_record_formats
 from kafkawire.codegen.spec import NO_DEFAULT
-from kafkawire.commands.explain import find_message, load_message
+from kafkawire.commands.explain import find_message, load_message, note_removal
 from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.engines.construct import construct_text
@@ -61,11 +61,14 @@ def show(
             return
         _path, file = find_message(message, schemas)
         if version is None:
-            version = next(each.versions.last for each in file.messages if each.name == message)
+            version = next(each.known.last for each in file.messages if each.name == message)
         if form is Form.LAYOUT:
-            print_table(("FIELD", "TYPE", "TAG", "DEFAULT", "ABOUT"), list(_layout_rows(message, version, schemas)))
+            rows = list(_layout_rows(message, version, schemas))
+            note_removal(load_message(message, schemas), version)
+            print_table(("FIELD", "TYPE", "TAG", "DEFAULT", "ABOUT"), rows)
             return
         cls = load_message(message, schemas)
+        note_removal(cls, version)
         match form:
             case Form.CONSTRUCT:
                 text = construct_text(layout(cls, version))

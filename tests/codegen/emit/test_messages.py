@@ -80,8 +80,8 @@ def test_module_name(path: str, name: str) -> None:
 def test_classes(ping: ModuleType) -> None:
     assert ping.__all__ == ["PingRequest", "PingResponse"]
     request = ping.PingRequest
-    assert request.SCHEMA == ("PingRequest", "request", 900, (1, 3), (2, 3))
-    assert ping.PingResponse.SCHEMA == ("PingResponse", "response", 900, (1, 3), None)
+    assert request.SCHEMA == ("PingRequest", "request", 900, (1, 3), (2, 3), ())
+    assert ping.PingResponse.SCHEMA == ("PingResponse", "response", 900, (1, 3), None, ())
     assert [field.name for field in request.FIELDS] == ["text", "items", "nodes", "best", "rack", "blob", "identity"]
     assert [field.name for field in request.Item.FIELDS] == ["index", "node"]
     assert ping.PingResponse.FIELDS == ()

@@ -156,3 +156,16 @@ def test_layouts_of_versions(sample: str) -> None:
     for words in ("int16 length, then UTF-8", "varint of length + 1, then UTF-8", "int32 count, then the elements"):
         assert words in sample
     assert "tagged field 0: varint of length + 1, 0 for null, then UTF-8" in sample
+
+
+def test_removed_versions_say_which_release_removed_them(tree: dict[Path, str]) -> None:
+    page = tree[Path("messages/controlled_shutdown.html")]
+    assert page.count("<li>0-3 removed in 4.0</li>") == 2
+    assert page.count("fields, removed in 4.0") == len(re.findall("<details", page)) > 0
+    produce = tree[Path("messages/produce.html")]
+    assert "<li>versions 3-13</li><li>0-2 removed in 4.0</li>" in produce.replace("\n", "")
+    assert re.search(r"Versions 0-2</?[^>]*>?.*?removed in 4.0", produce)
+    index = tree[Path("index.html")]
+    assert "3-13" in index
+    assert "0-2 removed in 4.0" in index
+    assert "0-3 removed in 4.0" in index

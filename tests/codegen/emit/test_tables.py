@@ -7,11 +7,12 @@ is in `test_parity.py`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kafkawire.codegen.emit.tables import emit_apis, emit_enumerations, emit_errors, emit_registry, emit_tables_package
-from kafkawire.codegen.spec import ApiFile, MessageSpec, SchemaFile, SingleFile
+from kafkawire.codegen.spec import ApiFile, MessageSpec, Removal, SchemaFile, SingleFile
 from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec
 from kafkawire.codegen.versions import NONE, Versions
 
@@ -91,6 +92,28 @@ def test_apis() -> None:
     assert {api.package for api in apis.values()} == {"own.messages"}
     assert [ping.request_header_version(version) for version in (1, 2)] == [1, 2]
     assert [ping.response_header_version(version) for version in (1, 2)] == [0, 1]
+
+
+def test_removed_versions() -> None:
+    removed = (Removal("3.9", Versions(0, 0)), Removal("4.0", Versions(1, 2)))
+    ping, old, new = (
+        api("Ping", 7, Versions(3, 4), Versions(2, 32767)),
+        api("OldThing", 4, NONE, Versions(2, 32767)),
+        api("AskPing", 7, NONE, NONE),
+    )
+    files: list[SchemaFile] = []
+    for file in (new, ping, old):
+        request = replace(file.request, removed=removed)
+        files.append(replace(file, request=request, first_request_header=0 if file is old else None))
+    found = run(emit_apis(files, HEADERS_BY_NAME, ""))
+    key, apis, gone = found["ApiKey"], found["APIS"], found["REMOVED_APIS"]
+    assert [member.name for member in key] == ["OLD_THING", "PING"]
+    assert "ASK_PING" not in key.__members__
+    assert (list(apis), list(gone)) == ([key.PING], [key.OLD_THING])
+    assert (apis[key.PING].versions, apis[key.PING].known_versions, apis[key.PING].flexible) == ((3, 4), (0, 4), (2, 4))
+    thing = gone[key.OLD_THING]
+    assert (bool(thing.versions), thing.known_versions, thing.flexible) == (False, (0, 2), (2, 2))
+    assert [thing.request_header_version(version) for version in (0, 1, 2)] == [0, 1, 2]
 
 
 def test_special_headers() -> None:

@@ -35,7 +35,7 @@ UNKNOWN = ((100, b"unknown"), (2**31 - 2, b""))
 def layouts(name: str) -> list[Layout]:
     """Return the layouts of a message that differ in more than the number of the version."""
     cls = message_class(name)
-    first, last = cls.SCHEMA.versions
+    first, last = cls.SCHEMA.known_versions
     every = [layout(cls, version) for version in range(first, last + 1)]
     return list(
         {construct_text(one).replace(f", {one.version},", ",").partition("=")[2]: one for one in every}.values()

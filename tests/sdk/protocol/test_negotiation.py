@@ -10,7 +10,7 @@ import pytest
 from kafkawire.sdk.errors import RemoteProtocolError, UnsupportedVersion
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
 from kafkawire.sdk.protocol.negotiation import Negotiation
-from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.apis import APIS, REMOVED_APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 LAST = APIS[ApiKey.API_VERSIONS].versions.last
@@ -76,3 +76,8 @@ def test_a_broker_that_refuses_every_version() -> None:
 
 def test_the_request_says_who_asks() -> None:
     assert Negotiation().request().client_software_name == "kafkawire"
+
+
+def test_an_api_without_a_living_version_has_none_to_choose() -> None:
+    with pytest.raises(UnsupportedVersion, match=r"StopReplica: release 4\.0 removed its last version"):
+        Negotiation().version_for(REMOVED_APIS[ApiKey.STOP_REPLICA])

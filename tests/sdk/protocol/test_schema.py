@@ -16,9 +16,11 @@ from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.headers import ResponseHeader
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
+from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
-from kafkawire.sdk.protocol.schema import Field, Message
-from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.programs import message_class
+from kafkawire.sdk.protocol.schema import Field, Message, Schema
+from kafkawire.sdk.protocol.tables.apis import APIS, REMOVED_APIS, ApiKey
 from kafkawire.sdk.protocol.values import DEFAULT, hidden_slot
 from kafkawire.sdk.protocol.versions import VersionRange as V
 
@@ -136,6 +138,40 @@ def test_header_versions_follow_the_flexible_versions() -> None:
             assert api.is_flexible(version) is flexible
             assert api.request_header_version(version) == api.request_headers[flexible]
             assert api.response_header_version(version) == api.response_headers[flexible]
+
+
+def test_known_versions() -> None:
+    old, older = ("4.0", V(1, 2)), ("3.0", V(0, 0))
+    schema = Schema("Lamp", "data", None, V(3, 5), None, (older, old))
+    assert schema.known_versions == V(0, 5)
+    assert [schema.removed_in(version) for version in range(7)] == ["3.0", "4.0", "4.0", None, None, None, None]
+    assert schema._replace(versions=V(0, -1)).known_versions == V(0, 2)
+    assert schema._replace(removed=()).known_versions == V(3, 5)
+    assert not schema._replace(versions=V(0, -1), removed=()).known_versions
+
+
+def test_apis_that_no_broker_serves() -> None:
+    assert [api.name for api in REMOVED_APIS.values()] == [
+        "LeaderAndIsr",
+        "StopReplica",
+        "UpdateMetadata",
+        "ControlledShutdown",
+    ]
+    assert not REMOVED_APIS.keys() & APIS.keys()
+    for api in REMOVED_APIS.values():
+        assert not api.versions
+        assert api.known_versions == message_class(f"{api.name}Request").SCHEMA.known_versions
+    shutdown = REMOVED_APIS[ApiKey.CONTROLLED_SHUTDOWN]
+    assert [shutdown.request_header_version(version) for version in range(4)] == [0, 1, 1, 2]
+    assert [shutdown.response_header_version(version) for version in range(4)] == [0, 0, 0, 1]
+
+
+def test_what_only_removed_versions_have_comes_after_the_other_arguments() -> None:
+    partition = OffsetCommitRequest.OffsetCommitRequestPartition(1, 2, 3, "m", ())
+    assert (partition.committed_metadata, partition.unknown_tags, partition.commit_timestamp) == ("m", (), -1)
+    assert pickle.loads(pickle.dumps(partition)) == partition
+    wire = [field.name for field in partition.FIELDS]
+    assert wire.index("commit_timestamp") < wire.index("committed_metadata")
 
 
 def test_a_constructor_may_have_variables() -> None:

@@ -16,10 +16,11 @@ from kafkawire.sdk.protocol.api_registry import ApiRegistry
 from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES, FrameBuffer
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
+from kafkawire.sdk.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.server_connection import ServerConnection
-from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.apis import APIS, REMOVED_APIS, ApiKey
 from kafkawire.sdk.protocol.versions import VersionRange
 
 ALL = {key: api.versions for key, api in APIS.items()}
@@ -112,6 +113,19 @@ def test_responses_are_let_out_in_order() -> None:
     assert server.pending == 0
 
 
+@pytest.mark.parametrize("version", [0, 1, 3])
+def test_removed_versions_are_served_where_somebody_asks_for_them(version: int) -> None:
+    """As a cluster of an older release needs them; the first request of ControlledShutdown has a header of its own."""
+    api = REMOVED_APIS[ApiKey.CONTROLLED_SHUTDOWN]
+    client, server = ClientConnection("node"), ServerConnection({ApiKey(api.key): api.known_versions})
+    sent = client.request(ControlledShutdownRequest(broker_id=3), version)
+    request = server.receive(b"".join(sent.parts)[LENGTH_BYTES:])
+    assert (request.message, request.client_id) == (ControlledShutdownRequest(3), "" if version == 0 else "node")
+    partition = ControlledShutdownResponse.RemainingPartition("t", 1)
+    answer = ControlledShutdownResponse(remaining_partitions=[partition])
+    assert client.receive(b"".join(server.respond(request, answer))[LENGTH_BYTES:]).message == answer
+
+
 @pytest.mark.parametrize(
     ("frame", "text"),
     [
@@ -119,6 +133,9 @@ def test_responses_are_let_out_in_order() -> None:
         (b"\x00\x01\x00", "request of 3 bytes"),
         (b"\x03\xe7\x00\x00\x00\x00\x00\x00", "API key 999 is not served"),
         (b"\x00\x0c\x00\x63\x00\x00\x00\x00\xff\xff", "Heartbeat version 99 is not served here, 0-4 are"),
+        # There are codecs for these, but no living version.
+        (b"\x00\x00\x00\x02\x00\x00\x00\x00\xff\xff", "Produce version 2 is not served here, 3-13 are"),
+        (b"\x00\x07\x00\x00\x00\x00\x00\x00", "API key 7 is not served"),
         (b"\x00\x0c\x00\x00\x00\x00\x00\x00\xff\xff\x00", "group_id"),
     ],
 )

@@ -36,7 +36,7 @@ def test_an_empty_tagged_array_is_left_out(engine: str) -> None:
     """Also as a list, which is not the default but equals it."""
     found = set()
     for name in MODULES:
-        for version in message_class(name).SCHEMA.versions.numbers():
+        for version in message_class(name).SCHEMA.known_versions.numbers():
             one = layout(message_class(name), version)
             arrays = [field.name for field in one.tagged if field.array and field.default == ()]
             messages = codec(one.cls, one.version, engine)

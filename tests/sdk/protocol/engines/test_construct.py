@@ -59,7 +59,7 @@ def test_text_names_the_tags_that_are_not_valid() -> None:
 @pytest.mark.parametrize("name", sorted(MODULES))
 def test_text_is_the_source_of_the_construct(name: str) -> None:
     cls = message_class(name)
-    for version in range(cls.SCHEMA.versions[0], cls.SCHEMA.versions[1] + 1):
+    for version in cls.SCHEMA.known_versions.numbers():
         namespace = {**vars(constructs) | vars(construct_structures), cls.__name__: cls}
         exec(construct_text(layout(cls, version)), namespace)
         data = construct_of(layout(cls, version)).build(cls())

@@ -1,0 +1,231 @@
+"""Check the codecs against the vectors of an older release, which lie in a folder beside those of the newest one.
+
+Such a folder holds only the vectors that differ from those beside it: the generator counts the others, which are the
+same values and the same bytes, made by both releases. Whatever the older release has is checked with the codecs of
+today, removed versions included.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kafkawire.conformance import message_vectors
+from kafkawire.sdk.protocol.layout import FieldLayout, Layout, layout
+from kafkawire.sdk.protocol.messages import MODULES
+from kafkawire.sdk.protocol.programs import message_class
+from kafkawire.sdk.protocol.versions import VersionRange
+
+__all__ = [
+    "CHANGED_IN_PLACE",
+    "MESSAGE_FILES",
+    "VECTORS",
+    "check_history_message",
+    "check_history_parity",
+    "check_history_write_rule",
+    "check_newest_versions",
+    "check_versions",
+    "with_new_names",
+]
+
+Case = tuple[str, str | None]
+Vector = dict[str, Any]
+
+#: The vectors that ship with the package.
+VECTORS = Path(__file__).parent / "vectors"
+
+#: The files with a vector for each version of each message.
+MESSAGE_FILES = tuple(
+    f"{name}.jsonl.gz" for name in ("requests", "responses", "headers", "data", "coordinator", "metadata")
+)
+
+#: Message-versions that Kafka changed without a new number, while share groups were in early access: a codec is named
+#: by message and version, so it has the form that lives.
+CHANGED_IN_PLACE = {
+    ("ReadShareGroupStateSummaryResponse", 0): "4.1 added leader_epoch",
+    ("ShareGroupMetadataValue", 0): "4.1 added metadata_hash",
+}
+
+#: Fields with a new name in a later release, as JSON has them; the bytes are the same.
+_RENAMED = {
+    "VoteRequest": {
+        "candidateEpoch": "replicaEpoch",
+        "candidateId": "replicaId",
+        "candidateDirectoryId": "replicaDirectoryId",
+    }
+}
+
+#: A field on the wire: path, type, whether it may be null, tag; what is inside a tagged field counts as tagged, too.
+_Wire = tuple[str, str, bool, int | None]
+
+
+def check_history_message(vector: Vector, engine: str) -> str | None:
+    """Decode and encode a vector of an older release; see `check_message_vector`."""
+    return message_vectors.check_message_vector(with_new_names(vector), engine)
+
+
+def check_history_write_rule(vector: Vector, engine: str) -> str | None:
+    """Encode what a version of an older release cannot carry; see `check_write_rule_vector`."""
+    return message_vectors.check_write_rule_vector(with_new_names(vector), engine)
+
+
+def with_new_names(vector: Vector) -> Vector:
+    """Return a vector of an older release with the names that its fields have today."""
+    names = _RENAMED.get(vector["name"], {})
+    if not names:
+        return vector
+    return vector | {"value": _renamed(vector["value"], names)}
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    match value:
+        case dict():
+            return {names.get(key, key): _renamed(item, names) for key, item in value.items()}
+        case list():
+            return [_renamed(item, names) for item in value]
+        case _:
+            return value
+
+
+def check_history_parity(table: list[dict[str, Any]]) -> Iterator[Case]:
+    """Compare the fields of each message-version of an older release; yield (message-version, what differs or None)."""
+    for entry in table:
+        for version in _versions(entry):
+            yield f"{entry['name']} {version}", _compare(entry, version)
+
+
+def _compare(entry: dict[str, Any], version: int) -> str | None:
+    name = entry["name"]
+    if name not in MODULES:
+        return "there is no such message"
+    schema = message_class(name).SCHEMA
+    if version not in schema.known_versions:
+        return f"the known versions are {schema.known_versions}"
+    found = layout(message_class(name), version)
+    if found.flexible != (version in _range(entry.get("flexible_versions"))):
+        return f"it is {'flexible' if found.flexible else 'not flexible'}"
+    theirs = list(_expected(entry["fields"], version, _RENAMED.get(name, {})))
+    # A later release may give a version more tagged fields; who does not know them skips them.
+    known = {wire[0] for wire in theirs}
+    ours = [wire for wire in _found(found, "") if wire[3] is None or wire[0] in known]
+    differs = sorted(theirs) != sorted(ours) or _order(theirs) != _order(ours)
+    if ((name, version) in CHANGED_IN_PLACE) != differs:
+        return f"fields {ours}, expected {theirs}" if differs else "it is listed as changed, but is the same"
+    return None
+
+
+def _order(wires: list[_Wire]) -> list[str]:
+    """Return the ordinary fields as they follow each other."""
+    return [path for path, _type, _nullable, tag in wires if tag is None]
+
+
+def _found(structure: Layout, prefix: str) -> Iterator[_Wire]:
+    for field in (*structure.fields, *structure.tagged):
+        path = prefix + field.name
+        yield path, _type(field), field.nullable, field.tag
+        if field.structure is not None:
+            inner = _found(field.structure, f"{path}.")
+            yield from ((*wire[:3], 0 if field.tag is not None else wire[3]) for wire in inner)
+
+
+def _type(field: FieldLayout) -> str:
+    return f"{'[]' if field.array else ''}{field.kind}"
+
+
+def _expected(fields: list[dict[str, Any]], version: int, names: Mapping[str, str]) -> Iterator[_Wire]:
+    """Yield the fields of a table that a version has; the table lists those of a structure after the structure."""
+    absent: tuple[str, ...] = ()
+    in_tag: tuple[str, ...] = ()
+    for field in fields:
+        raw = field["path"].replace("[]", "")
+        if absent and raw.startswith(absent):
+            continue
+        if version not in _range(field["versions"]):
+            absent += (f"{raw}.",)
+            continue
+        kind = field["type"].removeprefix("[]")
+        tag = int(field["tag"]) if version in _range(field.get("tagged_versions")) else None
+        if in_tag and raw.startswith(in_tag):
+            tag = 0
+        elif tag is not None:
+            in_tag += (f"{raw}.",)
+        path = ".".join(_snake(names.get(part[0].lower() + part[1:], part)) for part in raw.split("."))
+        yield (
+            path,
+            f"{'[]' if field['type'].startswith('[]') else ''}{'struct' if kind[0].isupper() else kind}",
+            version in _range(field.get("nullable_versions")),
+            tag,
+        )
+
+
+def check_versions(folder: Path, beside: Path | None = None) -> Iterator[Case]:
+    """Check that every version of every message of a release has a vector.
+
+    Args:
+        folder: the vectors of the release, with `schema_parity.json` and `coverage.json`.
+        beside: the folder that has the vectors which the release shares with a newer one.
+
+    Yields:
+        The message-version, and what is wrong or None.
+    """
+    found = _counts(folder)
+    shared: dict[str, dict[str, int]] = {}
+    there: Counter[tuple[str, int]] = Counter()
+    if beside is not None:
+        shared = json.loads((folder / "coverage.json").read_text(encoding="utf-8"))["same_beside"]
+        there = _counts(beside)
+    for entry in json.loads((folder / "schema_parity.json").read_text(encoding="utf-8")):
+        for version in _versions(entry):
+            key = entry["name"], version
+            same = min(shared.get(key[0], {}).get(str(version), 0), there[key])
+            yield f"{key[0]} {version}", None if found[key] or same else "has no vector"
+
+
+def check_newest_versions(folder: Path) -> Iterator[Case]:
+    """Check that every known version has a vector, the living ones in `folder` and the removed ones in a folder inside.
+
+    Yields as `check_versions`; nothing for a folder without the table of messages, and nothing about removed versions
+    for one of a single release, as the generator writes it. The folder of the package must have both.
+    """
+    if not (folder / "schema_parity.json").exists():
+        return
+    yield from check_versions(folder)
+    older = [path for path in sorted(folder.iterdir()) if path.is_dir()]
+    if not older and folder != VECTORS:
+        return
+    found = sum(map(_counts, older), Counter())
+    for name in MODULES:
+        for _release, versions in message_class(name).SCHEMA.removed:
+            for version in versions.numbers():
+                yield f"{name} {version}", None if found[name, version] else "was removed, and has no vector"
+
+
+def _counts(folder: Path) -> Counter[tuple[str, int]]:
+    """Return how many vectors each message-version has."""
+    found: Counter[tuple[str, int]] = Counter()
+    for path in (folder / name for name in MESSAGE_FILES):
+        if path.exists():
+            with gzip.open(path, "rt", encoding="utf-8") as lines:
+                found.update((vector["name"], vector["version"]) for vector in map(json.loads, lines))
+    return found
+
+
+def _versions(entry: dict[str, Any]) -> range:
+    return _range(entry["valid_versions"]).numbers()
+
+
+def _range(text: str | None) -> VersionRange:
+    """Read a range of a table; a missing one is empty."""
+    if text in (None, "", "none"):
+        return VersionRange(0, -1)
+    first, _, last = str(text).partition("-")
+    return VersionRange(int(first.removesuffix("+")), 32767 if first.endswith("+") else int(last or first))
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
