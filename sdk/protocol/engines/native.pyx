@@ -27,6 +27,7 @@ from kafkawire.sdk.protocol.primitives import (
 from kafkawire.sdk.protocol.values import DEFAULT, hidden_slot
 
 include "native_objects.pxi"
+include "native_shared.pxi"
 
 #: Longest string in bytes, see `primitives.py`.
 cdef enum:
@@ -41,6 +42,8 @@ cdef enum:
 
 cdef enum Kind:
     BOOL, INT8, INT16, UINT16, INT32, UINT32, INT64, FLOAT64, UUID, STRING, BYTES, RECORDS, STRUCT
+    # What reading and writing a whole field tells apart as well.
+    ARRAY, NULLABLE_STRUCT
 
 cdef dict KINDS = {
     "bool": BOOL, "int8": INT8, "int16": INT16, "uint16": UINT16, "int32": INT32, "uint32": UINT32, "int64": INT64,
@@ -61,12 +64,12 @@ cdef object BUILT_IN = type(len)
 cdef struct Shape
 
 cdef struct Op:
-    Kind kind
+    Kind kind  # of the elements, if it is an array
+    Kind field_kind
     bint array
     bint nullable
     bint compact
     bint ignorable
-    bint integer  # of any width, and no array
     int32_t tag
     Py_ssize_t slot
     Py_ssize_t element_bytes  # of an array: the least that each takes
@@ -88,6 +91,10 @@ cdef struct Shape:
     Op *tagged
     Op *absent
     int32_t *invalid_tags
+    int slot_count
+    PyObject **first  # what the slots of a new message hold; borrowed as the defaults
+    int default_count
+    PyObject **defaults  # those of them that are not NULL
 
 cdef struct Reader:
     const uint8_t *start
@@ -95,6 +102,8 @@ cdef struct Reader:
     const uint8_t *end
     PyObject *source  # bytes, or the view of another buffer
     PyObject *view  # of all of it; NULL for bytes until records are met
+    int64_t large  # the last large number that was read, and its object: owned, or NULL
+    PyObject *large_object
     Failure failure
     const uint8_t *where
     int64_t first
@@ -147,6 +156,7 @@ cdef class Program:
         self.shape.absent_count = len(absent)
         self.compile_invalid(tuple(layout.invalid_tags))
         self.shape.least_bytes = least_bytes(&self.shape)
+        self.compile_first()
         # Last: a layout may run code, which could find this program half made.
         self.shape.cls = <PyTypeObject *>self.cls
 
@@ -155,6 +165,8 @@ cdef class Program:
         PyMem_Free(self.shape.tagged)
         PyMem_Free(self.shape.absent)
         PyMem_Free(self.shape.invalid_tags)
+        PyMem_Free(self.shape.first)
+        PyMem_Free(self.shape.defaults)
 
     cdef int compile(self, Op *op, tuple fields) except -1:
         cdef Program sub
@@ -167,8 +179,8 @@ cdef class Program:
             if op.default == <PyObject *>DEFAULT and structure is None:
                 raise TypeError(f"{field!r}: a new structure is its default, but it is none")
             op.array = field.array
-            op.integer = INT8 <= op.kind <= INT64 and not op.array
             op.nullable = field.nullable
+            op.field_kind = ARRAY if op.array else NULLABLE_STRUCT if op.kind == STRUCT and op.nullable else op.kind
             op.compact = field.compact
             op.tag = -1 if field.tag is None else field.tag
             if structure is not None:
@@ -201,6 +213,24 @@ cdef class Program:
         self.shape.invalid_count = len(tags)
         return 0
 
+    cdef int compile_first(self) except -1:
+        cdef int count = slot_count(<PyTypeObject *>self.cls), i
+        self.shape.slot_count = count
+        self.shape.first = <PyObject **>PyMem_Calloc(count, sizeof(PyObject *))
+        self.shape.defaults = <PyObject **>PyMem_Calloc(count, sizeof(PyObject *))
+        if self.shape.first == NULL or self.shape.defaults == NULL:
+            raise MemoryError
+        for i in range(self.shape.absent_count):
+            self.shape.first[slot_index(self.shape.absent[i].slot)] = self.shape.absent[i].default
+        for i in range(self.shape.tagged_count):
+            self.shape.first[slot_index(self.shape.tagged[i].slot)] = self.shape.tagged[i].default
+        self.shape.first[slot_index(self.shape.unknown_slot)] = <PyObject *>EMPTY
+        for i in range(count):
+            if self.shape.first[i] != NULL:
+                self.shape.defaults[self.shape.default_count] = self.shape.first[i]
+                self.shape.default_count += 1
+        return 0
+
     cdef int check_made(self) except -1:
         if self.shape.cls == NULL:
             raise TypeError("this program is not made yet")
@@ -225,7 +255,7 @@ cdef class Program:
         cdef PyObject *source = <PyObject *>buffer
         cdef bint exported = False
         self.check_made()
-        r.view = NULL
+        r.view = r.large_object = NULL
         if PyBytes_CheckExact(source):
             held.buf = PyBytes_AS_STRING(source)
             held.len = PyBytes_GET_SIZE(source)
@@ -255,6 +285,7 @@ cdef class Program:
             return take_object(message), r.p - r.start
         finally:
             Py_XDECREF(r.view)
+            Py_XDECREF(r.large_object)
             if exported:
                 PyBuffer_Release(&held)
 

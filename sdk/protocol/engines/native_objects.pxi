@@ -23,6 +23,43 @@ cdef extern from *:
         memcpy((char *)dead + offsetof(PyObject, ob_refcnt), &next, sizeof next);
     }
 
+    /* Memory of dead messages, by their size in words: the next message of that size takes it, which saves the two ways
+       through the allocator, a quarter of the time of small messages. As much is kept as a Metadata response of a thousand
+       partitions needs, at most 200 kB for each size. */
+    #define KEPT_WORDS_MAX 24
+    #define KEPT_BLOCKS_MAX 1024
+    #if defined(__SANITIZE_ADDRESS__) || defined(Py_DEBUG) || defined(Py_TRACE_REFS) || defined(Py_GIL_DISABLED)
+    #define KEEPS_BLOCKS 0  /* what watches memory or objects must see each of them */
+    #else
+    #define KEEPS_BLOCKS 1
+    #endif
+    static PyObject *kept_blocks[KEPT_WORDS_MAX + 1];
+    static int kept_counts[KEPT_WORDS_MAX + 1];
+
+    static inline void free_block(PyObject *dead, Py_ssize_t size) {
+        Py_ssize_t words = size / (Py_ssize_t)sizeof(PyObject *);
+        if (KEEPS_BLOCKS && words <= KEPT_WORDS_MAX && kept_counts[words] < KEPT_BLOCKS_MAX) {
+            kept_counts[words]++;
+            set_next_dead(dead, kept_blocks[words]);
+            kept_blocks[words] = dead;
+        } else {
+            PyObject_Free(dead);
+        }
+    }
+    /* A new object without its fields; NULL with an error. */
+    static inline PyObject *new_block(PyTypeObject *type) {
+        Py_ssize_t words = type->tp_basicsize / (Py_ssize_t)sizeof(PyObject *);
+        PyObject *block;
+        if (!KEEPS_BLOCKS || words > KEPT_WORDS_MAX || (block = kept_blocks[words]) == NULL)
+            return PyObject_New(PyObject, type);
+        kept_counts[words]--;
+        kept_blocks[words] = next_dead(block);
+        Py_SET_REFCNT(block, 1);
+        Py_SET_TYPE(block, type);
+        Py_INCREF(type);
+        return block;
+    }
+
     /* Free a message. The messages that it holds directly, and nobody else does, are freed in the same loop, not in
        calls inside calls: a chain of millions must not overflow the stack. Chains through lists, tuples and other
        containers are cut by those (CPython's trashcan, which takes objects with a garbage collector header only). */
@@ -42,7 +79,7 @@ cdef extern from *:
                     Py_DECREF(value);
                 }
             }
-            PyObject_Free(dead);
+            free_block(dead, type->tp_basicsize);
             Py_DECREF(type);
             dead = rest;
         }
@@ -68,10 +105,21 @@ cdef extern from *:
         return PyType_Check(cls) && ((PyTypeObject *)cls)->tp_dealloc == message_dealloc;
     }
 
-    static inline PyObject *new_message(PyTypeObject *type) {
-        PyObject *message = PyObject_New(PyObject, type);
-        if (message != NULL) memset(slots_of(message), 0, (size_t)type->tp_basicsize - sizeof(PyObject));
+    /* A message whose slots hold what `first` has: NULL, or a default, each of which is in `defaults` too. */
+    static inline PyObject *new_message(PyTypeObject *type, PyObject **first, int count, PyObject **defaults, int held) {
+        PyObject *message = new_block(type);
+        if (message != NULL) {
+            PyObject **slot = slots_of(message);
+            for (int i = 0; i < count; i++) slot[i] = first[i];
+            for (int i = 0; i < held; i++) Py_INCREF(defaults[i]);
+        }
         return message;
+    }
+    static inline int slot_count(PyTypeObject *type) {
+        return (int)((type->tp_basicsize - (Py_ssize_t)sizeof(PyObject)) / (Py_ssize_t)sizeof(PyObject *));
+    }
+    static inline int slot_index(Py_ssize_t offset) {
+        return (int)((offset - (Py_ssize_t)sizeof(PyObject)) / (Py_ssize_t)sizeof(PyObject *));
     }
 
     static inline int is_slot(PyObject *descriptor, PyTypeObject *type) {
@@ -123,7 +171,9 @@ cdef extern from *:
     PyObject **slot_at(PyObject *, Py_ssize_t) noexcept
     int seal_type(PyTypeObject *) except -1
     bint is_sealed(PyObject *) noexcept
-    PyObject *new_message(PyTypeObject *) noexcept
+    PyObject *new_message(PyTypeObject *, PyObject **, int, PyObject **, int) noexcept
+    int slot_count(PyTypeObject *) noexcept
+    int slot_index(Py_ssize_t) noexcept
     bint is_slot(PyObject *, PyTypeObject *) noexcept
     Py_ssize_t member_offset(PyObject *) noexcept
     PyObject *whole_view(PyObject *) noexcept

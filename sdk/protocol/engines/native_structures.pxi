@@ -25,7 +25,7 @@ cdef int write_structure(Shape *shape, PyObject *message, Writer *w) noexcept:
         if value == NULL:
             return -1
         # Most fields are plain numbers, which run no code while they are written: they need not be held.
-        if op.integer and PyLong_CheckExact(value):
+        if INT8 <= op.field_kind <= INT64 and PyLong_CheckExact(value):
             if write_integer(w, op.kind, value) < 0:
                 return -1
             continue
