@@ -100,7 +100,9 @@ cdef PyObject *read_sized(Op *op, Reader *r) noexcept:
         r.view = made(r, whole_view(r.source))
         if r.view == NULL:
             return NULL
-    return made(r, part_view(r.view, content, length))
+    if op.array:
+        return made(r, part_view(r.view, content, length))
+    return made(r, new_span(r.view, content, length))
 
 
 cdef PyObject *read_nullable_structure(Op *op, Reader *r) noexcept:
@@ -223,7 +225,7 @@ cdef PyObject *read_array(Op *op, Reader *r) noexcept:
     if elements == NULL:
         return NULL
     single = op[0]
-    single.array = single.nullable = False
+    single.nullable = False
     # Nobody who asks the garbage collector for all tuples must get one that is half filled. What it holds is not
     # tracked either, records apart.
     PyObject_GC_UnTrack(elements)
@@ -246,22 +248,77 @@ cdef inline PyObject *read_field(Op *op, Reader *r) noexcept:
     return value
 
 
-cdef PyObject *read_structure(Shape *shape, Reader *r) noexcept:
-    cdef PyObject *message = made(
-        r, new_message(shape.cls, shape.first, shape.slot_count, shape.defaults, shape.default_count)
-    )
-    cdef Op *op
-    cdef PyObject *value
-    cdef int i
-    if message == NULL:
-        return NULL
-    for i in range(shape.field_count):
-        op = &shape.fields[i]
-        value = read_field(op, r)
+cdef void drop_unfinished(Shape *shape, PyObject *message, Op *op) noexcept:
+    """Free a message whose fields from `op` on were not reached: what lies in their slots is no object."""
+    cdef Op *end = shape.fields + shape.field_count
+    while op < end:
+        slot_at(message, op.slot)[0] = NULL
+        op += 1
+    Py_DECREF(message)
+
+
+cdef inline PyObject *read_run(Op *op, PyObject *message, Reader *r) noexcept:
+    """Read fields of fixed size, one after the other, all of which are there: one look at the bytes left for all.
+
+    Returns the last, which the message owns, or NULL.
+    """
+    cdef const uint8_t *p = r.p
+    cdef Op *end = op + op.run
+    cdef PyObject *value = NULL
+    cdef Kind kind
+    while op < end:
+        kind = op.field_kind
+        if kind == INT32:
+            value = small_number(<int32_t>load32(p))
+            p += 4
+        elif kind == INT16:
+            value = small_number(<int16_t>load16(p))
+            p += 2
+        elif kind == INT64:
+            value = read_large(r, <int64_t>load64(p))
+            p += 8
+        elif kind == INT8:
+            value = small_number(<int8_t>p[0])
+            p += 1
+        elif kind == UINT16:
+            value = small_number(load16(p))
+            p += 2
+        elif kind == UINT32:
+            value = small_number(load32(p))
+            p += 4
+        else:
+            value = shared(Py_True if p[0] else Py_False)
+            p += 1
         if value == NULL:
-            Py_DECREF(message)
+            r.failure = PYTHON
+            step_out(r, op.name, 0)
+            while op < end:
+                slot_at(message, op.slot)[0] = NULL
+                op += 1
             return NULL
         slot_at(message, op.slot)[0] = value
+        op += 1
+    r.p = p
+    return value
+
+
+cdef PyObject *read_structure(Shape *shape, Reader *r) noexcept:
+    cdef PyObject *message = made(r, new_message(shape.cls, shape.words, shape.defaults, shape.default_count))
+    cdef Op *op = shape.fields
+    cdef Op *end = op + shape.field_count
+    cdef PyObject *value
+    if message == NULL:
+        return NULL
+    while op < end:
+        if op.run and r.end - r.p >= op.run_bytes:
+            value = read_run(op, message, r)
+            op += op.run
+        else:
+            value = slot_at(message, op.slot)[0] = read_field(op, r)
+            op += 1
+        if value == NULL:
+            drop_unfinished(shape, message, op)
+            return NULL
     if shape.flexible:
         if r.p < r.end and r.p[0] == 0:  # most structures have no tagged fields
             r.p += 1

@@ -1,5 +1,5 @@
 # Values that come again and again in what brokers send: small numbers, the names of topics and hosts, the replicas of
-# partitions. They are immutable, so one object serves all messages: to find it is cheaper than to make and free another.
+# partitions. They are immutable, so one object serves all messages: finding it is cheaper than making and freeing one.
 #
 # The tables are small and of a fixed size, whatever a peer sends: a value lies at one place only, and takes that of
 # another.
@@ -18,7 +18,11 @@ cdef extern from *:
 
     static PyObject *small_numbers[SMALL_END - SMALL_FIRST];
     static PyObject *shared_strings[SHARED_STRINGS];
-    static struct { Py_ssize_t count; uint8_t content[SHARED_ARRAY_BYTES]; PyObject *numbers; } shared_arrays[SHARED_ARRAYS];
+    static struct {
+        Py_ssize_t count;
+        uint8_t content[SHARED_ARRAY_BYTES];
+        PyObject *numbers;
+    } shared_arrays[SHARED_ARRAYS];
 
     static int make_small_numbers(void) {
         for (int i = 0; i < SMALL_END - SMALL_FIRST; i++)
@@ -33,7 +37,7 @@ cdef extern from *:
         return number;
     }
 
-    /* Names differ at their ends, so all bytes count. Whoever sends names that meet at one place only loses the gain. */
+    /* Names differ at their ends, so all bytes count. A peer whose names meet at one place only loses the gain. */
     static inline uint32_t place_of(const uint8_t *content, Py_ssize_t size, uint32_t places) {
         const uint64_t factor = UINT64_C(0x9E3779B97F4A7C15);
         const uint8_t *end = content + size;
