@@ -2,6 +2,7 @@
 
     python -m benchmarks [--quick] [--write docs/benchmarks.md] [codec] [records] [produced] [sends] [imports]
     python -m benchmarks broker ...                   the reference broker beside Apache Kafka: benchmarks/broker.py
+    python -m benchmarks languages ...                the codecs beside Go's and Java's: benchmarks/languages.py
 
 All functions run in one process, in turn, and the shortest time of several rounds counts; imports run in fresh
 processes. Only the ratios mean anything: machines are shared, and their clock rates drift.
@@ -14,7 +15,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from benchmarks import broker, codec, imports, produced, records, sends
+from benchmarks import broker, codec, imports, languages, produced, records, sends
 from benchmarks.document import write_section
 from benchmarks.goals import Goal, goal_table
 from benchmarks.machine import description
@@ -31,6 +32,9 @@ def main() -> None:
     """Measure the chosen parts, print the tables and, with --write, put them into a document."""
     if sys.argv[1:2] == ["broker"]:
         broker.main(sys.argv[2:])
+        return
+    if sys.argv[1:2] == ["languages"]:
+        languages.main(sys.argv[2:])
         return
     parser = argparse.ArgumentParser(description="Measure codecs, record batches and imports against other libraries.")
     parser.add_argument("part", nargs="*", help=f"{', '.join(PARTS)}; all by default")
