@@ -231,6 +231,10 @@ cdef int write_array(Op *op, PyObject *value, Writer *w) noexcept:
     if op.kind == INT32 and failed == 0:
         index = write_int32s(w, elements, count)
         failed = -1 if index < 0 else 0
+    if op.kind == STRUCT:  # None is of another class, too
+        while failed == 0 and index < count:
+            failed = write_structure(op.sub, PyTuple_GET_ITEM(elements, index), w)
+            index += 1
     while failed == 0 and index < count:
         failed = -1 if PyTuple_GET_ITEM(elements, index) == Py_None else write_element(
             op, PyTuple_GET_ITEM(elements, index), w
