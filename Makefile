@@ -165,7 +165,7 @@ mutants: $(VENV)/.dev ## small faults that the tests must notice: MUTANTS=150 of
 
 # --- the rest ----------------------------------------------------------------------------------------------------------
 
-.PHONY: docs wheels bench bench-clients bench-broker bench-dump clean
+.PHONY: docs wheels bench bench-languages bench-clients bench-broker bench-dump clean
 docs: $(VENV)/.dev ## the protocol reference, as pages in build/reference/
 	@$(BIN)/kafkawire codegen docs --out build/reference
 
@@ -175,6 +175,9 @@ wheels: $(VENV)/.release ## into dist/: the sdist, the pure wheel and a native w
 
 bench: $(VENV)/.bench ## codecs, record batches and imports beside other libraries, as ratios; into docs/benchmarks.md
 	@nice $(RUN) benchmarks --write docs/benchmarks.md
+
+bench-languages: $(VENV)/.bench ## codecs beside Go's and Java's (needs go, a JDK and Maven); into docs/benchmarks.md
+	@nice $(RUN) benchmarks languages --write docs/benchmarks.md
 
 bench-clients: $(VENV)/.bench ## clients against one broker: BOOTSTRAP=host:port; into docs/benchmarks.md
 	@test -n '$(BOOTSTRAP)' || { echo 'usage: make bench-clients BOOTSTRAP=host:port'; exit 2; }

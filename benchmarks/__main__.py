@@ -1,8 +1,9 @@
 """Measure everything that needs no broker, and report which goals are met.
 
-    python -m benchmarks [--quick] [--write docs/benchmarks.md] [codec] [records] [produced] [sends] [imports]
+    python -m benchmarks [--quick] [--write docs/benchmarks.md] [codec] [damaged] [records] [produced] …
     python -m benchmarks broker ...                   the reference broker beside Apache Kafka: benchmarks/broker.py
     python -m benchmarks dump ...                     `kafkawire dump` beside DumpLogSegments: benchmarks/dump.py
+    python -m benchmarks languages ...                the codecs beside Go's and Java's: benchmarks/languages.py
 
 All functions run in one process, in turn, and the shortest time of several rounds counts; imports run in fresh
 processes. Only the ratios mean anything: machines are shared, and their clock rates drift.
@@ -15,13 +16,13 @@ import shlex
 import sys
 from pathlib import Path
 
-from benchmarks import broker, codec, dump, imports, produced, records, sends
+from benchmarks import broker, codec, damaged, dump, imports, languages, produced, records, sends
 from benchmarks.document import write_section
 from benchmarks.goals import Goal, goal_table
 from benchmarks.machine import description
 from kafkawire.sdk.records import Compression
 
-PARTS = ("codec", "records", "produced", "sends", "imports")
+PARTS = ("codec", "damaged", "records", "produced", "sends", "imports")
 
 #: Seconds for each function, over all its rounds: the normal run takes about three minutes.
 SECONDS = 0.2
@@ -35,6 +36,9 @@ def main() -> None:
         return
     if sys.argv[1:2] == ["dump"]:
         dump.main(sys.argv[2:])
+        return
+    if sys.argv[1:2] == ["languages"]:
+        languages.main(sys.argv[2:])
         return
     parser = argparse.ArgumentParser(description="Measure codecs, record batches and imports against other libraries.")
     parser.add_argument("part", nargs="*", help=f"{', '.join(PARTS)}; all by default")
@@ -69,6 +73,9 @@ def _measure(part: str, seconds: float) -> tuple[str, list[Goal]]:
     if part == "codec":
         messages = [codec.measure(case, seconds) for case in codec.CASES]
         return f"### Messages\n\n{codec.tables(messages)}", codec.goals(messages)
+    if part == "damaged":
+        refused = [damaged.measure(case, seconds) for case in codec.CASES]
+        return f"### Damaged messages\n\n{damaged.tables(refused)}", damaged.goals(refused)
     if part == "records":
         batches = [records.measure(count, size, seconds) for size in records.SIZES for count in records.COUNTS]
         kinds = [kind for kind in Compression if kind != Compression.NONE]

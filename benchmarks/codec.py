@@ -23,7 +23,7 @@ from kafkawire.sdk.protocol.layout import FieldLayout, Layout, layout
 from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Message
 
-__all__ = ["CASES", "Case", "Result", "goals", "measure", "tables"]
+__all__ = ["CASES", "Case", "Result", "filled", "goals", "measure", "tables"]
 
 
 class Case(NamedTuple):
@@ -81,8 +81,7 @@ def measure(case: Case, seconds: float = 0.2) -> Result:
         seconds: for each codec.
     """
     shape = layout(message_class(case.name), case.version)
-    message = _fill(shape, case, 0)
-    data = codec(case.name, case.version).encode(message)
+    data = codec(case.name, case.version).encode(filled(case))
     parse: dict[str, Callable[[], object]] = {}
     build: dict[str, Callable[[], object]] = {}
     for engine in ("native", "python") if native is not None else ("python",):
@@ -106,6 +105,11 @@ def measure(case: Case, seconds: float = 0.2) -> Result:
             continue
         parse[name], build[name] = read, write
     return Result(case, len(data), best_seconds(parse, seconds), best_seconds(build, seconds))
+
+
+def filled(case: Case) -> Message:
+    """Return the message of a case."""
+    return _fill(layout(message_class(case.name), case.version), case, 0)
 
 
 def _fill(shape: Layout, case: Case, number: int) -> Message:

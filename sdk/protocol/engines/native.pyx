@@ -3,7 +3,7 @@
 
 A `Program` is a layout as arrays of `Op`, one per field; reading fills the slots of message objects by their offsets,
 writing goes into one growing bytes object. Objects come without a garbage collector header, arrays are tuples,
-records are views.
+records are views, made when somebody looks at them.
 
 Damaged bytes are noted in the `Reader` (what, where, two numbers), and each level adds its step to the path on the way
 out. A refused value is explained in Python, see `refusals.py`. Functions are `noexcept`: they return NULL or -1 and
@@ -27,6 +27,8 @@ from kafkawire.sdk.protocol.primitives import (
 from kafkawire.sdk.protocol.values import DEFAULT, hidden_slot
 
 include "native_objects.pxi"
+include "native_shared.pxi"
+include "native_records.pxi"
 
 #: Longest string in bytes, see `primitives.py`.
 cdef enum:
@@ -41,6 +43,8 @@ cdef enum:
 
 cdef enum Kind:
     BOOL, INT8, INT16, UINT16, INT32, UINT32, INT64, FLOAT64, UUID, STRING, BYTES, RECORDS, STRUCT
+    # What reading and writing a whole field tells apart as well.
+    ARRAY, NULLABLE_STRUCT
 
 cdef dict KINDS = {
     "bool": BOOL, "int8": INT8, "int16": INT16, "uint16": UINT16, "int32": INT32, "uint32": UINT32, "int64": INT64,
@@ -61,12 +65,14 @@ cdef object BUILT_IN = type(len)
 cdef struct Shape
 
 cdef struct Op:
-    Kind kind
+    Kind kind  # of the elements, if it is an array
+    Kind field_kind
+    int run  # how many fields from here on are integers or booleans of fixed size, and how many bytes they take
+    int run_bytes
     bint array
     bint nullable
     bint compact
     bint ignorable
-    bint integer  # of any width, and no array
     int32_t tag
     Py_ssize_t slot
     Py_ssize_t element_bytes  # of an array: the least that each takes
@@ -88,6 +94,9 @@ cdef struct Shape:
     Op *tagged
     Op *absent
     int32_t *invalid_tags
+    int words  # of an instance
+    int default_count
+    Default *defaults  # of the fields that a new message has before it is read
 
 cdef struct Reader:
     const uint8_t *start
@@ -95,6 +104,8 @@ cdef struct Reader:
     const uint8_t *end
     PyObject *source  # bytes, or the view of another buffer
     PyObject *view  # of all of it; NULL for bytes until records are met
+    int64_t large  # the last large number that was read, and its object: owned, or NULL
+    PyObject *large_object
     Failure failure
     const uint8_t *where
     int64_t first
@@ -139,6 +150,7 @@ cdef class Program:
         self.shape.fields = allocate(len(fields))
         self.compile(self.shape.fields, fields)
         self.shape.field_count = len(fields)
+        find_runs(self.shape.fields, len(fields))
         self.shape.tagged = allocate(len(tagged))
         self.compile(self.shape.tagged, tagged)
         self.shape.tagged_count = len(tagged)
@@ -147,6 +159,7 @@ cdef class Program:
         self.shape.absent_count = len(absent)
         self.compile_invalid(tuple(layout.invalid_tags))
         self.shape.least_bytes = least_bytes(&self.shape)
+        self.compile_defaults()
         # Last: a layout may run code, which could find this program half made.
         self.shape.cls = <PyTypeObject *>self.cls
 
@@ -155,6 +168,7 @@ cdef class Program:
         PyMem_Free(self.shape.tagged)
         PyMem_Free(self.shape.absent)
         PyMem_Free(self.shape.invalid_tags)
+        PyMem_Free(self.shape.defaults)
 
     cdef int compile(self, Op *op, tuple fields) except -1:
         cdef Program sub
@@ -167,14 +181,16 @@ cdef class Program:
             if op.default == <PyObject *>DEFAULT and structure is None:
                 raise TypeError(f"{field!r}: a new structure is its default, but it is none")
             op.array = field.array
-            op.integer = INT8 <= op.kind <= INT64 and not op.array
             op.nullable = field.nullable
+            op.field_kind = ARRAY if op.array else NULLABLE_STRUCT if op.kind == STRUCT and op.nullable else op.kind
             op.compact = field.compact
             op.tag = -1 if field.tag is None else field.tag
             if structure is not None:
                 sub = Program(structure)
                 self.held.append(sub)
                 op.sub = &sub.shape
+            if op.field_kind == RECORDS:
+                show_views(self.cls, field.name)
             op.element_bytes = least_element_bytes(op)
             op += 1
         return 0
@@ -201,6 +217,25 @@ cdef class Program:
         self.shape.invalid_count = len(tags)
         return 0
 
+    cdef int compile_defaults(self) except -1:
+        cdef Default *place = <Default *>PyMem_Calloc(
+            self.shape.absent_count + self.shape.tagged_count + 1, sizeof(Default)
+        )
+        cdef int i
+        if place == NULL:
+            raise MemoryError
+        self.shape.words = words_of(<PyTypeObject *>self.cls)
+        self.shape.defaults = place
+        self.shape.default_count = self.shape.absent_count + self.shape.tagged_count + 1
+        for i in range(self.shape.absent_count):
+            place.slot, place.value = self.shape.absent[i].slot, self.shape.absent[i].default
+            place += 1
+        for i in range(self.shape.tagged_count):
+            place.slot, place.value = self.shape.tagged[i].slot, self.shape.tagged[i].default
+            place += 1
+        place.slot, place.value = self.shape.unknown_slot, <PyObject *>EMPTY
+        return 0
+
     cdef int check_made(self) except -1:
         if self.shape.cls == NULL:
             raise TypeError("this program is not made yet")
@@ -225,7 +260,7 @@ cdef class Program:
         cdef PyObject *source = <PyObject *>buffer
         cdef bint exported = False
         self.check_made()
-        r.view = NULL
+        r.view = r.large_object = NULL
         if PyBytes_CheckExact(source):
             held.buf = PyBytes_AS_STRING(source)
             held.len = PyBytes_GET_SIZE(source)
@@ -255,6 +290,7 @@ cdef class Program:
             return take_object(message), r.p - r.start
         finally:
             Py_XDECREF(r.view)
+            Py_XDECREF(r.large_object)
             if exported:
                 PyBuffer_Release(&held)
 
@@ -317,44 +353,6 @@ def new_class(mcs, str name, tuple bases, dict namespace):
     return cls
 
 
-cdef Op *allocate(Py_ssize_t count) except NULL:
-    cdef Op *ops = <Op *>PyMem_Calloc(count if count else 1, sizeof(Op))
-    if ops == NULL:
-        raise MemoryError
-    return ops
-
-
-cdef Py_ssize_t slot_of(cls, str name) except -1:
-    """Return where a slot of a class lies, in bytes from the start of its instances."""
-    descriptor = cls.__dict__.get(name)
-    if not is_slot(<PyObject *>descriptor, <PyTypeObject *>cls):
-        raise TypeError(f"{cls.__qualname__}.{name} is not a slot")
-    return member_offset(<PyObject *>descriptor)
-
-
-cdef Py_ssize_t least_bytes(Shape *shape) noexcept:
-    """Return how many bytes a structure takes at least."""
-    cdef Py_ssize_t total = 1 if shape.flexible else 0
-    cdef int i
-    for i in range(shape.field_count):
-        total += least_field_bytes(&shape.fields[i])
-    return total
-
-
-cdef Py_ssize_t least_field_bytes(Op *op) noexcept:
-    if op.array:
-        return 1 if op.compact else 4
-    return 1 if op.kind == STRUCT and op.nullable else least_element_bytes(op)
-
-
-cdef Py_ssize_t least_element_bytes(Op *op) noexcept:
-    if op.kind == STRUCT:
-        return op.sub.least_bytes
-    if op.kind >= STRING:
-        return 1 if op.compact else 2 if op.kind == STRING else 4
-    return FIXED_BYTES[<int>op.kind]
-
-
 cdef object taken_error():
     """Return the Python error that is set, and clear it; None without one."""
     cdef PyObject *kind
@@ -399,6 +397,7 @@ cdef int raise_failure(Reader *r) except -1:
 
 cdef str UNKNOWN_TAGS = "unknown_tags"
 
+include "native_ops.pxi"
 include "native_read.pxi"
 include "native_write.pxi"
 include "native_structures.pxi"

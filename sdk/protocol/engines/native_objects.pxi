@@ -23,6 +23,42 @@ cdef extern from *:
         memcpy((char *)dead + offsetof(PyObject, ob_refcnt), &next, sizeof next);
     }
 
+    /* Memory of dead messages, by their size in words: the next message of that size takes it, which saves two ways
+       through the allocator. As much is kept as a Metadata response of a thousand partitions needs, at most 200 kB for
+       each size. */
+    #define KEPT_WORDS_MAX 24
+    #define KEPT_BLOCKS_MAX 1024
+    #if defined(__SANITIZE_ADDRESS__) || defined(Py_DEBUG) || defined(Py_TRACE_REFS) || defined(Py_GIL_DISABLED)
+    #define KEEPS_BLOCKS 0  /* what watches memory or objects must see each of them */
+    #else
+    #define KEEPS_BLOCKS 1
+    #endif
+    static PyObject *kept_blocks[KEPT_WORDS_MAX + 1];
+    static int kept_counts[KEPT_WORDS_MAX + 1];
+
+    static inline void free_block(PyObject *dead, Py_ssize_t size) {
+        Py_ssize_t words = size / (Py_ssize_t)sizeof(PyObject *);
+        if (KEEPS_BLOCKS && words <= KEPT_WORDS_MAX && kept_counts[words] < KEPT_BLOCKS_MAX) {
+            kept_counts[words]++;
+            set_next_dead(dead, kept_blocks[words]);
+            kept_blocks[words] = dead;
+        } else {
+            PyObject_Free(dead);
+        }
+    }
+    /* A new object without its fields; NULL with an error. */
+    static inline PyObject *new_block(PyTypeObject *type, int words) {
+        PyObject *block;
+        if (!KEEPS_BLOCKS || words > KEPT_WORDS_MAX || (block = kept_blocks[words]) == NULL)
+            return PyObject_New(PyObject, type);
+        kept_counts[words]--;
+        kept_blocks[words] = next_dead(block);
+        Py_SET_REFCNT(block, 1);
+        Py_SET_TYPE(block, type);
+        if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) Py_INCREF(type);
+        return block;
+    }
+
     /* Free a message. The messages that it holds directly, and nobody else does, are freed in the same loop, not in
        calls inside calls: a chain of millions must not overflow the stack. Chains through lists, tuples and other
        containers are cut by those (CPython's trashcan, which takes objects with a garbage collector header only). */
@@ -42,7 +78,7 @@ cdef extern from *:
                     Py_DECREF(value);
                 }
             }
-            PyObject_Free(dead);
+            free_block(dead, type->tp_basicsize);
             Py_DECREF(type);
             dead = rest;
         }
@@ -68,10 +104,23 @@ cdef extern from *:
         return PyType_Check(cls) && ((PyTypeObject *)cls)->tp_dealloc == message_dealloc;
     }
 
-    static inline PyObject *new_message(PyTypeObject *type) {
-        PyObject *message = PyObject_New(PyObject, type);
-        if (message != NULL) memset(slots_of(message), 0, (size_t)type->tp_basicsize - sizeof(PyObject));
+    /* A message whose slots are not filled, other than those with a default. */
+    typedef struct {
+        Py_ssize_t slot;
+        PyObject *value;
+    } Default;
+    static inline PyObject *new_message(PyTypeObject *type, int words, Default *defaults, int count) {
+        PyObject *message = new_block(type, words);
+        if (message != NULL) {
+            for (Default *end = defaults + count; defaults < end; defaults++) {
+                Py_INCREF(defaults->value);
+                *slot_at(message, defaults->slot) = defaults->value;
+            }
+        }
         return message;
+    }
+    static inline int words_of(PyTypeObject *type) {
+        return (int)(type->tp_basicsize / (Py_ssize_t)sizeof(PyObject *));
     }
 
     static inline int is_slot(PyObject *descriptor, PyTypeObject *type) {
@@ -116,6 +165,26 @@ cdef extern from *:
         return view;
     }
 
+    /* The value of an int of one digit, which most are, without the checks of PyLong_AsLongLong. */
+    static inline int is_digit(PyObject *value, int64_t *number) {
+        if (!PyLong_CheckExact(value)) return 0;
+    #if PY_VERSION_HEX >= 0x030C0000
+        if (!PyUnstable_Long_IsCompact((PyLongObject *)value)) return 0;
+        *number = PyUnstable_Long_CompactValue((PyLongObject *)value);
+    #else
+        Py_ssize_t size = Py_SIZE(value);
+        if (size < -1 || size > 1) return 0;
+        *number = (int64_t)size * ((PyLongObject *)value)->ob_digit[0];
+    #endif
+        return 1;
+    }
+    /* The bytes of a str that is ASCII, without a call; NULL for any other. */
+    static inline const char *ascii_of(PyObject *value, Py_ssize_t *size) {
+        if (!PyUnicode_IS_COMPACT_ASCII(value)) return NULL;
+        *size = PyUnicode_GET_LENGTH(value);
+        return (const char *)PyUnicode_1BYTE_DATA(value);
+    }
+
     static inline void tuple_set(PyObject *tuple, Py_ssize_t index, PyObject *value) {
         PyTuple_SET_ITEM(tuple, index, value);
     }
@@ -123,12 +192,18 @@ cdef extern from *:
     PyObject **slot_at(PyObject *, Py_ssize_t) noexcept
     int seal_type(PyTypeObject *) except -1
     bint is_sealed(PyObject *) noexcept
-    PyObject *new_message(PyTypeObject *) noexcept
+    ctypedef struct Default:
+        Py_ssize_t slot
+        PyObject *value
+    PyObject *new_message(PyTypeObject *, int, Default *, int) noexcept
+    int words_of(PyTypeObject *) noexcept
     bint is_slot(PyObject *, PyTypeObject *) noexcept
     Py_ssize_t member_offset(PyObject *) noexcept
     PyObject *whole_view(PyObject *) noexcept
     Py_buffer *buffer_of(PyObject *) noexcept
     PyObject *part_view(PyObject *, const uint8_t *, Py_ssize_t) noexcept
+    bint is_digit(PyObject *, int64_t *) noexcept
+    const char *ascii_of(PyObject *, Py_ssize_t *) noexcept
     void tuple_set(PyObject *, Py_ssize_t, PyObject *) noexcept
 
 cdef extern from "Python.h":

@@ -93,14 +93,16 @@ cdef PyObject *read_sized(Op *op, Reader *r) noexcept:
     cdef const uint8_t *content = r.p
     r.p += length
     if op.kind == STRING:
-        return made(r, PyUnicode_DecodeUTF8(<const char *>content, length, "kafkawire.java"))
+        return made(r, shared_string(content, length))
     if op.kind == BYTES:
         return made(r, PyBytes_FromStringAndSize(<const char *>content, length))
     if r.view == NULL:
         r.view = made(r, whole_view(r.source))
         if r.view == NULL:
             return NULL
-    return made(r, part_view(r.view, content, length))
+    if op.array:
+        return made(r, part_view(r.view, content, length))
+    return made(r, new_span(r.view, content, length))
 
 
 cdef PyObject *read_nullable_structure(Op *op, Reader *r) noexcept:
@@ -120,33 +122,51 @@ cdef PyObject *read_nullable_structure(Op *op, Reader *r) noexcept:
     return read_structure(op.sub, r)
 
 
-cdef inline PyObject *read_element(Op *op, Reader *r) noexcept:
-    """Read a value that is not an array."""
+cdef inline PyObject *read_value(Op *op, Kind kind, Reader *r) noexcept:
+    """Read a value of any kind: a whole field, or an element of an array."""
     cdef const uint8_t *p = r.p
     cdef Py_ssize_t left = r.end - p
-    cdef int size
-    if op.kind == INT32:
+    if kind == INT32:
         if left < 4:
             return refuse(r, SHORT, p, 4, left)
         r.p = p + 4
-        return made(r, PyLong_FromLong(<int32_t>load32(p)))
-    if op.kind == INT16:
+        return made(r, small_number(<int32_t>load32(p)))
+    elif kind == INT16:
         if left < 2:
             return refuse(r, SHORT, p, 2, left)
         r.p = p + 2
-        return made(r, PyLong_FromLong(<int16_t>load16(p)))
-    if op.kind == INT64:
+        return made(r, small_number(<int16_t>load16(p)))
+    elif kind == INT64:
         if left < 8:
             return refuse(r, SHORT, p, 8, left)
         r.p = p + 8
-        return made(r, PyLong_FromLongLong(<int64_t>load64(p)))
-    if op.kind == STRUCT:
-        if op.nullable and not op.array:
-            return read_nullable_structure(op, r)
+        return read_large(r, <int64_t>load64(p))
+    elif kind == ARRAY:
+        return read_array(op, r)
+    elif kind == STRUCT:
         return read_structure(op.sub, r)
-    if op.kind >= STRING:
+    elif kind == NULLABLE_STRUCT:
+        return read_nullable_structure(op, r)
+    elif kind == STRING or kind == BYTES or kind == RECORDS:
         return read_sized(op, r)
-    return read_other(op, r)
+    else:
+        return read_other(op, r)
+
+
+cdef inline PyObject *read_large(Reader *r, int64_t value) noexcept:
+    """Return an int64. Offsets come in equal neighbours, such as high watermark and last stable offset: one object."""
+    cdef PyObject *number
+    if is_small(value):
+        return small_number(value)
+    if value == r.large and r.large_object != NULL:
+        return shared(r.large_object)
+    number = made(r, PyLong_FromLongLong(value))
+    if number == NULL:
+        return NULL
+    Py_XDECREF(r.large_object)
+    r.large = value
+    r.large_object = shared(number)
+    return number
 
 
 cdef PyObject *read_other(Op *op, Reader *r) noexcept:
@@ -170,11 +190,11 @@ cdef PyObject *read_other(Op *op, Reader *r) noexcept:
     if op.kind == BOOL:
         return shared(Py_True if p[0] else Py_False)
     if op.kind == INT8:
-        return made(r, PyLong_FromLong(<int8_t>p[0]))
+        return made(r, small_number(<int8_t>p[0]))
     if op.kind == UINT16:
-        return made(r, PyLong_FromLong(load16(p)))
+        return made(r, small_number(load16(p)))
     if op.kind == UINT32:
-        return made(r, PyLong_FromLongLong(load32(p)))
+        return made(r, small_number(load32(p)))
     if op.kind == FLOAT64:
         return made(r, PyFloat_FromDouble(load_double(p)))
     return made(r, PyBytes_FromStringAndSize(<const char *>p, size))
@@ -195,19 +215,22 @@ cdef PyObject *read_array(Op *op, Reader *r) noexcept:
     if count == 0:
         return shared(<PyObject *>EMPTY)
     if op.kind == INT32 and count * 4 <= left:
-        return read_int32s(r, count)
+        elements = made(r, shared_int32s(r.p, count))
+        if elements != NULL:
+            r.p += count * 4
+        return elements
     # A count that the bytes left cannot hold fails at the element where they end: no room is made for more.
     size = count if count * op.element_bytes <= left else left // op.element_bytes
     elements = made(r, PyTuple_New(size))
     if elements == NULL:
         return NULL
     single = op[0]
-    single.array = single.nullable = False
+    single.nullable = False
     # Nobody who asks the garbage collector for all tuples must get one that is half filled. What it holds is not
     # tracked either, records apart.
     PyObject_GC_UnTrack(elements)
     for index in range(count):
-        element = read_structure(op.sub, r) if op.kind == STRUCT else read_element(&single, r)
+        element = read_structure(op.sub, r) if op.kind == STRUCT else read_value(&single, op.kind, r)
         if element == NULL:
             step_out(r, NULL, index)
             Py_DECREF(elements)
@@ -218,53 +241,84 @@ cdef PyObject *read_array(Op *op, Reader *r) noexcept:
     return elements
 
 
-cdef PyObject *read_int32s(Reader *r, Py_ssize_t count) noexcept:
-    """Read so many int32, all of which are there: replicas of partitions, most of what a Metadata response has."""
-    cdef PyObject *numbers = made(r, PyTuple_New(count))
-    cdef PyObject *number
-    cdef Py_ssize_t index
-    if numbers == NULL:
-        return NULL
-    PyObject_GC_UnTrack(numbers)  # it holds nothing that is tracked
-    for index in range(count):
-        number = made(r, PyLong_FromLong(<int32_t>load32(r.p)))
-        if number == NULL:
-            step_out(r, NULL, index)
-            Py_DECREF(numbers)
-            return NULL
-        tuple_set(numbers, index, number)
-        r.p += 4
-    return numbers
-
-
 cdef inline PyObject *read_field(Op *op, Reader *r) noexcept:
-    cdef PyObject *value = read_array(op, r) if op.array else read_element(op, r)
+    cdef PyObject *value = read_value(op, op.field_kind, r)
     if value == NULL:
         step_out(r, op.name, 0)
     return value
 
 
-cdef PyObject *read_structure(Shape *shape, Reader *r) noexcept:
-    cdef PyObject *message = made(r, new_message(shape.cls))
-    cdef Op *op
-    cdef PyObject *value
-    cdef int i
-    if message == NULL:
-        return NULL
-    for i in range(shape.field_count):
-        op = &shape.fields[i]
-        value = read_field(op, r)
+cdef void drop_unfinished(Shape *shape, PyObject *message, Op *op) noexcept:
+    """Free a message whose fields from `op` on were not reached: what lies in their slots is no object."""
+    cdef Op *end = shape.fields + shape.field_count
+    while op < end:
+        slot_at(message, op.slot)[0] = NULL
+        op += 1
+    Py_DECREF(message)
+
+
+cdef inline PyObject *read_run(Op *op, PyObject *message, Reader *r) noexcept:
+    """Read fields of fixed size, one after the other, all of which are there: one look at the bytes left for all.
+
+    Returns the last, which the message owns, or NULL.
+    """
+    cdef const uint8_t *p = r.p
+    cdef Op *end = op + op.run
+    cdef PyObject *value = NULL
+    cdef Kind kind
+    while op < end:
+        kind = op.field_kind
+        if kind == INT32:
+            value = small_number(<int32_t>load32(p))
+            p += 4
+        elif kind == INT16:
+            value = small_number(<int16_t>load16(p))
+            p += 2
+        elif kind == INT64:
+            value = read_large(r, <int64_t>load64(p))
+            p += 8
+        elif kind == INT8:
+            value = small_number(<int8_t>p[0])
+            p += 1
+        elif kind == UINT16:
+            value = small_number(load16(p))
+            p += 2
+        elif kind == UINT32:
+            value = small_number(load32(p))
+            p += 4
+        else:
+            value = shared(Py_True if p[0] else Py_False)
+            p += 1
         if value == NULL:
-            Py_DECREF(message)
+            r.failure = PYTHON
+            step_out(r, op.name, 0)
+            while op < end:
+                slot_at(message, op.slot)[0] = NULL
+                op += 1
             return NULL
         slot_at(message, op.slot)[0] = value
-    for i in range(shape.absent_count):
-        op = &shape.absent[i]
-        slot_at(message, op.slot)[0] = shared(op.default)
-    for i in range(shape.tagged_count):
-        op = &shape.tagged[i]
-        slot_at(message, op.slot)[0] = shared(op.default)
-    slot_at(message, shape.unknown_slot)[0] = shared(<PyObject *>EMPTY)
+        op += 1
+    r.p = p
+    return value
+
+
+cdef PyObject *read_structure(Shape *shape, Reader *r) noexcept:
+    cdef PyObject *message = made(r, new_message(shape.cls, shape.words, shape.defaults, shape.default_count))
+    cdef Op *op = shape.fields
+    cdef Op *end = op + shape.field_count
+    cdef PyObject *value
+    if message == NULL:
+        return NULL
+    while op < end:
+        if op.run and r.end - r.p >= op.run_bytes:
+            value = read_run(op, message, r)
+            op += op.run
+        else:
+            value = slot_at(message, op.slot)[0] = read_field(op, r)
+            op += 1
+        if value == NULL:
+            drop_unfinished(shape, message, op)
+            return NULL
     if shape.flexible:
         if r.p < r.end and r.p[0] == 0:  # most structures have no tagged fields
             r.p += 1

@@ -4,13 +4,15 @@
 cdef inline PyObject *held_slot(PyObject *message, Op *op) noexcept:
     """Return an owned reference to what a field holds: `DEFAULT` for a structure not yet made, NULL if deleted."""
     cdef PyObject *value = slot_at(message, op.slot)[0]
-    if value != NULL:
-        Py_INCREF(value)
+    if value == NULL or is_span(value):
+        return NULL if value == NULL else view_of_span(value)
+    Py_INCREF(value)
     return value
 
 
 cdef int write_structure(Shape *shape, PyObject *message, Writer *w) noexcept:
     cdef Op *op
+    cdef Op *end
     cdef PyObject *value
     cdef int i, failed
     if Py_TYPE(message) != shape.cls:
@@ -19,16 +21,19 @@ cdef int write_structure(Shape *shape, PyObject *message, Writer *w) noexcept:
         op = &shape.absent[i]
         if not op.ignorable and slot_at(message, op.slot)[0] != op.default and has_default(op, message) != 1:
             return -1
-    for i in range(shape.field_count):
-        op = &shape.fields[i]
+    op = shape.fields
+    end = op + shape.field_count
+    while op < end:
+        if op.run:
+            i = write_run(op, message, w)
+            if i:
+                if i < 0:
+                    return -1
+                op += i
+                continue
         value = slot_at(message, op.slot)[0]
         if value == NULL:
             return -1
-        # Most fields are plain numbers, which run no code while they are written: they need not be held.
-        if op.integer and PyLong_CheckExact(value):
-            if write_integer(w, op.kind, value) < 0:
-                return -1
-            continue
         Py_INCREF(value)
         if value == op.default and op.kind == STRUCT and not op.array and value != Py_None:
             failed = write_new_structure(op, w)
@@ -37,6 +42,7 @@ cdef int write_structure(Shape *shape, PyObject *message, Writer *w) noexcept:
         Py_DECREF(value)
         if failed < 0:
             return -1
+        op += 1
     value = slot_at(message, shape.unknown_slot)[0]
     if shape.flexible:
         if shape.tagged_count == 0 and value == <PyObject *>EMPTY:
@@ -47,6 +53,62 @@ cdef int write_structure(Shape *shape, PyObject *message, Writer *w) noexcept:
             return 0
         return write_tagged(shape, message, w)
     return 0 if no_tags(value) else -1
+
+
+cdef inline int write_run(Op *op, PyObject *message, Writer *w) noexcept:
+    """Write fields of fixed size, one after the other, as long as they hold plain numbers and booleans.
+
+    These run no code while they are written, so they need not be held. Returns how many were written.
+    """
+    cdef Op *end = op + op.run
+    cdef PyObject *value
+    cdef uint8_t *p
+    cdef int64_t number
+    cdef Kind kind
+    cdef int count = 0
+    if room(w, op.run_bytes) < 0:
+        return -1
+    p = w.buf + w.n
+    while op < end:
+        value = slot_at(message, op.slot)[0]
+        kind = op.field_kind
+        if kind == BOOL:
+            if value != Py_True and value != Py_False:
+                break
+            p[0] = value == Py_True
+            p += 1
+        elif value == NULL or not is_digit(value, &number):
+            break
+        elif kind == INT32:
+            store32(p, <uint32_t>number)  # a digit has 30 bits
+            p += 4
+        elif kind == INT16:
+            if number != <int16_t>number:
+                return -1
+            store16(p, <uint16_t>number)
+            p += 2
+        elif kind == INT64:
+            store64(p, <uint64_t>number)
+            p += 8
+        elif kind == INT8:
+            if number != <int8_t>number:
+                return -1
+            p[0] = <uint8_t>number
+            p += 1
+        elif kind == UINT16:
+            if number != <uint16_t>number:
+                return -1
+            store16(p, <uint16_t>number)
+            p += 2
+        else:
+            if number < 0:
+                return -1
+            store32(p, <uint32_t>number)
+            p += 4
+        op += 1
+        count += 1
+    w.n = p - w.buf
+    return count
 
 
 cdef bint no_tags(PyObject *unknown) noexcept:

@@ -61,9 +61,11 @@ cdef inline int write_bytes(Writer *w, const void *content, Py_ssize_t size) noe
 
 
 cdef inline int write_integer(Writer *w, Kind kind, PyObject *value) noexcept:
-    cdef long long number = PyLong_AsLongLong(value)
-    if number == -1 and PyErr_Occurred() != NULL:
-        return -1
+    cdef int64_t number
+    if not is_digit(value, &number):
+        number = PyLong_AsLongLong(value)
+        if number == -1 and PyErr_Occurred() != NULL:
+            return -1
     if room(w, 8) < 0:
         return -1
     cdef uint8_t *p = w.buf + w.n
@@ -128,7 +130,9 @@ cdef int write_string(Writer *w, Op *op, PyObject *value) noexcept:
     cdef const char *text
     if not PyUnicode_Check(value):
         return -1
-    text = PyUnicode_AsUTF8AndSize(value, &size)
+    text = ascii_of(value, &size)
+    if text == NULL:
+        text = PyUnicode_AsUTF8AndSize(value, &size)
     if text == NULL or size > MAX_STRING_BYTES or write_length(w, op, 2, size) < 0:
         return -1
     return write_bytes(w, text, size)
@@ -142,6 +146,8 @@ cdef int write_buffer(Writer *w, Op *op, PyObject *value) noexcept:
         if write_length(w, op, 4, PyBytes_GET_SIZE(value)) < 0:
             return -1
         return write_bytes(w, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value))
+    if is_span(value):
+        return write_span(w, op, value)
     if op.kind == RECORDS and w.apart != NULL:
         return write_part(w, op, value)
     if PyObject_GetBuffer(value, &view, PyBUF_SIMPLE) < 0:
@@ -151,6 +157,23 @@ cdef int write_buffer(Writer *w, Op *op, PyObject *value) noexcept:
         failed = write_bytes(w, view.buf, view.len)
     PyBuffer_Release(&view)
     return failed
+
+
+cdef int write_span(Writer *w, Op *op, PyObject *value) noexcept:
+    """Write records that nobody has looked at since they were read."""
+    cdef Span *span = as_span(value)
+    cdef PyObject *view
+    cdef int failed
+    if w.apart != NULL and span.size >= APART_BYTES:
+        view = view_of_span(value)
+        if view == NULL:
+            return -1
+        failed = write_part(w, op, view)
+        Py_DECREF(view)
+        return failed
+    if write_length(w, op, 4, span.size) < 0:
+        return -1
+    return write_bytes(w, span.start, span.size)
 
 
 cdef int write_part(Writer *w, Op *op, PyObject *value) noexcept:
@@ -205,6 +228,13 @@ cdef int write_array(Op *op, PyObject *value, Writer *w) noexcept:
     count = PyTuple_GET_SIZE(elements)
     failed = write_length(w, op, 4, count)
     index = 0
+    if op.kind == INT32 and failed == 0:
+        index = write_int32s(w, elements, count)
+        failed = -1 if index < 0 else 0
+    if op.kind == STRUCT:  # None is of another class, too
+        while failed == 0 and index < count:
+            failed = write_structure(op.sub, PyTuple_GET_ITEM(elements, index), w)
+            index += 1
     while failed == 0 and index < count:
         failed = -1 if PyTuple_GET_ITEM(elements, index) == Py_None else write_element(
             op, PyTuple_GET_ITEM(elements, index), w
@@ -212,6 +242,23 @@ cdef int write_array(Op *op, PyObject *value, Writer *w) noexcept:
         index += 1
     Py_DECREF(elements)
     return failed
+
+
+cdef inline Py_ssize_t write_int32s(Writer *w, PyObject *elements, Py_ssize_t count) noexcept:
+    """Write int32 up to one that is no int of one digit, most often all; return how many, -1 without memory."""
+    cdef Py_ssize_t index
+    cdef int64_t number
+    cdef uint8_t *p
+    if room(w, count * 4) < 0:
+        return -1
+    p = w.buf + w.n
+    for index in range(count):
+        if not is_digit(PyTuple_GET_ITEM(elements, index), &number):
+            count = index
+            break
+        store32(p + 4 * index, <uint32_t>number)  # a digit has 30 bits
+    w.n += count * 4
+    return count
 
 
 cdef PyObject *tuple_of(PyObject *value) noexcept:

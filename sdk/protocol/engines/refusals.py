@@ -9,7 +9,7 @@ compare them.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from kafkawire.sdk.errors import DecodeError, EncodeError, KafkaWireError, UnsupportedVersion
 from kafkawire.sdk.protocol.primitives import (
@@ -106,27 +106,56 @@ class _Damage(Exception):
         self.steps = list(steps)
 
 
+class _Run(NamedTuple):
+    """Neighbours of fixed size, or one other field.
+
+    Attributes:
+        size: of the neighbours together, 0 for another field.
+        element_size: of the elements of an array, if they have a fixed size, else 0.
+        compact: whether that array has a compact count.
+        fields: the neighbours, or the field.
+    """
+
+    size: int
+    element_size: int
+    compact: bool
+    fields: tuple[FieldLayout, ...]
+
+
 @cache
-def _runs(layout: Layout) -> tuple[tuple[int, tuple[FieldLayout, ...]], ...]:
-    """Return the fields of a layout: neighbours of fixed size with their size together, others alone with 0."""
-    runs: list[tuple[int, tuple[FieldLayout, ...]]] = []
+def _runs(layout: Layout) -> tuple[_Run, ...]:
+    """Return the fields of a layout, neighbours of fixed size together."""
+    runs: list[_Run] = []
     for field in layout.fields:
-        size = FIXED[field.kind].size if field.kind in FIXED and not field.array else 0
-        if size and runs and runs[-1][0]:
-            runs[-1] = (runs[-1][0] + size, (*runs[-1][1], field))
+        size = FIXED[field.kind].size if field.kind in FIXED else 0
+        if field.array:
+            runs.append(_Run(0, size, field.compact, (field,)))
+        elif size and runs and runs[-1].size:
+            runs[-1] = _Run(runs[-1].size + size, 0, False, (*runs[-1].fields, field))
         else:
-            runs.append((size, (field,)))
+            runs.append(_Run(size, 0, False, (field,)))
     return tuple(runs)
 
 
 def _skip_structure(layout: Layout, data: bytes, offset: int, end: int) -> int:
-    for size, fields in _runs(layout):
-        if not size:
-            offset = _skip_field(fields[0], data, offset, end)
-        elif size <= end - offset:
+    for size, element_size, compact, fields in _runs(layout):
+        if size:
+            if size > end - offset:
+                _find_short(fields, offset, end)
             offset += size
-        else:
-            _find_short(fields, offset, end)
+            continue
+        if element_size:
+            # Replicas, most of what a Metadata response has: a count that is not null, and what it says.
+            after = end + 1
+            if compact:
+                if offset < end and 0 < data[offset] < 128:
+                    after = offset + 1 + (data[offset] - 1) * element_size
+            elif end - offset > 3 and data[offset] < 128:
+                after = offset + 4 + int.from_bytes(data[offset : offset + 4], "big") * element_size
+            if after <= end:
+                offset = after
+                continue
+        offset = _skip_field(fields[0], data, offset, end)
     if not layout.flexible:
         return offset
     if offset < end and data[offset] == 0:  # most structures have no tagged fields
@@ -185,7 +214,10 @@ def _skip_value(field: FieldLayout, data: bytes, offset: int, end: int, nullable
 
 def _skip_array(field: FieldLayout, data: bytes, offset: int, end: int) -> int:
     start = offset
-    count, offset = _skip_length(4, field.compact, field.nullable, data, offset, end)
+    if not field.compact and end - offset > 3 and data[offset] < 128:
+        count, offset = int.from_bytes(data[offset : offset + 4], "big"), offset + 4
+    else:
+        count, offset = _skip_length(4, field.compact, field.nullable, data, offset, end)
     if count > end - offset:
         raise _Damage(start, too_many(count, end - offset))
     structure = field.structure
