@@ -253,7 +253,6 @@ def _explain(name: str, version: int, data: bytes, schemas: Path, deep: bool) ->
         rows, error = explain_format(formats, name, data) if magic is None else explain_records(formats, data)
         return rows + _rest(data, rows, error), error
     cls = load_message(name, schemas)
-    cls = load_message(name, schemas)
     if is_batches(data):
         raise ValueError(f"these bytes are record batches, no {name}; {_finder(name)} finds it in their records")
     note_removal(cls, version)
