@@ -9,12 +9,16 @@ Source: `DelayedOperation`, `DelayedFetch`, `DelayedJoin` in Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from kafkawire.reference_broker.timers import Timer, Timers
 from kafkawire.sdk.protocol.schema import Message
 
-__all__ = ["DelayedOperation", "Parts"]
+__all__ = ["HANDLER_ERRORS", "DelayedOperation", "Parts"]
+
+#: What a handler may raise without ending the broker, `sys.exit()` included. What is beside Python's own exceptions,
+#: such as the `PowerCut` of a disk in memory, ends it.
+HANDLER_ERRORS: Final = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
 
 M = TypeVar("M", bound=Message)
 
@@ -51,7 +55,7 @@ class DelayedOperation:
             next(self.steps)
         except StopIteration:
             self.steps = None
-        except BaseException as error:
+        except HANDLER_ERRORS as error:
             self.steps = None
             if self.on_error is None:
                 raise
@@ -63,7 +67,7 @@ class DelayedOperation:
             return
         try:
             response = make()
-        except BaseException as error:
+        except HANDLER_ERRORS as error:
             if self.on_error is None:
                 raise
             response = self.on_error(error)
