@@ -45,8 +45,8 @@ async def main(listen, broker):
     """Serve until SIGINT or SIGTERM; the end of the loop cancels the relays."""
     numbers, relays, stop = itertools.count(1), set(), asyncio.Event()
 
-    def connected(*streams):
-        relays.add(task := asyncio.create_task(relay(*streams, broker.rsplit(":", 1), next(numbers))))
+    def connected(client, to_client):
+        relays.add(task := asyncio.create_task(relay(client, to_client, broker.rsplit(":", 1), next(numbers))))
         task.add_done_callback(relays.discard)
 
     server = await asyncio.start_server(connected, *listen.rsplit(":", 1))
