@@ -132,7 +132,7 @@ def test_tokens_of_sasl() -> None:
     """After a handshake in version 0, tokens come without a header, until something is a request."""
     talk = Conversation()
     talk.exchange(SaslHandshakeRequest("PLAIN"), SaslHandshakeResponse(), 0)
-    for token in (b"\0alice\0secret", b"", bytes(20)):
+    for token in (b"\0alice\0secret", b"", b"\xff" * 20):
         asked, answer = talk.observed.receive_request(token), talk.observed.receive_response(b"ok")
         assert repr(asked) == f"<SASL token of the client, {len(token)} bytes>"
         assert repr(answer) == "<SASL token of the broker, 2 bytes>"
