@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable
 
 from kafkawire.protocol import ClientConnection, Message, ServerConnection
-from kafkawire.sdk.protocol.tables.apis import APIS
+from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry
 
 __all__ = ["ACK", "FIN", "RST", "SYN", "Talk", "link_layer", "pcap", "pcapng", "tcp_packet"]
 
@@ -79,6 +79,7 @@ class Talk:
         opened: whether the capture has its beginning.
         first: the numbers with which client and broker begin.
         client, broker: address and port of each.
+        apis: what they know.
 
     Attributes:
         packets: so far, from the IP header on.
@@ -90,12 +91,13 @@ class Talk:
         first: tuple[int, int] = (1000, 2**32 - 50),
         client: Address = CLIENT,
         broker: Address = BROKER,
+        apis: ApiRegistry = KAFKA_APIS,
     ) -> None:
         self.packets: list[bytes] = []
         self._ends = client, broker
         self._next = list(first)
-        self._client = ClientConnection("c")
-        self._server = ServerConnection({key: api.versions for key, api in APIS.items()})
+        self._client = ClientConnection("c", apis=apis)
+        self._server = ServerConnection({key: api.known_versions for key, api in apis.items()}, apis=apis)
         if opened:
             self.packet(0, b"", SYN)
             self.packet(1, b"", SYN | ACK)

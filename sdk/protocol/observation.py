@@ -10,9 +10,11 @@ Source: Kafka protocol guide, "Network", "SASL Authentication Sequence"; KIP-511
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kafkawire.sdk.errors import DecodeError, KafkaWireError, RemoteProtocolError, UnsupportedVersion
+from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
 from kafkawire.sdk.protocol.connection import (
     MAX_IN_FLIGHT,
     Received,
@@ -23,9 +25,9 @@ from kafkawire.sdk.protocol.connection import (
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
 from kafkawire.sdk.protocol.programs import program
-from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.schema import Api, Buffer
 from kafkawire.sdk.protocol.server_connection import HEADER_START
-from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import Acks
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -48,6 +50,7 @@ class Unread(NamedTuple):
         api_key: what is asked; None if that is not known.
         version: of the request; None if that is not known.
         correlation_id: None if that is not known.
+        name: of the API, or its key if there is no such API here; empty if it is not known which one it is.
     """
 
     what: str
@@ -56,14 +59,7 @@ class Unread(NamedTuple):
     api_key: int | None = None
     version: int | None = None
     correlation_id: int | None = None
-
-    @property
-    def name(self) -> str:
-        """The name of the API, or its key if there is no such API here; empty if it is not known which one it is."""
-        if self.api_key is None:
-            return ""
-        known = APIS.get(self.api_key)  # type: ignore[call-overload]  # an int finds the member that equals it
-        return known.name if known else f"API key {self.api_key}"
+    name: str = ""
 
     def __repr__(self) -> str:
         told = [f"{self.name} {self.what}".lstrip()]
@@ -98,10 +94,12 @@ class ObservedConnection:
 
     Args:
         max_in_flight: requests remembered until their response comes; of more, the oldest are forgotten.
+        apis: by key, what is read: `ApiRegistry(APIS, …)` for APIs of one's own.
     """
 
-    def __init__(self, max_in_flight: int = MAX_IN_FLIGHT) -> None:
+    def __init__(self, max_in_flight: int = MAX_IN_FLIGHT, apis: Mapping[int, Api] = KAFKA_APIS) -> None:
         self._max_in_flight = max_in_flight
+        self._apis = apis
         self._waiting: deque[_Waiting] = deque()
         self._tokens = False
         self._unanswered = 0
@@ -130,7 +128,7 @@ class ObservedConnection:
             The request; `Unread` for a token of SASL, an API or version that is unknown here, and anything else.
         """
         try:
-            request, unread_bytes = _read_request(frame)
+            request, unread_bytes = _read_request(frame, self._apis)
         except KafkaWireError as error:
             if self._tokens:
                 return self._receive_token(frame)
@@ -166,12 +164,13 @@ class ObservedConnection:
             unread = found.unread
             assert unread is not None, "what was not read is known by its header"
             reason = "its request could not be decoded"
-            return Unread("response", len(frame), reason, unread.api_key, unread.version, correlation_id)
+            return unread._replace(what="response", size_bytes=len(frame), reason=reason)
         asked = found.asked
         try:
             received = observe(asked, frame)
         except KafkaWireError as error:
-            return Unread("response", len(frame), str(error), asked.api.key, asked.asked_version, correlation_id)
+            told = asked.api.key, asked.asked_version, correlation_id, asked.api.name
+            return Unread("response", len(frame), str(error), *told)
         self._tokens = self._tokens or _begins_tokens(received)
         return received
 
@@ -198,8 +197,10 @@ class ObservedConnection:
     def _receive_unknown(self, frame: Buffer, error: KafkaWireError) -> Unread:
         if len(frame) < HEADER_START.size:
             return Unread("request", len(frame), str(error))
-        unread = Unread("request", len(frame), str(error), *HEADER_START.unpack_from(frame))
-        self._expect(_Waiting(unread.correlation_id, None, unread))
+        key, version, correlation_id = HEADER_START.unpack_from(frame)
+        name = self._apis[key].name if key in self._apis else f"API key {key}"
+        unread = Unread("request", len(frame), str(error), key, version, correlation_id, name)
+        self._expect(_Waiting(correlation_id, None, unread))
         return unread
 
 
@@ -209,11 +210,12 @@ def _without_body(request: Request) -> Request:
     return Request(request.api, request.version, request.correlation_id, None, None, request.size_bytes, asked_version)
 
 
-def read_request(frame: Buffer) -> Request:
+def read_request(frame: Buffer, apis: Mapping[int, Api] = KAFKA_APIS) -> Request:
     """Read a request.
 
     Args:
         frame: header and body, without the length.
+        apis: by key, what it may be: `ApiRegistry(APIS, …)` for APIs of one's own.
 
     Returns:
         The request; `version_error` is set for ApiVersions in a version that is unknown here, whose body stays unread.
@@ -222,25 +224,25 @@ def read_request(frame: Buffer) -> Request:
         RemoteProtocolError: the API is unknown here, or the bytes cannot be decoded.
         UnsupportedVersion: the version is unknown here.
     """
-    return _read_request(frame)[0]
+    return _read_request(frame, apis)[0]
 
 
-def _read_request(frame: Buffer) -> tuple[Request, int]:
+def _read_request(frame: Buffer, apis: Mapping[int, Api]) -> tuple[Request, int]:
     """Return the request, and how many bytes follow it."""
     if len(frame) < HEADER_START.size:
         raise RemoteProtocolError(f"request of {len(frame)} bytes, {HEADER_START.size} are needed for its header")
     key, version, correlation_id = HEADER_START.unpack_from(frame)
-    api = APIS.get(key)
+    api = apis.get(key)
     if api is None:
         raise RemoteProtocolError(f"no API has the key {key}")
-    if version not in api.versions:
+    if version not in api.known_versions:
         if api.key != ApiKey.API_VERSIONS:
-            raise UnsupportedVersion(f"{api.name} has no version {version}, versions {api.versions} exist")
+            raise UnsupportedVersion(f"{api.name} has no version {version}, versions {api.known_versions} exist")
         client_id = _client_id(frame)
         first = api.versions.first
         return Request(api, first, correlation_id, client_id, ApiVersionsRequest(), len(frame), version), 0
     header, start = program(RequestHeader, api.request_header_version(version)).decode(frame)
-    message, end = program(f"{api.name}Request", version).decode(frame, start)
+    message, end = program(api.request, version).decode(frame, start)
     return Request(api, version, correlation_id, header.client_id, message, len(frame)), len(frame) - end
 
 

@@ -16,17 +16,18 @@ from kafkawire.protocol import APIS, ApiKey, message_class
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS
 from tests.captures import Talk
 from tests.codegen_command import run
 
-VERSIONS = [(key, version) for key, api in APIS.items() for version in api.versions.numbers()]
+VERSIONS = [(key, version) for key, api in KNOWN_APIS.items() for version in api.known_versions.numbers()]
 
 REQUEST, RESPONSE = Talk().exchange(HeartbeatRequest("g", 1), HeartbeatResponse(5), 4)
 
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS, ids=lambda each: str(int(each)))
 def test_every_api_and_version(key: ApiKey, version: int) -> None:
-    api = APIS[key]
+    api = KNOWN_APIS[key]
     asked, answer = message_class(f"{api.name}Request")(), message_class(f"{api.name}Response")()
     request, response = Talk().exchange(asked, answer, version)
     for data, explained in (

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import ModuleType
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
 from kafkawire.codegen import SCHEMAS
-from kafkawire.codegen.emit.messages import emit_messages, module_name
 from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.located import SchemaError
 from kafkawire.codegen.names import near
@@ -27,6 +25,7 @@ from kafkawire.commands.explain_capture import Frame, Summary, explain_capture
 from kafkawire.commands.explain_frame import Asked, api_named, asked_by, explain_request, explain_response
 from kafkawire.commands.explain_records import Row, explain_format, explain_records, value_text
 from kafkawire.commands.explain_segment import RecordPart, Segment, explain_chosen, is_batches
+from kafkawire.commands.own_schemas import apis_of, message_of
 from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table
 from kafkawire.sdk.errors import DecodeError, KafkaWireError
 from kafkawire.sdk.protocol.connection import Received
@@ -37,7 +36,7 @@ from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.messages import MODULES
 from kafkawire.sdk.protocol.observation import Unread
 from kafkawire.sdk.protocol.programs import message_class
-from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.schema import Api, Message
 
 __all__ = [
     "INPUT_BYTES_MAX",
@@ -74,10 +73,8 @@ def load_message(name: str, schemas: Path = SCHEMAS) -> type[Message]:
             known = (*MODULES, *load_record_formats(SCHEMAS))
             raise ValueError(f"no message or record format is named {name!r}{near(name, known)}")
         return message_class(name)
-    path, file = find_message(name, schemas)
-    module = ModuleType(f"{__name__}.{module_name(path)}")
-    exec(compile(emit_messages(path, file, ""), str(schemas / path), "exec"), module.__dict__)
-    return cast("type[Message]", getattr(module, name))
+    find_message(name, schemas)
+    return message_of(name, schemas)
 
 
 def find_message(name: str, schemas: Path) -> tuple[Path, SchemaFile]:
@@ -198,14 +195,16 @@ def explain(
     given = arguments or []
     with errors_on_one_line(KafkaWireError, ValueError):
         if pcap is not None:
-            is_complete = _print_capture(pcap, frame)
+            is_complete = _print_capture(pcap, frame, apis_of(schemas))
         elif file is not None or _is_segment(given):
             path = Path(given[0]) if file is None else file
             if file is not None and given:
                 _refuse_message(given[0], file)
             is_complete = _print_segment(path, batch, offset, key, value)
         elif given and not _is_name(given[0]):
-            is_complete = _print_frame(bytes_of_text(" ".join(given)), _asked(request, api, api_version))
+            apis = apis_of(schemas)
+            asked = _asked(request, api, api_version, apis)
+            is_complete = _print_frame(bytes_of_text(" ".join(given)), asked, apis)
         else:
             is_complete = _print_message(given, schemas, deep)
     if not is_complete:
@@ -302,37 +301,37 @@ def _print_segment(path: Path, number: int | None, offset: int | None, key: str 
     return all_right
 
 
-def _asked(request: str | None, api: str | None, version: int | None) -> Asked | None:
+def _asked(request: str | None, api: str | None, version: int | None, apis: Mapping[int, Api]) -> Asked | None:
     """Return what a response answers, None if bytes are to be explained as a request.
 
     Raises:
         ValueError: too little is given, or there is no such API.
     """
     if request is not None:
-        return asked_by(bytes_of_text(request))
+        return asked_by(bytes_of_text(request), apis)
     if api is None and version is None:
         return None
     if api is None or version is None:
         raise ValueError("of a response, --api and --api-version are needed, or --request")
-    return Asked(api_named(api), version)
+    return Asked(api_named(api, apis), version)
 
 
-def _print_frame(data: bytes, asked: Asked | None) -> bool:
-    explained = explain_request(data) if asked is None else explain_response(data, asked)
+def _print_frame(data: bytes, asked: Asked | None, apis: Mapping[int, Api]) -> bool:
+    explained = explain_request(data, apis) if asked is None else explain_response(data, asked)
     print_line(explained.title)
     return _print_rows(explained.rows, explained.error)
 
 
-def _print_capture(path: Path, number: int | None) -> bool:
+def _print_capture(path: Path, number: int | None, apis: Mapping[int, Api]) -> bool:
     summary, count = Summary(), 0
     with path.open("rb") as stream:
-        for frame in explain_capture(stream, summary):
+        for frame in explain_capture(stream, summary, apis):
             count += frame.read is not None
             if number is None:  # without rich, which would take most of the time
                 label = f"{count:>6}" if frame.read is not None else " " * 6
                 typer.echo(f"{label}  {frame.time:.6f}  {frame.connection} {frame.way} {frame.text}")
             elif count == number and frame.read is not None:
-                return _print_captured(frame)
+                return _print_captured(frame, apis)
     if number is not None:
         raise ValueError(f"{path} has no frame {number}, it has {count}; frames count from 1")
     for line in summary.lines():
@@ -344,15 +343,15 @@ def _print_capture(path: Path, number: int | None) -> bool:
     return not summary.error and summary.requests + summary.responses > 0
 
 
-def _print_captured(frame: Frame) -> bool:
+def _print_captured(frame: Frame, apis: Mapping[int, Api]) -> bool:
     """Explain one frame of a capture, which comes without its length."""
     data = len(frame.data).to_bytes(LENGTH_BYTES, "big") + frame.data
     match frame.read:
         case Received() as received:
-            return _print_frame(data, Asked(received.api, received.version))
+            return _print_frame(data, Asked(received.api, received.version), apis)
         case Unread() as unread:
             return _print_rows([Row(0, data, "", frame.text)], unread.reason or None)
-    return _print_frame(data, None)
+    return _print_frame(data, None, apis)
 
 
 def bytes_of_text(argument: str) -> bytes:

@@ -8,17 +8,18 @@ whatever the file says.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import BinaryIO, NamedTuple
 
 from kafkawire.commands.capture_file import CaptureError, read_packets
 from kafkawire.commands.capture_packets import tcp_segment
 from kafkawire.commands.tcp_streams import Stretch, TcpConnection, TcpStreams
+from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
 from kafkawire.sdk.protocol.connection import Received, Request
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES
 from kafkawire.sdk.protocol.observation import ObservedConnection, Unread
+from kafkawire.sdk.protocol.schema import Api
 from kafkawire.sdk.protocol.server_connection import HEADER_START
-from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 
 __all__ = ["Frame", "Summary", "explain_capture"]
 
@@ -92,15 +93,16 @@ class Summary:
             yield f"{_counted(count, 'packet')} left out: {reason}"
 
 
-def explain_capture(stream: BinaryIO, summary: Summary) -> Iterator[Frame]:
+def explain_capture(stream: BinaryIO, summary: Summary, apis: Mapping[int, Api] = KAFKA_APIS) -> Iterator[Frame]:
     """Yield the frames of all connections, as they were completed.
 
     Args:
         stream: a capture, pcap or pcapng.
         summary: is filled in.
+        apis: by key, what requests may be.
     """
     streams = TcpStreams()
-    reading = _Reading(summary)
+    reading = _Reading(summary, apis)
     time = 0.0
     try:
         for packet in read_packets(stream):
@@ -120,8 +122,9 @@ def explain_capture(stream: BinaryIO, summary: Summary) -> Iterator[Frame]:
 class _Reading:
     """The conversations of a capture, and the memory that they share."""
 
-    def __init__(self, summary: Summary) -> None:
+    def __init__(self, summary: Summary, apis: Mapping[int, Api]) -> None:
         self._summary = summary
+        self._apis = apis
         self._conversations: dict[TcpConnection, _Conversation] = {}
         self._unfinished_bytes = 0
 
@@ -131,7 +134,7 @@ class _Reading:
         if conversation is None:
             if stretch.is_end:
                 return
-            conversation = self._conversations[connection] = _Conversation(connection)
+            conversation = self._conversations[connection] = _Conversation(connection, self._apis)
             self._summary.connections += 1
             yield Frame(stretch.time, connection.number, "!", " and ".join(connection.ends))
         before = conversation.unfinished_bytes
@@ -192,12 +195,13 @@ class _Stream:
 class _Conversation:
     """One connection, if it is one of Kafka."""
 
-    def __init__(self, connection: TcpConnection) -> None:
+    def __init__(self, connection: TcpConnection, apis: Mapping[int, Api]) -> None:
         self._connection = connection
+        self._apis = apis
         #: The side that asks; known if the capture has the beginning, or once something is a request.
         self._client: int | None = 0 if connection.opened else None
         self._streams = (_Stream(connection.opened), _Stream(connection.opened))
-        self._observed = ObservedConnection()
+        self._observed = ObservedConnection(apis=apis)
         self._is_kafka = False
         self.passed_over_bytes = 0
 
@@ -243,7 +247,7 @@ class _Conversation:
             yield self._remark(stretch, f"no frame begins here {self._of(stretch.side)}: looking for the next one")
 
     def _begins_frame(self, stretch: Stretch) -> bool:
-        if self._client in (None, stretch.side) and _begins_request(stretch.data):
+        if self._client in (None, stretch.side) and _begins_request(stretch.data, self._apis):
             self._client = stretch.side
             return True
         return self._client == 1 - stretch.side and self._begins_response(stretch.data)
@@ -284,7 +288,7 @@ class _Conversation:
         return Frame(at.time if isinstance(at, Stretch) else at, self._connection.number, "!", text)
 
 
-def _begins_request(data: bytes) -> bool:
+def _begins_request(data: bytes, apis: Mapping[int, Api]) -> bool:
     """Return whether a segment begins with a frame of a known API and version, even if it does not have all of it."""
     if len(data) < LENGTH_BYTES + _API_BYTES:
         return False
@@ -292,7 +296,8 @@ def _begins_request(data: bytes) -> bool:
     start = data[LENGTH_BYTES : LENGTH_BYTES + HEADER_START.size]
     key, version, _ = HEADER_START.unpack(start.ljust(HEADER_START.size, b"\0"))
     in_range = HEADER_START.size <= length <= MAX_FRAME_BYTES
-    return in_range and key in APIS and version in APIS[ApiKey(key)].versions
+    # Not those that releases removed: the first keys with version 0 are what bytes inside a frame often look like.
+    return in_range and key in apis and version in apis[key].versions
 
 
 def _counted(count: int, noun: str) -> str:

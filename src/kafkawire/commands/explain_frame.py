@@ -8,21 +8,22 @@ Source: Kafka protocol guide, "Network"; KIP-482 (headers), KIP-511 (ApiVersions
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kafkawire.codegen.names import near
 from kafkawire.commands.explain_records import Row, value_text
 from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
 from kafkawire.sdk.protocol.connection import opens_with_unsupported_version
 from kafkawire.sdk.protocol.engines.construct import trace
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
 from kafkawire.sdk.protocol.observation import read_request
-from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Api, Message
 from kafkawire.sdk.protocol.server_connection import HEADER_START
-from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.apis import ApiKey
 
 __all__ = ["Asked", "Explanation", "api_named", "asked_by", "explain_request", "explain_response"]
 
@@ -49,55 +50,56 @@ class Explanation(NamedTuple):
     error: str | None
 
 
-def api_named(name: str) -> Api:
-    """Return an API by its name, in any case, or its key.
+def api_named(name: str, apis: Mapping[int, Api] = KAFKA_APIS) -> Api:
+    """Return one of these APIs by its name, in any case, or its key.
 
     Raises:
         ValueError: there is none.
     """
     wanted = name.lower().removesuffix("request").removesuffix("response")
-    for api in APIS.values():
+    for api in apis.values():
         if wanted in (api.name.lower(), str(int(api.key))):
             return api
-    raise ValueError(f"no API is named {name!r}{near(wanted, [api.name for api in APIS.values()])}")
+    raise ValueError(f"no API is named {name!r}{near(wanted, [api.name for api in apis.values()])}")
 
 
-def asked_by(frame: bytes) -> Asked:
+def asked_by(frame: bytes, apis: Mapping[int, Api] = KAFKA_APIS) -> Asked:
     """Return what a request asks, by its frame.
 
     Raises:
         ValueError: it is no request of a known API.
     """
-    start, _ = _bounds(frame)
+    start, _ = _request_bounds(frame, apis)
     if len(frame) < start + HEADER_START.size:
         raise ValueError(f"a frame of {len(frame)} bytes is no request: length and header alone have more")
     key, version, correlation_id = HEADER_START.unpack_from(frame, start)
-    if key not in APIS:
+    if key not in apis:
         raise ValueError(_unknown_key(key))
-    return Asked(APIS[ApiKey(key)], version, correlation_id)
+    return Asked(apis[key], version, correlation_id)
 
 
-def explain_request(data: bytes) -> Explanation:
+def explain_request(data: bytes, apis: Mapping[int, Api] = KAFKA_APIS) -> Explanation:
     """Explain a frame that is a request; its length may be missing.
 
     Args:
         data: the frame; bytes after it are shown as such.
+        apis: by key, what it may be.
 
     Raises:
         ValueError: it is too short for a request, or of an unknown API.
     """
-    start, end = _bounds(data)
-    asked = asked_by(data)
+    start, end = _request_bounds(data, apis)
+    asked = asked_by(data, apis)
     api, version = asked.api, asked.version
     title = f"{api.name} request, version {version}"
     rows = _length_rows(data, start)
-    known = version in api.versions
+    known = version in api.known_versions
     header_version = api.request_header_version(version) if known else RequestHeader.SCHEMA.versions.first
-    at, error = _message(RequestHeader, header_version, data[:end], start, "header.", rows)
+    at, error = _message(RequestHeader, header_version, data[:end], start, "header.", rows, api.name)
     if error is None and not known:
-        error = f"{api.name} has no version {version}; it has {api.versions}"
+        error = f"{api.name} has no version {version}; it has {api.known_versions}"
     if error is None:
-        at, error = _message(message_class(f"{api.name}Request"), version, data[:end], at, "", rows)
+        at, error = _message(api.request, version, data[:end], at, "", rows)
     return _finished(title, data, rows, at, start, end, error)
 
 
@@ -113,7 +115,7 @@ def explain_response(data: bytes, asked: Asked) -> Explanation:
         UnsupportedVersion: the API does not exist in this version.
     """
     api, version, correlation_id = asked
-    start, end = _bounds(data, None if correlation_id is None else correlation_id.to_bytes(4, "big", signed=True))
+    start, end = _response_bounds(data, correlation_id)
     rows = _length_rows(data, start)
     header = layout(ResponseHeader, api.response_header_version(version))
     at, error = _message(ResponseHeader, header.version, data[:end], start, "header.", rows)
@@ -128,29 +130,33 @@ def explain_response(data: bytes, asked: Asked) -> Explanation:
     return _finished(f"{api.name} response, version {version}", data, rows, at, start, end, error)
 
 
-def _bounds(data: bytes, begins_with: bytes | None = None) -> tuple[int, int]:
+def _request_bounds(data: bytes, apis: Mapping[int, Api]) -> tuple[int, int]:
     """Return where the header begins, and where the frame ends: its length may be missing."""
+    if (end := _announced_end(data)) is not None:
+        return LENGTH_BYTES, end
+    try:
+        read_request(data, apis)
+    except KafkaWireError:
+        return LENGTH_BYTES, len(data)
+    return 0, len(data)
+
+
+def _response_bounds(data: bytes, correlation_id: int | None) -> tuple[int, int]:
+    """Return where the header begins, and where the frame ends: its length may be missing."""
+    end = _announced_end(data)
+    if correlation_id is not None:
+        header = correlation_id.to_bytes(4, "big", signed=True)
+        # The length may look like the id, but then the id follows it.
+        if data.startswith(header) and (end is None or not data[LENGTH_BYTES:end].startswith(header)):
+            return 0, len(data)
+    return LENGTH_BYTES, len(data) if end is None else end
+
+
+def _announced_end(data: bytes) -> int | None:
+    """Return where a frame ends by its length; None if there is no length, or less than it says."""
     length = int.from_bytes(data[:LENGTH_BYTES], "big", signed=True)
     fits = len(data) >= LENGTH_BYTES and 0 <= length <= len(data) - LENGTH_BYTES
-    if begins_with is not None and data.startswith(begins_with):
-        # The length may look like the id, but then the id follows it.
-        fits = fits and length >= len(begins_with) and data.startswith(begins_with, LENGTH_BYTES)
-        if not fits:
-            return 0, len(data)
-    if fits:
-        return LENGTH_BYTES, LENGTH_BYTES + length
-    if begins_with is None and _is_whole_request(data):
-        return 0, len(data)
-    return LENGTH_BYTES, len(data)
-
-
-def _is_whole_request(data: bytes) -> bool:
-    """Return whether bytes are a request from the first to the last, without a length."""
-    try:
-        read_request(data)
-    except KafkaWireError:
-        return False
-    return True
+    return LENGTH_BYTES + length if fits else None
 
 
 def _length_rows(data: bytes, start: int) -> list[Row]:
@@ -160,14 +166,14 @@ def _length_rows(data: bytes, start: int) -> list[Row]:
 
 
 def _message(
-    cls: type[Message], version: int, data: bytes, start: int, prefix: str, rows: list[Row]
+    cls: type[Message], version: int, data: bytes, start: int, prefix: str, rows: list[Row], name: str = ""
 ) -> tuple[int, str | None]:
-    """Add the rows of a message, and return where it ends and what is wrong with it."""
+    """Add the rows of a message, with the name of the API, and return where it ends and what is wrong with it."""
     spans, error = trace(layout(cls, version), data, min(start, len(data)))
     for span in spans:
         text = value_text(span.value)
-        if span.path == "request_api_key" and span.value in APIS:
-            text += f" ({APIS[ApiKey(span.value)].name})"
+        if name and span.path == "request_api_key":
+            text += f" ({name})"
         rows.append(Row(span.offset, data[span.offset : span.offset + span.length], f"{prefix}{span.path}", text))
         start = span.offset + span.length
     return start, None if error is None else f"{prefix}{error}"
