@@ -39,6 +39,7 @@ include "../../protocol/tables/record_codec.pxi"
 from types import GenericAlias
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
+from kafkawire.sdk.protocol import reusable_memory
 from kafkawire.sdk.protocol.primitives import MALFORMED_UTF8, digits
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID, NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.record_formats import Compression, TimestampType
@@ -55,6 +56,9 @@ from kafkawire.sdk.records.engines.builder_options import (
 from kafkawire.sdk.records.engines import python_record
 from kafkawire.sdk.records.engines.python_record import check_record, checked_field
 from kafkawire.sdk.records.engines import lines_form
+from kafkawire.sdk.records.engines.rows_form import (
+    COLUMNS, ROWS_BYTES_MAX, ROWS_MAX, HeaderColumns, PlainColumn, RowColumns, checked_columns,
+)
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES, MAX_DECOMPRESSED_BYTES
 
 __all__ = [
@@ -63,6 +67,7 @@ __all__ = [
     "Record",
     "RecordBatch",
     "RecordLines",
+    "RowsBuilder",
     "Survey",
     "Walk",
     "check_produced",
@@ -90,6 +95,8 @@ include "native_batch.pxi"
 include "native_values.pxi"
 include "native_read.pxi"
 include "native_columns.pxi"
+include "native_growing.pxi"
+include "native_rows.pxi"
 include "native_produced.pxi"
 include "native_latest.pxi"
 include "native_survey.pxi"

@@ -1,0 +1,350 @@
+# Records as rows of plain Arrow columns, see `rows.py`. Each batch is measured before anything of it is written: what
+# is broken leaves no row, and writing needs no checks.
+
+cdef enum:
+    # What a row has, of what takes bytes of its own.
+    WITH_KEY = 1
+    WITH_VALUE = 2
+    WITH_HEADERS = 4
+
+
+cdef struct Piece:
+    # Some records of a batch, as they were measured: how many were looked at, how many of them are rows, and what those
+    # take. `names_are_ascii` says whether no name of a header has other characters.
+    int32_t read
+    Py_ssize_t rows, key_bytes, key_nulls, value_bytes, value_nulls
+    Py_ssize_t bare, headers, name_bytes, header_bytes, header_nulls
+    bint names_are_ascii
+
+
+cdef const uint8_t *measure(
+    const Region *region, const uint8_t *p, int32_t given, const OffsetRange *wanted, Py_ssize_t rows_left,
+    Py_ssize_t bytes_left, int parts_wanted, bint is_empty, Piece *piece,
+) noexcept nogil:
+    """Measure the records from `p` on that fit; return where the first is that does not, NULL if one is broken.
+
+    At least one fits where nothing is yet.
+    """
+    cdef RecordParts parts
+    cdef RecordHeaderParts header
+    cdef const uint8_t *q
+    cdef const uint8_t *end
+    cdef Py_ssize_t size, names
+    cdef int64_t offset
+    cdef int32_t index, number
+    memset(piece, 0, sizeof(Piece))
+    piece.names_are_ascii = True
+    for index in range(given, region.count):
+        q = next_record(p, region.end, &parts)
+        if q == NULL:
+            return NULL
+        if wanted.are_set:
+            offset = offset_of(region, &parts)
+            if not wanted.start <= offset < wanted.end:
+                piece.read += 1
+                p = q
+                continue
+        size = max(parts.key_size, 0) if parts_wanted & WITH_KEY else 0
+        if parts_wanted & WITH_VALUE:
+            size += max(parts.value_size, 0)
+        if parts_wanted & WITH_HEADERS:
+            size += parts.headers_bytes
+        if (rows_left < 1 or size > bytes_left) and not (is_empty and piece.rows == 0):
+            return p
+        rows_left -= 1
+        bytes_left -= size
+        piece.read += 1
+        piece.rows += 1
+        piece.key_bytes += max(parts.key_size, 0)
+        piece.key_nulls += parts.key_size < 0
+        piece.value_bytes += max(parts.value_size, 0)
+        piece.value_nulls += parts.value_size < 0
+        p = q
+        if not parts_wanted & WITH_HEADERS:
+            continue
+        piece.bare += parts.headers_count == 0
+        piece.headers += parts.headers_count
+        q = parts.headers
+        for number in range(parts.headers_count):
+            q = read_record_header(q, region.end, &header)
+            if q == NULL:
+                return NULL
+            piece.name_bytes += header.key_size
+            piece.header_bytes += max(header.value_size, 0)
+            piece.header_nulls += header.value_size < 0
+            end = header.key + header.key_size
+            while header.key < end:
+                if header.key[0] & 128:
+                    piece.names_are_ascii = False
+                header.key += 1
+    return p
+
+
+cdef struct HeaderPlaces:
+    # Where the next headers go; the lists have no bytes of their own.
+    BinaryPlace lists, names, values
+
+
+cdef void write_rows(
+    const Region *region, const uint8_t *p, int32_t read, const OffsetRange *wanted, int64_t *offsets,
+    int64_t *timestamps, BinaryPlace *keys, BinaryPlace *values, HeaderPlaces *headers,
+) noexcept nogil:
+    """Write records that were measured; what is NULL is left out."""
+    cdef RecordParts parts
+    cdef RecordHeaderParts header
+    cdef const uint8_t *q
+    cdef int64_t offset, timestamp
+    cdef int32_t index, number, end
+    for index in range(read):
+        p = next_record(p, region.end, &parts)
+        offset = offset_of(region, &parts)
+        if wanted.are_set and not wanted.start <= offset < wanted.end:
+            continue
+        if offsets != NULL:
+            memcpy(offsets, &offset, 8)
+            offsets += 1
+        if timestamps != NULL:
+            timestamp = timestamp_of(region, &parts)
+            memcpy(timestamps, &timestamp, 8)
+            timestamps += 1
+        if keys != NULL:
+            put_binary(keys, parts.key, parts.key_size)
+        if values != NULL:
+            put_binary(values, parts.value, parts.value_size)
+        if headers == NULL:
+            continue
+        q = parts.headers
+        for number in range(parts.headers_count):
+            q = read_record_header(q, region.end, &header)
+            put_binary(&headers.names, header.key, header.key_size)
+            put_binary(&headers.values, header.value, header.value_size)
+        put_end(&headers.lists, parts.headers_count if parts.headers_count else -1)  # the connector has a null, too
+
+
+@cython.final
+cdef class RowsBuilder:
+    cdef readonly Py_ssize_t count, size_in_bytes
+    cdef Py_ssize_t rows_max, bytes_max
+    cdef int parts_wanted
+    cdef Growing offsets, timestamps
+    cdef BinaryRows keys, values, lists, names, header_values
+    # The batch that is being read: its records from `next` on, of which `given` were read; or other records, one of
+    # which did not fit.
+    cdef RecordBatch batch
+    cdef Payload payload
+    cdef const uint8_t *next
+    cdef int32_t given
+    cdef OffsetRange wanted
+    cdef object records, waiting
+
+    def __init__(self, columns=COLUMNS, *, Py_ssize_t rows_max=ROWS_MAX, Py_ssize_t bytes_max=ROWS_BYTES_MAX):
+        names = checked_columns(columns)
+        if rows_max < 1 or bytes_max < 1:
+            raise ValueError(f"{rows_max} rows and {bytes_max} bytes, at least 1 of each is needed")
+        self.rows_max = rows_max
+        self.bytes_max = bytes_max
+        self.count = self.size_in_bytes = 0
+        self.offsets = Growing.__new__(Growing) if "offset" in names else None
+        self.timestamps = Growing.__new__(Growing) if "timestamp" in names else None
+        self.keys = BinaryRows.__new__(BinaryRows) if "key" in names else None
+        self.values = BinaryRows.__new__(BinaryRows) if "value" in names else None
+        self.parts_wanted = (
+            WITH_KEY * ("key" in names) | WITH_VALUE * ("value" in names) | WITH_HEADERS * ("headers" in names)
+        )
+        if "headers" in names:
+            self.lists = BinaryRows.__new__(BinaryRows)
+            self.names = BinaryRows.__new__(BinaryRows)
+            self.header_values = BinaryRows.__new__(BinaryRows)
+
+    def begin(self, batch, wanted=None):
+        cdef Payload payload
+        cdef Piece piece
+        cdef const uint8_t *p
+        self.leave()
+        self.wanted.are_set = wanted is not None
+        if wanted is not None:
+            self.wanted.start, self.wanted.end = wanted
+        if not isinstance(batch, RecordBatch):
+            self.read_records(batch)
+            return
+        payload = (<RecordBatch>batch).checked()
+        with nogil:
+            p = measure(
+                &payload.region, payload.region.start, 0, &self.wanted, PY_SSIZE_T_MAX, PY_SSIZE_T_MAX,
+                self.parts_wanted, True, &piece,
+            )
+        if p == NULL or (payload.region.count and p != payload.region.end):
+            (<RecordBatch>batch).refuse()
+        if not piece.names_are_ascii:
+            self.read_records(batch)
+            return
+        self.batch = batch
+        self.payload = payload
+        self.next = payload.region.start
+        if piece.rows <= self.rows_max - self.count and self.bytes_of(&piece) <= self.bytes_max - self.size_in_bytes:
+            self.write(&piece)  # most batches: measured once
+
+    def fill(self):
+        cdef Piece piece
+        cdef const uint8_t *p
+        if self.records is not None:
+            return self.fill_from_records()
+        if self.batch is None:
+            return True
+        while self.given < self.payload.region.count:
+            with nogil:
+                p = measure(
+                    &self.payload.region, self.next, self.given, &self.wanted, self.rows_max - self.count,
+                    self.bytes_max - self.size_in_bytes, self.parts_wanted, self.count == 0, &piece,
+                )
+            if p == NULL:  # only memory that changes meanwhile comes here
+                self.batch.refuse()
+            if piece.read == 0:
+                return False
+            self.write(&piece)
+            self.next = p
+        self.leave()
+        return True
+
+    def take(self):
+        count = self.count
+        headers = None
+        if self.lists is not None:
+            headers = HeaderColumns(self.lists.hand_over(), self.names.hand_over(), self.header_values.hand_over())
+        self.count = self.size_in_bytes = 0
+        return RowColumns(
+            count,
+            None if self.offsets is None else self.offsets.hand_over(),
+            None if self.timestamps is None else self.timestamps.hand_over(),
+            None if self.keys is None else self.keys.hand_over(),
+            None if self.values is None else self.values.hand_over(),
+            headers,
+        )
+
+    cdef int leave(self) except -1:
+        """Forget the batch that was being read."""
+        self.batch = None
+        self.payload = None
+        self.records = self.waiting = None
+        self.given = 0
+        return 0
+
+    cdef inline Py_ssize_t bytes_of(self, const Piece *piece) noexcept:
+        cdef Py_ssize_t size = piece.name_bytes + piece.header_bytes
+        if self.parts_wanted & WITH_KEY:
+            size += piece.key_bytes
+        if self.parts_wanted & WITH_VALUE:
+            size += piece.value_bytes
+        return size
+
+    cdef int write(self, const Piece *piece) except -1:
+        """Write a piece that was measured, from `next` on."""
+        cdef BinaryPlace keys, values
+        cdef HeaderPlaces headers
+        cdef BinaryPlace *key_place = NULL
+        cdef BinaryPlace *value_place = NULL
+        cdef HeaderPlaces *header_places = NULL
+        cdef int64_t *offsets = NULL
+        cdef int64_t *timestamps = NULL
+        cdef Py_ssize_t eight = piece.rows * 8
+        if self.offsets is not None:
+            self.offsets.reserve(eight)
+            offsets = <int64_t *>(self.offsets.start + self.offsets.used)
+        if self.timestamps is not None:
+            self.timestamps.reserve(eight)
+            timestamps = <int64_t *>(self.timestamps.start + self.timestamps.used)
+        if self.keys is not None:
+            self.keys.reserve(piece.rows, piece.key_bytes, piece.key_nulls)
+            begin_binary(&keys, self.keys)
+            key_place = &keys
+        if self.values is not None:
+            self.values.reserve(piece.rows, piece.value_bytes, piece.value_nulls)
+            begin_binary(&values, self.values)
+            value_place = &values
+        if self.lists is not None:
+            self.lists.reserve(piece.rows, 0, piece.bare)
+            self.names.reserve(piece.headers, piece.name_bytes, 0)
+            self.header_values.reserve(piece.headers, piece.header_bytes, piece.header_nulls)
+            begin_binary(&headers.lists, self.lists)
+            begin_binary(&headers.names, self.names)
+            begin_binary(&headers.values, self.header_values)
+            header_places = &headers
+        with nogil:
+            write_rows(
+                &self.payload.region, self.next, piece.read, &self.wanted, offsets, timestamps, key_place, value_place,
+                header_places,
+            )
+        if self.offsets is not None:
+            self.offsets.used += eight
+        if self.timestamps is not None:
+            self.timestamps.used += eight
+        if self.keys is not None:
+            end_binary(&keys, self.keys)
+        if self.values is not None:
+            end_binary(&values, self.values)
+        if self.lists is not None:
+            end_binary(&headers.lists, self.lists)
+            end_binary(&headers.names, self.names)
+            end_binary(&headers.values, self.header_values)
+        self.given += piece.read
+        self.count += piece.rows
+        self.size_in_bytes += self.bytes_of(piece)
+        return 0
+
+    cdef int read_records(self, batch) except -1:
+        """Take records that are objects: those of older formats, and those whose headers need a look at their names."""
+        for _ in batch.views():
+            pass  # what is broken raises before a row is there
+        self.records = iter(batch.views())
+        return 0
+
+    cdef object fill_from_records(self):
+        cdef Py_ssize_t size
+        while True:
+            record = next(self.records, None) if self.waiting is None else self.waiting
+            self.waiting = None
+            if record is None:
+                self.leave()
+                return True
+            if self.wanted.are_set and not self.wanted.start <= record.offset < self.wanted.end:
+                continue
+            headers = [(name.encode(), value) for name, value in record.headers]
+            size = len(record.key or b"") if self.keys is not None else 0
+            if self.values is not None:
+                size += len(record.value or b"")
+            if self.lists is not None:
+                size += sum([len(name) + len(value or b"") for name, value in headers])
+            if self.count and (self.count == self.rows_max or self.size_in_bytes + size > self.bytes_max):
+                self.waiting = record
+                return False
+            self.add(record, headers)
+            self.size_in_bytes += size
+            self.count += 1
+
+    cdef int add(self, record, list headers) except -1:
+        """Add the row of one record."""
+        cdef int64_t number
+        cdef BinaryPlace place
+        if self.offsets is not None:
+            self.offsets.reserve(8)
+            number = record.offset
+            memcpy(self.offsets.start + self.offsets.used, &number, 8)
+            self.offsets.used += 8
+        if self.timestamps is not None:
+            self.timestamps.reserve(8)
+            number = record.timestamp
+            memcpy(self.timestamps.start + self.timestamps.used, &number, 8)
+            self.timestamps.used += 8
+        if self.keys is not None:
+            self.keys.add(record.key)
+        if self.values is not None:
+            self.values.add(record.value)
+        if self.lists is not None:
+            for name, value in headers:
+                self.names.add(name)
+                self.header_values.add(value)
+            self.lists.reserve(1, 0, not headers)
+            begin_binary(&place, self.lists)
+            put_end(&place, <int32_t>len(headers) if headers else -1)
+            end_binary(&place, self.lists)
+        return 0

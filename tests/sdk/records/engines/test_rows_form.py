@@ -1,0 +1,23 @@
+"""Names of columns are checked, and every limit is one that a batch of rows can have.
+
+Method: names that are there, that are not, and as an iterator.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.records.engines.rows_form import COLUMNS, ROWS_BYTES_MAX, ROWS_MAX, checked_columns
+
+
+def test_names() -> None:
+    assert checked_columns(COLUMNS) == set(COLUMNS)
+    assert checked_columns(iter(["key"])) == {"key"}
+    assert checked_columns([]) == frozenset()
+    with pytest.raises(ValueError, match=r"^no column Key, topic, a record has key, value, offset, "):
+        checked_columns(["key", "topic", "Key"])
+
+
+def test_limits_fit_into_a_column() -> None:
+    assert 1 <= ROWS_BYTES_MAX < 2**31
+    assert 1 <= ROWS_MAX < 2**31

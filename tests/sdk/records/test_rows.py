@@ -1,0 +1,221 @@
+"""Rows are what the records are, whatever they are cut into, and a broken batch gives none of them.
+
+Method: the rows of every engine against `batch.records()`, for batches of every magic and compression, with limits from
+one row on; Arrow validates its arrays in full; batches that are broken after whole records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
+from kafkawire.sdk.records import Batch, BatchBuilder, Compression, MessageSetBuilder, walk
+from kafkawire.sdk.records.engines import selection
+from kafkawire.sdk.records.engines.python_rows import PythonRowsBuilder
+from kafkawire.sdk.records.rows import COLUMNS, RowsBuilder, arrow_arrays, rows_builder
+from tests.sdk.records.conftest import ROWS, rows
+
+BUILDERS: list[Any] = [PythonRowsBuilder, *([selection.built.RowsBuilder] if selection.built is not None else [])]
+
+
+@pytest.fixture(params=BUILDERS, ids=["python", "native"][: len(BUILDERS)])
+def builder_class(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def batch_of(records: Any = ROWS, compression: Compression = Compression.NONE, base_offset: int = 0) -> bytes:
+    builder = BatchBuilder(2**31 - 1, compression, base_offset=base_offset)
+    for record in records:
+        builder.append(*record)
+    return builder.build()
+
+
+def message_set(compression: Compression) -> bytes:
+    messages = MessageSetBuilder(1, compression)
+    for number in range(5):
+        messages.append(number, b"key" if number % 2 else None, b"x" * number)
+    return messages.build()
+
+
+def pieces(builder: RowsBuilder, batches: Iterable[Batch], wanted: Any = None) -> list[dict[str, list[Any]]]:
+    """Return the rows of some batches, in the pieces in which they come."""
+    found = []
+    for batch in batches:
+        builder.begin(batch, wanted)
+        while not builder.fill():
+            found.append(table(builder))
+    found.append(table(builder))
+    return found
+
+
+def table(builder: RowsBuilder) -> dict[str, list[Any]]:
+    count, size = builder.count, builder.size_in_bytes
+    columns = arrow_arrays(builder.take())
+    batch = pyarrow.RecordBatch.from_arrays(list(columns.values()), list(columns))
+    batch.validate(full=True)
+    assert batch.num_rows == count
+    assert (builder.count, builder.size_in_bytes) == (0, 0)
+    if "timestamp" in columns:
+        columns["timestamp"] = columns["timestamp"].cast(pyarrow.int64())
+    assert size == sum(_bytes(columns[name]) for name in ("key", "value", "headers") if name in columns)
+    return {name: column.to_pylist() for name, column in columns.items()}
+
+
+def _bytes(column: pyarrow.Array) -> int:
+    if isinstance(column, pyarrow.ListArray):
+        return sum(_bytes(part) for part in column.flatten().flatten())
+    return sum(len(each.as_buffer() or b"") for each in column if each.is_valid)
+
+
+def joined(found: list[dict[str, list[Any]]]) -> dict[str, list[Any]]:
+    return {name: [value for piece in found for value in piece[name]] for name in found[0]}
+
+
+def expected(batches: Iterable[Batch], first: int = 0, end: int = 2**63 - 1) -> dict[str, list[Any]]:
+    records = [record for batch in batches for record in batch.records() if first <= record.offset < end]
+    return {
+        "key": [record.key for record in records],
+        "value": [record.value for record in records],
+        "offset": [record.offset for record in records],
+        "timestamp": [record.timestamp for record in records],
+        "headers": [[{"key": name, "value": value} for name, value in record.headers] or None for record in records],
+    }
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+@pytest.mark.parametrize(("rows_max", "bytes_max"), [(10**6, 10**6), (1, 10**6), (3, 10**6), (10**6, 1), (10**6, 40)])
+def test_every_cut(builder_class: Any, compression: Compression, rows_max: int, bytes_max: int) -> None:
+    parts = [batch_of(), batch_of(compression=compression, base_offset=100), batch_of([], base_offset=200)]
+    if compression is not Compression.ZSTD:
+        parts.append(message_set(compression))
+    batches = list(walk(b"".join(parts)))
+    found = pieces(builder_class(rows_max=rows_max, bytes_max=bytes_max), batches)
+    assert joined(found) == expected(batches)
+    for piece in found:
+        count = len(piece["key"])
+        assert count <= rows_max
+        assert count == 1 or sum(len(value or b"") for value in piece["value"]) <= bytes_max
+    assert len(found) > 1 or (rows_max, bytes_max) == (10**6, 10**6)
+
+
+def test_a_batch_that_fits_into_the_next_piece_is_not_cut(builder_class: Any) -> None:
+    batches = list(walk(batch_of() + batch_of(base_offset=100)))
+    found = pieces(builder_class(rows_max=len(ROWS)), batches)
+    assert [piece["offset"] for piece in found] == [list(range(len(ROWS))), list(range(100, 100 + len(ROWS)))]
+
+
+@given(
+    batches=st.lists(st.lists(rows, max_size=12), min_size=1, max_size=4),
+    rows_max=st.integers(1, 20),
+    bytes_max=st.integers(1, 300),
+)
+def test_any_records(batches: Any, rows_max: int, bytes_max: int) -> None:
+    data = b"".join(batch_of(records, base_offset=100 * number) for number, records in enumerate(batches))
+    walked = list(walk(data))
+    for kind in BUILDERS:
+        assert joined(pieces(kind(rows_max=rows_max, bytes_max=bytes_max), walked)) == expected(walked)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_that_are_asked_for(builder_class: Any, name: str) -> None:
+    batches = list(walk(batch_of() + batch_of(base_offset=50)))
+    (found,) = pieces(builder_class([name]), batches)
+    assert found == {name: expected(batches)[name]}
+
+
+@pytest.mark.parametrize(("first", "end"), [(0, 1), (1, 3), (2, 100), (100, 101), (5, 5)])
+def test_offsets_that_are_wanted(builder_class: Any, first: int, end: int) -> None:
+    batches = list(walk(batch_of() + batch_of(base_offset=100, compression=Compression.LZ4)))
+    found = pieces(builder_class(rows_max=2), batches, (first, end))
+    assert joined(found) == expected(batches, first, end)
+
+
+@pytest.mark.parametrize("nulls", ["first", "last", "all", "none", "eighth"])
+def test_nulls(builder_class: Any, nulls: str) -> None:
+    is_null = {
+        "first": lambda number: number < 11,
+        "last": lambda number: number > 20,
+        "all": lambda number: True,
+        "none": lambda number: False,
+        "eighth": lambda number: number % 8 == 0,
+    }[nulls]
+    values = [None if is_null(number) else b"%d" % number for number in range(30)]
+    parts = (values[:5], values[5:16], values[16:24], values[24:])
+    data = [batch_of([(1, value, value, [("h", value)]) for value in part]) for part in parts]
+    found = joined(pieces(builder_class(), walk(b"".join(data))))
+    assert found["key"] == found["value"] == values
+    assert [headers[0]["value"] for headers in found["headers"]] == values
+
+
+def test_names_of_headers_with_all_characters(builder_class: Any) -> None:
+    names = ["plain", "ärger", "汉字", ""]
+    batches = list(walk(batch_of([(1, b"k", b"v", [(name, b"")]) for name in names])))
+    found = joined(pieces(builder_class(), batches))
+    assert [headers[0]["key"] for headers in found["headers"]] == names
+    damaged = batch_of([(1, None, None, [("ab", b"")])]).replace(b"ab", b"\xff\xfe")
+    found = joined(pieces(builder_class(), walk(damaged, check_crc=False)))
+    assert found == expected(walk(damaged, check_crc=False))
+
+
+@pytest.mark.parametrize("where", [0, 15, -1])  # the length of the first record, of the second, the end
+def test_no_row_of_a_broken_batch(builder_class: Any, where: int) -> None:
+    data = bytearray(batch_of([(1, b"key", b"value", ()) for _ in range(10)]))
+    data[where if where < 0 else BATCH_HEADER_BYTES + where] ^= 0x7F
+    builder = builder_class(rows_max=3)
+    assert joined(pieces(builder, walk(batch_of())))["offset"] == list(range(len(ROWS)))
+    (broken,) = walk(bytes(data), check_crc=False)
+    with pytest.raises(DecodeError) as of_records:
+        broken.records()
+    with pytest.raises(DecodeError) as of_rows:
+        builder.begin(broken)
+    assert str(of_rows.value) == str(of_records.value)
+    assert builder.count == 0
+    assert joined(pieces(builder, walk(batch_of())))["offset"] == list(range(len(ROWS)))
+
+
+def test_a_batch_that_is_left(builder_class: Any) -> None:
+    builder = builder_class(rows_max=1)
+    first, second = walk(batch_of([(1, b"a", b"a", ()), (1, b"b", b"b", ())]) + batch_of([(1, b"c", b"c", ())]))
+    builder.begin(first)
+    assert not builder.fill()
+    assert table(builder)["key"] == [b"a"]
+    builder.begin(second)
+    assert builder.fill()
+    assert table(builder)["key"] == [b"c"]
+    assert builder.fill()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"columns": ["key", "values"]}, "no column values, a record has key, value, offset, timestamp, headers"),
+        ({"rows_max": 0}, "0 rows and"),
+        ({"bytes_max": 0}, "and 0 bytes, at least 1"),
+    ],
+)
+def test_what_is_refused(builder_class: Any, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        builder_class(**options)
+
+
+def test_memory_is_used_again_only_when_nobody_looks(builder_class: Any) -> None:
+    builder = builder_class()
+    kept = []
+    for number in range(20):
+        builder.begin(next(walk(batch_of([(1, b"k%d" % number, bytes([number]) * 100_000, ())]))))
+        assert builder.fill()
+        kept.append(arrow_arrays(builder.take()))
+    assert [each["key"].to_pylist() for each in kept] == [[b"k%d" % number] for number in range(20)]
+    assert [each["value"].to_pylist()[0][:1] for each in kept] == [bytes([number]) for number in range(20)]
+
+
+def test_the_engine_in_use() -> None:
+    assert isinstance(rows_builder(), BUILDERS[-1] if selection.native is not None else PythonRowsBuilder)
+    assert rows_builder(["key"], rows_max=1).fill()
