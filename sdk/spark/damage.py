@@ -1,0 +1,114 @@
+"""What becomes of bytes that are no records: Spark's three modes.
+
+Source: `ParseMode` in Apache Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from enum import StrEnum
+from typing import NamedTuple
+
+from kafkawire.sdk.errors import ConfigurationError, DecodeError
+
+__all__ = ["Damage", "DamageLog", "Mode", "Place", "parse_mode"]
+
+_log = logging.getLogger("kafkawire.spark")
+
+#: Lines of the log for one task; the last line counts all.
+LOGGED_MAX = 100
+
+
+class Mode(StrEnum):
+    """What becomes of damage."""
+
+    #: A row for each, with the column `_corrupt`.
+    PERMISSIVE = "PERMISSIVE"
+    #: None, but it is counted and logged.
+    DROPMALFORMED = "DROPMALFORMED"
+    #: An error that names the first.
+    FAILFAST = "FAILFAST"
+
+
+class Place(NamedTuple):
+    """Where bytes come from.
+
+    Attributes:
+        topic: None if it is not known.
+        partition: None if it is not known.
+        path: of the file; None if they come from a column.
+        row: of a column, its number within the task, from 0; None for a file.
+    """
+
+    topic: str | None
+    partition: int | None
+    path: str | None = None
+    row: int | None = None
+
+    def __str__(self) -> str:
+        known = "" if self.topic is None else f"{self.topic}-{self.partition}"
+        if self.path is not None:
+            return f"{self.path} ({known})" if known else self.path
+        return f"row {self.row} ({known})" if known else f"row {self.row}"
+
+
+class Damage(NamedTuple):
+    """Bytes that are no records.
+
+    Attributes:
+        position: where they begin in the file or value, in bytes.
+        size_bytes: how many are left out.
+        reason: what is wrong.
+        base_offset: of the batch, if it has a header that says so.
+    """
+
+    position: int
+    size_bytes: int
+    reason: str
+    base_offset: int | None = None
+
+    def __str__(self) -> str:
+        offset = "" if self.base_offset is None else f", the batch of offset {self.base_offset}"
+        return f"{self.size_bytes} bytes at {self.position}{offset}: {self.reason}"
+
+    def error(self, place: Place) -> DecodeError:
+        """Return the error that names it."""
+        offset = "" if self.base_offset is None else f", batch of offset {self.base_offset}"
+        return DecodeError(f"{place}{offset}", self.position, self.reason)
+
+
+def parse_mode(value: str) -> Mode:
+    """Return a mode by its name, in any case.
+
+    Raises:
+        ConfigurationError: there is no such mode.
+    """
+    try:
+        return Mode(value.upper())
+    except (AttributeError, ValueError):
+        raise ConfigurationError("mode", value, f"expected {', '.join(Mode)}") from None
+
+
+class DamageLog:
+    """Counts what is dropped, and says so in the log of the worker.
+
+    Attributes:
+        count: how many damages there were.
+        size_bytes: of all of them.
+    """
+
+    def __init__(self) -> None:
+        self.count = self.size_bytes = 0
+
+    def add(self, place: Place, damage: Damage) -> None:
+        """Count one."""
+        self.count += 1
+        self.size_bytes += damage.size_bytes
+        if self.count <= LOGGED_MAX:
+            _log.warning("dropped from %s: %s", place, damage)
+
+    def finish(self) -> None:
+        """Log what all of them come to, as JSON."""
+        if self.count:
+            _log.warning("dropped in all: %s", json.dumps({"damaged": self.count, "bytes": self.size_bytes}))

@@ -1,0 +1,111 @@
+"""Which batches a reader sees that reads what was committed: Kafka's rules for aborted and unfinished transactions.
+
+The markers that end transactions are control batches between the batches of records, so what a batch is part of shows
+only later. A fetch response names the aborted transactions instead.
+
+Source: `CompletedFetch.isBatchAborted` in Apache Kafka; KIP-98.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from kafkawire.sdk.errors import ConfigurationError, DecodeError
+from kafkawire.sdk.protocol.tables.enums import ControlRecordType
+from kafkawire.sdk.records import Batch
+from kafkawire.sdk.records.control import control_type
+
+__all__ = ["ISOLATION_LEVELS", "AbortedByResponse", "AbortedTransaction", "Outcomes", "is_committed_only"]
+
+ISOLATION_LEVELS: Final = ("read_uncommitted", "read_committed")
+
+
+class AbortedTransaction(NamedTuple):
+    """What a fetch response says of one.
+
+    Attributes:
+        producer_id: whose it is.
+        first_offset: where its records begin.
+    """
+
+    producer_id: int
+    first_offset: int
+
+
+def is_committed_only(level: str) -> bool:
+    """Return whether an isolation level shows committed records only.
+
+    Raises:
+        ConfigurationError: there is no such level.
+    """
+    if level not in ISOLATION_LEVELS:
+        raise ConfigurationError("isolation_level", level, f"expected {' or '.join(ISOLATION_LEVELS)}")
+    return level == "read_committed"
+
+
+class Outcomes:
+    """How the transactions of one partition ended, by the markers in it.
+
+    Batches of a producer up to an abort marker are aborted, those up to a commit marker are committed, and those behind
+    its last marker belong to a transaction that has not ended.
+    """
+
+    def __init__(self) -> None:
+        #: Of each producer, the offsets of its markers, in order, and whether they commit.
+        self._markers: dict[int, tuple[list[int], list[bool]]] = {}
+
+    def add(self, batch: Batch) -> None:
+        """Note a control batch, its checksum compared; others, and other kinds of control records, do not count.
+
+        Raises:
+            DecodeError: its record is damaged.
+        """
+        for record in batch.records():
+            kind = control_type(record).type
+            if kind in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
+                offsets, commits = self._markers.setdefault(batch.producer_id, ([], []))
+                offsets.append(record.offset)
+                commits.append(kind is ControlRecordType.COMMIT)
+
+    def is_visible(self, batch: Batch) -> bool:
+        """Return whether a batch of records is committed; one outside of transactions always is."""
+        if not batch.is_transactional:
+            return True
+        offsets, commits = self._markers.get(batch.producer_id, ((), ()))
+        index = bisect_right(offsets, batch.base_offset)
+        return index < len(commits) and commits[index]
+
+
+class AbortedByResponse:
+    """The batches of a fetch response that are aborted, by what the response says.
+
+    Args:
+        aborted: its aborted transactions, in any order.
+    """
+
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        self._waiting = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
+        self._producers: set[int] = set()
+
+    def is_visible(self, batch: Batch) -> bool:
+        """Return whether the next batch, in order, is to be seen; control batches count, too.
+
+        Raises:
+            DecodeError: a control record is damaged.
+        """
+        while self._waiting and self._waiting[-1].first_offset <= batch.last_offset:
+            self._producers.add(self._waiting.pop().producer_id)
+        if batch.is_control:
+            if _aborts(batch):
+                self._producers.discard(batch.producer_id)
+            return False
+        return not (batch.is_transactional and batch.producer_id in self._producers)
+
+
+def _aborts(batch: Batch) -> bool:
+    first = next(iter(batch.records()), None)
+    if first is None:
+        raise DecodeError("records", batch.position, "a control batch without a record")
+    return control_type(first).type is ControlRecordType.ABORT
