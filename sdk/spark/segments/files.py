@@ -1,0 +1,163 @@
+"""Find log segments in a file system, and what is beside them.
+
+Local files, and every file system that `pyarrow.fs` knows by the scheme of a path (`s3://`, `gs://`, `hdfs://`, …), in
+the same way: a listing, then reads of parts of files. Folders that begin with `_` count; Spark's own readers pass over
+them.
+
+Source: `LogFileUtils`, `UnifiedLog.parseTopicPartitionName` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import translate
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+import pyarrow.fs
+
+from kafkawire.sdk.errors import ConfigurationError
+
+__all__ = ["FOLDER_PATTERN", "FoundSegment", "SegmentFolder", "find_segments", "open_file_system"]
+
+#: A partition's folder and a segment in it, as brokers name them. Folders of partitions that are being removed or moved
+#: have a suffix, and do not match.
+FOLDER_PATTERN: Final = r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)/(?P<offset>\d{20})\.log"
+
+#: What begins the part of a path that is a pattern.
+_WILDCARD = re.compile(r"[*?\[]")
+
+#: Names of a topic that a broker makes.
+_TOPIC_CHARACTERS_MAX = 249
+
+
+class SegmentFolder(NamedTuple):
+    """A partition's segments.
+
+    Attributes:
+        topic: its name.
+        partition: its number.
+    """
+
+    topic: str
+    partition: int
+
+
+class FoundSegment(NamedTuple):
+    """A segment.
+
+    Attributes:
+        path: of its `.log` file, as the file system names it.
+        folder: the partition.
+        base_offset: by the name of the file.
+        size_bytes: when it was listed.
+        end_offset: the base offset of the partition's next segment; None for its last one.
+    """
+
+    path: str
+    folder: SegmentFolder
+    base_offset: int
+    size_bytes: int
+    end_offset: int | None
+
+    def sibling(self, suffix: str) -> str:
+        """Return the path of an index beside it."""
+        return self.path.removesuffix(".log") + suffix
+
+
+def open_file_system(path: str) -> tuple[Any, str]:
+    """Return the file system of a path, and the path as that names it.
+
+    Raises:
+        ConfigurationError: nobody knows the scheme.
+    """
+    if not urlsplit(path).scheme or len(urlsplit(path).scheme) == 1:  # one letter is a drive of Windows
+        return pyarrow.fs.LocalFileSystem(), str(path)
+    wildcard = _WILDCARD.search(path)
+    start = path if wildcard is None else path[: wildcard.start()].rpartition("/")[0]
+    try:
+        system, inside = pyarrow.fs.FileSystem.from_uri(start)
+    except (OSError, ValueError, pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
+        reason = f"pyarrow cannot open it ({error}); read_segments() reads it with Spark's own reader"
+        raise ConfigurationError("path", path, reason) from None
+    return system, inside + path[len(start) :]
+
+
+def find_segments(system: Any, paths: Sequence[str], pattern: str = FOLDER_PATTERN) -> list[FoundSegment]:
+    """Return all segments, by topic, partition and offset.
+
+    Args:
+        system: the file system.
+        paths: of folders that have segments anywhere below them, or of segments; `*`, `?` and `[…]` match parts of
+            names.
+        pattern: a regular expression for the end of a segment's path, with the groups `topic`, `partition` and
+            `offset`.
+
+    Raises:
+        ConfigurationError: the pattern lacks a group, or a path does not exist.
+        OSError: a folder cannot be listed.
+    """
+    meant = _compiled(pattern)
+    found: dict[tuple[str, int, int], tuple[str, int]] = {}
+    for path, size in _listed(system, paths):
+        match = meant.search(path)
+        if match is None or len(match["topic"]) > _TOPIC_CHARACTERS_MAX:
+            continue
+        key = match["topic"], int(match["partition"]), int(match["offset"])
+        other = found.setdefault(key, (path, size))
+        if other[0] != path:
+            raise ConfigurationError("path", path, f"{key[0]}-{key[1]} has a segment at {key[2]} in {other[0]}, too")
+    keys = sorted(found)
+    following = [*keys[1:], None]
+    return [
+        FoundSegment(
+            found[key][0],
+            SegmentFolder(*key[:2]),
+            key[2],
+            found[key][1],
+            after[2] if after is not None and after[:2] == key[:2] else None,
+        )
+        for key, after in zip(keys, following, strict=True)
+    ]
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        compiled = re.compile(rf"(?:^|[/\\])(?:{pattern})$", re.ASCII)
+    except re.error as error:
+        raise ConfigurationError("pathPattern", pattern, f"no regular expression: {error}") from None
+    if missing := {"topic", "partition", "offset"} - compiled.groupindex.keys():
+        raise ConfigurationError("pathPattern", pattern, f"it has no group {', '.join(sorted(missing))}")
+    return compiled
+
+
+def _listed(system: Any, paths: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Yield path and size of all files that are meant, each once."""
+    seen: set[str] = set()
+    for path in paths:
+        for info in _infos(system, path.rstrip("/") or "/"):
+            if info.type is pyarrow.fs.FileType.File and info.path not in seen:
+                seen.add(info.path)
+                yield info.path, info.size
+
+
+def _infos(system: Any, path: str) -> Iterator[Any]:
+    wildcard = _WILDCARD.search(path)
+    if wildcard is None:
+        info = system.get_file_info(path)
+        if info.type is pyarrow.fs.FileType.NotFound:
+            raise ConfigurationError("path", path, "it does not exist")
+        if info.type is pyarrow.fs.FileType.Directory:
+            yield from system.get_file_info(pyarrow.fs.FileSelector(path, recursive=True))
+        else:
+            yield info
+        return
+    base = path[: wildcard.start()].rpartition("/")[0]
+    depth = path.count("/")
+    matches = re.compile(translate(path)).match
+    for info in system.get_file_info(pyarrow.fs.FileSelector(base, recursive=True, allow_not_found=True)):
+        # The pattern names a file, or a folder above it.
+        above = "/".join(info.path.split("/")[: depth + 1])
+        if matches(info.path) or matches(above):
+            yield info
