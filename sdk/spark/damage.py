@@ -11,8 +11,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kafkawire.sdk.errors import ConfigurationError, DecodeError
+from kafkawire.sdk.records.stored import Damage
 
-__all__ = ["Damage", "DamageLog", "Mode", "Place", "parse_mode"]
+__all__ = ["DamageLog", "Mode", "Place", "error_of", "parse_mode"]
 
 _log = logging.getLogger("kafkawire.spark")
 
@@ -53,29 +54,10 @@ class Place(NamedTuple):
         return f"row {self.row} ({known})" if known else f"row {self.row}"
 
 
-class Damage(NamedTuple):
-    """Bytes that are no records.
-
-    Attributes:
-        position: where they begin in the file or value, in bytes.
-        size_bytes: how many are left out.
-        reason: what is wrong.
-        base_offset: of the batch, if it has a header that says so.
-    """
-
-    position: int
-    size_bytes: int
-    reason: str
-    base_offset: int | None = None
-
-    def __str__(self) -> str:
-        offset = "" if self.base_offset is None else f", the batch of offset {self.base_offset}"
-        return f"{self.size_bytes} bytes at {self.position}{offset}: {self.reason}"
-
-    def error(self, place: Place) -> DecodeError:
-        """Return the error that names it."""
-        offset = "" if self.base_offset is None else f", batch of offset {self.base_offset}"
-        return DecodeError(f"{place}{offset}", self.position, self.reason)
+def error_of(place: Place, damage: Damage) -> DecodeError:
+    """Return the error that names a damage."""
+    offset = "" if damage.base_offset is None else f", batch of offset {damage.base_offset}"
+    return DecodeError(f"{place}{offset}", damage.position, damage.reason)
 
 
 def parse_mode(value: str) -> Mode:

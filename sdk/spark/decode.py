@@ -6,24 +6,21 @@ the executors' Python workers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
-from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 
 if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import Column, DataFrame
 
-    from kafkawire.sdk.spark.arrow import Errors
+    from kafkawire.sdk.spark.arrow import DecodeOptions
 
 __all__ = ["decode_batches"]
 
-_COLUMNS = (
-    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
-)
-_HEADERS = "headers array<struct<key: string, value: binary>>"
+_ABORTED = "array<struct<producerId: bigint, firstOffset: bigint>>"
 
 
 def decode_batches(
@@ -33,7 +30,11 @@ def decode_batches(
     topic: str | Column | None = None,
     partition: str | Column | int | None = None,
     headers: bool = False,
-    errors: Errors = "raise",
+    extra: Iterable[str] = (),
+    mode: str = "FAILFAST",
+    isolation_level: str = "read_uncommitted",
+    aborted: str | Column | None = None,
+    decompressed_bytes_max: int = MAX_DECOMPRESSED_BYTES,
 ) -> DataFrame:
     """Decode raw record batches into the columns of Spark's Kafka connector, one row per record.
 
@@ -43,45 +44,60 @@ def decode_batches(
     Args:
         df: any DataFrame with a binary column.
         column: the column with record batches, one or more per value: the bytes of a fetch response or a log segment.
+            Every byte of a value must belong to a batch.
         topic: a column with the topic's name, or an expression such as `lit("orders")`; None for null.
         partition: a column with the partition number, an expression, or the number itself; None for null.
         headers: whether to include the headers.
-        errors: "raise" fails the task at the first damaged batch, naming its row and position; a partial batch at the
-            end of a value counts as damaged. "skip" leaves out damaged batches, and the rest of a value after a
-            damaged size: use it for segments that a broker is writing to.
+        extra: further columns: leaderEpoch, producerId, producerEpoch, sequence, isTransactional, compression,
+            batchOffset, batchPosition, path.
+        mode: of damaged bytes: "FAILFAST" fails the task at the first, naming row and position; "PERMISSIVE" adds a row
+            for each, with the column `_corrupt` (path, position, size, reason) and null in all others but topic and
+            partition; "DROPMALFORMED" leaves them out, and logs them and their number. What can be read is read, as
+            far as a batch with a right checksum follows.
+        isolation_level: "read_committed" leaves out records of transactions that were aborted, or have not ended.
+        aborted: the aborted transactions of a fetch response, as `array<struct<producerId, firstOffset>>`, for
+            "read_committed"; without it the markers in the same value say how transactions ended.
+        decompressed_bytes_max: most bytes that the records of one batch may have when decompressed; with more it
+            counts as damaged.
 
     Returns:
-        The columns key, value, topic, partition, offset, timestamp, timestampType and, with `headers`, headers; names
+        The columns key, value, topic, partition, offset, timestamp, timestampType and those that were asked for; names
         and types are the connector's, so that a query works on either.
 
     Raises:
-        ConfigurationError: `errors` is neither "raise" nor "skip".
+        ConfigurationError: an unknown mode, isolation level or extra column.
     """
     from pyspark.sql import functions
 
-    from kafkawire.sdk.spark import arrow
+    from kafkawire.sdk.spark import schema
+    from kafkawire.sdk.spark.arrow import DecodeOptions
+    from kafkawire.sdk.spark.damage import Mode, parse_mode
+    from kafkawire.sdk.spark.isolation import is_committed_only
 
-    if errors not in get_args(arrow.Errors):
-        raise ConfigurationError("errors", errors, 'expected "raise" or "skip"')
+    parsed = parse_mode(mode)
+    names = schema.chosen(headers=headers, extra=extra, corrupt=parsed is Mode.PERMISSIVE)
+    options = DecodeOptions(names, parsed, is_committed_only(isolation_level), decompressed_bytes_max)
     named = partition if partition is None or not isinstance(partition, int) else functions.lit(partition)
-    carried = [functions.lit(None) if each is None else _column(each) for each in (topic, named)]
-    raw = df.select(
+    columns = [
         _column(column).cast("binary").alias("batches"),
-        carried[0].cast("string").alias("topic"),
-        carried[1].cast("int").alias("partition"),
-    )
-    schema = f"{_COLUMNS}, {_HEADERS}" if headers else _COLUMNS
-    return raw.mapInArrow(partial(_decode, headers=headers, errors=errors), schema)
+        _column(topic).cast("string").alias("topic"),
+        _column(named).cast("int").alias("partition"),
+    ]
+    if aborted is not None:
+        columns.append(_column(aborted).cast(_ABORTED).alias("aborted"))
+    return df.select(*columns).mapInArrow(partial(_decode, options=options), schema.ddl(names))
 
 
-def _column(column: str | Column) -> Column:
+def _column(column: str | Column | None) -> Column:
     from pyspark.sql import functions
 
+    if column is None:
+        return functions.lit(None)
     return functions.col(column) if isinstance(column, str) else column
 
 
-def _decode(rows: Iterator[pyarrow.RecordBatch], *, headers: bool, errors: Errors) -> Iterator[pyarrow.RecordBatch]:
+def _decode(rows: Iterator[pyarrow.RecordBatch], *, options: DecodeOptions) -> Iterator[pyarrow.RecordBatch]:
     """Decode the rows of a task; imports pyarrow in the worker only."""
     from kafkawire.sdk.spark.arrow import decoded
 
-    return decoded(rows, headers, errors)
+    return decoded(rows, options)

@@ -21,7 +21,8 @@ from kafkawire.sdk.protocol.tables.record_formats import BATCH_MAGIC
 from kafkawire.sdk.records import Batch
 from kafkawire.sdk.records.columns import OffsetRange
 from kafkawire.sdk.records.rows import ROWS_BYTES_MAX, ROWS_MAX, arrow_arrays, rows_builder
-from kafkawire.sdk.spark.damage import Damage, DamageLog, Mode, Place
+from kafkawire.sdk.records.stored import Damage
+from kafkawire.sdk.spark.damage import DamageLog, Mode, Place, error_of
 from kafkawire.sdk.spark.schema import CORRUPT, arrow_schema
 
 __all__ = ["Decoder"]
@@ -130,7 +131,7 @@ class Decoder:
             DecodeError: the mode is FAILFAST.
         """
         if self._mode is Mode.FAILFAST:
-            raise damage.error(place)
+            raise error_of(place, damage)
         if self._mode is Mode.PERMISSIVE and CORRUPT in self._names:
             self._corrupt.append((place, damage))
             if len(self._corrupt) == ROWS_MAX:

@@ -1,11 +1,12 @@
 """Raw batches become the rows of Spark's Kafka connector, however many are in a value and however damaged.
 
 Method: batches of every compression and format are built, decoded without Spark, and compared row by row with what went
-in; then one thing at a time is damaged.
+in; then one thing at a time is damaged, every bit of a header and a sample of all others, in every mode.
 """
 
 from __future__ import annotations
 
+import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,12 +15,14 @@ import pytest
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.record_formats import TimestampType
 from kafkawire.sdk.records import BatchBuilder, Compression, MessageSetBuilder
+from kafkawire.sdk.records.control import end_transaction_marker
 from tests.vectors import read_vectors
 
 pyarrow = pytest.importorskip("pyarrow")
 
-from kafkawire.sdk.spark import arrow  # noqa: E402 - it needs pyarrow
-from kafkawire.sdk.spark.arrow import SCHEMA, SCHEMA_WITH_HEADERS, decoded  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.arrow import DecodeOptions, decoded  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.damage import Mode  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.schema import CONNECTOR, CORRUPT, EXTRAS, HEADERS, arrow_schema  # noqa: E402 - it needs pyarrow
 
 TIME_MS = 1_700_000_000_123
 TIME = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=TIME_MS)
@@ -55,9 +58,14 @@ def rows(*values: bytes | None, topic: str | None = "orders", partition: int | N
     return [pyarrow.RecordBatch.from_arrays(columns, ["batches", "topic", "partition"])]
 
 
-def table(*values: bytes | None, **options: Any) -> list[dict[str, Any]]:
+def options(*more: str, mode: Mode = Mode.FAILFAST, **others: Any) -> DecodeOptions:
+    """Return options for the connector's columns and more."""
+    return DecodeOptions((*CONNECTOR, *more), mode, **others)
+
+
+def table(*values: bytes | None, wanted: DecodeOptions | None = None) -> list[dict[str, Any]]:
     """Return the decoded rows."""
-    return [row for found in decoded(iter(rows(*values)), **options) for row in found.to_pylist()]
+    return [row for found in decoded(rows(*values), wanted or options()) for row in found.to_pylist()]
 
 
 def expected(base_offset: int = 0, timestamp_type: int = 0) -> list[dict[str, Any]]:
@@ -104,11 +112,10 @@ def test_log_append_time() -> None:
 
 
 def test_schema_is_the_connectors() -> None:
-    (found,) = decoded(iter(rows(batch())))
-    assert found.schema == SCHEMA
-    (found,) = decoded(iter(rows(batch())), headers=True)
-    assert found.schema == SCHEMA_WITH_HEADERS
-    assert SCHEMA.names == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+    (found,) = decoded(rows(batch()), options())
+    assert found.schema.names == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+    (found,) = decoded(rows(batch()), options(HEADERS, *EXTRAS, CORRUPT, mode=Mode.PERMISSIVE))
+    assert found.schema == arrow_schema([*CONNECTOR, HEADERS, *EXTRAS, CORRUPT])
 
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD])
@@ -116,7 +123,7 @@ def test_headers(compression: Compression) -> None:
     builder = BatchBuilder(compression=compression)
     builder.append(TIME_MS, None, b"a", [("name", b"content"), ("name", None), ("", b"")])
     builder.append(TIME_MS, None, b"b")
-    assert [row["headers"] for row in table(builder.build(), headers=True)] == [
+    assert [row["headers"] for row in table(builder.build(), wanted=options(HEADERS))] == [
         [{"key": "name", "value": b"content"}, {"key": "name", "value": None}, {"key": "", "value": b""}],
         None,
     ]
@@ -140,38 +147,21 @@ def test_values(values: list[bytes | None], offsets: range | list[int]) -> None:
 
 @pytest.mark.parametrize(("topic", "partition"), [(None, None), ("orders", None), (None, 1)])
 def test_topic_and_partition_are_carried(topic: str | None, partition: int | None) -> None:
-    (found,) = decoded(iter(rows(batch(), topic=topic, partition=partition)))
+    (found,) = decoded(rows(batch(), topic=topic, partition=partition), options())
     assert found["topic"].to_pylist() == [topic] * len(RECORDS)
     assert found["partition"].to_pylist() == [partition] * len(RECORDS)
-
-
-def test_batches_are_joined_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow, "_GROUP_BATCHES_MAX", 1)
-    single = next(decoded(iter(rows(batch())))).nbytes
-    monkeypatch.setattr(arrow, "ARROW_BATCH_BYTES", 3 * single)
-    found = list(decoded(iter(rows(*[batch(6 * number) for number in range(8)]))))
-    assert [each.num_rows for each in found] == [18, 18, 12]
-    assert [row for each in found for row in each["offset"].to_pylist()] == list(range(48))
-    monkeypatch.setattr(arrow, "ARROW_BATCH_BYTES", 1)
-    assert len(list(decoded(iter(rows(batch(), batch(6)))))) == 2
 
 
 def flip(data: bytes, position: int) -> bytes:
     return data[:position] + bytes([data[position] ^ 0xFF]) + data[position + 1 :]
 
 
-@pytest.mark.parametrize("size", [1, 2, 16])
-def test_batches_of_several_rows_are_decoded_together(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_of_several_rows_are_decoded_together() -> None:
     """Each record keeps topic, partition and timestamp type of its own batch."""
-    monkeypatch.setattr(arrow, "_GROUP_BATCHES_MAX", size)
     appended = batch(6, timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time=TIME_MS)
     inputs = [*rows(batch() + appended), *rows(None, appended, topic="payments", partition=None)]
-    found = [
-        (row["topic"], row["partition"], row["offset"], row["timestampType"])
-        for each in decoded(iter(inputs))
-        for row in each.to_pylist()
-    ]
-    assert found == [
+    (found,) = decoded(inputs, options())
+    assert [(row["topic"], row["partition"], row["offset"], row["timestampType"]) for row in found.to_pylist()] == [
         *(("orders", 3, offset, offset // 6) for offset in range(12)),
         *(("payments", None, offset, 1) for offset in range(6, 12)),
     ]
@@ -179,46 +169,83 @@ def test_batches_of_several_rows_are_decoded_together(size: int, monkeypatch: py
 
 FIRST, SECOND = batch(), batch(6)
 DAMAGED = [
-    (flip(SECOND, 100), rf"row 1 \(orders-3\), crc at byte {len(FIRST)}: checksum", [0, 12]),
-    (flip(SECOND, 16), rf"row 1 \(orders-3\), magic at byte {len(FIRST) + 16}: magic 253", [0]),
-    (flip(SECOND, 8), rf"row 1 \(orders-3\), batch_length at byte {len(FIRST) + 8}: ", [0]),
-    (flip(SECOND, 9), rf"row 1 \(orders-3\), batch at byte {len(FIRST)}: partial batch: ", [0]),
-    (batch(6, time_ms=2**61), rf"row 1 \(orders-3\), timestamp at byte {len(FIRST)}: ", [0, 12]),
+    (flip(SECOND, 100), "crc", len(FIRST), "checksum"),
+    (flip(SECOND, 16), "magic", len(FIRST) + 16, "magic 253"),
+    (flip(SECOND, 8), "batch_length", len(FIRST) + 8, ""),
+    (flip(SECOND, 9), "batch", len(FIRST), "partial batch: "),
 ]
 
 
-@pytest.mark.parametrize(
-    ("damaged", "message", "kept"), DAMAGED, ids=["content", "magic", "length", "long", "timestamp"]
-)
-def test_damage(damaged: bytes, message: str, kept: list[int]) -> None:
-    """An error names the row and the position; skipping leaves out the batch, and what cannot be found after it."""
+@pytest.mark.parametrize(("damaged", "path", "offset", "reason"), DAMAGED, ids=["content", "magic", "length", "long"])
+def test_damage(damaged: bytes, path: str, offset: int, reason: str, caplog: pytest.LogCaptureFixture) -> None:
+    """It is told in every mode, and the batches behind it are read."""
     values = [None, FIRST + damaged + batch(12), batch(18)]
-    with pytest.raises(DecodeError, match=message):
+    with pytest.raises(DecodeError, match=rf"^row 1 \(orders-3\).* at byte {len(FIRST)}: .*{reason}"):
         table(*values)
-    found = table(*values, errors="skip")
-    assert [row["offset"] for row in found[:: len(RECORDS)]] == [*kept, 18]
+    found = table(*values, wanted=options(mode=Mode.DROPMALFORMED))
+    assert [row["offset"] for row in found[:: len(RECORDS)]] == [0, 12, 18]
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
+    assert f"dropped from row 1 (orders-3): {len(SECOND)} bytes at {len(FIRST)}" in caplog.text
+    assert f'dropped in all: {{"damaged": 1, "bytes": {len(SECOND)}}}' in caplog.text
+    found = table(*values, wanted=options(CORRUPT, mode=Mode.PERMISSIVE))
+    assert [row["offset"] for row in found if row[CORRUPT] is None][:: len(RECORDS)] == [0, 12, 18]
+    (row,) = [row for row in found if row[CORRUPT] is not None]
+    assert reason in row[CORRUPT].pop("reason")
+    assert row == {
+        **dict.fromkeys(CONNECTOR),
+        "topic": "orders",
+        "partition": 3,
+        CORRUPT: {"path": None, "position": len(FIRST), "size": len(SECOND)},
+    }
 
 
-def test_no_flipped_bit_of_a_length_loses_a_batch() -> None:
-    for bit in range(32):
-        damaged = bytearray(SECOND)
-        damaged[8 + bit // 8] ^= 0x80 >> bit % 8
-        with pytest.raises(DecodeError, match=r"^row 0 \(orders-3\), "):
-            table(FIRST + bytes(damaged) + batch(12))
+def test_a_timestamp_that_spark_cannot_hold() -> None:
+    """Its row is there, without it, unless the mode is to fail."""
+    late = batch(6, time_ms=2**61)
+    with pytest.raises(DecodeError, match=r"timestamp 2305843009213693952 of a record is outside"):
+        table(FIRST + late)
+    found = table(FIRST + late, wanted=options(CORRUPT, mode=Mode.PERMISSIVE))
+    assert [(row["offset"], row["timestamp"] is None) for row in found if row[CORRUPT] is None] == [
+        (offset, offset >= 6) for offset in range(12)
+    ]
+    assert len([row for row in found if row[CORRUPT] is not None]) == 6
+
+
+MANY = b"".join(batch(6 * number, Compression(number % 5)) for number in range(100))
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_no_flipped_bit_loses_a_row_without_a_word(mode: Mode, caplog: pytest.LogCaptureFixture) -> None:
+    """Rows are all there, or what is not is told; what a checksum does not cover may be read as it is."""
+    chance = random.Random(7)
+    middle = len(MANY) // 2
+    positions = [*range(middle, middle + len(SECOND)), *(chance.randrange(len(MANY)) for _ in range(500))]
+    for position in positions:
+        damaged = bytearray(MANY)
+        damaged[position] ^= 1 << chance.randrange(8)
+        caplog.clear()
+        try:
+            found = table(bytes(damaged), wanted=options(*[CORRUPT] * (mode is Mode.PERMISSIVE), mode=mode))
+        except DecodeError:
+            assert mode is Mode.FAILFAST
+            continue
+        told = any(row.get(CORRUPT) for row in found) or "dropped in all" in caplog.text
+        assert told or len(found) == 600, position
+        assert len(found) >= 594 - 6, position
 
 
 @pytest.mark.parametrize("size", [1, 5, 16, 17, len(FIRST) - 1])
 def test_a_partial_batch_is_damage(size: int) -> None:
     with pytest.raises(
         DecodeError,
-        match=rf"^row 0 \(orders-3\), batch at byte {len(FIRST)}: partial batch: .*{size} (bytes )?are left",
+        match=rf"^row 0 \(orders-3\).* at byte {len(FIRST)}: partial batch: .*{size} (bytes )?are left",
     ):
         table(FIRST + FIRST[:size])
 
 
 def test_row_without_topic_is_named_by_its_number() -> None:
-    with pytest.raises(DecodeError, match=r"^row 0, crc at byte 0: "):
-        list(decoded(iter(rows(flip(FIRST, 100), topic=None))))
+    with pytest.raises(DecodeError, match=r"^row 0, batch of offset 0 at byte 0: crc: "):
+        list(decoded(rows(flip(FIRST, 100), topic=None), options()))
 
 
 #: Spark counts microseconds in 64 bits.
@@ -240,7 +267,7 @@ def test_golden_batches() -> None:
             if vector["kind"] == "partial-tail":  # a value may not end like this
                 last = vector["batches"][-1]
                 data = data[: last["position"] + last["size_in_bytes"]]
-            found = list(decoded(iter(rows(data))))
+            found = list(decoded(rows(data), options()))
             offsets = [offset for each in found for offset in each["offset"].to_pylist()]
             timestamps = [time // 1000 for each in found for time in each["timestamp"].cast("int64").to_pylist()]
             assert list(zip(offsets, timestamps, strict=True)) == wanted, vector["name"]
@@ -253,5 +280,86 @@ def test_no_flipped_bit_of_the_attributes_loses_a_batch() -> None:
     for bit in range(16):
         damaged = bytearray(SECOND)
         damaged[21 + bit // 8] ^= 0x80 >> bit % 8
-        with pytest.raises(DecodeError, match=r"^row 0 \(orders-3\), "):
+        with pytest.raises(DecodeError, match=r"^row 0 \(orders-3\), batch of offset 6 at byte "):
             table(FIRST + bytes(damaged) + batch(12))
+
+
+def transactional(base_offset: int, producer_id: int = 1, **options: Any) -> bytes:
+    return batch(
+        base_offset, producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True, **options
+    )
+
+
+def marker(offset: int, is_commit: bool, producer_id: int = 1) -> bytes:
+    builder = BatchBuilder(
+        base_offset=offset, producer_id=producer_id, producer_epoch=0, is_transactional=True, is_control=True
+    )
+    key, value = end_transaction_marker(is_commit, 0)
+    builder.append(TIME_MS, key, value)
+    return builder.build()
+
+
+#: Offsets 0 to 5 and 13 to 18 are committed, 6 to 11 aborted, 20 to 25 in a transaction that has not ended.
+TRANSACTIONS = (
+    batch(0) + transactional(6) + marker(12, is_commit=False) + transactional(13) + marker(19, True) + transactional(20)
+)
+
+
+def test_committed_records() -> None:
+    wanted = options(is_committed_only=True)
+    assert [row["offset"] for row in table(TRANSACTIONS, wanted=wanted)] == [*range(6), *range(13, 19)]
+    assert [row["offset"] for row in table(TRANSACTIONS)] == [*range(12), *range(13, 19), *range(20, 26)]
+
+
+def test_aborted_transactions_of_a_response() -> None:
+    """What a response calls aborted is, up to the marker; all else that it has is committed."""
+    kind = pyarrow.list_(pyarrow.struct([("producerId", pyarrow.int64()), ("firstOffset", pyarrow.int64())]))
+    for aborted, offsets in [
+        ([{"producerId": 1, "firstOffset": 6}], [*range(6), *range(13, 19), *range(20, 26)]),
+        ([{"producerId": 1, "firstOffset": 13}], [*range(12)]),  # no abort marker ends it
+        ([{"producerId": 2, "firstOffset": 0}], [*range(12), *range(13, 19), *range(20, 26)]),
+        ([], [*range(12), *range(13, 19), *range(20, 26)]),
+        (None, [*range(12), *range(13, 19), *range(20, 26)]),
+    ]:
+        (raw,) = rows(TRANSACTIONS)
+        table_with = raw.append_column("aborted", pyarrow.array([aborted], kind))
+        (found,) = decoded([table_with], options(is_committed_only=True))
+        assert found["offset"].to_pylist() == offsets, aborted
+
+
+def test_a_damaged_marker_is_told() -> None:
+    damaged = TRANSACTIONS.replace(marker(12, False), flip(marker(12, False), 70))
+    wanted = options(CORRUPT, mode=Mode.PERMISSIVE, is_committed_only=True)
+    found = table(damaged, wanted=wanted)
+    assert len([row for row in found if row[CORRUPT]]) == 1
+
+
+def test_columns_of_batches() -> None:
+    data = batch(5, Compression.LZ4) + transactional(11, producer_id=7, partition_leader_epoch=4)
+    found = table(data, wanted=options(*EXTRAS))
+    first, last = found[0], found[-1]
+    assert [first[name] for name in EXTRAS] == [-1, -1, -1, -1, False, "lz4", 5, 0, None]
+    assert [last[name] for name in EXTRAS] == [4, 7, 0, 5, True, "none", 11, len(batch(5, Compression.LZ4)), None]
+    old = MessageSetBuilder(1, base_offset=3)
+    old.append(TIME_MS, None, b"v")
+    (row,) = table(old.build(), wanted=options(*EXTRAS))
+    assert [row[name] for name in EXTRAS] == [-1, -1, -1, -1, False, "none", None, 0, None]
+
+
+def test_sequences_begin_again() -> None:
+    data = batch(0, producer_id=1, producer_epoch=0, base_sequence=2**31 - 2)
+    found = table(data, wanted=options("sequence"))
+    assert [row["sequence"] for row in found] == [2**31 - 2, 2**31 - 1, 0, 1, 2, 3]
+
+
+def test_memory_for_a_bomb() -> None:
+    """A batch comes in pieces if it has many records, and not at all if it is too large when decompressed."""
+    builder = BatchBuilder(2**31 - 1, Compression.ZSTD)
+    for _ in range(1_000_000):
+        builder.append(TIME_MS, None, None)
+    data = builder.build()
+    sizes = [each.num_rows for each in decoded(rows(data), options())]
+    assert sum(sizes) == 1_000_000
+    assert max(sizes) <= 128 * 1024
+    with pytest.raises(DecodeError, match="1000000 bytes"):
+        table(data, wanted=options(decompressed_bytes_max=1_000_000))
