@@ -1,0 +1,187 @@
+"""Nothing in stored bytes is left out without a word, and what is sound behind damage is found.
+
+Method: batches of every magic and compression; every bit of some batches changed, cuts at every byte, garbage,
+batches larger than a window, files that get shorter; the same bytes in memory and through a window.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.records import Compression, MessageSetBuilder, stored, walk
+from kafkawire.sdk.records.stored import Damage, Memory, Stored, StoredBytes, Window, read_stored
+from tests.sdk.records.conftest import batch_of
+
+RECORDS = [(1000 + number, b"key", b"value %d" % number, ()) for number in range(10)]
+
+
+def batch(base_offset: int, compression: Compression = Compression.NONE) -> bytes:
+    return batch_of(RECORDS, compression, base_offset=base_offset)
+
+
+def message_set() -> bytes:
+    messages = MessageSetBuilder(1, Compression.GZIP, base_offset=500)
+    for number in range(10):
+        messages.append(number, None, b"value")
+    return messages.build()
+
+
+PARTS = [batch(10 * number, compression) for number, compression in enumerate([*Compression, Compression.NONE] * 2)]
+DATA = b"".join(PARTS)
+STARTS = [sum(map(len, PARTS[:number])) for number in range(len(PARTS))]
+
+
+def window(data: bytes) -> Window:
+    """Return the bytes as those of a file, read in small pieces."""
+    return Window(lambda position, size: data[position : position + size], len(data))
+
+
+SOURCES: list[Callable[[bytes], StoredBytes]] = [Memory, window]
+
+
+@pytest.fixture(params=SOURCES, ids=["memory", "window"])
+def source(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def read(source: StoredBytes, *arguments: Any, **options: Any) -> tuple[list[int], list[Damage]]:
+    """Return the positions of the batches, whose records can all be read, and the damages."""
+    positions, damages = [], []
+    for found in read_stored(source, *arguments, **options):
+        if isinstance(found, Stored):
+            assert len(found.batch.records()) == len(RECORDS)
+            positions.append(found.position)
+        else:
+            damages.append(found)
+    return positions, damages
+
+
+def test_sound_bytes(source: Any) -> None:
+    assert read(source(b"")) == ([], [])
+    assert read(source(DATA)) == (STARTS, [])
+    assert read(source(DATA), STARTS[3]) == (STARTS[3:], [])
+    assert read(source(message_set() + DATA))[1] == []
+
+
+@pytest.mark.parametrize("end", [0, 1, STARTS[2] - 1, STARTS[2], STARTS[2] + 1, len(DATA)])
+def test_a_batch_belongs_to_the_part_in_which_it_begins(source: Any, end: int) -> None:
+    assert read(source(DATA), 0, end)[0] == [start for start in STARTS if start < end]
+    if end in STARTS:
+        assert read(source(DATA), end)[0] == [start for start in STARTS if start >= end]
+
+
+@pytest.mark.parametrize("number", [0, 5, len(PARTS) - 1])
+def test_every_bit_of_a_batch(number: int) -> None:
+    """The batch is told, or is read with what its checksum does not cover; no other is lost, but by chance."""
+    lost = 0
+    for position in range(STARTS[number], STARTS[number] + len(PARTS[number])):
+        for bit in range(8):
+            damaged = bytearray(DATA)
+            damaged[position] ^= 1 << bit
+            for is_growing in (False, True):
+                positions, damages = read(Memory(bytes(damaged)), is_growing=is_growing)
+                assert damages or positions == STARTS, (position, bit)
+                lost += len(STARTS) - len(positions) > 1
+                for damage in damages:
+                    assert damage.size_bytes > 0
+                    assert damage.base_offset is not None or position - STARTS[number] in (16, *range(8))
+    assert lost == 0
+
+
+@pytest.mark.parametrize("cut", range(1, len(PARTS[-1])))
+def test_every_cut(source: Any, cut: int) -> None:
+    """A file that is being written may end inside a batch; anything else may not."""
+    positions, damages = read(source(DATA[:-cut]))
+    (damage,) = damages
+    assert positions == STARTS[:-1]
+    assert (damage.position, damage.position + damage.size_bytes) == (STARTS[-1], len(DATA) - cut)
+    assert read(source(DATA[:-cut]), is_growing=True) == (STARTS[:-1], [])
+
+
+def test_a_file_that_is_being_written_does_not_hide_damage(source: Any) -> None:
+    """A length that is damaged looks like a cut; the checksum does not cover it."""
+    for number in (2, len(PARTS) - 1):
+        damaged = bytearray(DATA)
+        damaged[STARTS[number] + 8] ^= 0x40
+        positions, damages = read(source(bytes(damaged)), is_growing=True)
+        assert positions == STARTS[:number] + STARTS[number + 1 :]
+        assert [damage.position for damage in damages] == [STARTS[number]]
+
+
+@pytest.mark.parametrize("zeros", [1, 16, 17, 100, 70_000])
+def test_zeros_up_to_the_end(source: Any, zeros: int) -> None:
+    assert read(source(DATA + bytes(zeros)), is_growing=True) == (STARTS, [])
+    positions, damages = read(source(DATA + bytes(zeros)))
+    assert (positions, damages[0].position) == (STARTS, len(DATA))
+    assert sum(damage.size_bytes for damage in damages) == zeros
+    assert read(source(DATA + bytes(zeros) + batch(900)), is_growing=True)[0] == [*STARTS, len(DATA) + zeros]
+
+
+def test_garbage(source: Any) -> None:
+    chance = random.Random(5)
+    garbage = chance.randbytes(1000)
+    positions, damages = read(source(garbage + DATA + garbage + DATA + garbage))
+    second = len(garbage) + len(DATA)
+    assert positions == [start + first + len(garbage) for first in (0, second) for start in STARTS]
+    assert sum(damage.size_bytes for damage in damages) == 3000
+
+
+def test_a_batch_that_is_larger_than_a_window(source: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored, "WINDOW_BYTES", 64)
+    assert read(source(DATA)) == (STARTS, [])
+    damaged = bytearray(DATA)
+    damaged[STARTS[4] + 70] ^= 1
+    positions, damages = read(source(bytes(damaged)))
+    assert positions == STARTS[:4] + STARTS[5:]
+    assert [(damage.position, damage.size_bytes) for damage in damages] == [(STARTS[4], len(PARTS[4]))]
+
+
+def test_a_batch_that_is_too_large(source: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored, "WINDOW_BYTES", 64)
+    monkeypatch.setattr(stored, "BATCH_BYTES_MAX", len(PARTS[1]) - 1)
+    positions, damages = read(source(PARTS[1]))
+    assert positions == []
+    assert [damage.size_bytes for damage in damages] == [len(PARTS[1])]
+
+
+def test_what_was_decompressed_is_limited() -> None:
+    (large,) = walk(batch_of([(1, None, bytes(10_000), ())], Compression.ZSTD))
+    for found in read_stored(Memory(bytes(large.data)), limit=9_999):
+        assert isinstance(found, Stored)
+        assert found.batch.limit == 9_999
+
+
+def test_a_search_does_not_go_on_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What looks like the header of a long batch everywhere is left out as a whole, once the limit is reached."""
+    monkeypatch.setattr(stored, "SEARCH_BYTES_MAX", 100_000)
+    header = bytearray(batch(0)[:61])
+    header[8:12] = (50_000).to_bytes(4, "big")
+    data = bytes(header) * 2_000
+    positions, damages = read(Memory(data + batch(5)))
+    assert positions == []
+    assert [damage.size_bytes for damage in damages] == [len(data) + len(batch(5))]
+
+
+@pytest.mark.parametrize("left", [0, 5, 16, 17, 30, 61, len(PARTS[0]) - 1, len(PARTS[0]), len(PARTS[0]) + 40])
+def test_a_file_that_gets_shorter(left: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored, "WINDOW_BYTES", 64)
+    data = bytearray(DATA)
+
+    def read_part(position: int, size: int) -> bytes:
+        if position >= STARTS[2]:
+            del data[STARTS[2] + left :]
+        return bytes(data[position : position + size])
+
+    positions, damages = read(Window(read_part, len(DATA)))
+    assert positions[:2] == STARTS[:2]
+    assert len(positions) <= 3
+    assert sum(damage.size_bytes for damage in damages) == (left % len(PARTS[2]) if left != len(PARTS[2]) else 0)
+
+
+def test_damage_in_words() -> None:
+    assert str(Damage(5, 7, "crc: wrong", 12)) == "7 bytes at 5, the batch of offset 12: crc: wrong"
+    assert str(Damage(5, 7, "magic: 9")) == "7 bytes at 5: magic: 9"

@@ -1,0 +1,107 @@
+"""Batches of any number of places share Arrow batches of a limited size, and every row keeps what is its batch's own.
+
+Method: limits from one row on, subsets of the columns, ranges of offsets, damage between batches; what `test_arrow.py`
+compares for whole values is left to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.records import BatchBuilder, Compression, walk
+from kafkawire.sdk.records.stored import Damage
+from kafkawire.sdk.spark.damage import Mode, Place
+
+pyarrow = pytest.importorskip("pyarrow")
+
+from kafkawire.sdk.spark.decoder import Decoder  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.schema import CONNECTOR, CORRUPT, EXTRAS, arrow_schema  # noqa: E402 - it needs pyarrow
+
+PLACES = [Place("a", 0, "/a-0"), Place("a", 0, "/a-0"), Place("b", 1, "/b-1"), Place(None, None, row=9)]
+
+
+def batch(base_offset: int, count: int = 5, **options: Any) -> Any:
+    builder = BatchBuilder(base_offset=base_offset, **options)
+    for number in range(count):
+        builder.append(1000 + number, None, b"value")
+    (found,) = walk(builder.build())
+    return found
+
+
+BATCHES = [batch(0, compression=Compression.LZ4), batch(5, partition_leader_epoch=3), batch(10), batch(15, count=1)]
+
+
+def tables(decoder: Decoder, wanted: Any = None) -> Iterator[Any]:
+    for number, (place, each) in enumerate(zip(PLACES, BATCHES, strict=True)):
+        yield from decoder.add(place, each, 100 * number, wanted)
+    yield from decoder.finish()
+
+
+@pytest.mark.parametrize(("rows_max", "bytes_max"), [(10**6, 10**6), (1, 10**6), (7, 10**6), (10**6, 5), (10**6, 40)])
+def test_limits(rows_max: int, bytes_max: int) -> None:
+    names = [*CONNECTOR, *EXTRAS]
+    found = list(tables(Decoder(names, Mode.FAILFAST, rows_max=rows_max, bytes_max=bytes_max)))
+    for table in found:
+        table.validate(full=True)
+        assert table.schema == arrow_schema(names)
+        assert 0 < table.num_rows <= min(rows_max, max(bytes_max // 5, 1))
+    rows = [row for table in found for row in table.to_pylist()]
+    assert [(row["offset"], row["topic"], row["partition"], row["path"], row["batchPosition"]) for row in rows] == [
+        *((offset, "a", 0, "/a-0", 0) for offset in range(5)),
+        *((offset, "a", 0, "/a-0", 100) for offset in range(5, 10)),
+        *((offset, "b", 1, "/b-1", 200) for offset in range(10, 15)),
+        (15, None, None, None, 300),
+    ]
+    assert [row["leaderEpoch"] for row in rows] == [-1] * 5 + [3] * 5 + [-1] * 6
+    assert [row["compression"] for row in rows] == ["lz4"] * 5 + ["none"] * 11
+    assert [row["batchOffset"] for row in rows] == [0] * 5 + [5] * 5 + [10] * 5 + [15]
+
+
+@pytest.mark.parametrize("names", [["topic"], ["value"], ["sequence"], ["batchPosition", "key"], ["offset", "path"]])
+def test_columns_that_are_asked_for(names: list[str]) -> None:
+    (found,) = tables(Decoder(names, Mode.FAILFAST))
+    (whole,) = tables(Decoder([*CONNECTOR, *EXTRAS], Mode.FAILFAST))
+    assert found.equals(whole.select(names))
+
+
+@pytest.mark.parametrize("wanted", [(0, 3), (4, 6), (7, 12), (9, 10), (15, 99), (16, 99), (3, 3)])
+def test_ranges_of_offsets(wanted: tuple[int, int]) -> None:
+    """Batches without a wanted record leave nothing behind."""
+    found = list(tables(Decoder([*CONNECTOR, "batchOffset"], Mode.FAILFAST), wanted))
+    rows = [row for table in found for row in table.to_pylist()]
+    assert [row["offset"] for row in rows] == [offset for offset in range(16) if wanted[0] <= offset < wanted[1]]
+    assert [row["batchOffset"] for row in rows] == [row["offset"] // 5 * 5 for row in rows]
+
+
+def test_damage() -> None:
+    damage = Damage(7, 9, "garbage")
+    decoder = Decoder(["value", CORRUPT], Mode.PERMISSIVE)
+    assert list(decoder.add_damage(PLACES[0], damage)) == []
+    (rows, corrupt) = tables(decoder)
+    assert rows.num_rows == 16
+    assert rows[CORRUPT].null_count == 16
+    assert corrupt.to_pylist() == [
+        {"value": None, CORRUPT: {"path": "/a-0", "position": 7, "size": 9, "reason": "garbage"}}
+    ]
+    for mode, names in ((Mode.DROPMALFORMED, ["value", CORRUPT]), (Mode.PERMISSIVE, ["value"])):
+        decoder = Decoder(names, mode)
+        assert list(decoder.add_damage(PLACES[0], damage)) == []
+        assert (decoder.dropped.count, decoder.dropped.size_bytes) == (1, 9)
+    with pytest.raises(DecodeError, match=r"^/a-0 \(a-0\) at byte 7: garbage$"):
+        list(Decoder(["value"], Mode.FAILFAST).add_damage(PLACES[0], damage))
+
+
+def test_records_that_are_broken_under_a_right_checksum() -> None:
+    data = bytearray(batch(0).data)
+    data[61] ^= 1
+    (broken,) = walk(bytes(data), check_crc=False)
+    decoder = Decoder([*CONNECTOR, CORRUPT], Mode.PERMISSIVE)
+    (found,) = [*decoder.add(PLACES[0], broken, 40), *decoder.finish()]
+    (row,) = found.to_pylist()
+    assert row[CORRUPT]["position"] == 40
+    assert row[CORRUPT]["size"] == len(data)
+    assert row[CORRUPT]["reason"].startswith("records[")

@@ -1,0 +1,60 @@
+"""The columns are the connector's, and more only where they are asked for; Spark's and Arrow's types say the same.
+
+Method: the table, every choice of columns, and Spark's own conversion of its types to Arrow's.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.errors import ConfigurationError
+
+pytest.importorskip("pyarrow")
+
+from kafkawire.sdk.spark.schema import (
+    COLUMNS,
+    CONNECTOR,
+    CORRUPT,
+    EXTRAS,
+    HEADERS,
+    arrow_schema,
+    chosen,
+    ddl,
+)
+
+
+def test_columns_that_are_chosen() -> None:
+    assert chosen() == CONNECTOR == ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+    assert chosen(headers=True, corrupt=True) == (*CONNECTOR, "headers", "_corrupt")
+    assert chosen(extra=["sequence", "producerId"]) == (*CONNECTOR, "producerId", "sequence")  # in one order
+    assert (*CONNECTOR, HEADERS, *EXTRAS, CORRUPT) == tuple(COLUMNS)
+    with pytest.raises(ConfigurationError, match=r"extra='epoch, headers'.*there are leaderEpoch"):
+        chosen(extra=["epoch", "path", "headers"])
+
+
+def test_declarations() -> None:
+    assert ddl(["offset", "key"]) == "offset bigint, key binary"
+    assert ddl([HEADERS, CORRUPT]) == (
+        "headers array<struct<key: string, value: binary>>, "
+        "_corrupt struct<path: string, position: bigint, size: bigint, reason: string>"
+    )
+
+
+def test_types_of_spark_and_arrow_agree() -> None:
+    types = pytest.importorskip("pyspark.sql.types", reason="pyspark is not installed: the extra `spark` brings it")
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    simple = {
+        "binary": types.BinaryType(),
+        "string": types.StringType(),
+        "int": types.IntegerType(),
+        "bigint": types.LongType(),
+        "timestamp": types.TimestampType(),
+        "boolean": types.BooleanType(),
+    }
+    header = types.StructType().add("key", types.StringType()).add("value", types.BinaryType())
+    corrupt = types.StructType().add("path", types.StringType()).add("position", types.LongType())
+    corrupt = corrupt.add("size", types.LongType()).add("reason", types.StringType())
+    for name, column in COLUMNS.items():
+        kind = simple.get(column.ddl) or (types.ArrayType(header) if name == HEADERS else corrupt)
+        assert to_arrow_schema(types.StructType().add(name, kind), timezone="UTC") == arrow_schema([name])
