@@ -93,7 +93,7 @@ def test_rows(spark: Any) -> None:
 
 
 def test_segment_files(spark: Any, tmp_path: Path) -> None:
-    """Segments are read from a broker's folder; skipping leaves out a half-written batch at the end of the last one."""
+    """Segments are read from a broker's folder; a half-written batch at the end of the last one may be left out."""
     from pyspark.sql.functions import regexp_extract
 
     for partition, compression in enumerate([Compression.NONE, Compression.ZSTD]):
@@ -105,7 +105,7 @@ def test_segment_files(spark: Any, tmp_path: Path) -> None:
     segments = spark.read.format("binaryFile").load(f"{tmp_path}/*/*.log")
     name = r"([^/]+)-(\d+)/\d+\.log$"
     topic, partition = regexp_extract("path", name, 1), regexp_extract("path", name, 2)
-    records = decode_batches(segments, "content", topic=topic, partition=partition, errors="skip")
+    records = decode_batches(segments, "content", topic=topic, partition=partition, mode="DROPMALFORMED")
     counted = records.groupBy("topic", "partition").agg({"offset": "max", "*": "count"}).orderBy("partition").collect()
     count = 6 * RECORDS_OF_A_BATCH
     assert [tuple(row) for row in counted] == [("orders", 0, count - 1, count), ("orders", 1, count - 1, count)]
@@ -127,17 +127,54 @@ def test_topic_and_partition(spark: Any) -> None:
         assert tuple(row) == expected
 
 
-def test_damage_is_an_error_that_names_the_place(spark: Any) -> None:
+def test_damage_in_every_mode(spark: Any) -> None:
     from pyspark.errors import PythonException
 
-    damaged = batch(0) + batch(1000)[:-1] + b"\xff" + batch(2000)
-    raw = spark.createDataFrame([(damaged,)], "raw binary").coalesce(1)
-    with pytest.raises(PythonException, match=rf"DecodeError: row 0, crc at byte {len(batch(0))}: checksum"):
-        decode_batches(raw, "raw").count()
-    assert decode_batches(raw, "raw", errors="skip").count() == 2 * RECORDS_OF_A_BATCH
+    first, last = batch(0), batch(2000)
+    damaged = first + batch(1000)[:-1] + b"\xff" + last
+    raw = spark.createDataFrame([(damaged, "orders")], "raw binary, t string").coalesce(1)
+    place = rf"DecodeError: row 0 \(orders-None\), batch of offset 1000 at byte {len(first)}: crc: checksum"
+    with pytest.raises(PythonException, match=place):
+        decode_batches(raw, "raw", topic="t").count()
+    dropped = decode_batches(raw, "raw", mode="dropmalformed")
+    assert dropped.count() == 2 * RECORDS_OF_A_BATCH
+    rows = decode_batches(raw, "raw", topic="t", mode="permissive")
+    assert rows.columns == [*dropped.columns, "_corrupt"]
+    (row,) = rows.where("_corrupt is not null").collect()
+    assert (row.topic, row.offset, row._corrupt.path) == ("orders", None, None)
+    assert (row._corrupt.position, row._corrupt.size) == (len(first), len(batch(1000)))
+    assert rows.where("_corrupt is null").count() == 2 * RECORDS_OF_A_BATCH
 
 
-def test_unknown_policy_is_refused(spark: Any) -> None:
+def test_more_columns(spark: Any) -> None:
+    data = batch(0, Compression.LZ4)
+    raw = spark.createDataFrame([(data,)], "raw binary")
+    records = decode_batches(raw, "raw", extra=["sequence", "compression", "batchPosition"])
+    assert records.schema.simpleString().endswith(",sequence:int,compression:string,batchPosition:bigint>")
+    assert {tuple(row) for row in records.select("sequence", "compression", "batchPosition").collect()} == {
+        (-1, "lz4", 0)
+    }
+
+
+def test_aborted_transactions(spark: Any) -> None:
+    """A fetch response lists them; nothing of them is left."""
+    builder = BatchBuilder(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    builder.append(TIME_MS, None, b"aborted")
+    aborted = [{"producerId": 7, "firstOffset": 0}]
+    columns = "raw binary, aborted array<struct<producerId: bigint, firstOffset: bigint>>"
+    raw = spark.createDataFrame([(builder.build() + batch(1), aborted), (builder.build(), [])], columns)
+    records = decode_batches(raw, "raw", isolation_level="read_committed", aborted="aborted")
+    assert records.where("value = 'aborted'").count() == 1
+    assert records.count() == RECORDS_OF_A_BATCH + 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"mode": "null"}, {"isolation_level": "committed"}, {"extra": ["headers"]}],
+    ids=lambda each: next(iter(each)),
+)
+def test_what_is_refused(spark: Any, options: dict[str, Any]) -> None:
     raw = spark.createDataFrame([(b"",)], "raw binary")
-    with pytest.raises(ConfigurationError, match="errors='null'"):
-        decode_batches(raw, "raw", errors="null")  # type: ignore[arg-type]  # what the test is about
+    ((name, value),) = options.items()
+    with pytest.raises(ConfigurationError, match=f"{name}='{value if isinstance(value, str) else value[0]}'"):
+        decode_batches(raw, "raw", **options)
