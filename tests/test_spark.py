@@ -6,12 +6,13 @@ import subprocess
 import sys
 
 from kafkawire import spark
-from kafkawire.sdk.spark import decode
+from kafkawire.sdk.spark import decode, functions
 
 
 def test_names() -> None:
-    assert spark.__all__ == ["decode_batches"]
+    assert spark.__all__ == sorted([*decode.__all__, *functions.__all__])
     assert spark.decode_batches is decode.decode_batches
+    assert spark.decode_records is functions.decode_records
 
 
 def test_import_does_not_need_spark() -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pyarrow
 
-from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.errors import DecodeError, LocalProtocolError
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records import Batch
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
@@ -21,8 +21,9 @@ from kafkawire.sdk.records.stored import Damage, Memory, Stored, read_stored
 from kafkawire.sdk.spark.damage import Mode, Place
 from kafkawire.sdk.spark.decoder import Decoder
 from kafkawire.sdk.spark.isolation import AbortedByResponse, AbortedTransaction, Outcomes
+from kafkawire.sdk.spark.schema import arrow_schema
 
-__all__ = ["DecodeOptions", "decoded", "outcomes_of"]
+__all__ = ["DecodeOptions", "decoded", "decoded_lists", "outcomes_of", "raw_columns"]
 
 
 class DecodeOptions(NamedTuple):
@@ -66,6 +67,43 @@ def decoded(rows: Iterable[pyarrow.RecordBatch], options: DecodeOptions) -> Iter
             aborted = cells[3] if options.is_committed_only and len(cells) > 3 else None
             yield from _value(decoder, place, _bytes(cells[0]), options, aborted)
     yield from decoder.finish()
+
+
+def decoded_lists(values: pyarrow.Array, options: DecodeOptions) -> pyarrow.Array:
+    """Decode raw record batches into a list of structs for each value, null for a null.
+
+    Raises:
+        DecodeError: as `decoded`.
+    """
+    kind = pyarrow.struct(list(arrow_schema(options.names)))
+    ends: list[int | None] = []
+    found: list[pyarrow.Array] = []
+    count = 0
+    for number, value in enumerate(values):
+        ends.append(count if value.is_valid else None)
+        decoder = Decoder(options.names, options.mode)
+        place = Place(None, None, row=number)
+        for table in (*_value(decoder, place, _bytes(value), options, None), *decoder.finish()):
+            found.append(table.to_struct_array())
+            count += table.num_rows
+    content = pyarrow.concat_arrays(found) if found else pyarrow.array([], kind)
+    return pyarrow.ListArray.from_arrays(pyarrow.array([*ends, count], pyarrow.int32()), content)
+
+
+def raw_columns(table: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+    """Return the columns of a table that `decoded` takes: `batches`, and `topic` and `partition` where they are.
+
+    Raises:
+        LocalProtocolError: there is no column `batches`.
+    """
+    if "batches" not in table.schema.names:
+        raise LocalProtocolError(f"the table has the columns {', '.join(table.schema.names)}, it needs `batches`")
+    kinds = {"batches": pyarrow.binary(), "topic": pyarrow.string(), "partition": pyarrow.int32()}
+    arrays = [
+        table[name].cast(kind) if name in table.schema.names else pyarrow.nulls(table.num_rows, kind)
+        for name, kind in kinds.items()
+    ]
+    return pyarrow.RecordBatch.from_arrays(arrays, list(kinds))
 
 
 def _value(

@@ -10,5 +10,21 @@ Names and types of the columns are those of Spark's own Kafka connector.
 from __future__ import annotations
 
 from kafkawire.sdk.spark.decode import decode_batches
+from kafkawire.sdk.spark.functions import (
+    decode_internal_record,
+    decode_message,
+    decode_records,
+    decode_request,
+    decode_response,
+    register_kafka_decode,
+)
 
-__all__ = ["decode_batches"]
+__all__ = [
+    "decode_batches",
+    "decode_internal_record",
+    "decode_message",
+    "decode_records",
+    "decode_request",
+    "decode_response",
+    "register_kafka_decode",
+]

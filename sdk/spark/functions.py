@@ -1,0 +1,242 @@
+"""The same decoders as functions of columns and of tables, for `select` and for SQL.
+
+`decode_batches` is the quickest way to rows. A function of columns gives an array for each value, which has to be
+exploded; the table function is for SQL. They need PySpark 4.1.
+
+Source: `arrow_udf`, `arrow_udtf` in PySpark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from kafkawire.sdk.errors import LocalProtocolError
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import Column, SparkSession
+
+    from kafkawire.sdk.spark.arrow import DecodeOptions
+
+__all__ = [
+    "decode_internal_record",
+    "decode_message",
+    "decode_records",
+    "decode_request",
+    "decode_response",
+    "register_kafka_decode",
+]
+
+
+def decode_records(
+    column: str | Column,
+    *,
+    headers: bool = False,
+    extra: Iterable[str] = (),
+    mode: str = "FAILFAST",
+    isolation_level: str = "read_uncommitted",
+) -> Column:
+    """Return the records of raw batches as an array of structs, one array for each value.
+
+    Args:
+        column: see `decode_batches`, as all others.
+        headers: whether to include the headers.
+        extra: further columns.
+        mode: what becomes of damage.
+        isolation_level: which records are wanted.
+
+    Raises:
+        ConfigurationError: an unknown mode, isolation level or extra column.
+    """
+    from kafkawire.sdk.spark import schema
+
+    options = _options(headers, extra, mode, isolation_level)
+    names = tuple(name for name in options.names if name not in ("topic", "partition"))
+    own = options._replace(names=names)
+    fields = ", ".join(f"{name}: {schema.COLUMNS[name].ddl}" for name in names)
+
+    def records(values: pyarrow.Array) -> pyarrow.Array:
+        from kafkawire.sdk.spark.arrow import decoded_lists
+
+        return decoded_lists(values, own)
+
+    return _column_function(records, f"array<struct<{fields}>>")(column)
+
+
+def register_kafka_decode(
+    spark: SparkSession,
+    name: str = "kafka_decode",
+    *,
+    headers: bool = False,
+    extra: Iterable[str] = (),
+    mode: str = "FAILFAST",
+    isolation_level: str = "read_uncommitted",
+) -> None:
+    """Register a table function that decodes raw batches, for SQL:
+
+        SELECT * FROM kafka_decode(TABLE(SELECT batches, topic, partition FROM raw))
+
+    Args:
+        spark: the session.
+        name: of the function. Its table has the columns batches, topic and partition, by these names; the last two may
+            be missing.
+        headers: see `decode_batches`, as all others.
+        extra: further columns.
+        mode: what becomes of damage.
+        isolation_level: which records are wanted.
+
+    Raises:
+        ConfigurationError: an unknown mode, isolation level or extra column.
+    """
+    from kafkawire.sdk.spark import schema
+
+    options = _options(headers, extra, mode, isolation_level)
+
+    class KafkaDecode:
+        def eval(self, table: Any) -> Iterator[Any]:
+            from kafkawire.sdk.spark.arrow import decoded, raw_columns
+
+            yield from decoded([raw_columns(table)], options)
+
+    arrow_udtf = _of_pyspark("arrow_udtf")
+    # Its signature is looked at by evaluating the annotations, which pyarrow must not be needed for here.
+    KafkaDecode.eval.__annotations__ = _record_batch_annotations()
+    spark.udtf.register(name, arrow_udtf(KafkaDecode, returnType=schema.ddl(options.names)))
+
+
+def decode_message(column: str | Column, name: str, version: int, *, mode: str = "FAILFAST") -> Column:
+    """Return messages without a header as JSON, in the struct of `message` and `error`.
+
+    Args:
+        column: binary, a whole message in each value.
+        name: of the message, such as `MetadataResponse`, `OffsetCommitValue` or `TopicRecord`.
+        version: of all of them.
+        mode: "FAILFAST" fails the task at the first that cannot be read; otherwise `error` says what is wrong.
+
+    Raises:
+        ConfigurationError: an unknown mode, message or version.
+    """
+    from kafkawire.sdk.spark import messages
+    from kafkawire.sdk.spark.damage import parse_mode
+
+    parsed = parse_mode(mode)
+    messages.messages([], name, version, parsed)  # refuses what there is not
+
+    def decode(bodies: pyarrow.Array) -> pyarrow.Array:
+        return messages.messages(bodies, name, version, parsed)
+
+    return _column_function(decode, messages.MESSAGE_DDL)(column)
+
+
+def decode_request(column: str | Column, *, mode: str = "FAILFAST") -> Column:
+    """Return captured requests: `api`, `version`, `correlationId`, `clientId`, `message`, `error`.
+
+    Args:
+        column: binary, a frame without its length in each value.
+        mode: see `decode_message`.
+
+    Raises:
+        ConfigurationError: an unknown mode.
+    """
+    from kafkawire.sdk.spark import messages
+    from kafkawire.sdk.spark.damage import parse_mode
+
+    parsed = parse_mode(mode)
+
+    def decode(frames: pyarrow.Array) -> pyarrow.Array:
+        return messages.requests(frames, parsed)
+
+    return _column_function(decode, messages.REQUEST_DDL)(column)
+
+
+def decode_response(column: str | Column, api: str, version: int, *, mode: str = "FAILFAST") -> Column:
+    """Return captured responses: `correlationId`, `message`, `error`.
+
+    Args:
+        column: binary, a frame without its length in each value.
+        api: that they answer, such as `Fetch`.
+        version: of the requests that they answer.
+        mode: see `decode_message`.
+
+    Raises:
+        ConfigurationError: an unknown mode, API or version.
+    """
+    from kafkawire.sdk.spark import messages
+    from kafkawire.sdk.spark.damage import parse_mode
+
+    parsed = parse_mode(mode)
+    messages.responses([], api, version, parsed)  # refuses what there is not
+
+    def decode(frames: pyarrow.Array) -> pyarrow.Array:
+        return messages.responses(frames, api, version, parsed)
+
+    return _column_function(decode, messages.RESPONSE_DDL)(column)
+
+
+def decode_internal_record(
+    topic: str | Column, key: str | Column, value: str | Column, *, mode: str = "FAILFAST"
+) -> Column:
+    """Return records of `__consumer_offsets`, `__transaction_state`, `__share_group_state`, `__cluster_metadata` and
+    `__remote_log_metadata`: `type`, `name`, `key`, `version`, `value`, `error`; null for those of other topics.
+
+    Args:
+        topic: string.
+        key: binary.
+        value: binary; null is a tombstone.
+        mode: see `decode_message`.
+
+    Raises:
+        ConfigurationError: an unknown mode.
+    """
+    from kafkawire.sdk.spark import messages
+    from kafkawire.sdk.spark.damage import parse_mode
+
+    parsed = parse_mode(mode)
+
+    def decode(topics: pyarrow.Array, keys: pyarrow.Array, values: pyarrow.Array) -> pyarrow.Array:
+        return messages.internal_records(topics, keys, values, parsed)
+
+    return _column_function(decode, messages.INTERNAL_DDL)(topic, key, value)
+
+
+def _options(headers: bool, extra: Iterable[str], mode: str, isolation_level: str) -> DecodeOptions:
+    from kafkawire.sdk.spark import schema
+    from kafkawire.sdk.spark.arrow import DecodeOptions
+    from kafkawire.sdk.spark.damage import Mode, parse_mode
+    from kafkawire.sdk.spark.isolation import is_committed_only
+
+    parsed = parse_mode(mode)
+    names = schema.chosen(headers=headers, extra=extra, corrupt=parsed is Mode.PERMISSIVE)
+    return DecodeOptions(names, parsed, is_committed_only(isolation_level))
+
+
+def _column_function(function: Callable[..., Any], ddl: str) -> Callable[..., Column]:
+    """Return a function of columns that works on Arrow arrays."""
+    import pyarrow
+
+    parameters = [name for name in function.__annotations__ if name != "return"]
+    function.__annotations__ = dict.fromkeys([*parameters, "return"], pyarrow.Array)  # PySpark evaluates them
+    made: Callable[..., Column] = _of_pyspark("arrow_udf")(function, ddl)
+    return made
+
+
+def _record_batch_annotations() -> dict[str, Any]:
+    import pyarrow
+
+    return {"table": pyarrow.RecordBatch, "return": Iterator[pyarrow.Table]}
+
+
+def _of_pyspark(name: str) -> Any:
+    """Return a function of PySpark.
+
+    Raises:
+        LocalProtocolError: this release does not have it.
+    """
+    import pyspark
+    from pyspark.sql import functions
+
+    try:
+        return getattr(functions, name)
+    except AttributeError:
+        raise LocalProtocolError(f"PySpark {pyspark.__version__} has no {name}, 4.1 does; use decode_batches") from None

@@ -1,0 +1,100 @@
+"""The functions for `select` and SQL give in Spark what their pure parts give without it.
+
+Method: a small local Spark; skipped where Spark or the Java that it runs on is missing.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
+from kafkawire.sdk.protocol.programs import program
+from kafkawire.sdk.records import BatchBuilder
+from kafkawire.sdk.spark import functions
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore")]
+
+TIME_MS = 1_700_000_000_000
+
+
+def batch(base_offset: int, count: int) -> bytes:
+    builder = BatchBuilder(base_offset=base_offset)
+    for number in range(count):
+        builder.append(TIME_MS + number, None, b"value %d" % number, [("n", b"h")])
+    return builder.build()
+
+
+def test_arrays_of_records(spark: Any) -> None:
+    raw = spark.createDataFrame([(batch(0, 2),), (None,), (b"",), (batch(5, 1) + batch(6, 1),)], "raw binary")
+    (first, null, empty, last) = raw.select(functions.decode_records("raw", headers=True).alias("r")).collect()
+    assert null.r is None
+    assert empty.r == []
+    assert [(row.offset, row.value, row.headers[0].key) for row in first.r] == [
+        (0, b"value 0", "n"),
+        (1, b"value 1", "n"),
+    ]
+    assert [row.offset for row in last.r] == [5, 6]
+    flat = raw.selectExpr("raw").select(functions.decode_records("raw").alias("r")).selectExpr("inline(r)")
+    assert flat.columns == ["key", "value", "offset", "timestamp", "timestampType"]
+    assert flat.count() == 4
+
+
+def test_damage_in_arrays(spark: Any) -> None:
+    raw = spark.createDataFrame([(batch(0, 2) + b"garbage",)], "raw binary")
+    records = raw.select(functions.decode_records("raw", mode="PERMISSIVE").alias("r")).selectExpr("inline(r)")
+    (row,) = records.where("_corrupt is not null").collect()
+    assert (row._corrupt.position, row._corrupt.size) == (len(batch(0, 2)), 7)
+    assert records.where("_corrupt is null").count() == 2
+
+
+def test_the_table_function(spark: Any) -> None:
+    rows = [(batch(0, 3), "orders", 1), (batch(9, 2), "payments", 2)]
+    spark.createDataFrame(rows, "batches binary, topic string, partition int").createOrReplaceTempView("raw")
+    functions.register_kafka_decode(spark, headers=True)
+    found = spark.sql("SELECT * FROM kafka_decode(TABLE(SELECT batches, topic, partition FROM raw))")
+    assert found.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
+    assert sorted((row.topic, row.partition, row.offset) for row in found.collect()) == [
+        *(("orders", 1, offset) for offset in range(3)),
+        *(("payments", 2, offset) for offset in (9, 10)),
+    ]
+    functions.register_kafka_decode(spark, "bare")
+    bare = spark.sql("SELECT count(*), max(topic) FROM bare(TABLE(SELECT batches FROM raw))")
+    assert tuple(bare.first()) == (5, None)
+
+
+def test_messages(spark: Any) -> None:
+    body = program(HeartbeatRequest, 4).encode(HeartbeatRequest("g", 3))
+    frame = b"\0\x0c\0\4\0\0\0\7\0\1a\0" + body
+    raw = spark.createDataFrame(
+        [(body, frame, b"\0\0\0\7\0\0\0\0\0\0\0\0")], "body binary, frame binary, answer binary"
+    )
+    row = raw.select(
+        functions.decode_message("body", "HeartbeatRequest", 4).alias("m"),
+        functions.decode_request("frame").alias("q"),
+        functions.decode_response("answer", "Heartbeat", 4).alias("a"),
+        functions.decode_request("body", mode="PERMISSIVE").alias("e"),
+    ).first()
+    assert json.loads(row.m.message)["generationId"] == 3
+    assert (row.q.api, row.q.version, row.q.correlationId, row.q.clientId) == ("Heartbeat", 4, 7, "a")
+    assert row.a.correlationId == 7
+    assert row.e.error
+
+
+def test_internal_records(spark: Any) -> None:
+    rows = [("__consumer_offsets", b"\0\2\0\1g", None), ("orders", b"k", b"v")]
+    raw = spark.createDataFrame(rows, "topic string, key binary, value binary")
+    decoded = raw.select(functions.decode_internal_record("topic", "key", "value").alias("r")).collect()
+    assert [None if row.r is None else row.r.name for row in decoded] == ["GroupMetadata", None]
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="mode='x'"):
+        functions.decode_records("raw", mode="x")
+    with pytest.raises(ConfigurationError, match="message='Nothing version 1'"):
+        functions.decode_message("raw", "Nothing", 1)
+    with pytest.raises(ConfigurationError, match="api='Nothing'"):
+        functions.decode_response("raw", "Nothing", 1)
