@@ -1,14 +1,30 @@
 """Kafka's record batches in Apache Spark, without Kafka: `pip install kafkawire[spark]`.
 
-    segments = spark.read.format("binaryFile").load("orders-0/*.log")
-    records = decode_batches(segments, "content", topic=lit("orders"), partition=0)
-    records.groupBy("partition").count().show()
+    spark.dataSource.register(KafkaSegments)
+    records = spark.read.format("kafka_segments").load("/var/lib/kafka/data")
+    records.groupBy("topic", "partition").count().show()
 
-Names and types of the columns are those of Spark's own Kafka connector.
+`read_segments` does the same, with a function on Arrow batches inside the workers. `decode_batches` decodes raw batches
+that are in a column. Names and types of the columns are those of Spark's own Kafka connector.
 """
 
 from __future__ import annotations
 
-from kafkawire.sdk.spark.decode import decode_batches
+from typing import TYPE_CHECKING
 
-__all__ = ["decode_batches"]
+from kafkawire.sdk.spark.decode import decode_batches
+from kafkawire.sdk.spark.segments.frame import read_segments
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.spark.segments.source import KafkaSegments
+
+__all__ = ["KafkaSegments", "decode_batches", "read_segments"]
+
+
+def __getattr__(name: str) -> object:
+    """Return the data source, a class of Spark's: this module can be imported without Spark."""
+    if name != "KafkaSegments":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from kafkawire.sdk.spark.segments.source import KafkaSegments
+
+    return KafkaSegments

@@ -6,9 +6,6 @@ that it runs on is missing.
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,6 @@ import pytest
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.records import BatchBuilder, Compression
 from kafkawire.sdk.spark.decode import decode_batches
-from tools.find_java import JAVA_VERSION_MIN, find_java
 
 # The first session starts a JVM, and the first query the workers.
 pytestmark = [
@@ -28,33 +24,6 @@ pytestmark = [
 
 TIME_MS = 1_700_000_000_000
 RECORDS_OF_A_BATCH = 1000
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    """Start a local Spark without its web pages, whose workers run on this Python."""
-    sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
-    java = find_java()
-    if java is None:
-        pytest.skip(f"Spark needs Java {JAVA_VERSION_MIN} or newer, none was found")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["JAVA_HOME"] = str(java.home)
-    session = (
-        sql.SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.session.timeZone", "Asia/Kolkata")
-        # Short queries gain more from a quick start than from good code.
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .config("spark.sql.adaptive.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "1")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
 
 
 def batch(base_offset: int, compression: Compression = Compression.NONE) -> bytes:
