@@ -94,7 +94,8 @@ generated: $(VENV)/.dev ## generated code and pages equal what the schemas and t
 # Tests that never reach a codec give the same answer on every engine: they run once, with the first one.
 ENGINE_FREE := --ignore=tests/codegen --ignore-glob='tests/test_*.py'
 # Spark brings a JVM and workers of its own: its tests run once, and not in several processes of pytest.
-SPARK_TESTS := tests/sdk/spark/test_decode.py tests/sdk/spark/test_functions.py tests/commands/test_demo_spark.py
+SPARK_TESTS := tests/sdk/spark/test_decode.py tests/sdk/spark/test_functions.py tests/sdk/spark/segments/test_frame.py \
+  tests/commands/test_demo_spark.py
 WITHOUT_SPARK := $(addprefix --ignore=,$(SPARK_TESTS))
 # tests/test_environment.py fails if the extension is missing although it could be built.
 NATIVE := KAFKAWIRE_ENGINE=native $(BIN)/python -c 'import kafkawire.protocol' 2>/dev/null

@@ -5,14 +5,27 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from kafkawire import spark
 from kafkawire.sdk.spark import decode, functions
+from kafkawire.sdk.spark.segments import frame
 
 
 def test_names() -> None:
-    assert spark.__all__ == sorted([*decode.__all__, *functions.__all__])
+    assert spark.__all__ == sorted([*decode.__all__, *functions.__all__, *frame.__all__, "KafkaSegments"])
     assert spark.decode_batches is decode.decode_batches
     assert spark.decode_records is functions.decode_records
+    assert spark.read_segments is frame.read_segments
+    with pytest.raises(AttributeError, match="has no attribute 'KafkaTopics'"):
+        _ = spark.KafkaTopics  # type: ignore[attr-defined]  # what the test is about
+
+
+def test_data_source() -> None:
+    pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
+    from kafkawire.sdk.spark.segments import source
+
+    assert spark.KafkaSegments is source.KafkaSegments
 
 
 def test_import_does_not_need_spark() -> None:

@@ -122,25 +122,29 @@ class Memory:
 
 
 class Window:
-    """A file of which a part is in memory, as `StoredBytes`.
+    """A file of which a part is in memory, as `StoredBytes`. What it returned stays as it is.
 
     Args:
         read: returns bytes of the file, from a position on: as many as asked for, or fewer where it ends.
         end: how many bytes the file has.
+        size_bytes: how many are read at a time; None for the usual.
     """
 
-    def __init__(self, read: Callable[[int, int], Buffer], end: int) -> None:
+    def __init__(self, read: Callable[[int, int], Buffer], end: int, size_bytes: int | None = None) -> None:
         self.end = end
         self._read = read
+        self._size_bytes = WINDOW_BYTES if size_bytes is None else size_bytes
         self._start = 0
         self._content = memoryview(b"")
 
     def at(self, position: int, size: int) -> memoryview:
-        size = max(min(size, self.end - position), 0)
+        size = min(size, self.end - position)
+        if size <= 0:
+            return memoryview(b"")
         first = position - self._start
         if first < 0 or first + size > len(self._content):
             self._content = memoryview(b"")  # free before more is taken
-            wanted = min(max(size, WINDOW_BYTES), self.end - position)
+            wanted = min(max(size, self._size_bytes), self.end - position)
             self._content = memoryview(self._read(position, wanted)).cast("B")
             self._start, first = position, 0
             if len(self._content) < wanted:
@@ -183,13 +187,14 @@ def read_stored(
         except PartialBatch as partial:
             if position + len(view) - partial.offset < source.end and partial.offset:
                 continue  # the window ends here, not the file
-            damage = search.damage(position, partial.reason)
+            reason = partial.reason
         except DecodeError as error:
-            damage = search.damage(position, f"{error.path}: {error.reason}")
+            reason = f"{error.path}: {error.reason}"
         else:
             continue
         if is_growing and search.is_end(position):
             return
+        damage = search.damage(position, reason)
         yield damage
         position += damage.size_bytes
 

@@ -40,37 +40,39 @@ _INT64_MAX = 2**63 - 1
 
 
 class _Run(NamedTuple):
-    """Rows of one batch.
+    """Rows of one batch. The batch itself would keep a whole window of its file in memory.
 
     Attributes:
         end: after the last of them, in rows of the Arrow batch.
         place: where the batch is.
-        batch: it.
         position: where it begins in the file or value.
+        base_offset: of the batch, if its header says so.
+        held: what it has in each column that is the same for all its records.
     """
 
     end: int
     place: Place
-    batch: Batch
     position: int
+    base_offset: int | None
+    held: tuple[Any, ...]
 
 
-#: What each column of a batch holds, the same for all its records.
-_OF_BATCHES: dict[str, Callable[[_Run], Any]] = {
-    "topic": lambda run: run.place.topic,
-    "partition": lambda run: run.place.partition,
-    "timestampType": lambda run: (
-        _NO_TIMESTAMP_TYPE if run.batch.timestamp_type is None else int(run.batch.timestamp_type)
+#: What each column of a batch holds, the same for all its records: of its place, itself and its position.
+_OF_BATCHES: dict[str, Callable[[Place, Batch, int], Any]] = {
+    "topic": lambda place, batch, position: place.topic,
+    "partition": lambda place, batch, position: place.partition,
+    "timestampType": lambda place, batch, position: (
+        _NO_TIMESTAMP_TYPE if batch.timestamp_type is None else int(batch.timestamp_type)
     ),
-    "leaderEpoch": lambda run: run.batch.partition_leader_epoch,
-    "producerId": lambda run: run.batch.producer_id,
-    "producerEpoch": lambda run: run.batch.producer_epoch,
-    "sequence": lambda run: run.batch.base_sequence,
-    "isTransactional": lambda run: run.batch.is_transactional,
-    "compression": lambda run: run.batch.compression.name.lower(),
-    "batchOffset": lambda run: run.batch.base_offset if run.batch.magic == BATCH_MAGIC else None,
-    "batchPosition": lambda run: run.position,
-    "path": lambda run: run.place.path,
+    "leaderEpoch": lambda place, batch, position: batch.partition_leader_epoch,
+    "producerId": lambda place, batch, position: batch.producer_id,
+    "producerEpoch": lambda place, batch, position: batch.producer_epoch,
+    "sequence": lambda place, batch, position: batch.base_sequence,
+    "isTransactional": lambda place, batch, position: batch.is_transactional,
+    "compression": lambda place, batch, position: batch.compression.name.lower(),
+    "batchOffset": lambda place, batch, position: _base_offset(batch),
+    "batchPosition": lambda place, batch, position: position,
+    "path": lambda place, batch, position: place.path,
 }
 
 
@@ -98,6 +100,10 @@ class Decoder:
         if "sequence" in names:
             wanted |= {"offset"}
         self._rows = rows_builder(wanted, rows_max=rows_max, bytes_max=bytes_max)
+        #: The columns that a batch has, and what gives them.
+        held = [name for name in _OF_BATCHES if name in names or (name == "batchOffset" and "sequence" in names)]
+        self._held = {name: number for number, name in enumerate(held)}
+        self._values = [_OF_BATCHES[name] for name in held]
         self._runs: list[_Run] = []
         self._corrupt: list[tuple[Place, Damage]] = []
 
@@ -120,9 +126,11 @@ class Decoder:
         except DecodeError as error:
             yield from self.add_damage(place, _damage_of(batch, position, error))
             return
+        held = tuple(value_of(place, batch, position) for value_of in self._values)
+        run = _Run(0, place, position, _base_offset(batch), held)
         while not self._rows.fill():
-            yield from self._take(_Run(self._rows.count, place, batch, position))
-        self._runs.append(_Run(self._rows.count, place, batch, position))
+            yield from self._take(run._replace(end=self._rows.count))
+        self._runs.append(run._replace(end=self._rows.count))
 
     def add_damage(self, place: Place, damage: Damage) -> Iterator[pyarrow.RecordBatch]:
         """Add bytes that are no records.
@@ -155,11 +163,11 @@ class Decoder:
         arrays = arrow_arrays(self._rows.take())
         for name in self._names:
             if name in _OF_BATCHES:
-                arrays[name] = _spread(name, self._schema.field(name).type, runs, count)
+                arrays[name] = _spread(self._held[name], self._schema.field(name).type, runs, count)
             elif name == CORRUPT:
                 arrays[name] = pyarrow.nulls(count, self._schema.field(name).type)
         if "sequence" in self._names:
-            first = _spread("batchOffset", pyarrow.int64(), runs, count)
+            first = _spread(self._held["batchOffset"], pyarrow.int64(), runs, count)
             arrays["sequence"] = _sequences(arrays["sequence"], arrays["offset"], first)
         if "timestamp" in self._names:
             milliseconds = arrays["timestamp"].cast(pyarrow.int64())
@@ -167,7 +175,7 @@ class Decoder:
             for row in outside:
                 run = next(run for run in runs if row < run.end)
                 reason = f"timestamp {milliseconds[row]} of a record is outside what Spark can hold"
-                yield from self.add_damage(run.place, Damage(run.position, 0, reason, run.batch.base_offset))
+                yield from self.add_damage(run.place, Damage(run.position, 0, reason, run.base_offset))
         yield pyarrow.RecordBatch.from_arrays([arrays[name] for name in self._names], schema=self._schema)
 
     def _take_corrupt(self) -> pyarrow.RecordBatch:
@@ -189,14 +197,17 @@ class Decoder:
 
 
 def _damage_of(batch: Batch, position: int, error: DecodeError) -> Damage:
-    base_offset = batch.base_offset if batch.magic == BATCH_MAGIC else None
-    return Damage(position, batch.size_in_bytes, f"{error.path}: {error.reason}", base_offset)
+    return Damage(position, batch.size_in_bytes, f"{error.path}: {error.reason}", _base_offset(batch))
 
 
-def _spread(name: str, kind: pyarrow.DataType, runs: Sequence[_Run], count: int) -> pyarrow.Array:
+def _base_offset(batch: Batch) -> int | None:
+    """Return the first offset of a batch, None if its header does not say it."""
+    return batch.base_offset if batch.magic == BATCH_MAGIC else None
+
+
+def _spread(number: int, kind: pyarrow.DataType, runs: Sequence[_Run], count: int) -> pyarrow.Array:
     """Return a column of what the batches hold."""
-    value_of = _OF_BATCHES[name]
-    values = [value_of(run) for run in runs]
+    values = [run.held[number] for run in runs]
     if values.count(values[0]) == len(values):
         return pyarrow.repeat(pyarrow.scalar(values[0], kind), count)
     # A batch whose records were all left out, or went into the Arrow batch before, has no rows of its own.

@@ -71,11 +71,13 @@ class Outcomes:
 
     def is_visible(self, batch: Batch) -> bool:
         """Return whether a batch of records is committed; one outside of transactions always is."""
-        if not batch.is_transactional:
-            return True
-        offsets, commits = self._markers.get(batch.producer_id, ((), ()))
-        index = bisect_right(offsets, batch.base_offset)
-        return index < len(commits) and commits[index]
+        return not batch.is_transactional or bool(self.is_committed(batch.producer_id, batch.base_offset))
+
+    def is_committed(self, producer_id: int, offset: int) -> bool | None:
+        """Return whether a producer's transaction at an offset was committed; None as long as no marker ends it."""
+        offsets, commits = self._markers.get(producer_id, ((), ()))
+        index = bisect_right(offsets, offset)
+        return commits[index] if index < len(commits) else None
 
 
 class AbortedByResponse:

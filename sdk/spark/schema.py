@@ -8,6 +8,7 @@ Source: `KafkaRecordToRowConverter` in Apache Spark.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -15,7 +16,7 @@ import pyarrow
 
 from kafkawire.sdk.errors import ConfigurationError
 
-__all__ = ["COLUMNS", "CONNECTOR", "CORRUPT", "EXTRAS", "HEADERS", "Column", "arrow_schema", "chosen", "ddl"]
+__all__ = ["COLUMNS", "CONNECTOR", "CORRUPT", "EXTRAS", "HEADERS", "Column", "arrow_schema", "checked", "chosen", "ddl"]
 
 
 class Column(NamedTuple):
@@ -99,3 +100,29 @@ def ddl(names: Sequence[str]) -> str:
 def arrow_schema(names: Sequence[str]) -> pyarrow.Schema:
     """Return columns as Arrow declares them."""
     return pyarrow.schema([(name, COLUMNS[name].arrow) for name in names])
+
+
+def checked(fields: Iterable[tuple[str, str, bool]]) -> tuple[str, ...]:
+    """Return the names of the columns that a schema asks for.
+
+    Args:
+        fields: of each column its name, its type in Spark's words, and whether it may be null.
+
+    Raises:
+        ConfigurationError: there is no such column, or it has another type.
+    """
+    names: list[str] = []
+    for name, kind, is_nullable in fields:
+        if name not in COLUMNS:
+            near = difflib.get_close_matches(name, COLUMNS, n=1, cutoff=0.4)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COLUMNS)}"
+            raise ConfigurationError("schema", f"{name} {kind}", f"no such column; {hint}")
+        expected = COLUMNS[name].ddl
+        if kind.replace(" ", "").lower() != expected.replace(" ", ""):
+            raise ConfigurationError("schema", f"{name} {kind}", f"the column is {expected}")
+        if not is_nullable:
+            raise ConfigurationError("schema", f"{name} {kind} NOT NULL", "every column may be null")
+        if name in names:
+            raise ConfigurationError("schema", f"{name} {kind}", "the column is there already")
+        names.append(name)
+    return tuple(names)

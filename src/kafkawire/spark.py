@@ -1,13 +1,16 @@
 """Kafka's record batches in Apache Spark, without Kafka: `pip install kafkawire[spark]`.
 
-    segments = spark.read.format("binaryFile").load("orders-0/*.log")
-    records = decode_batches(segments, "content", topic=lit("orders"), partition=0)
-    records.groupBy("partition").count().show()
+    spark.dataSource.register(KafkaSegments)
+    records = spark.read.format("kafka_segments").load("/var/lib/kafka/data")
+    records.groupBy("topic", "partition").count().show()
 
-Names and types of the columns are those of Spark's own Kafka connector.
+`read_segments` does the same, with a function on Arrow batches inside the workers. `decode_batches` decodes raw batches
+that are in a column. Names and types of the columns are those of Spark's own Kafka connector.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from kafkawire.sdk.spark.decode import decode_batches
 from kafkawire.sdk.spark.functions import (
@@ -18,13 +21,28 @@ from kafkawire.sdk.spark.functions import (
     decode_response,
     register_kafka_decode,
 )
+from kafkawire.sdk.spark.segments.frame import read_segments
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.spark.segments.source import KafkaSegments
 
 __all__ = [
+    "KafkaSegments",
     "decode_batches",
     "decode_internal_record",
     "decode_message",
     "decode_records",
     "decode_request",
     "decode_response",
+    "read_segments",
     "register_kafka_decode",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Return the data source, a class of Spark's: this module can be imported without Spark."""
+    if name != "KafkaSegments":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from kafkawire.sdk.spark.segments.source import KafkaSegments
+
+    return KafkaSegments

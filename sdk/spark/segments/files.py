@@ -9,11 +9,12 @@ Source: `LogFileUtils`, `UnifiedLog.parseTopicPartitionName` in Apache Kafka.
 
 from __future__ import annotations
 
+import os.path
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import translate
 from typing import Any, Final, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import pyarrow.fs
 
@@ -43,6 +44,9 @@ class SegmentFolder(NamedTuple):
     topic: str
     partition: int
 
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
 
 class FoundSegment(NamedTuple):
     """A segment.
@@ -53,6 +57,7 @@ class FoundSegment(NamedTuple):
         base_offset: by the name of the file.
         size_bytes: when it was listed.
         end_offset: the base offset of the partition's next segment; None for its last one.
+        modified_ns: when it was last written, as far as the file system knows.
     """
 
     path: str
@@ -60,6 +65,7 @@ class FoundSegment(NamedTuple):
     base_offset: int
     size_bytes: int
     end_offset: int | None
+    modified_ns: int | None = None
 
     def sibling(self, suffix: str) -> str:
         """Return the path of an index beside it."""
@@ -72,8 +78,12 @@ def open_file_system(path: str) -> tuple[Any, str]:
     Raises:
         ConfigurationError: nobody knows the scheme.
     """
-    if not urlsplit(path).scheme or len(urlsplit(path).scheme) == 1:  # one letter is a drive of Windows
-        return pyarrow.fs.LocalFileSystem(), str(path)
+    scheme = urlsplit(path).scheme
+    if not scheme or len(scheme) == 1:  # one letter is a drive of Windows
+        # Workers have other current folders than the program that names the path.
+        return pyarrow.fs.LocalFileSystem(), os.path.abspath(path)
+    if scheme == "file":
+        return pyarrow.fs.LocalFileSystem(), unquote(urlsplit(path.replace("?", "%3F")).path)
     wildcard = _WILDCARD.search(path)
     start = path if wildcard is None else path[: wildcard.start()].rpartition("/")[0]
     try:
@@ -99,17 +109,17 @@ def find_segments(system: Any, paths: Sequence[str], pattern: str = FOLDER_PATTE
         OSError: a folder cannot be listed.
     """
     meant = _compiled(pattern)
-    found: dict[tuple[str, int, int], tuple[str, int]] = {}
-    for path, size in _listed(system, paths):
+    found: dict[tuple[str, int, int], tuple[str, int, int | None]] = {}
+    for path, size, modified_ns in _listed(system, paths):
         match = meant.search(path)
         if match is None or len(match["topic"]) > _TOPIC_CHARACTERS_MAX:
             continue
         key = match["topic"], int(match["partition"]), int(match["offset"])
-        other = found.setdefault(key, (path, size))
+        other = found.setdefault(key, (path, size, modified_ns))
         if other[0] != path:
             raise ConfigurationError("path", path, f"{key[0]}-{key[1]} has a segment at {key[2]} in {other[0]}, too")
     keys = sorted(found)
-    following = [*keys[1:], None]
+    following = [*keys[1:], None][: len(keys)]
     return [
         FoundSegment(
             found[key][0],
@@ -117,6 +127,7 @@ def find_segments(system: Any, paths: Sequence[str], pattern: str = FOLDER_PATTE
             key[2],
             found[key][1],
             after[2] if after is not None and after[:2] == key[:2] else None,
+            found[key][2],
         )
         for key, after in zip(keys, following, strict=True)
     ]
@@ -132,14 +143,14 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return compiled
 
 
-def _listed(system: Any, paths: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """Yield path and size of all files that are meant, each once."""
+def _listed(system: Any, paths: Iterable[str]) -> Iterator[tuple[str, int, int | None]]:
+    """Yield path, size and time of all files that are meant, each once."""
     seen: set[str] = set()
     for path in paths:
         for info in _infos(system, path.rstrip("/") or "/"):
             if info.type is pyarrow.fs.FileType.File and info.path not in seen:
                 seen.add(info.path)
-                yield info.path, info.size
+                yield info.path, info.size, info.mtime_ns
 
 
 def _infos(system: Any, path: str) -> Iterator[Any]:
@@ -156,8 +167,7 @@ def _infos(system: Any, path: str) -> Iterator[Any]:
     base = path[: wildcard.start()].rpartition("/")[0]
     depth = path.count("/")
     matches = re.compile(translate(path)).match
-    for info in system.get_file_info(pyarrow.fs.FileSelector(base, recursive=True, allow_not_found=True)):
-        # The pattern names a file, or a folder above it.
-        above = "/".join(info.path.split("/")[: depth + 1])
-        if matches(info.path) or matches(above):
+    for info in system.get_file_info(pyarrow.fs.FileSelector(base or "/", recursive=True, allow_not_found=True)):
+        # The pattern names a file, or a folder above it; a `*` matches no more than one name.
+        if matches("/".join(info.path.split("/")[: depth + 1])):
             yield info

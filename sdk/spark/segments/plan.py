@@ -1,8 +1,9 @@
 """What tasks read: parts of segments that begin and end with batches, as far as somebody wants what is in them.
 
 A segment is cut where its `.index` says that a batch begins. What no one asked for is left out by the base offsets in
-the names of the files, and inside a segment by `.index` and `.timeindex`. An index may be missing, or damaged: then the
-segment is read as a whole.
+the names of the files, and inside a segment by `.index` and `.timeindex`. An index may be missing or damaged, so
+whoever reads looks at each cut: one at which no sound batch begins with the right offset does not count, neither for
+the part that would begin there nor for the one that would end.
 
 Source: `OffsetIndex`, `TimeIndex` in Apache Kafka; `schemas/records/*_index_entry.yaml`.
 """
@@ -17,11 +18,14 @@ from kafkawire.sdk.protocol.tables.record_formats import OFFSET_INDEX_ENTRY_HEAD
 from kafkawire.sdk.records.index_columns import index_columns
 from kafkawire.sdk.spark.segments.files import FoundSegment
 
-__all__ = ["SPLIT_BYTES", "SegmentPart", "Wanted", "plan"]
+__all__ = ["SPLIT_BYTES", "Cut", "SegmentPart", "Wanted", "index_cuts", "plan", "tasks"]
 
 #: Of a task, unless told otherwise: as Spark's `spark.sql.files.maxPartitionBytes`. A segment is decoded faster than
 #: most files, and a task takes a tenth of a second to start.
 SPLIT_BYTES: Final = 128 * 1024 * 1024
+
+#: What opening a file costs, in bytes that could be read meanwhile: as Spark's `spark.sql.files.openCostInBytes`.
+_OPEN_BYTES: Final = 4 * 1024 * 1024
 
 _OFFSET_KEY_BYTES, _TIME_KEY_BYTES = 4, 8
 
@@ -42,22 +46,42 @@ class Wanted(NamedTuple):
     end_timestamp_ms: int | None = None
 
 
+class Cut(NamedTuple):
+    """Where a batch begins, as an index says.
+
+    Brokers write the last offset of the batch into the entry; older ones the last of several batches that they appended
+    together, or the first.
+
+    Attributes:
+        position: in bytes.
+        after: an offset before the batch's first one.
+        to: its first offset is not after this one.
+    """
+
+    position: int
+    after: int
+    to: int
+
+
 class SegmentPart(NamedTuple):
     """Bytes of a segment, for one task.
 
     Attributes:
         segment: it.
-        start: where they begin, in bytes.
-        end: where they end; a batch that begins before is read as a whole.
-        is_last: whether the file ends there.
-        wanted: of the records in them.
+        cuts: of the whole segment: where its first part begins, those between, and where its last part ends.
+        number: it is the part between `cuts[number]` and the next sound one.
+        wanted: of the records in it.
     """
 
     segment: FoundSegment
-    start: int
-    end: int
-    is_last: bool
+    cuts: tuple[Cut, ...]
+    number: int
     wanted: Wanted
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes it has if the index is right."""
+        return self.cuts[self.number + 1].position - self.cuts[self.number].position
 
 
 def plan(
@@ -78,54 +102,95 @@ def plan(
         wanted = wanted_of(segment)
         if wanted is None or not segment.size_bytes:
             continue
-        if wanted.end_offset is not None and segment.base_offset >= wanted.end_offset:
+        if wanted.end_offset is not None and max(segment.base_offset, wanted.start_offset) >= wanted.end_offset:
             continue
         if segment.end_offset is not None and segment.end_offset <= wanted.start_offset:
             continue
-        yield from _parts(segment, wanted, read, split_bytes)
+        cuts = _cuts(segment, wanted, read, split_bytes)
+        for number in range(len(cuts) - 1):
+            yield SegmentPart(segment, cuts, number, wanted)
 
 
-def _parts(
-    segment: FoundSegment, wanted: Wanted, read: Callable[[str], bytes], split_bytes: int
-) -> Iterator[SegmentPart]:
-    offsets, positions = _entries(read(segment.sibling(".index")), _OFFSET_KEY_BYTES)
-    while positions and positions[-1] >= segment.size_bytes:  # the file is shorter than when the index was written
-        offsets.pop()
-        positions.pop()
-    start, end = 0, segment.size_bytes
-    first_offset = wanted.start_offset - segment.base_offset
+def tasks(parts: Iterable[SegmentPart], split_bytes: int = SPLIT_BYTES) -> Iterator[tuple[SegmentPart, ...]]:
+    """Put small parts together, in order, into tasks of about `split_bytes`."""
+    together: list[SegmentPart] = []
+    size_bytes = 0
+    for part in parts:
+        cost = part.size_bytes + _OPEN_BYTES
+        if together and size_bytes + cost > max(split_bytes, _OPEN_BYTES):
+            yield tuple(together)
+            together, size_bytes = [], 0
+        together.append(part)
+        size_bytes += cost
+    if together:
+        yield tuple(together)
+
+
+def index_cuts(segment: FoundSegment, content: bytes) -> list[Cut]:
+    """Return where batches begin, as the `.index` of a segment says; nothing if it is damaged.
+
+    Args:
+        segment: it.
+        content: of its index.
+    """
+    offsets, positions = _entries(content, _OFFSET_KEY_BYTES)
+    cuts: list[Cut] = []
+    after = segment.base_offset - 1
+    for offset, position in zip(offsets, positions, strict=True):
+        if not 0 <= position < segment.size_bytes:  # the file is shorter than when the index was written
+            break
+        if position and (not cuts or position > cuts[-1].position):
+            cuts.append(Cut(position, after, segment.base_offset + offset))
+        after = segment.base_offset + offset
+    return cuts
+
+
+def _cuts(segment: FoundSegment, wanted: Wanted, read: Callable[[str], bytes], split_bytes: int) -> tuple[Cut, ...]:
+    """Return where the parts of a segment begin, and where the last one ends; nothing if no record is wanted."""
+    first = Cut(0, segment.base_offset - 1, segment.base_offset)
+    last = Cut(segment.size_bytes, segment.base_offset - 1, segment.base_offset)
+    is_whole = (
+        wanted.start_offset <= segment.base_offset
+        and wanted.start_timestamp_ms is None
+        and (wanted.end_offset is None or (segment.end_offset is not None and segment.end_offset <= wanted.end_offset))
+    )
+    if is_whole and segment.size_bytes <= split_bytes:
+        return first, last
+    found = index_cuts(segment, read(segment.sibling(".index")))
+    start_offset = wanted.start_offset
     if wanted.start_timestamp_ms is not None:
-        times, at = _entries(read(segment.sibling(".timeindex")), _TIME_KEY_BYTES)
-        index = bisect_right(times, wanted.start_timestamp_ms - 1)
-        if index:  # what is not after this offset is older
-            first_offset = max(first_offset, at[index - 1] + 1)
-    if positions:
-        # An entry names an offset in the batch that begins at its position; the entry before is not after it.
-        index = bisect_right(offsets, first_offset)
-        if index:
-            start = positions[index - 1]
-        if wanted.end_offset is not None:
-            index = bisect_right(offsets, wanted.end_offset - segment.base_offset - 1)
-            # The batch of the next entry may begin with an offset that is still wanted; the one after it cannot.
-            if index + 1 < len(positions):
-                end = positions[index + 1]
-    cut = start
-    for position in positions:
-        if start < position < end and position - cut >= split_bytes:
-            yield SegmentPart(segment, cut, position, False, wanted)
-            cut = position
-    if cut < end:
-        yield SegmentPart(segment, cut, end, end == segment.size_bytes, wanted)
+        start_offset = max(start_offset, _first_offset(segment, read, wanted.start_timestamp_ms))
+    # An entry names an offset that is not before the batch at its position; what is before that batch is older.
+    index = bisect_right(found, start_offset, key=lambda cut: cut.to)
+    if index:
+        first = found[index - 1]
+    if wanted.end_offset is not None:
+        index = bisect_right(found, wanted.end_offset - 1, key=lambda cut: cut.to)
+        # The batch of the next entry may begin with an offset that is still wanted; the one after it cannot.
+        if index + 1 < len(found):
+            last = found[index + 1]
+    if first.position >= last.position:
+        return ()
+    cuts = [first]
+    for cut in found:
+        if cut.position < last.position and cut.position - cuts[-1].position >= split_bytes:
+            cuts.append(cut)
+    return (*cuts, last)
+
+
+def _first_offset(segment: FoundSegment, read: Callable[[str], bytes], timestamp_ms: int) -> int:
+    """Return an offset before which every record of a segment is older than a time."""
+    times, offsets = _entries(read(segment.sibling(".timeindex")), _TIME_KEY_BYTES)
+    index = bisect_right(times, timestamp_ms - 1)
+    # What is not after the offset of an entry is not younger than its time.
+    return segment.base_offset + (offsets[index - 1] + 1 if index else 0)
 
 
 def _entries(content: bytes, key_bytes: int) -> tuple[list[int], list[int]]:
     """Return the columns of an index; nothing of a damaged one, and nothing of the room behind its entries."""
     entry = OFFSET_INDEX_ENTRY_HEADER if key_bytes == _OFFSET_KEY_BYTES else TIME_INDEX_ENTRY_HEADER
     content = content[: len(content) // entry.size * entry.size]
-    zero = bytes(entry.size)
-    while content.endswith(zero):
-        # An active segment's index has room for further entries; the first entry may be zeros, too, and says nothing.
-        kept = len(content.rstrip(b"\0"))
-        content = content[: -(-kept // entry.size) * entry.size]
-    found = index_columns(content, key_bytes)
+    # An active segment's index has room for further entries; an entry of zeros says nothing.
+    kept = len(content.rstrip(b"\0"))
+    found = index_columns(content[: -(-kept // entry.size) * entry.size], key_bytes)
     return ([], []) if found is None else (list(found[0]), list(found[1]))

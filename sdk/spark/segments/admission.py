@@ -1,0 +1,104 @@
+"""How much of what is there a micro-batch takes: a limit, spread over the partitions by what each has.
+
+A partition that has something gets at least one offset, or one batch, as in Spark's connector: otherwise it would never
+go on beside larger ones.
+
+Source: `KafkaOffsetReader.rateLimit` in Apache Spark.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+
+from kafkawire.sdk.spark.segments.ends import start_position
+from kafkawire.sdk.spark.segments.files import FoundSegment
+from kafkawire.sdk.spark.segments.headers import batch_headers
+from kafkawire.sdk.spark.segments.plan import index_cuts
+from kafkawire.sdk.spark.segments.reading import offset_at
+from kafkawire.sdk.spark.segments.storage import SegmentFiles
+
+__all__ = ["limited_by_bytes", "limited_by_offsets"]
+
+#: What is there: of each partition that has something, where to begin and where it ends.
+Ranges = Mapping[str, tuple[int, int]]
+
+
+def limited_by_offsets(ranges: Ranges, limit: int) -> dict[str, int]:
+    """Return where each partition ends in a micro-batch of about so many offsets."""
+    total = sum(end - start for start, end in ranges.values())
+    if total <= limit:
+        return {key: end for key, (_, end) in ranges.items()}
+    return {key: min(end, start + max(limit * (end - start) // total, 1)) for key, (start, end) in ranges.items()}
+
+
+def limited_by_bytes(
+    ranges: Ranges, segments: Mapping[str, Sequence[FoundSegment]], files: SegmentFiles, limit: int
+) -> dict[str, int]:
+    """Return where each partition ends in a micro-batch of about so many bytes.
+
+    Args:
+        ranges: see above.
+        segments: of each partition; the last one is as large as what is in it.
+        files: where they are.
+        limit: in bytes of the segments.
+
+    Raises:
+        OSError: a segment cannot be read.
+    """
+    starts = {key: _start(segments[key], files, start) for key, (start, _) in ranges.items()}
+    sizes = {
+        key: sum(each.size_bytes for each in segments[key][number:]) - position
+        for key, (number, position) in starts.items()
+    }
+    total = sum(sizes.values())
+    if total <= limit:
+        return {key: end for key, (_, end) in ranges.items()}
+    found = {}
+    for key, (start, end) in ranges.items():
+        share = max(limit * sizes[key] // total, 1)
+        found[key] = min(end, _end(segments[key], files, starts[key], start, share) or end)
+    return found
+
+
+def _start(segments: Sequence[FoundSegment], files: SegmentFiles, offset: int) -> tuple[int, int]:
+    """Return the number of the segment with an offset, and where in it to begin."""
+    number = max(bisect_right(segments, offset, key=lambda each: each.base_offset) - 1, 0)
+    return number, start_position(files, segments[number], offset)
+
+
+def _end(
+    segments: Sequence[FoundSegment], files: SegmentFiles, start: tuple[int, int], start_offset: int, share: int
+) -> int | None:
+    """Return the offset after so many bytes, but behind `start_offset`; None if there are not as many."""
+    number, position = start
+    for segment in segments[number:]:
+        if segment.size_bytes - position <= share:
+            share -= segment.size_bytes - position
+            position = 0
+            continue
+        end_offset = _offset_behind(segment, files, position, share, start_offset)
+        if end_offset is not None:
+            return end_offset
+        position = 0
+    return None
+
+
+def _offset_behind(
+    segment: FoundSegment, files: SegmentFiles, position: int, share: int, start_offset: int
+) -> int | None:
+    """Return the offset after so many bytes of a segment, but behind `start_offset`."""
+    cuts = index_cuts(segment, files.read(segment.sibling(".index")))
+    end = position + share
+    reached = max(start_offset, segment.base_offset)
+    with files.open(segment) as file:
+        index = bisect_right(cuts, end, key=lambda cut: cut.position)
+        if index and cuts[index - 1].position > position:
+            offset = offset_at(file, cuts[index - 1])
+            if offset is not None:
+                position, reached = cuts[index - 1].position, max(reached, offset)
+        for header in batch_headers(file.leaps(), position):
+            if header.position + header.size_bytes > end and reached > start_offset:
+                return reached
+            reached = max(reached, header.last_offset + 1)
+    return reached if reached > start_offset else None

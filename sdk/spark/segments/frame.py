@@ -1,0 +1,219 @@
+"""Read segments with a function that users call: for what the options of a data source cannot carry.
+
+A function on Arrow batches goes to the workers inside a data source of its own. Where `pyarrow` cannot open a file
+system, Spark reads whole files and `decode_batches` decodes them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from kafkawire.sdk.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from kafkawire.sdk.spark.segments.mapping import MapBatches
+    from kafkawire.sdk.spark.segments.options import SegmentOptions
+    from kafkawire.sdk.spark.segments.selection import Offsets
+
+__all__ = ["read_segments"]
+
+#: Each function gets a data source, whose name no other one has.
+_numbers = itertools.count(1)
+
+
+def read_segments(
+    spark: SparkSession,
+    path: str | PathLike[str] | Iterable[str | PathLike[str]],
+    *,
+    map_batches: MapBatches | None = None,
+    columns: Iterable[str] | None = None,
+    schema: str | None = None,
+    is_stream: bool = False,
+    **options: object,
+) -> DataFrame:
+    """Return the records in log segments as a DataFrame.
+
+    Args:
+        spark: the session; its workers need `kafkawire` and `pyarrow`.
+        path: of folders or segments, or several of them.
+        map_batches: is called in the workers with each Arrow batch (`pyarrow.RecordBatch`, about 4 MiB), and returns
+            one, or None for no rows: filter, decode or sum up there, before rows go to Spark.
+        columns: that `map_batches` gets, for example `["value", "offset"]`; those of the options by default.
+        schema: the columns to read, in Spark's words, for example "value binary"; with `map_batches` those that it
+            returns, which is needed unless they stay as they are.
+        is_stream: whether to return a streaming DataFrame.
+        options: of the data source `kafka_segments`, see docs/spark_segments.md; numbers, booleans, lists and dictionaries are
+            taken as such.
+
+    Raises:
+        ConfigurationError: an option is refused, or cannot be used with a file system that Spark reads.
+    """
+    from kafkawire.sdk.spark.schema import ddl
+    from kafkawire.sdk.spark.segments.options import parse_options
+    from kafkawire.sdk.spark.segments.source import KafkaSegments
+
+    paths = str(path) if isinstance(path, str | PathLike) else ",".join(map(str, path))
+    texts = {"path": paths, **{name: _text(value) for name, value in options.items()}}
+    parsed = parse_options(texts)
+    names = parsed.columns if columns is None else _known(columns)
+    if columns is not None and map_batches is None and schema is None:
+        schema = ddl(names)
+    if not _opens(parsed.paths):
+        return _through_spark(spark, parsed, names, map_batches, schema or ddl(names), is_stream)
+    source: type[KafkaSegments] = KafkaSegments
+    if map_batches is not None:
+        name = f"{KafkaSegments.name()}_{next(_numbers)}"
+        attributes = {
+            "name": classmethod(lambda cls: name),
+            "map_batches": staticmethod(map_batches),
+            "map_columns": names,
+        }
+        source = type("MappedSegments", (KafkaSegments,), attributes)
+        schema = schema or ddl(names)
+    spark.dataSource.register(source)
+    reader: Any = spark.readStream if is_stream else spark.read
+    reader = reader.format(source.name()).options(**texts)
+    found: DataFrame = (reader if schema is None else reader.schema(schema)).load()
+    return found
+
+
+def _text(value: object) -> str:
+    """Return the value of an option as Spark takes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return json.dumps(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+def _known(columns: Iterable[str]) -> tuple[str, ...]:
+    from kafkawire.sdk.spark.schema import COLUMNS
+
+    names = tuple(columns)
+    if unknown := [name for name in names if name not in COLUMNS]:
+        raise ConfigurationError("columns", ", ".join(unknown), f"there are {', '.join(COLUMNS)}")
+    return names
+
+
+def _opens(paths: Iterable[str]) -> bool:
+    from kafkawire.sdk.spark.segments.files import open_file_system
+
+    try:
+        for path in paths:
+            open_file_system(path)
+    except ConfigurationError:
+        return False
+    return True
+
+
+def _through_spark(
+    spark: SparkSession,
+    options: SegmentOptions,
+    names: tuple[str, ...],
+    map_batches: MapBatches | None,
+    schema: str,
+    is_stream: bool,
+) -> DataFrame:
+    """Read files with Spark: each as a whole, and without what begins with `_`."""
+    from pyspark.sql import functions
+    from pyspark.sql.types import StructType
+
+    from kafkawire.sdk.spark.decode import decode_batches
+    from kafkawire.sdk.spark.schema import EXTRAS, HEADERS, checked
+    from kafkawire.sdk.spark.segments.mapping import mapped
+
+    reason = f"Spark reads the files of {options.paths[0]}, each by itself"
+    if options.is_committed_only:
+        raise ConfigurationError("isolationLevel", "read_committed", f"{reason}, and a transaction may span several")
+    if is_stream:
+        raise ConfigurationError("is_stream", is_stream, f"{reason}: only for a query that is no stream")
+    options.check_batch()
+    fields = StructType.fromDDL(schema)
+    if not isinstance(fields, StructType):
+        raise ConfigurationError("schema", schema, "expected columns, such as value binary")
+    if map_batches is None:
+        names = checked((field.name, field.dataType.simpleString(), field.nullable) for field in fields)
+    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true").option("pathGlobFilter", "*.log")
+    groups = re.compile(options.path_pattern).groupindex
+    pattern = "(?:^|/)" + re.sub(r"\(\?P<\w+>", "(", options.path_pattern) + "$"
+    files = reader.load(list(options.paths)).where(functions.col("path").rlike(pattern))
+    topic = functions.regexp_extract("path", pattern, groups["topic"])
+    partition = functions.regexp_extract("path", pattern, groups["partition"]).cast("int")
+    records = decode_batches(
+        files.where(_is_selected(options, topic, partition)),
+        "content",
+        topic=topic,
+        partition=partition,
+        headers=HEADERS in names,
+        extra=[name for name in names if name in EXTRAS],
+        mode=options.mode.value,
+        decompressed_bytes_max=options.decompressed_bytes_max,
+    )
+    chosen = records.where(_is_wanted(options)).select(*names)
+    if map_batches is None:
+        return chosen
+    return chosen.mapInArrow(mapped(map_batches, fields), schema)
+
+
+def _is_selected(options: SegmentOptions, topic: Column, partition: Column) -> Column:
+    from pyspark.sql import functions
+
+    selection = options.selection
+    found = functions.lit(True)
+    if selection.topics is not None:
+        found = found & topic.isin(*selection.topics)
+    if selection.pattern is not None:
+        found = found & topic.rlike(f"^(?:{selection.pattern})$")
+    if selection.partitions is not None:
+        named = (
+            functions.lit(False),
+            *((topic == each.topic) & (partition == each.partition) for each in selection.partitions),
+        )
+        found = found & _any(named)
+    return found
+
+
+def _is_wanted(options: SegmentOptions) -> Column:
+    """Return which rows are asked for; damage, which has no offset, always is."""
+    from pyspark.sql import functions
+
+    offset, time = functions.col("offset"), functions.col("timestamp")
+    found = functions.lit(True)
+    if options.starting_offsets is not None:
+        found = found & (offset >= _bound(options.starting_offsets, 0))
+    if options.ending_offsets is not None:
+        found = found & (offset < _bound(options.ending_offsets, 2**63 - 1))
+    if options.starting_timestamp_ms is not None:
+        found = found & (time >= functions.timestamp_millis(functions.lit(options.starting_timestamp_ms)))
+    if options.ending_timestamp_ms is not None:
+        found = found & (time < functions.timestamp_millis(functions.lit(options.ending_timestamp_ms)))
+    return offset.isNull() | found
+
+
+def _bound(offsets: Offsets, open_end: int) -> Column:
+    """Return the offset at which a row's partition begins or ends."""
+    from pyspark.sql import functions
+
+    found = functions.lit(offsets.others if offsets.others >= 0 else open_end).cast("bigint")
+    for folder, offset in offsets.named.items():
+        is_meant = (functions.col("topic") == folder.topic) & (functions.col("partition") == folder.partition)
+        found = functions.when(is_meant, functions.lit(offset if offset >= 0 else open_end).cast("bigint")).otherwise(
+            found
+        )
+    return found
+
+
+def _any(conditions: Iterable[Column]) -> Column:
+    from functools import reduce
+    from operator import or_
+
+    return reduce(or_, conditions)

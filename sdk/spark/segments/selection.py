@@ -1,0 +1,138 @@
+"""Which partitions, and which of their offsets, somebody asks for: what the connector's options of these names say.
+
+Partitions that a JSON of offsets does not name are read from the earliest offset or to the latest one; Spark's
+connector insists on all of them, but knows from the broker which there are.
+
+Source: `ConsumerStrategy`, `JsonUtils` in Apache Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.spark.segments.files import SegmentFolder
+
+__all__ = ["EARLIEST", "LATEST", "Offsets", "Selection", "parse_offsets", "parse_partitions", "parse_pattern"]
+
+#: What stands for the ends of a partition, as in the connector's JSON.
+LATEST: Final = -1
+EARLIEST: Final = -2
+
+_NAMES = {"latest": LATEST, "earliest": EARLIEST}
+_INT32_MAX, _INT64_MAX = 2**31 - 1, 2**63 - 1
+
+
+class Offsets(NamedTuple):
+    """Where to begin, or end, in each partition.
+
+    Attributes:
+        others: of a partition that is not named, `LATEST` or `EARLIEST`.
+        named: of the others: an offset, `LATEST` or `EARLIEST`.
+    """
+
+    others: int
+    named: Mapping[SegmentFolder, int] = {}
+
+    def of(self, folder: SegmentFolder) -> int:
+        """Return where to begin or end in a partition."""
+        return self.named.get(folder, self.others)
+
+
+class Selection(NamedTuple):
+    """Which partitions are meant; all that are there, where nothing is said.
+
+    Attributes:
+        topics: by name; None for any.
+        pattern: that the whole name of a topic matches; None for any.
+        partitions: one by one; None for any.
+    """
+
+    topics: frozenset[str] | None = None
+    pattern: str | None = None
+    partitions: frozenset[SegmentFolder] | None = None
+
+    def has(self, folder: SegmentFolder) -> bool:
+        """Return whether a partition is meant."""
+        return (
+            (self.topics is None or folder.topic in self.topics)
+            and (self.pattern is None or re.fullmatch(self.pattern, folder.topic) is not None)
+            and (self.partitions is None or folder in self.partitions)
+        )
+
+
+def parse_offsets(option: str, text: str, others: int) -> Offsets:
+    """Return what an option says about offsets.
+
+    Args:
+        option: its name.
+        text: "earliest", "latest", or JSON such as {"orders":{"0":23,"1":-2}}; -1 is latest, -2 earliest.
+        others: of partitions that are not named.
+
+    Raises:
+        ConfigurationError: it is none of these.
+    """
+    name = _NAMES.get(text.strip().lower())
+    if name is not None:
+        return Offsets(name)
+    expected = 'expected "earliest", "latest" or JSON such as {"orders":{"0":23,"1":-2}}'
+    named: dict[SegmentFolder, int] = {}
+    for topic, partitions in _json(option, text, expected).items():
+        if not isinstance(partitions, dict):
+            raise ConfigurationError(option, text, f"{expected}, {topic!r} has no object")
+        for partition, offset in partitions.items():
+            number = int(partition) if partition.isascii() and partition.isdigit() else -1
+            if not 0 <= number <= _INT32_MAX:
+                raise ConfigurationError(option, text, f"{partition!r} of {topic!r} is no partition")
+            if isinstance(offset, bool) or not isinstance(offset, int) or not EARLIEST <= offset <= _INT64_MAX:
+                allowed = f"0 to {_INT64_MAX}, {LATEST} for latest or {EARLIEST} for earliest is expected"
+                raise ConfigurationError(option, text, f"{offset!r} of {topic}-{number}: {allowed}")
+            named[SegmentFolder(topic, number)] = offset
+    return Offsets(others, named)
+
+
+def parse_partitions(option: str, text: str) -> frozenset[SegmentFolder]:
+    """Return the partitions that JSON names.
+
+    Args:
+        option: its name.
+        text: such as {"orders":[0,1]}.
+
+    Raises:
+        ConfigurationError: it is no such JSON.
+    """
+    expected = 'expected JSON such as {"orders":[0,1]}'
+    found = set()
+    for topic, partitions in _json(option, text, expected).items():
+        numbers = partitions if isinstance(partitions, list) else [None]
+        for number in numbers:
+            if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= _INT32_MAX:
+                raise ConfigurationError(option, text, f"{expected}, {topic!r} has {partitions!r}")
+            found.add(SegmentFolder(topic, number))
+    return frozenset(found)
+
+
+def parse_pattern(option: str, text: str) -> str:
+    """Return a regular expression.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ConfigurationError(option, text, f"no regular expression: {error}") from None
+    return text
+
+
+def _json(option: str, text: str, expected: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise ConfigurationError(option, text, expected)
+    return found

@@ -1,0 +1,169 @@
+"""The data source `kafka_segments` as Spark knows it: options and schema in, tasks and Arrow batches out.
+
+Spark's driver plans, in a Python process of its own for each query; what a task gets is pickled. Spark has no column
+pruning for sources in Python, so whoever wants few columns names them in a schema.
+
+Source: `pyspark.sql.datasource`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import ClassVar
+
+import pyarrow
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from kafkawire.sdk.spark import schema as columns
+from kafkawire.sdk.spark.damage import Mode
+from kafkawire.sdk.spark.segments.files import FoundSegment
+from kafkawire.sdk.spark.segments.mapping import MapBatches, mapped
+from kafkawire.sdk.spark.segments.options import SegmentOptions, parse_options
+from kafkawire.sdk.spark.segments.plan import SegmentPart, Wanted, plan, tasks
+from kafkawire.sdk.spark.segments.reading import ReadOptions, read_parts
+from kafkawire.sdk.spark.segments.storage import SegmentFiles
+
+__all__ = ["FilteredSegmentReader", "KafkaSegments", "SegmentReader", "read_options"]
+
+
+class KafkaSegments(DataSource):
+    """Records in the log segments of a broker, its backup or a snapshot.
+
+        spark.dataSource.register(KafkaSegments)
+        spark.read.format("kafka_segments").load("/var/lib/kafka/data")
+
+    Names and types of the columns are those of Spark's Kafka connector; options are in docs/spark_segments.md.
+    """
+
+    #: Set by `read_segments`: what workers do with each Arrow batch, and the columns that it has before.
+    map_batches: ClassVar[MapBatches | None] = None
+    map_columns: ClassVar[tuple[str, ...] | None] = None
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return "kafka_segments"
+
+    def schema(self) -> str:
+        """Return the columns that there are if nobody gives a schema.
+
+        Raises:
+            ConfigurationError: an option cannot be used.
+        """
+        return columns.ddl(parse_options(self.options).columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return what reads a batch query.
+
+        Raises:
+            ConfigurationError: an option, or the schema, cannot be used.
+        """
+        options = parse_options(self.options)
+        options.check_batch()
+        names, mapping = self._columns(schema, options)
+        # Spark refuses a reader that takes filters unless spark.sql.python.filterPushdown.enabled is set.
+        kind = FilteredSegmentReader if options.pushdown else SegmentReader
+        fails_on_loss = options.mode is Mode.FAILFAST if options.fails_on_loss is None else options.fails_on_loss
+        return kind(options, read_options(options, names, fails_on_loss), mapping)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return what reads a stream.
+
+        Raises:
+            ConfigurationError: an option, or the schema, cannot be used.
+        """
+        from kafkawire.sdk.spark.segments.stream import SegmentStreamReader  # needs a newer Spark than batch queries
+
+        options = parse_options(self.options)
+        options.check_stream()
+        names, mapping = self._columns(schema, options)
+        return SegmentStreamReader(options, names, mapping)
+
+    def _columns(
+        self, schema: StructType, options: SegmentOptions
+    ) -> tuple[tuple[str, ...], Callable[[Iterator[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]] | None]:
+        """Return the columns that are read, and what makes of them what a query gets."""
+        function = type(self).map_batches  # from an instance it would be a method
+        if function is not None:
+            return self.map_columns or options.columns, mapped(function, schema)
+        fields = ((field.name, field.dataType.simpleString(), field.nullable) for field in schema.fields)
+        return columns.checked(fields), None
+
+
+class SegmentReader(DataSourceReader):
+    """Reads a batch query.
+
+    Args:
+        options: what the user asks for.
+        read_options: how parts are read.
+        mapping: what is done with the Arrow batches, None for nothing.
+
+    Raises:
+        ConfigurationError: a path cannot be used.
+    """
+
+    def __init__(
+        self,
+        options: SegmentOptions,
+        read_options: ReadOptions,
+        mapping: Callable[[Iterator[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]] | None = None,
+    ) -> None:
+        self._options = options
+        self._read_options = read_options
+        self._mapping = mapping
+        self._files = SegmentFiles(options.paths, options.path_pattern)
+
+    def wanted(self, segment: FoundSegment) -> Wanted | None:
+        """Return what is wanted of a segment's partition; None for nothing."""
+        return self._options.wanted(segment)
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the tasks.
+
+        Raises:
+            ConfigurationError: a path does not exist.
+            OSError: a folder cannot be listed, or an index not be read.
+        """
+        split_bytes = self._options.split_bytes
+        parts = plan(self._files.find(), self.wanted, self._files.read, split_bytes)
+        return [InputPartition(task) for task in tasks(parts, split_bytes)]
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """Yield the Arrow batches of a task.
+
+        Raises:
+            DecodeError: see `read_parts`.
+            OSError: a file cannot be read.
+        """
+        parts: Iterable[SegmentPart] = partition.value or ()  # Spark makes a task of nothing if there is none
+        found = read_parts(parts, self._files, self._read_options)
+        return found if self._mapping is None else self._mapping(found)
+
+
+class FilteredSegmentReader(SegmentReader):
+    """Reads a batch query whose filters Spark hands over."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Take account of filters, and return those that Spark still has to apply."""
+        from kafkawire.sdk.spark.segments.pushdown import pushed  # needs a newer Spark than other queries
+
+        self._pushed, left = pushed(filters)
+        return left
+
+    def wanted(self, segment: FoundSegment) -> Wanted | None:
+        """Return what is left for the filters."""
+        wanted = super().wanted(segment)
+        taken = getattr(self, "_pushed", None)  # Spark hands over filters only if there are some
+        return wanted if taken is None else taken.narrowed(segment.folder, wanted)
+
+
+def read_options(options: SegmentOptions, names: tuple[str, ...], fails_on_loss: bool) -> ReadOptions:
+    """Return how parts are read.
+
+    Args:
+        options: what the user asks for.
+        names: of the columns.
+        fails_on_loss: whether it is an error that a file is gone.
+    """
+    return ReadOptions(names, options.mode, options.is_committed_only, options.decompressed_bytes_max, fails_on_loss)

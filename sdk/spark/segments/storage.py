@@ -1,0 +1,124 @@
+"""The files of a data source: one file system, and where in it the segments are. Spark's workers get a copy.
+
+A file may be gone when a task comes to read it, because a broker removes old segments; whoever reads is told by
+`FileNotFoundError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Final, Self
+
+import pyarrow.fs
+
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.records.stored import WINDOW_BYTES, Window
+from kafkawire.sdk.spark.segments.files import FOLDER_PATTERN, FoundSegment, find_segments, open_file_system
+
+__all__ = ["OpenFile", "SegmentFiles"]
+
+#: Read at a time by whoever looks at headers alone: a file on a disk is passed over in leaps. Other file systems take
+#: as long for a header as for a whole window.
+LEAP_BYTES: Final = 4096
+
+
+class OpenFile:
+    """A file that is open for reading.
+
+    Args:
+        file: as `pyarrow` opens it.
+        leap_bytes: how many bytes to read for a header.
+
+    Attributes:
+        size_bytes: when it was opened.
+    """
+
+    def __init__(self, file: Any, leap_bytes: int) -> None:
+        self.size_bytes: int = file.size()
+        self._file = file
+        self._leap_bytes = leap_bytes
+
+    def window(self) -> Window:
+        """Return its bytes for somebody who reads all of them."""
+        return Window(self._read_at, self.size_bytes)
+
+    def leaps(self) -> Window:
+        """Return its bytes for somebody who looks at headers."""
+        return Window(self._read_at, self.size_bytes, self._leap_bytes)
+
+    def _read_at(self, position: int, size: int) -> bytes:
+        return bytes(self._file.read_at(size, position))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+
+class SegmentFiles:
+    """Segments and their indexes.
+
+    Args:
+        paths: of folders or segments, see `find_segments`; all in the same file system.
+        pattern: of a segment's path.
+
+    Raises:
+        ConfigurationError: nobody knows a scheme, or the paths are in several file systems.
+    """
+
+    def __init__(self, paths: Iterable[str], pattern: str = FOLDER_PATTERN) -> None:
+        opened = [(path, *open_file_system(path)) for path in paths]
+        if not opened:
+            raise ConfigurationError("path", "", "a folder of segments is needed")
+        self._system = opened[0][1]
+        for path, system, _ in opened:
+            if system != self._system:
+                raise ConfigurationError("path", path, f"it is in another file system than {opened[0][0]}")
+        self._paths = [inside for _, _, inside in opened]
+        self._pattern = pattern
+        self._leap_bytes = LEAP_BYTES if isinstance(self._system, pyarrow.fs.LocalFileSystem) else WINDOW_BYTES
+
+    def find(self) -> list[FoundSegment]:
+        """Return all segments, by topic, partition and offset.
+
+        Raises:
+            ConfigurationError: a path does not exist, or a segment is there twice.
+            OSError: a folder cannot be listed.
+        """
+        return find_segments(self._system, self._paths, self._pattern)
+
+    def after(self, segment: FoundSegment) -> list[FoundSegment]:
+        """Return the segments of a partition that follow one of them, as they are now.
+
+        Raises:
+            OSError: a folder cannot be listed.
+        """
+        # A broker has all of a partition in one folder; other patterns may spread it.
+        paths = [segment.path.rpartition("/")[0]] if self._pattern == FOLDER_PATTERN else self._paths
+        found = find_segments(self._system, paths, self._pattern)
+        return [each for each in found if each.folder == segment.folder and each.base_offset > segment.base_offset]
+
+    def read(self, path: str) -> bytes:
+        """Return the content of a small file; nothing if there is none.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        try:
+            with self._system.open_input_file(path) as file:
+                return bytes(file.read())
+        except FileNotFoundError:
+            return b""
+
+    def open(self, segment: FoundSegment) -> OpenFile:
+        """Open a segment.
+
+        Raises:
+            FileNotFoundError: it is gone.
+            OSError: it cannot be opened.
+        """
+        return OpenFile(self._system.open_input_file(segment.path), self._leap_bytes)

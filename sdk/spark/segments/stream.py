@@ -1,0 +1,225 @@
+"""Segments as a stream: a broker's folder that grows, or a backup that is added to.
+
+The offsets in a checkpoint are Kafka's: of each partition, named `topic-partition`, the next one. So segments may roll,
+be compacted and go, and a query that starts again reads what it would have read.
+
+Source: `KafkaMicroBatchStream` in Apache Spark; `pyspark.sql.streaming.datasource`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.spark.segments.admission import limited_by_bytes, limited_by_offsets
+from kafkawire.sdk.spark.segments.ends import PartitionEnds
+from kafkawire.sdk.spark.segments.files import FoundSegment
+from kafkawire.sdk.spark.segments.options import SegmentOptions
+from kafkawire.sdk.spark.segments.plan import Wanted, plan, tasks
+from kafkawire.sdk.spark.segments.reading import ReadOptions, read_parts
+from kafkawire.sdk.spark.segments.selection import EARLIEST, LATEST, Offsets
+from kafkawire.sdk.spark.segments.storage import SegmentFiles
+
+__all__ = ["SegmentStreamReader"]
+
+_log = logging.getLogger("kafkawire.spark")
+
+#: Of each partition, by its name, its segments in order.
+_Partitions = dict[str, list[FoundSegment]]
+
+
+class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads a stream.
+
+    Args:
+        options: what the user asks for.
+        names: of the columns.
+        mapping: what is done with the Arrow batches, None for nothing.
+
+    Raises:
+        ConfigurationError: a path cannot be used.
+    """
+
+    def __init__(
+        self,
+        options: SegmentOptions,
+        names: tuple[str, ...],
+        mapping: Callable[[Iterator[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]] | None = None,
+    ) -> None:
+        self._options = options
+        self._fails_on_loss = options.fails_on_loss is not False
+        self._read_options = ReadOptions(
+            names, options.mode, options.is_committed_only, options.decompressed_bytes_max, self._fails_on_loss
+        )
+        self._mapping = mapping
+        self._files = SegmentFiles(options.paths, options.path_pattern)
+        self._ends = PartitionEnds(self._files)
+        #: Where it ends, for a query that reads what is available now.
+        self._target: dict[str, int] | None = None
+        self._reported: dict[str, int] | None = None
+
+    # Where it begins and ends.
+
+    def initialOffset(self) -> dict[str, int]:
+        """Return where a new query begins.
+
+        Raises:
+            ConfigurationError: a path does not exist.
+            OSError: a folder or a segment cannot be read.
+        """
+        # A folder has an end, other than a topic: who names one wants what is in it.
+        asked = self._options.starting_offsets or Offsets(EARLIEST)
+        found = {}
+        for key, segments in self._partitions().items():
+            offset = asked.of(segments[0].folder)
+            if offset == EARLIEST:
+                offset = segments[0].base_offset
+            elif offset == LATEST:
+                offset = self._end(segments, segments[-1].base_offset)
+            found[key] = offset
+        return found
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return the limit of a micro-batch."""
+        if self._options.trigger_offsets_max is not None:
+            return ReadMaxRows(self._options.trigger_offsets_max)
+        if self._options.trigger_bytes_max is not None:
+            return ReadMaxBytes(self._options.trigger_bytes_max)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        """Return where the next micro-batch ends.
+
+        Args:
+            start: where it begins.
+            limit: how much it may have.
+
+        Raises:
+            LocalProtocolError: what is to be read is gone, and that is an error.
+            ConfigurationError: a path does not exist.
+            OSError: a folder or a segment cannot be read.
+        """
+        partitions = self._partitions()
+        ends = self._available(partitions, start)
+        self._reported = {**start, **ends}
+        if self._target is not None:
+            ends = {key: min(end, self._target[key]) for key, end in ends.items() if key in self._target}
+        ranges = {}
+        for key, end in ends.items():
+            begin = start.get(key, partitions[key][0].base_offset)
+            if begin < end:
+                ranges[key] = begin, end
+        if isinstance(limit, ReadMaxRows):
+            taken = limited_by_offsets(ranges, limit.max_rows)
+        elif isinstance(limit, ReadMaxBytes):
+            written = {key: self._written(partitions[key]) for key in ranges}
+            taken = limited_by_bytes(ranges, written, self._files, limit.max_bytes)
+        else:
+            taken = {key: end for key, (_, end) in ranges.items()}
+        return {**start, **taken}
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Note where the query ends that reads what is available now.
+
+        Raises:
+            ConfigurationError: a path does not exist.
+            OSError: a folder or a segment cannot be read.
+        """
+        partitions = self._partitions()
+        self._target = {key: self._ends.of(segments[-1]).offset for key, segments in partitions.items()}
+
+    def reportLatestOffset(self) -> dict[str, int] | None:
+        """Return how far the partitions reached when a micro-batch was planned last."""
+        return self._reported
+
+    # What is read.
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        """Return the tasks of a micro-batch.
+
+        Raises:
+            LocalProtocolError: what is to be read is gone, and that is an error.
+            ConfigurationError: a path does not exist.
+            OSError: a folder cannot be listed, or an index not be read.
+        """
+        partitions = self._partitions()
+        wanted: dict[str, Wanted] = {}
+        for key, until in end.items():
+            segments = partitions.get(key, [])
+            first = segments[0].base_offset if segments else until
+            begin = start.get(key, first)
+            if begin >= until:
+                continue
+            if begin < first:
+                self._lose(f"{key}: offsets {begin} to {min(first, until) - 1} are gone, the first one is {first}")
+            if segments and (reached := self._ends.of(segments[-1]).offset) < until:
+                self._lose(f"{key}: offsets {max(begin, reached)} to {until - 1} are gone, it ends at {reached}")
+            wanted[key] = Wanted(begin, until, self._options.starting_timestamp_ms)
+        found = [each for key in sorted(wanted) for each in self._written(partitions.get(key, []))]
+        split_bytes = self._options.split_bytes
+        parts = plan(found, lambda segment: wanted[str(segment.folder)], self._files.read, split_bytes)
+        return [InputPartition(task) for task in tasks(parts, split_bytes)]
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """Yield the Arrow batches of a task.
+
+        Raises:
+            DecodeError: see `read_parts`.
+            OSError: a file cannot be read.
+        """
+        found = read_parts(partition.value, self._files, self._read_options)
+        return found if self._mapping is None else self._mapping(found)
+
+    # What is there.
+
+    def _partitions(self) -> _Partitions:
+        found: _Partitions = {}
+        for segment in self._files.find():
+            if self._options.selection.has(segment.folder):
+                found.setdefault(str(segment.folder), []).append(segment)
+        return found
+
+    def _available(self, partitions: _Partitions, start: dict[str, int]) -> dict[str, int]:
+        """Return how far the partitions reach."""
+        for key in start.keys() - partitions.keys():
+            self._lose(f"{key} is gone, it was to be read from offset {start[key]} on")
+        ends = {}
+        for key, segments in partitions.items():
+            begin = start.get(key, segments[0].base_offset)
+            reached = self._ends.of(segments[-1]).offset
+            if reached < begin and key in start:
+                self._lose(f"{key} ends at offset {reached}, it was to be read from {begin} on")
+            ends[key] = max(self._end(segments, begin), begin)
+        return ends
+
+    def _end(self, segments: list[FoundSegment], begin: int) -> int:
+        """Return up to where a partition can be read."""
+        end = self._ends.of(segments[-1]).offset
+        return self._ends.last_stable_offset(segments, begin, end) if self._options.is_committed_only else end
+
+    def _written(self, segments: list[FoundSegment]) -> list[FoundSegment]:
+        """Return the segments of a partition without the room that is behind what was written."""
+        if not segments:
+            return []
+        return [*segments[:-1], segments[-1]._replace(size_bytes=self._ends.of(segments[-1]).position)]
+
+    def _lose(self, what: str) -> None:
+        if self._fails_on_loss:
+            raise LocalProtocolError(f"{what}; with failOnDataLoss=false the query goes on")
+        _log.warning("lost: %s", what)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Workers read parts, and need not know ends.
+        return {**vars(self), "_ends": PartitionEnds(self._files)}

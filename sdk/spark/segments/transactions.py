@@ -1,0 +1,124 @@
+"""How the transactions in a part of a segment ended, found where they end: further on, perhaps segments later.
+
+Nothing is looked at before the first transactional batch comes. From there on headers are read, as far as the markers
+of the transactions that were met; `.txnindex` files say which were aborted even where a marker is damaged.
+
+Source: `TransactionIndex`, `AbortedTxn` in Apache Kafka; `schemas/records/aborted_transaction.yaml`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.tables.record_formats import ABORTED_TRANSACTION_HEADER
+from kafkawire.sdk.records import Batch
+from kafkawire.sdk.records.stored import StoredBytes
+from kafkawire.sdk.spark.isolation import Outcomes
+from kafkawire.sdk.spark.segments.files import FoundSegment
+from kafkawire.sdk.spark.segments.headers import batch_at, batch_headers
+from kafkawire.sdk.spark.segments.storage import SegmentFiles
+
+__all__ = ["Aborted", "Transactions", "aborted_transactions"]
+
+#: Of each producer, the first offsets of its aborted transactions, and the offsets of their markers, in order.
+Aborted = dict[int, tuple[list[int], list[int]]]
+
+
+class Transactions:
+    """The transactions of a partition, as far as somebody reads it.
+
+    Args:
+        files: where it is.
+        segment: the segment that is read.
+    """
+
+    def __init__(self, files: SegmentFiles, segment: FoundSegment) -> None:
+        self._files = files
+        self._segment = segment
+        self._outcomes = Outcomes()
+        self._aborted: Aborted = {}
+        #: What is looked at next; None before the first transactional batch.
+        self._steps: Iterator[None] | None = None
+
+    def is_visible(self, batch: Batch, position: int) -> bool:
+        """Return whether a batch, of those that are read in order, is committed.
+
+        Args:
+            batch: no control batch.
+            position: where it begins in the segment.
+
+        Raises:
+            OSError: a file cannot be read.
+        """
+        if not batch.is_transactional:
+            return True
+        if self._steps is None:
+            self._steps = self._looked_at(position)
+        while True:
+            firsts, lasts = self._aborted.get(batch.producer_id, ((), ()))
+            index = bisect_left(lasts, batch.base_offset)
+            if index < len(lasts) and firsts[index] <= batch.base_offset:
+                return False
+            is_committed = self._outcomes.is_committed(batch.producer_id, batch.base_offset)
+            if is_committed is not None:
+                return is_committed
+            try:
+                next(self._steps)
+            except StopIteration:
+                return False  # it has not ended
+
+    def _looked_at(self, position: int) -> Iterator[None]:
+        """Note one marker after the other, or what an index says."""
+        yield from self._segment_markers(self._segment, position)
+        for segment in self._files.after(self._segment):
+            yield from self._segment_markers(segment, 0)
+
+    def _segment_markers(self, segment: FoundSegment, position: int) -> Iterator[None]:
+        content = self._files.read(segment.sibling(".txnindex"))
+        for producer_id, (firsts, lasts) in aborted_transactions(segment, content).items():
+            known = self._aborted.setdefault(producer_id, ([], []))
+            known[0].extend(firsts)
+            known[1].extend(lasts)
+        yield
+        try:
+            file = self._files.open(segment)
+        except FileNotFoundError:
+            return
+        with file:
+            source = file.leaps()
+            for header in batch_headers(source, position):
+                if header.is_control and header.is_transactional:
+                    self._note(source, header.position)
+                    yield
+
+    def _note(self, source: StoredBytes, position: int) -> None:
+        batch = batch_at(source, position)
+        try:
+            if batch is not None:
+                self._outcomes.add(batch)
+        except DecodeError:
+            pass  # who reads that part of the segment is told
+
+
+def aborted_transactions(segment: FoundSegment, content: bytes) -> Aborted:
+    """Return what the `.txnindex` of a segment says; nothing if it is damaged.
+
+    Args:
+        segment: it.
+        content: of the index.
+    """
+    found: Aborted = {}
+    if len(content) % ABORTED_TRANSACTION_HEADER.size:
+        return found
+    before = segment.base_offset - 1
+    for version, producer_id, first, last, _ in ABORTED_TRANSACTION_HEADER.iter_unpack(content):
+        is_inside = segment.end_offset is None or last < segment.end_offset
+        if version != 0 or not 0 <= first <= last or last <= before or not is_inside:
+            return {}
+        firsts, lasts = found.setdefault(producer_id, ([], []))
+        firsts.append(first)
+        lasts.append(last)
+        before = last
+    return found

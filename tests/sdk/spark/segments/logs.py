@@ -1,0 +1,78 @@
+"""Partitions' folders for tests: segments with their indexes, written as a broker writes them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from kafkawire.sdk.records import BatchBuilder, Compression
+from kafkawire.sdk.records.control import end_transaction_marker
+from kafkawire.sdk.records.walk import walk
+from kafkawire.sdk.spark.segments.files import FoundSegment
+from kafkawire.sdk.spark.segments.plan import SegmentPart, Wanted, plan
+from kafkawire.sdk.spark.segments.reading import ReadOptions, read_parts
+from kafkawire.sdk.spark.segments.storage import SegmentFiles
+
+TIME_MS = 1_700_000_000_000
+
+
+def batch(base_offset: int, count: int = 10, compression: Compression = Compression.NONE, **options: Any) -> bytes:
+    """Return a batch; the timestamp of a record is `TIME_MS` and its offset."""
+    builder = BatchBuilder(1 << 24, compression, base_offset=base_offset, **options)
+    for offset in range(base_offset, base_offset + count):
+        builder.append(TIME_MS + offset, b"key %d" % offset, b"value %d " % offset * 3)
+    return builder.build()
+
+
+def records_of(base_offset: int, producer_id: int, count: int = 1) -> bytes:
+    """Return a batch of a transaction."""
+    return batch(base_offset, count, producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True)
+
+
+def marker(offset: int, producer_id: int, is_commit: bool) -> bytes:
+    """Return the batch that ends a transaction."""
+    builder = BatchBuilder(
+        base_offset=offset, producer_id=producer_id, producer_epoch=0, is_transactional=True, is_control=True
+    )
+    builder.append(TIME_MS + offset, *end_transaction_marker(is_commit, 0))
+    return builder.build()
+
+
+def write_segment(folder: Path, batches: Iterable[bytes], base_offset: int | None = None, *, every: int = 1) -> Path:
+    """Write a segment with an entry in its indexes for each `every` batches after the first, and return its path."""
+    content, offsets, times = b"", b"", b""
+    written = list(batches)
+    first = next(walk(written[0])).base_offset if base_offset is None else base_offset
+    for number, each in enumerate(written):
+        if number and number % every == 0:
+            (found,) = walk(each, check_crc=False)
+            offsets += struct.pack(">ii", found.last_offset - first, len(content))
+            times += struct.pack(">qi", found.max_timestamp, found.last_offset - first)
+        content += each
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{first:020}.log"
+    path.write_bytes(content)
+    path.with_suffix(".index").write_bytes(offsets)
+    path.with_suffix(".timeindex").write_bytes(times)
+    return path
+
+
+def planned(files: SegmentFiles, wanted: Wanted | None = None, split_bytes: int = 1 << 30) -> list[SegmentPart]:
+    """Return the parts of all segments."""
+
+    def wanted_of(segment: FoundSegment) -> Wanted:
+        return wanted or Wanted()
+
+    return list(plan(files.find(), wanted_of, files.read, split_bytes))
+
+
+def offsets_of(
+    parts: Iterable[SegmentPart], files: SegmentFiles, options: ReadOptions | None = None, *, alone: bool = True
+) -> list[int | None]:
+    """Return the offsets that tasks read, each part in a task of its own if `alone`."""
+    chosen = options or ReadOptions(("offset",))
+    tasks = [[part] for part in parts] if alone else [list(parts)]
+    found = (rows for task in tasks for rows in read_parts(task, files, chosen))
+    return [offset for rows in found for offset in rows.column("offset").to_pylist()]

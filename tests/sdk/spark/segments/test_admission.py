@@ -1,0 +1,88 @@
+"""A micro-batch takes about as much as it may, from every partition that has something, and always goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+from kafkawire.sdk.spark.segments.admission import limited_by_bytes, limited_by_offsets
+from kafkawire.sdk.spark.segments.storage import SegmentFiles
+from tests.sdk.spark.segments.logs import batch, write_segment
+
+
+@pytest.mark.parametrize(
+    ("ranges", "limit", "expected"),
+    [
+        ({}, 5, {}),
+        ({"a-0": (0, 10), "a-1": (5, 15)}, 20, {"a-0": 10, "a-1": 15}),
+        ({"a-0": (0, 10), "a-1": (5, 35)}, 20, {"a-0": 5, "a-1": 20}),
+        ({"a-0": (0, 1), "a-1": (0, 1000)}, 100, {"a-0": 1, "a-1": 99}),
+        ({"a-0": (7, 9), "a-1": (0, 1000)}, 1, {"a-0": 8, "a-1": 1}),
+    ],
+)
+def test_offsets(ranges: dict[str, tuple[int, int]], limit: int, expected: dict[str, int]) -> None:
+    assert limited_by_offsets(ranges, limit) == expected
+
+
+SIZES = [len(batch(number * 10)) for number in range(20)]
+
+
+@pytest.mark.parametrize("has_index", [True, False])
+@pytest.mark.parametrize("limit", [1, 500, 1200, 3000, 7000, 1 << 30])
+def test_bytes(tmp_path: Path, limit: int, has_index: bool) -> None:
+    """Over several segments, from batch to batch, until nothing is left."""
+    for base in (0, 50, 100):
+        batches = [batch(number * 10) for number in range(base // 10, 20 if base == 100 else base // 10 + 5)]
+        path = write_segment(tmp_path / "orders-0", batches)
+        if not has_index:
+            path.with_suffix(".index").unlink()
+    files = SegmentFiles([str(tmp_path)])
+    segments = {"orders-0": files.find()}
+    reached, steps = 0, []
+    while reached < 200:
+        (end,) = limited_by_bytes({"orders-0": (reached, 200)}, segments, files, limit).values()
+        assert end > reached
+        assert end % 10 == 0
+        taken = sum(SIZES[reached // 10 : end // 10])
+        # An index does not name the first batch, so a start within it counts from there on.
+        assert taken <= limit + SIZES[-1] or end == reached + 10
+        steps.append(end)
+        reached = end
+    assert len(steps) >= sum(SIZES) // (limit + SIZES[-1])
+    if limit == 1:
+        assert steps == list(range(10, 210, 10))
+
+
+def test_start_within_a_batch(tmp_path: Path) -> None:
+    write_segment(tmp_path / "orders-0", [batch(0), batch(10), batch(20)])
+    files = SegmentFiles([str(tmp_path)])
+    assert limited_by_bytes({"orders-0": (3, 30)}, {"orders-0": files.find()}, files, 1) == {"orders-0": 10}
+    assert limited_by_bytes({"orders-0": (3, 7)}, {"orders-0": files.find()}, files, 1) == {"orders-0": 7}
+
+
+def test_several_partitions(tmp_path: Path) -> None:
+    for partition, count in enumerate([2, 20]):
+        write_segment(tmp_path / f"orders-{partition}", [batch(number * 10) for number in range(count)])
+    files = SegmentFiles([str(tmp_path)])
+    small, large = files.find()
+    ranges = {"orders-0": (0, 20), "orders-1": (0, 200)}
+    found = limited_by_bytes(ranges, {"orders-0": [small], "orders-1": [large]}, files, 5000)
+    assert found["orders-0"] == 10
+    assert 80 <= found["orders-1"] <= 110
+
+
+def test_removed_records(tmp_path: Path) -> None:
+    """Compaction left little, or nothing, of what is between the offsets."""
+    write_segment(tmp_path / "orders-0", [batch(5, 1), batch(70, 1)], 0)
+    write_segment(tmp_path / "orders-0", [b""], 100)
+    files = SegmentFiles([str(tmp_path)])
+    segments = {"orders-0": files.find()}
+    reached = []
+    start = 0
+    while start < 100:
+        (start,) = limited_by_bytes({"orders-0": (start, 100)}, segments, files, 1).values()
+        reached.append(start)
+    assert reached in ([6, 71, 100], [6, 100])

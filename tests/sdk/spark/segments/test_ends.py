@@ -1,0 +1,103 @@
+"""The end of a partition is after its last whole batch, and what is decided ends before the first open transaction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+from kafkawire.sdk.spark.segments.ends import End, PartitionEnds, start_position
+from kafkawire.sdk.spark.segments.storage import OpenFile, SegmentFiles
+from tests.sdk.spark.segments.logs import batch, marker, records_of, write_segment
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> SegmentFiles:
+    return SegmentFiles([str(tmp_path)])
+
+
+def end(files: SegmentFiles) -> End:
+    return PartitionEnds(files).of(files.find()[-1])
+
+
+@pytest.mark.parametrize("tail", [b"", bytes(9), bytes(50_000), batch(30)[:30], batch(30)[:-1], b"x" * 100])
+def test_end(files: SegmentFiles, tmp_path: Path, tail: bytes) -> None:
+    """Found from the index on, or without one; indexes may be damaged, too."""
+    batches = [batch(number * 10) for number in range(3)]
+    path = write_segment(tmp_path / "orders-0", batches)
+    path.write_bytes(path.read_bytes() + tail)
+    index = path.with_suffix(".index")
+    whole = index.read_bytes()
+    for content in (whole, b"", whole[:5], whole[:-1] + b"\1", bytes(8) + whole):
+        index.write_bytes(content)
+        assert end(files) == End(30, len(b"".join(batches)))
+
+
+def test_empty(files: SegmentFiles, tmp_path: Path) -> None:
+    write_segment(tmp_path / "orders-0", [b""], 40)
+    assert end(files) == End(40, 0)
+
+
+def test_base_offset_that_cannot_be_right(files: SegmentFiles, tmp_path: Path) -> None:
+    path = write_segment(tmp_path / "orders-0", [batch(0), batch(10)])
+    path.write_bytes(batch(0) + b"\x7f" + batch(10)[1:])
+    assert end(files).offset == 10
+
+
+def test_cache(files: SegmentFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = PartitionEnds(files)
+    write_segment(tmp_path / "orders-0", [batch(0)])
+    assert ends.of(files.find()[0]).offset == 10
+    with monkeypatch.context() as patched:
+        patched.setattr(SegmentFiles, "open", lambda *_: pytest.fail("it is known"))
+        assert ends.of(files.find()[0]).offset == 10
+    write_segment(tmp_path / "orders-0", [batch(0), batch(10)])
+    assert ends.of(files.find()[0]).offset == 20
+
+
+def test_last_stable_offset(files: SegmentFiles, tmp_path: Path) -> None:
+    ends = PartitionEnds(files)
+    folder = tmp_path / "orders-0"
+    first = [batch(0, 1), records_of(1, 7), records_of(2, 8), records_of(3, 7)]
+    second = [marker(4, 7, True), batch(5, 1), records_of(6, 7), marker(7, 8, False)]
+    found = []
+    for count in range(1, 9):
+        write_segment(folder, first[:count])
+        if count > 4:
+            write_segment(folder, second[: count - 4])
+        found.append(ends.last_stable_offset(files.find(), 0, count))
+    assert found == [1, 1, 1, 1, 2, 2, 2, 6]
+    # Whoever begins later finds the same; what was decided before does not count.
+    assert PartitionEnds(files).last_stable_offset(files.find(), 0, 8) == 6
+    assert PartitionEnds(files).last_stable_offset(files.find(), 5, 8) == 6
+
+
+def test_last_stable_offset_looks_at_nothing_twice(
+    files: SegmentFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_segment(tmp_path / "orders-0", [batch(number * 10) for number in range(9)])
+    ends, segments = PartitionEnds(files), files.find()
+    assert ends.last_stable_offset(segments, 35, 90) == 90
+    read: list[int] = []
+    original = OpenFile._read_at
+
+    def counted(file: OpenFile, position: int, size: int) -> bytes:
+        read.append(position)
+        return original(file, position, size)
+
+    monkeypatch.setattr(OpenFile, "_read_at", counted)
+    assert ends.last_stable_offset(segments, 35, 90) == 90
+    assert read == []
+
+
+def test_start_position(files: SegmentFiles, tmp_path: Path) -> None:
+    path = write_segment(tmp_path / "orders-0", [batch(number * 10) for number in range(3)])
+    (segment,) = files.find()
+    second = len(batch(0))
+    third = second + len(batch(10))
+    expected = [(0, 0), (18, 0), (19, second), (28, second), (29, third), (99, third)]
+    assert [(offset, start_position(files, segment, offset)) for offset, _ in expected] == expected
+    path.with_suffix(".index").unlink()
+    assert start_position(files, segment, 29) == 0

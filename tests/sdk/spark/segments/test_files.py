@@ -1,0 +1,108 @@
+"""Segments are found wherever they are below a path, and nothing else is; partitions and offsets come from names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kafkawire.sdk.errors import ConfigurationError
+
+pytest.importorskip("pyarrow")
+
+from kafkawire.sdk.spark.segments.files import FoundSegment, SegmentFolder, find_segments, open_file_system
+
+NAMES = [
+    "a/orders-0/00000000000000000000.log",
+    "a/orders-0/00000000000000000040.log",
+    "a/orders-0/00000000000000000040.index",
+    "a/orders-0/00000000000000000090.log.deleted",
+    "a/orders-0/00000000000000000090.log.cleaned",
+    "a/orders-0/99.log",
+    "a/orders-10/00000000000000000000.log",
+    "a/my.topic-with-dashes-7/00000000000000000003.log",
+    "a/gone-0.8f3a-delete/00000000000000000000.log",
+    "b/__consumer_offsets-3/00000000000000000000.log",
+    "b/00000000000000000000.log",
+]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in NAMES:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(name.encode())
+    return tmp_path
+
+
+def found(*paths: object, pattern: str | None = None) -> list[str]:
+    """Return what was found below paths, in short."""
+    opened = [open_file_system(str(path)) for path in paths]
+    arguments = (opened[0][0], [inside for _, inside in opened])
+    segments = find_segments(*arguments) if pattern is None else find_segments(*arguments, pattern)
+    return [f"{each.folder} {each.base_offset} {each.end_offset}" for each in segments]
+
+
+ORDERS = ["orders-0 0 40", "orders-0 40 None"]
+ALL = ["__consumer_offsets-3 0 None", "my.topic-with-dashes-7 3 None", *ORDERS, "orders-10 0 None"]
+
+
+def test_segments(root: Path) -> None:
+    system, path = open_file_system(str(root))
+    _, _, first, second, _ = find_segments(system, [path])
+    log = root / NAMES[0]
+    assert first == FoundSegment(str(log), SegmentFolder("orders", 0), 0, len(NAMES[0]), 40, log.stat().st_mtime_ns)
+    assert first.sibling(".index") == str(log.with_suffix(".index"))
+    assert (second.base_offset, second.end_offset, str(second.folder)) == (40, None, "orders-0")
+
+
+def test_paths(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found(root) == ALL
+    assert found(root / "a", root / "b/") == ALL
+    assert found(root / "a" / "orders-0") == ORDERS
+    assert found(root / NAMES[1]) == ORDERS[1:]
+    assert found(root, root / "a") == ALL  # each once
+    assert found(f"file://{root}") == found(f"file:{root}") == ALL
+    monkeypatch.chdir(root)
+    assert found("a/orders-0") == ORDERS
+    odd = root / "50% of ä?" / "orders-0"
+    odd.mkdir(parents=True)
+    (odd / f"{0:020}.log").write_bytes(b"x")
+    assert found(f"file://{root}/50%25%20of%20ä*") == ["orders-0 0 None"]
+
+
+def test_wildcards(root: Path) -> None:
+    assert found(root / "*") == ALL
+    assert found(root / "*" / "orders-*") == [*ORDERS, "orders-10 0 None"]
+    assert found(root / "a" / "orders-?") == ORDERS
+    assert found(root / "a" / "orders-0" / "*.log") == ORDERS
+    assert found(root / "*" / "*" / "*4?.log") == ORDERS[1:]
+    assert found(root / "nothing*") == []
+
+
+def test_pattern(root: Path) -> None:
+    pattern = r"(?P<topic>orders)-(?P<partition>1)0/(?P<offset>\d+)\.log"
+    assert found(root, pattern=pattern) == ["orders-1 0 None"]
+    with pytest.raises(ConfigurationError, match=r"pathPattern=.*: it has no group offset, partition"):
+        found(root, pattern="(?P<topic>x)")
+    with pytest.raises(ConfigurationError, match=r"pathPattern=.*: no regular expression"):
+        found(root, pattern="(")
+
+
+def test_refused(root: Path) -> None:
+    with pytest.raises(ConfigurationError, match="it does not exist"):
+        found(root / "c")
+    copy = root / "b" / "orders-0"
+    os.makedirs(copy)
+    (copy / f"{40:020}.log").write_bytes(b"")
+    with pytest.raises(ConfigurationError, match=r"orders-0 has a segment at 40 in .*, too"):
+        found(root)
+    with pytest.raises(ConfigurationError, match=r"path='dbfs:/data': pyarrow cannot open it .*read_segments\(\)"):
+        open_file_system("dbfs:/data")
+
+
+def test_other_file_systems() -> None:
+    system, path = open_file_system("mock:///a/orders-*/x.log")
+    assert (system.type_name, path) == ("mock", "a/orders-*/x.log")

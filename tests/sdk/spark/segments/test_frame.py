@@ -1,0 +1,276 @@
+"""Spark reads segments: batch queries and streams, through the data source and `read_segments`.
+
+Method: a small local Spark reads what was written by hand and by the reference broker. A stream is stopped between its
+micro-batches, the log goes on meanwhile, and in the end each record is there once. Skipped where Spark or Java is
+missing.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.records import Compression
+from kafkawire.sdk.spark.segments import frame
+from kafkawire.sdk.spark.segments.frame import read_segments
+from kafkawire.sync import Producer
+from kafkawire.testing import Broker
+
+pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
+
+from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, records_of, write_segment
+
+# The first session starts a JVM, and the first query the workers.
+pytestmark = [
+    pytest.mark.timeout(300),
+    # What pyspark itself does with the newest pandas and Python is not the matter of these tests.
+    pytest.mark.filterwarnings("ignore"),
+]
+
+OFFSETS = range(100)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a broker's folder: two partitions of two segments, and an internal topic."""
+    for number, compression in enumerate([Compression.NONE, Compression.ZSTD]):
+        for base in (0, 50):
+            batches = [batch(base + each * 10, compression=compression) for each in range(5)]
+            write_segment(tmp_path / f"orders-{number}", batches)
+    write_segment(tmp_path / "__consumer_offsets-3", [batch(0)])
+    return tmp_path
+
+
+@pytest.fixture
+def source(spark: Any) -> Any:
+    from kafkawire.spark import KafkaSegments
+
+    spark.dataSource.register(KafkaSegments)
+    return spark
+
+
+def test_batch(source: Any, folder: Path) -> None:
+    records = source.read.format("kafka_segments").option("includeHeaders", True).load(str(folder))
+    assert records.schema.simpleString() == (
+        "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int,"
+        "headers:array<struct<key:string,value:binary>>>"
+    )
+    counted = records.groupBy("topic", "partition").count().orderBy("topic", "partition").collect()
+    assert [tuple(row) for row in counted] == [("__consumer_offsets", 3, 10), ("orders", 0, 100), ("orders", 1, 100)]
+    row = records.where("partition = 1 and offset = 55").first()
+    assert (row.key, row.value, row.timestamp.timestamp()) == (b"key 55", b"value 55 " * 3, (TIME_MS + 55) / 1000)
+
+
+def test_schema_and_options(source: Any, folder: Path) -> None:
+    reader = source.read.format("kafka_segments").schema("offset bigint, value binary").option("subscribe", "orders")
+    reader = reader.option("startingOffsets", '{"orders":{"0":98,"1":99}}')
+    rows = sorted(tuple(row) for row in reader.load(str(folder)).collect())
+    assert rows == [(offset, b"value %d " % offset * 3) for offset in (98, 99, 99)]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "schema", "reason"),
+    [
+        ("splitByte", "1", None, "no such option; did you mean splitBytes"),
+        ("mode", "LENIENT", None, "expected PERMISSIVE, DROPMALFORMED, FAILFAST"),
+        ("mode", "FAILFAST", "offset int", "schema='offset int': the column is bigint"),
+        ("startingOffsets", "latest", None, "a query that is no stream would read nothing"),
+    ],
+)
+def test_refused(source: Any, folder: Path, option: str, value: str, schema: str | None, reason: str) -> None:
+    from pyspark.errors import AnalysisException
+
+    reader = source.read.format("kafka_segments").option(option, value)
+    with pytest.raises(AnalysisException, match=reason):
+        (reader if schema is None else reader.schema(schema)).load(str(folder)).collect()
+
+
+def test_nothing_to_read(source: Any, folder: Path) -> None:
+    assert source.read.format("kafka_segments").option("topics", "other").load(str(folder)).count() == 0
+
+
+def test_pushdown(source: Any, folder: Path) -> None:
+    source.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        reader = source.read.format("kafka_segments").option("pushdown", "true")
+        records = reader.load(str(folder))
+        wanted = records.where("topic = 'orders' and partition in (1, 7) and offset >= 42 and offset < 60")
+        later = wanted.where(f"timestamp >= timestamp_millis({TIME_MS + 45})")
+        plan = later._jdf.queryExecution().executedPlan().toString()
+        assert "partition" not in plan.partition("Filter")[2].partition("\n")[0], plan  # Spark need not look again
+        assert sorted(row.offset for row in later.select("offset").collect()) == list(range(45, 60))
+        # What was loaded once keeps its filters for later queries that have none, in Spark 4.3.
+        assert reader.load(str(folder)).count() == 210
+    finally:
+        source.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def test_map_batches(spark: Any, folder: Path) -> None:
+    import pyarrow
+
+    def sums(rows: Any) -> Any:
+        offsets = rows.column("offset").to_pylist()
+        return pyarrow.RecordBatch.from_pydict({"total": [sum(offsets)], "count": [len(offsets)]})
+
+    summed = read_segments(
+        spark, folder, map_batches=sums, columns=["offset"], schema="total bigint, count int", topics=["orders"]
+    )
+    assert [sum(column) for column in zip(*summed.collect(), strict=True)] == [2 * sum(OFFSETS), 200]
+
+    def odd(rows: Any) -> Any:
+        import pyarrow.compute as compute
+
+        return rows.filter(compute.equal(compute.bit_wise_and(rows.column("offset"), 1), 1))
+
+    assert read_segments(spark, folder, map_batches=odd, assign={"orders": [1]}).count() == 50
+    assert read_segments(spark, folder, columns=["offset"]).columns == ["offset"]
+    with pytest.raises(ConfigurationError, match="columns='position'"):
+        read_segments(spark, folder, columns=["position"])
+
+
+def test_file_system_of_spark(spark: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where pyarrow cannot open one, Spark reads the files; the rows are the same."""
+    options: dict[str, Any] = {
+        "startingOffsets": {"orders": {"0": 95}},
+        "endingOffsets": {"orders": {"0": -1, "1": 3}},
+        "endingTimestamp": TIME_MS + 99,
+        "topics": "orders",
+    }
+    direct = read_segments(spark, folder, **options)
+    expected = sorted(map(tuple, direct.collect()))
+    monkeypatch.setattr(frame, "_opens", lambda paths: False)
+    through = read_segments(spark, folder, **options)
+    assert through.schema == direct.schema
+    assert sorted(map(tuple, through.collect())) == expected
+    assert len(expected) == 4 + 3
+
+    def count(rows: Any) -> Any:
+        import pyarrow
+
+        return pyarrow.RecordBatch.from_pydict({"count": [rows.num_rows]})
+
+    counted = read_segments(spark, folder, map_batches=count, schema="count bigint", **options)
+    assert sum(row[0] for row in counted.collect()) == 7
+    for refused in ({"isolationLevel": "read_committed"}, {"is_stream": True}):
+        with pytest.raises(ConfigurationError, match="Spark reads the files of"):
+            read_segments(spark, folder, **refused)  # type: ignore[arg-type]  # each is an argument of some name
+
+
+def test_damage(spark: Any, folder: Path) -> None:
+    path = folder / "orders-0" / f"{0:020}.log"
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(Exception, match=rf"DecodeError: {path} \(orders-0\), batch of offset 40 at byte"):
+        read_segments(spark, folder).collect()
+    rows = read_segments(spark, folder, topics="orders", mode="PERMISSIVE").where("_corrupt is not null").collect()
+    assert [(row.topic, row.partition, row.offset, row._corrupt.path) for row in rows] == [
+        ("orders", 0, None, str(path))
+    ]
+    assert read_segments(spark, folder, topics="orders", mode="DROPMALFORMED").count() == 190
+
+
+def test_real_broker(spark: Any, tmp_path: Path) -> None:
+    """Small segments, as the reference broker writes, while it runs."""
+    expected = [b"%d" % number * 300 for number in range(3000)]
+    with Broker(tmp_path / "data", num_partitions=2, log_segment_bytes=1024 * 1024) as broker:
+        with Producer(broker.bootstrap) as producer:
+            for number, value in enumerate(expected):
+                producer.send("orders", value=value, key=b"%d" % number)
+            producer.flush()
+        assert len([*broker.data_dir.glob("orders-*/*.log")]) > 2
+        values = read_segments(spark, broker.data_dir, topics="orders", schema="value binary").collect()
+    assert sorted(row.value for row in values) == sorted(expected)
+
+
+# Streams.
+
+
+def copied(spark: Any, folder: Path, out: Path, **options: Any) -> Any:
+    """Start to copy what a folder has into Parquet, from where an earlier copy stopped."""
+    stream = read_segments(
+        spark, folder, is_stream=True, schema="topic string, partition int, offset bigint", **options
+    )
+    writer = stream.writeStream.format("parquet").option("checkpointLocation", f"{out}.checkpoint")
+    return writer.option("path", str(out))
+
+
+def finish(writer: Any) -> Any:
+    """Run a query over what is available now.
+
+    Spark gives the worker that plans a stream ten seconds to start, which a busy machine does not always keep. A query
+    that starts again goes on from its checkpoint.
+    """
+    from pyspark.errors import StreamingQueryException
+
+    for is_last in (False, False, True):
+        query = writer.trigger(availableNow=True).start()
+        try:
+            assert query.awaitTermination(200)
+        except StreamingQueryException as error:
+            if is_last or "Python worker failed to connect back" not in str(error):
+                raise
+        else:
+            break
+    return query
+
+
+def rows_of(spark: Any, out: Path) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in spark.read.parquet(str(out)).collect())
+
+
+def test_stream_that_is_stopped(spark: Any, tmp_path: Path) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    folder, out = tmp_path / "data", tmp_path / "out"
+    write_segment(folder / "orders-0", [batch(number * 10) for number in range(10)])
+    write_segment(folder / "orders-1", [batch(number * 10) for number in range(3)])
+    # Stopped after a micro-batch, wherever it is in the next one.
+    query = copied(spark, folder, out, maxOffsetsPerTrigger=17).start()
+    with suppress(StreamingQueryException):  # see `finish`
+        while not any(each.numInputRows for each in query.recentProgress):
+            query.awaitTermination(0.1)
+    query.stop()
+    # The log goes on: a segment rolls, an index is rewritten, a partition appears.
+    write_segment(folder / "orders-0", [batch(number * 10) for number in range(10, 13)])
+    write_segment(folder / "orders-1", [batch(number * 10) for number in range(7)])
+    write_segment(folder / "orders-2", [batch(number * 10) for number in range(2)])
+    query = finish(copied(spark, folder, out, maxBytesPerTrigger=3000))
+    assert sum(bool(each.numInputRows) for each in query.recentProgress) > 2
+    expected = [("orders", number, offset) for number, end in enumerate([130, 70, 20]) for offset in range(end)]
+    assert rows_of(spark, out) == expected
+    # Nothing new, then something new.
+    for end in (130, 140):
+        if end == 140:
+            write_segment(folder / "orders-0", [batch(number * 10) for number in range(10, 14)])
+        finish(copied(spark, folder, out))
+        assert rows_of(spark, out) == sorted({*expected, *(("orders", 0, offset) for offset in range(end))})
+
+
+def test_stream_of_transactions(spark: Any, tmp_path: Path) -> None:
+    """It goes as far as all transactions are decided."""
+    folder, out = tmp_path / "data", tmp_path / "out"
+    log = [batch(0, 2), records_of(2, 7), records_of(3, 8), batch(4, 1)]
+    seen = []
+    for more in ([], [marker(5, 7, False)], [marker(6, 8, True), batch(7, 1)]):
+        log += more
+        write_segment(folder / "orders-0", log)
+        finish(copied(spark, folder, out, isolationLevel="read_committed"))
+        seen.append([offset for _, _, offset in rows_of(spark, out)])
+    assert seen == [[0, 1], [0, 1], [0, 1, 3, 4, 7]]
+
+
+def test_stream_that_lost_records(spark: Any, tmp_path: Path) -> None:
+    folder, out = tmp_path / "data", tmp_path / "out"
+    first = write_segment(folder / "orders-0", [batch(0), batch(10)])
+    finish(copied(spark, folder, out))
+    first.unlink()
+    write_segment(folder / "orders-0", [batch(50)])
+    with pytest.raises(Exception, match="orders-0: offsets 20 to 49 are gone, the first one is 50"):
+        finish(copied(spark, folder, out))
+    finish(copied(spark, folder, out, failOnDataLoss=False))
+    assert [offset for _, _, offset in rows_of(spark, out)] == [*range(20), *range(50, 60)]

@@ -1,0 +1,137 @@
+"""Options are read as Spark hands them over, and refused with their name, their value and what is allowed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.errors import ConfigurationError
+
+pytest.importorskip("pyarrow")
+
+from kafkawire.sdk.spark.damage import Mode
+from kafkawire.sdk.spark.schema import CONNECTOR, CORRUPT, HEADERS
+from kafkawire.sdk.spark.segments.files import FoundSegment, SegmentFolder
+from kafkawire.sdk.spark.segments.options import SegmentOptions, parse_options
+from kafkawire.sdk.spark.segments.plan import Wanted
+
+PATH = "/data"
+
+
+def options(**given: str) -> SegmentOptions:
+    return parse_options({"path": PATH, **given})
+
+
+def segment(topic: str = "orders", partition: int = 0) -> FoundSegment:
+    return FoundSegment("/x.log", SegmentFolder(topic, partition), 0, 1, None)
+
+
+def test_defaults() -> None:
+    assert options() == SegmentOptions((PATH,))
+    assert options().wanted(segment()) == Wanted()
+    assert options().columns == CONNECTOR
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "field", "value"),
+    [
+        ("PATH", "a, b,", "paths", ("a", "b")),
+        ("pathpattern", r"(?P<topic>x)", "path_pattern", r"(?P<topic>x)"),
+        ("startingTimestamp", "0", "starting_timestamp_ms", 0),
+        ("EndingTimestamp", "7", "ending_timestamp_ms", 7),
+        ("splitBytes", "1048576", "split_bytes", 1 << 20),
+        ("splitbytes", "64M", "split_bytes", 64 << 20),
+        ("splitBytes", " 1gb ", "split_bytes", 1 << 30),
+        ("includeHeaders", "TRUE", "columns", (*CONNECTOR, HEADERS)),
+        ("extra", "leaderepoch, path", "columns", (*CONNECTOR, "leaderEpoch", "path")),
+        ("mode", "permissive", "columns", (*CONNECTOR, CORRUPT)),
+        ("mode", "DropMalformed", "mode", Mode.DROPMALFORMED),
+        ("isolationLevel", "READ_COMMITTED", "is_committed_only", True),
+        ("decompressedBytesMax", "1", "decompressed_bytes_max", 1),
+        ("pushdown", "true", "pushdown", True),
+        ("maxBytesPerTrigger", "1k", "trigger_bytes_max", 1024),
+        ("maxOffsetsPerTrigger", "5", "trigger_offsets_max", 5),
+        ("failOnDataLoss", "false", "fails_on_loss", False),
+    ],
+)
+def test_values(name: str, text: str, field: str, value: object) -> None:
+    given = {name: text} if name.lower() == "path" else {"path": PATH, name: text}
+    assert getattr(parse_options(given), field) == value
+
+
+def test_paths_of_spark() -> None:
+    assert parse_options({"paths": '["a", "b,c"]'}).paths == ("a", "b,c")
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"path": ""}, "path='': a folder of segments is needed: load(path)"),
+        ({"paths": "a"}, "paths='a': expected a JSON list of paths"),
+        ({"splitByte": "1m"}, "splitByte='1m': no such option; did you mean splitBytes?"),
+        ({"kafka.bootstrap.servers": "x"}, "kafka.bootstrap.servers='x': no such option"),
+        ({"splitBytes": "1"}, "splitBytes='1': expected 1048576 to 9223372036854775807 bytes, such as 64m"),
+        ({"splitBytes": "-1m"}, "splitBytes='-1m': expected 1048576 to"),
+        ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger='0': expected 1 to 9223372036854775807"),
+        ({"startingTimestamp": "soon"}, "startingTimestamp='soon': expected 0 to"),
+        ({"includeHeaders": "1"}, "includeHeaders='1': expected true or false"),
+        ({"extra": "offset"}, "extra='offset': there are leaderEpoch, "),
+        ({"extra": ","}, "extra=',': expected names, separated by commas"),
+        ({"mode": "x"}, "mode='x': expected PERMISSIVE, DROPMALFORMED, FAILFAST"),
+        ({"isolationLevel": "x"}, "isolationLevel='x': expected read_uncommitted or read_committed"),
+        ({"subscribePattern": "("}, "subscribePattern='(': no regular expression: "),
+        ({"topics": "a", "assign": '{"a":[0]}'}, "topics='a': assign is given, too; expected one"),
+        ({"startingTimestamp": "2", "endingTimestamp": "1"}, "startingTimestamp=2: expected at most endingTimestamp=1"),
+    ],
+)
+def test_refused(given: dict[str, str], reason: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_options({"path": PATH, **given} if "paths" not in given else given)
+    assert str(caught.value).startswith(reason)
+
+
+def test_wanted() -> None:
+    found = options(
+        subscribePattern="ord.*",
+        startingOffsets='{"orders":{"0":23,"1":-2}}',
+        endingOffsets='{"orders":{"0":-1,"1":99}}',
+        startingTimestamp="5",
+    )
+    assert found.wanted(segment("other")) is None
+    assert found.wanted(segment("orders", 0)) == Wanted(23, None, 5)
+    assert found.wanted(segment("orders", 1)) == Wanted(0, 99, 5)
+    assert found.wanted(segment("orders", 2)) == Wanted(0, None, 5)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"startingOffsets": "latest"}, "startingOffsets='latest': a query that is no stream would read nothing"),
+        ({"startingOffsets": '{"a":{"0":-1}}'}, "startingOffsets='latest'"),
+        ({"endingOffsets": "earliest"}, "endingOffsets='earliest'"),
+    ],
+)
+def test_batch(given: dict[str, str], reason: str) -> None:
+    options(startingOffsets="earliest", endingOffsets="latest").check_batch()
+    options(**given).check_stream() if "endingOffsets" not in given else None
+    with pytest.raises(ConfigurationError, match=reason):
+        options(**given).check_batch()
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"endingOffsets": "latest"}, "endingOffsets='given': only for a query that is no stream"),
+        ({"endingTimestamp": "0"}, "endingTimestamp=0: only"),
+        ({"pushdown": "true"}, "pushdown=True: only"),
+        (
+            {"maxBytesPerTrigger": "5", "maxOffsetsPerTrigger": "6"},
+            "maxOffsetsPerTrigger=6: maxBytesPerTrigger",
+        ),
+    ],
+)
+def test_stream(given: dict[str, Any], reason: str) -> None:
+    options(**given).check_batch()
+    with pytest.raises(ConfigurationError, match=reason):
+        options(**given).check_stream()

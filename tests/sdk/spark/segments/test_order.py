@@ -1,0 +1,74 @@
+"""Impossible offsets are damage of the batch that has them, and not of its neighbours."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.records.stored import Damage, Memory, Stored, read_stored
+
+pytest.importorskip("pyarrow")
+
+from kafkawire.sdk.spark.segments.order import in_order
+from tests.sdk.spark.segments.logs import batch
+
+#: (first offset, how many) of batches; None for bytes that are none.
+Batches = list[tuple[int, int] | None]
+
+
+def ordered(batches: Batches, end_offset: int | None = None, *, is_elsewhere: bool = False) -> list[int | str]:
+    """Return the first offsets of batches, and in words what is damage."""
+    content = b"".join(b"x" * 80 if each is None else batch(*each) for each in batches)
+    found = in_order(read_stored(Memory(content)), 0, end_offset, lambda batch: is_elsewhere)
+    return [f"{each.base_offset}: {each.reason}" if isinstance(each, Damage) else _first(each) for each in found]
+
+
+def _first(stored: Stored) -> int:
+    return stored.batch.base_offset
+
+
+@pytest.mark.parametrize(
+    ("batches", "wrong"),
+    [
+        ([(0, 5), (5, 5), (10, 5)], None),
+        ([(3, 5), (20, 5), (90, 1)], None),
+        ([(0, 5), (4000, 5), (10, 5)], 1),
+        ([(0, 5), (1, 5), (10, 5)], 1),
+        ([(0, 5), (5, 5), (2, 5)], 2),
+        ([(0, 5), (5, 5), (7, 5), (15, 5)], 2),
+        ([(50, 5), (5, 5), (10, 5)], 0),
+        ([(0, 5), (2**31, 5)], 1),
+    ],
+)
+def test_wrong_offset(batches: Batches, wrong: int | None) -> None:
+    found = ordered(batches)
+    assert len(found) == len(batches)
+    for number, (each, expected) in enumerate(zip(found, batches, strict=True)):
+        assert expected is not None
+        if number == wrong:
+            assert isinstance(each, str)
+            assert each.startswith(f"{expected[0]}: offset {expected[0]} cannot be right: ")
+        else:
+            assert each == expected[0]
+
+
+def test_reasons() -> None:
+    assert ordered([(0, 5), (1, 5)])[1] == "1: offset 1 cannot be right: it is not behind offset 4"
+    assert ordered([(0, 5), (90, 5), (10, 1)])[1] == "90: offset 90 cannot be right: offset 10 follows"
+    expected = "8: offset 8 cannot be right: its last one is 12, what follows begins with 10"
+    assert ordered([(0, 5), (8, 5)], 10)[1] == expected
+    (found,) = ordered([(2**31, 1)])
+    assert found == f"{2**31}: offset {2**31} cannot be right: its last one is {2**31}, no segment reaches {2**31}"
+
+
+def test_damage_between() -> None:
+    found = ordered([(0, 5), None, (90, 5), (10, 1)])
+    assert (found[0], found[2]) == (0, "90: offset 90 cannot be right: offset 10 follows")
+    assert found[3] == 10
+
+
+def test_following_segment() -> None:
+    batches: Batches = [(0, 5), (5, 5), (10, 5), (15, 5)]
+    assert ordered(batches, 10, is_elsewhere=True) == [0, 5]
+    assert [isinstance(each, str) for each in ordered(batches, 10)] == [False, False, True, True]
+    # What reaches over the end cannot be in both.
+    assert [isinstance(each, str) for each in ordered(batches, 12, is_elsewhere=True)] == [False, False, True]

@@ -1,0 +1,80 @@
+"""JSON of partitions and offsets means what it means for Spark's connector; anything else is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.errors import ConfigurationError
+
+pytest.importorskip("pyarrow")
+
+from kafkawire.sdk.spark.segments.files import SegmentFolder
+from kafkawire.sdk.spark.segments.selection import (
+    EARLIEST,
+    LATEST,
+    Selection,
+    parse_offsets,
+    parse_partitions,
+    parse_pattern,
+)
+
+ORDERS = SegmentFolder("orders", 0)
+
+
+def test_offsets() -> None:
+    assert parse_offsets("o", " Earliest", LATEST).of(ORDERS) == EARLIEST
+    assert parse_offsets("o", "latest", EARLIEST).of(ORDERS) == LATEST
+    found = parse_offsets("o", '{"orders":{"0":23,"1":-2},"a-b":{"7":-1}}', LATEST)
+    assert [found.of(SegmentFolder(*each)) for each in [("orders", 0), ("orders", 1), ("a-b", 7), ("a-b", 8)]] == [
+        23,
+        EARLIEST,
+        LATEST,
+        LATEST,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("soon", 'expected "earliest", "latest" or JSON such as'),
+        ("[]", 'expected "earliest", "latest" or JSON such as'),
+        ("[" * 100_000, 'expected "earliest", "latest" or JSON such as'),
+        ('{"a":5}', "'a' has no object"),
+        ('{"a":{"x":5}}', "'x' of 'a' is no partition"),
+        ('{"a":{"-1":5}}', "'-1' of 'a' is no partition"),
+        ('{"a":{"2147483648":5}}', "'2147483648' of 'a' is no partition"),
+        ('{"a":{"0":-3}}', "-3 of a-0: 0 to 9223372036854775807, -1 for latest or -2 for earliest is expected"),
+        ('{"a":{"0":true}}', "True of a-0"),
+        ('{"a":{"0":1.5}}', "1.5 of a-0"),
+        ('{"a":{"0":9223372036854775808}}', "9223372036854775808 of a-0"),
+    ],
+)
+def test_other_offsets(text: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_offsets("startingOffsets", text, LATEST)
+    assert reason in str(caught.value)
+    assert caught.value.option == "startingOffsets"
+
+
+def test_partitions() -> None:
+    found = parse_partitions("assign", '{"orders":[0,1],"other":[]}')
+    assert found == {ORDERS, SegmentFolder("orders", 1)}
+    for text in ("x", "[]", '{"a":5}', '{"a":["0"]}', '{"a":[-1]}', '{"a":[true]}'):
+        with pytest.raises(ConfigurationError, match="assign="):
+            parse_partitions("assign", text)
+
+
+def test_selection() -> None:
+    assert Selection().has(ORDERS)
+    assert Selection(topics=frozenset(["orders"])).has(ORDERS)
+    assert not Selection(topics=frozenset(["order"])).has(ORDERS)
+    assert Selection(pattern="ord.*").has(ORDERS)
+    assert not Selection(pattern="ord").has(ORDERS)
+    assert Selection(partitions=frozenset([ORDERS])).has(ORDERS)
+    assert not Selection(partitions=frozenset([SegmentFolder("orders", 1)])).has(ORDERS)
+
+
+def test_pattern() -> None:
+    assert parse_pattern("subscribePattern", "a|b") == "a|b"
+    with pytest.raises(ConfigurationError, match="no regular expression"):
+        parse_pattern("subscribePattern", "(")

@@ -1,0 +1,140 @@
+"""The data source plans and reads as Spark calls it; what goes to workers can be pickled. No Spark runs."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.errors import ConfigurationError, DecodeError
+
+pyarrow = pytest.importorskip("pyarrow")
+types = pytest.importorskip("pyspark.sql.types", reason="pyspark is not installed: the extra `spark` brings it")
+
+from kafkawire.sdk.spark.schema import CONNECTOR  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.segments.source import KafkaSegments  # noqa: E402 - it needs pyspark
+from kafkawire.sdk.spark.segments.stream import SegmentStreamReader  # noqa: E402 - it needs pyspark
+from tests.sdk.spark.segments.logs import batch, write_segment  # noqa: E402 - it needs pyarrow
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for partition in (0, 1):
+        write_segment(tmp_path / f"orders-{partition}", [batch(0), batch(10)])
+    return tmp_path
+
+
+def schema(ddl: str) -> Any:
+    kinds = {"int": types.IntegerType(), "bigint": types.LongType(), "binary": types.BinaryType()}
+    found = types.StructType()
+    for column in ddl.split(", "):
+        name, kind = column.split(" ")
+        found = found.add(name, kinds[kind])
+    return found
+
+
+def source(folder: Path, **options: str) -> KafkaSegments:
+    return KafkaSegments({"path": str(folder), **options})
+
+
+def read(reader: Any) -> list[Any]:
+    """Do what Spark does: plan, pickle, read each task."""
+    worker = pickle.loads(pickle.dumps(reader))
+    tasks = pickle.loads(pickle.dumps(reader.partitions()))
+    return [row for task in tasks for rows in worker.read(task) for row in rows.to_pylist()]
+
+
+def test_schema(folder: Path) -> None:
+    assert KafkaSegments.name() == "kafka_segments"
+    assert source(folder, includeHeaders="true", extra="path", mode="PERMISSIVE").schema() == (
+        "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
+        "headers array<struct<key: string, value: binary>>, path string, "
+        "_corrupt struct<path: string, position: bigint, size: bigint, reason: string>"
+    )
+    with pytest.raises(ConfigurationError, match="did you mean mode"):
+        source(folder, mod="x").schema()
+
+
+def test_rows(folder: Path) -> None:
+    rows = read(source(folder).reader(schema("offset bigint, partition int")))
+    assert rows == [{"offset": offset, "partition": partition} for partition in (0, 1) for offset in range(20)]
+    rows = read(
+        source(folder, assign='{"orders":[1]}', endingOffsets='{"orders":{"1":1}}').reader(schema("value binary"))
+    )
+    assert rows == [{"value": b"value 0 " * 3}]
+    assert list(source(folder).reader(schema("value binary")).read(_nothing())) == []
+
+
+def _nothing() -> Any:
+    from pyspark.sql.datasource import InputPartition
+
+    return InputPartition(None)
+
+
+@pytest.mark.parametrize(
+    ("ddl", "reason"),
+    [
+        ("offset int", "schema='offset int': the column is bigint"),
+        ("offsets bigint", "schema='offsets bigint': no such column; did you mean offset?"),
+        ("xyz bigint", "schema='xyz bigint': no such column; there are key, value, "),
+        ("value binary, value binary", "schema='value binary': the column is there already"),
+    ],
+)
+def test_refused_schema(folder: Path, ddl: str, reason: str) -> None:
+    for make in (source(folder).reader, source(folder).streamReader):
+        with pytest.raises(ConfigurationError) as caught:
+            make(schema(ddl))
+        assert str(caught.value).startswith(reason)
+
+
+def test_column_that_must_not_be_null(folder: Path) -> None:
+    with pytest.raises(ConfigurationError, match="schema='offset bigint NOT NULL': every column may be null"):
+        source(folder).reader(types.StructType().add("offset", "long", nullable=False))
+
+
+def test_filters(folder: Path) -> None:
+    """Only a reader that was asked for takes filters: Spark refuses any other unless it is configured for them."""
+    from pyspark.sql.datasource import DataSourceReader
+
+    if not hasattr(DataSourceReader, "pushFilters"):
+        pytest.skip("this pyspark has no filters for sources in Python: 4.1 has")
+    from pyspark.sql.datasource import EqualTo, GreaterThan
+
+    columns = schema("offset bigint, partition int")
+    plain = source(folder).reader(columns)
+    assert getattr(plain.pushFilters, "__func__", None) is DataSourceReader.pushFilters
+    reader = source(folder, pushdown="true").reader(columns)
+    assert len(read(reader)) == 40
+    filters = [EqualTo(("partition",), 1), GreaterThan(("offset",), 15)]
+    assert list(reader.pushFilters(filters)) == filters[1:]
+    assert [row["offset"] for row in read(reader)] == list(range(15, 20))
+
+
+def test_loss(folder: Path) -> None:
+    """What is gone is an error where damage is one, unless an option says otherwise."""
+    cases = [({}, True), ({"mode": "DROPMALFORMED"}, False), ({"failOnDataLoss": "false"}, False)]
+    cases.append(({"mode": "PERMISSIVE", "failOnDataLoss": "true"}, True))
+    for options, fails in cases:
+        log = write_segment(folder / "orders-0", [batch(0)])
+        reader = source(folder, **options).reader(schema("offset bigint"))
+        tasks = reader.partitions()
+        log.unlink()
+        if fails:
+            with pytest.raises(DecodeError, match="is gone"):
+                list(reader.read(tasks[0]))
+        else:
+            assert sum(rows.num_rows for rows in reader.read(tasks[0])) == 20
+
+
+def test_function(folder: Path) -> None:
+    class Mapped(KafkaSegments):
+        map_batches = staticmethod(lambda rows: pyarrow.RecordBatch.from_pydict({"columns": [rows.schema.names]}))
+
+    mapping = Mapped({"path": str(folder)})
+    names = types.StructType().add("columns", types.ArrayType(types.StringType()))
+    reader = mapping.reader(names)
+    (rows,) = reader.read(reader.partitions()[0])
+    assert rows.to_pylist() == [{"columns": list(CONNECTOR)}]
+    assert isinstance(mapping.streamReader(names), SegmentStreamReader)

@@ -1,0 +1,60 @@
+"""Files are opened where the paths say, in the workers, too; one that is gone is told by its error."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from kafkawire.sdk.errors import ConfigurationError
+
+pytest.importorskip("pyarrow")
+
+from kafkawire.sdk.spark.segments.storage import SegmentFiles
+from tests.sdk.spark.segments.logs import batch, write_segment
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for base in (0, 10, 20):
+        write_segment(tmp_path / "orders-0", [batch(base)])
+    write_segment(tmp_path / "orders-1", [batch(30)])
+    return tmp_path
+
+
+def test_files(root: Path) -> None:
+    files = pickle.loads(pickle.dumps(SegmentFiles([str(root / "orders-0"), str(root / "orders-1")])))
+    first, *_ = segments = files.find()
+    assert [(str(each.folder), each.base_offset) for each in segments] == [
+        ("orders-0", 0),
+        ("orders-0", 10),
+        ("orders-0", 20),
+        ("orders-1", 30),
+    ]
+    assert [each.base_offset for each in files.after(first)] == [10, 20]
+    assert files.read(first.sibling(".index")) == b""
+    assert files.read(first.sibling(".nothing")) == b""
+    with files.open(first) as file:
+        assert file.size_bytes == len(batch(0))
+        for window in (file.window(), file.leaps()):
+            assert bytes(window.at(0, 1 << 20)) == batch(0)
+    Path(first.path).unlink()
+    with pytest.raises(FileNotFoundError):
+        files.open(first)
+
+
+def test_partition_in_several_folders(tmp_path: Path) -> None:
+    pattern = r"(?P<topic>\w+)/(?P<partition>\d+)/\w+/(?P<offset>\d{20})\.log"
+    for day, base in (("mon", 0), ("tue", 10)):
+        write_segment(tmp_path / "orders" / "0" / day, [batch(base)])
+    files = SegmentFiles([str(tmp_path)], pattern)
+    first, second = files.find()
+    assert files.after(first) == [second]
+
+
+def test_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="a folder of segments is needed"):
+        SegmentFiles([])
+    with pytest.raises(ConfigurationError, match="path='mock:///a': it is in another file system than "):
+        SegmentFiles([str(tmp_path), "mock:///a"])

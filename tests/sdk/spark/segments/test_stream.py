@@ -1,0 +1,301 @@
+"""A stream gives each record once, through limits, restarts, rolled segments and new partitions.
+
+Method: the reader is called in the order in which Spark calls it, and a new one is made where a query starts again; no
+Spark runs.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from kafkawire.sdk.errors import DecodeError, LocalProtocolError
+
+pytest.importorskip("pyarrow")
+pytest.importorskip(
+    "pyspark.sql.streaming.datasource", reason="this pyspark has no limits for streams in Python: 4.2 has"
+)
+
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadMaxBytes,
+    ReadMaxRows,
+)
+
+from kafkawire.sdk.spark.segments.options import parse_options
+from kafkawire.sdk.spark.segments.stream import SegmentStreamReader
+from tests.sdk.spark.segments.logs import batch, marker, records_of, write_segment
+
+Rows = list[tuple[int, int]]
+
+
+class Query:
+    """A streaming query: what Spark keeps in its checkpoint, and what came out of it, as (partition, offset)."""
+
+    def __init__(self, folder: Path, **options: str) -> None:
+        self.folder = folder
+        self.options = options
+        self.rows: Rows = []
+        self.offsets: list[dict[str, int]] = []
+        self.start()
+
+    def start(self) -> None:
+        """Start, or start again with nothing but the checkpoint."""
+        options = parse_options({"path": str(self.folder), **self.options})
+        self.reader = SegmentStreamReader(options, ("partition", "offset"))
+        if not self.offsets:
+            self.offsets.append(json.loads(json.dumps(self.reader.initialOffset())))
+
+    def plan(self) -> bool:
+        """Write the end of the next micro-batch into the checkpoint; return whether there is one."""
+        end = self.reader.latestOffset(self.offsets[-1], self.reader.getDefaultReadLimit())
+        self.offsets.append(json.loads(json.dumps(end)))
+        return self.offsets[-1] != self.offsets[-2]
+
+    def run(self) -> Rows:
+        """Return the rows of the micro-batch that was planned."""
+        worker = pickle.loads(pickle.dumps(self.reader))
+        tasks = pickle.loads(pickle.dumps(self.reader.partitions(*self.offsets[-2:])))
+        found = [row for task in tasks for rows in worker.read(task) for row in rows.to_pylist()]
+        return [(row["partition"], row["offset"]) for row in found]
+
+    def take_all(self) -> list[int]:
+        """Run micro-batches until nothing is left, and return how many rows each had."""
+        sizes = []
+        while self.plan():
+            rows = self.run()
+            self.rows += rows
+            sizes.append(len(rows))
+        self.offsets.pop()
+        return sizes
+
+
+def rows_of(*ends: int) -> Rows:
+    return [(partition, offset) for partition, end in enumerate(ends) for offset in range(end)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for base in (0, 50):
+        write_segment(tmp_path / "orders-0", [batch(base + number * 10) for number in range(5)])
+    write_segment(tmp_path / "orders-1", [batch(number * 10) for number in range(2)])
+    return tmp_path
+
+
+def test_all(folder: Path) -> None:
+    query = Query(folder)
+    assert query.take_all() == [120]
+    assert query.rows == rows_of(100, 20)
+    assert query.offsets == [{"orders-0": 0, "orders-1": 0}, {"orders-0": 100, "orders-1": 20}]
+    assert query.reader.reportLatestOffset() == query.offsets[-1]
+    assert query.reader.partitions(query.offsets[-1], query.offsets[-1]) == []
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        {"maxOffsetsPerTrigger": "1"},
+        {"maxOffsetsPerTrigger": "7"},
+        {"maxOffsetsPerTrigger": "50"},
+        {"maxBytesPerTrigger": "1"},
+        {"maxBytesPerTrigger": "1000"},
+        {"maxBytesPerTrigger": "1g"},
+    ],
+)
+def test_limits(folder: Path, limit: dict[str, str]) -> None:
+    """Each micro-batch stays near its limit, and takes of every partition; any may be planned by a new reader."""
+    query = Query(folder, **limit)
+    sizes = []
+    while query.plan():
+        rows = query.run()
+        query.start()
+        assert query.run() == rows  # what a query does again after a crash
+        query.rows += rows
+        sizes.append(len(rows))
+    assert sorted(query.rows) == rows_of(100, 20)
+    if "maxOffsetsPerTrigger" in limit:
+        assert max(sizes) <= int(limit["maxOffsetsPerTrigger"]) + 1
+    elif limit["maxBytesPerTrigger"] == "1000":
+        assert 3 <= len(sizes) <= 12
+
+
+def test_default_limits(folder: Path) -> None:
+    for options, expected in [
+        ({}, ReadAllAvailable()),
+        ({"maxOffsetsPerTrigger": "5"}, ReadMaxRows(5)),
+        ({"maxBytesPerTrigger": "1k"}, ReadMaxBytes(1024)),
+    ]:
+        assert Query(folder, **options).reader.getDefaultReadLimit() == expected
+
+
+def test_growing(folder: Path) -> None:
+    """Batches are added, half of one, segments roll, are compacted and go, partitions come."""
+    query = Query(folder, maxOffsetsPerTrigger="30")
+    query.plan()
+    query.rows += query.run()
+    path = write_segment(folder / "orders-1", [batch(number * 10) for number in range(4)])
+    path.write_bytes(path.read_bytes() + batch(40)[:50])
+    write_segment(folder / "orders-2", [batch(0)])
+    query.take_all()
+    assert sorted(query.rows) == rows_of(100, 40, 10)
+    path.write_bytes(path.read_bytes()[:-50] + batch(40))
+    write_segment(folder / "orders-1", [batch(50)])
+    write_segment(folder / "orders-0", [batch(0, 1)])  # compacted, long after it was read
+    query.start()
+    query.take_all()
+    assert sorted(query.rows) == rows_of(100, 60, 10)
+    (folder / "orders-0" / f"{0:020}.log").unlink()
+    write_segment(folder / "orders-0", [b""], 100)
+    assert query.take_all() == []
+
+
+def test_available_now(folder: Path) -> None:
+    query = Query(folder, maxOffsetsPerTrigger="50")
+    query.reader.prepareForTriggerAvailableNow()
+    write_segment(folder / "orders-1", [batch(number * 10) for number in range(4)])
+    write_segment(folder / "orders-2", [batch(0)])
+    query.take_all()
+    assert sorted(query.rows) == rows_of(100, 20)
+    query.start()
+    query.reader.prepareForTriggerAvailableNow()
+    query.take_all()
+    assert sorted(query.rows) == rows_of(100, 40, 10)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "expected"),
+    [
+        ("earliest", rows_of(100, 20)),
+        ("latest", []),
+        ('{"orders":{"0":98}}', [(0, 98), (0, 99), *rows_of(0, 20)]),
+        ('{"orders":{"0":-1,"1":-2}}', rows_of(0, 20)),
+    ],
+)
+def test_starting_offsets(folder: Path, offsets: str, expected: Rows) -> None:
+    query = Query(folder, startingOffsets=offsets)
+    query.take_all()
+    assert query.rows == expected
+    write_segment(folder / "orders-2", [batch(0, 3)])  # a new partition is read from its beginning
+    query.take_all()
+    assert query.rows == [*expected, (2, 0), (2, 1), (2, 2)]
+
+
+def test_preallocated(folder: Path) -> None:
+    """Room behind the last batch is no part of a micro-batch, and may be cut off before that runs."""
+    path = folder / "orders-1" / f"{0:020}.log"
+    content = path.read_bytes()
+    path.write_bytes(content + bytes(10_000))
+    query = Query(folder, topics="orders", maxBytesPerTrigger="1m")
+    assert query.plan()
+    path.write_bytes(content)
+    assert query.run() == rows_of(100, 20)
+
+
+def test_damage_is_met_once(folder: Path) -> None:
+    path = folder / "orders-1" / f"{0:020}.log"
+    path.write_bytes(path.read_bytes() + b"x" * 70)
+    query = Query(folder, topics="orders")
+    assert query.take_all() == [120]  # it may be what is being written
+    path.write_bytes(path.read_bytes() + batch(20))
+    query.plan()
+    with pytest.raises(DecodeError, match="byte"):
+        query.run()
+    query.options["mode"] = "DROPMALFORMED"
+    query.start()
+    assert query.run() == [(1, offset) for offset in range(20, 30)]
+    path.write_bytes(path.read_bytes() + batch(30))
+    query.options["mode"] = "FAILFAST"
+    query.start()
+    query.plan()
+    assert query.run() == [(1, offset) for offset in range(30, 40)]
+
+
+# What is gone.
+
+
+def test_lost_records(folder: Path) -> None:
+    query = Query(folder, maxOffsetsPerTrigger="30")
+    query.plan()
+    query.run()
+    query.plan()
+    (folder / "orders-0" / f"{0:020}.log").unlink()
+    with pytest.raises(LocalProtocolError, match=r"orders-0: offsets 25 to 49 are gone, the first one is 50"):
+        query.run()
+    query.options["failOnDataLoss"] = "false"
+    query.start()
+    assert {partition for partition, _ in query.run()} == {1}
+    query.take_all()
+    assert [offset for partition, offset in query.rows if partition == 0] == list(range(50, 100))
+
+
+def test_lost_end(folder: Path) -> None:
+    query = Query(folder)
+    query.take_all()
+    write_segment(folder / "orders-1", [batch(0)])
+    with pytest.raises(LocalProtocolError, match="orders-1 ends at offset 10, it was to be read from 20 on"):
+        query.plan()
+    query.options["failOnDataLoss"] = "false"
+    query.start()
+    assert not query.plan()
+
+
+def test_lost_partition(folder: Path) -> None:
+    query = Query(folder)
+    query.take_all()
+    (folder / "orders-1" / f"{0:020}.log").unlink()
+    with pytest.raises(LocalProtocolError, match="orders-1 is gone, it was to be read from offset 20 on"):
+        query.plan()
+    query.options["failOnDataLoss"] = "false"
+    query.start()
+    assert not query.plan()
+
+
+def test_segment_that_goes_before_it_is_read(folder: Path) -> None:
+    for option, fails in (("true", True), ("false", False)):
+        write_segment(folder / "orders-0", [batch(number * 10) for number in range(5)])
+        query = Query(folder, failOnDataLoss=option)
+        query.plan()
+        tasks = query.reader.partitions(*query.offsets)
+        (folder / "orders-0" / f"{0:020}.log").unlink()
+        if fails:
+            with pytest.raises(DecodeError, match="is gone"):
+                [*query.reader.read(tasks[0])]
+        else:
+            assert sum(rows.num_rows for rows in query.reader.read(tasks[0])) == 70
+
+
+# Transactions.
+
+
+def test_committed(tmp_path: Path) -> None:
+    """It goes on only up to what is decided, and then shows what was committed, whatever the limits."""
+    log = [batch(0, 2), records_of(2, 7), records_of(3, 8), batch(4, 1), marker(5, 7, False), records_of(6, 7)]
+    log += [marker(7, 8, True), batch(8, 1), marker(9, 7, True)]
+    for limit in (1, 3, 100):
+        query = Query(tmp_path, isolationLevel="read_committed", maxOffsetsPerTrigger=str(limit))
+        seen = []
+        for count in range(1, len(log) + 1):
+            write_segment(tmp_path / "orders-0", log[:count])
+            query.take_all()
+            if count % 3 == 0:
+                query.start()
+            seen.append(len(query.rows))
+        assert [offset for _, offset in query.rows] == [0, 1, 3, 4, 6, 8]
+        assert seen == [2, 2, 2, 2, 2, 2, 4, 4, 6]
+
+
+def test_latest_of_committed(tmp_path: Path) -> None:
+    write_segment(tmp_path / "orders-0", [batch(0, 2), records_of(2, 7), batch(3, 1)])
+    query = Query(tmp_path, isolationLevel="read_committed", startingOffsets="latest")
+    assert query.offsets == [{"orders-0": 2}]
+    write_segment(tmp_path / "orders-0", [batch(0, 2), records_of(2, 7), batch(3, 1), marker(4, 7, True)])
+    query.take_all()
+    assert query.rows == [(0, 2), (0, 3)]
+
+
+def test_options(folder: Path) -> None:
+    with pytest.raises(ValueError, match="only for a query that is no stream"):
+        parse_options({"path": str(folder), "endingOffsets": "latest"}).check_stream()

@@ -1,0 +1,85 @@
+"""Transactions are decided by markers further on, or by indexes; one that nothing decides is not shown."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from kafkawire.sdk.records import walk
+
+pytest.importorskip("pyarrow")
+
+from kafkawire.sdk.spark.damage import Mode
+from kafkawire.sdk.spark.segments.files import FoundSegment, SegmentFolder
+from kafkawire.sdk.spark.segments.reading import ReadOptions
+from kafkawire.sdk.spark.segments.storage import SegmentFiles
+from kafkawire.sdk.spark.segments.transactions import Transactions, aborted_transactions
+from tests.sdk.spark.segments.logs import batch, marker, offsets_of, planned, records_of, write_segment
+
+SEGMENT = FoundSegment("/x.log", SegmentFolder("orders", 0), 10, 1, 50)
+DROP = ReadOptions(("offset",), Mode.DROPMALFORMED, is_committed_only=True)
+
+
+def entry(producer_id: int, first: int, last: int, version: int = 0) -> bytes:
+    return struct.pack(">hqqqq", version, producer_id, first, last, last + 1)
+
+
+def test_index() -> None:
+    content = entry(7, 3, 12) + entry(8, 11, 13) + entry(7, 14, 20)
+    assert aborted_transactions(SEGMENT, content) == {7: ([3, 14], [12, 20]), 8: ([11], [13])}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        entry(7, 3, 12)[:-1],
+        entry(7, 3, 12, version=1),
+        entry(7, 13, 12),
+        entry(7, -1, 12),
+        entry(7, 3, 9),
+        entry(7, 3, 50),
+        entry(7, 3, 20) + entry(8, 4, 20),
+    ],
+)
+def test_damaged_index(content: bytes) -> None:
+    assert aborted_transactions(SEGMENT, content) == {}
+
+
+def test_damaged_marker(tmp_path: Path) -> None:
+    """Without an index the next marker of the producer decides, with it the transaction is aborted."""
+    damaged = marker(2, 7, False)[:-1] + b"\xff"
+    path = write_segment(
+        tmp_path / "orders-0", [batch(0, 1), records_of(1, 7), damaged, records_of(3, 7), marker(4, 7, True)]
+    )
+    files = SegmentFiles([str(tmp_path)])
+    assert offsets_of(planned(files), files, DROP) == [0, 1, 3]
+    path.with_suffix(".txnindex").write_bytes(entry(7, 1, 2))
+    assert offsets_of(planned(files), files, DROP) == [0, 3]
+
+
+def test_nothing_is_looked_at_without_a_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_segment(tmp_path / "orders-0", [batch(0, 1), records_of(1, 7), marker(2, 7, True)])
+    write_segment(tmp_path / "orders-0", [batch(3, 1)])
+    files = SegmentFiles([str(tmp_path)])
+    (first, _) = files.find()
+    monkeypatch.setattr(SegmentFiles, "after", lambda *_: pytest.fail("the marker is in the same segment"))
+    transactions = Transactions(files, first)
+    plain, transactional, _ = walk((tmp_path / "orders-0" / f"{0:020}.log").read_bytes())
+    assert transactions.is_visible(transactional, plain.size_in_bytes)
+    monkeypatch.setattr(SegmentFiles, "open", lambda *_: pytest.fail("it is in no transaction"))
+    assert Transactions(files, first).is_visible(plain, 0)
+
+
+def test_following_segment_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_segment(tmp_path / "orders-0", [records_of(0, 7), records_of(1, 8)])
+    second = write_segment(tmp_path / "orders-0", [marker(2, 7, True)])
+    write_segment(tmp_path / "orders-0", [marker(3, 8, True)])
+    files = SegmentFiles([str(tmp_path)])
+    parts, after = planned(files)[:1], files.after(files.find()[0])
+    assert offsets_of(parts, files, DROP) == [0, 1]
+    monkeypatch.setattr(SegmentFiles, "after", lambda *_: after)
+    second.unlink()
+    assert offsets_of(parts, files, DROP) == [1]
