@@ -92,7 +92,7 @@ def _keyed(topic: str, key: Buffer | None, value: Buffer | None) -> InternalReco
     types = KEYED_RECORDS[topic]
     kind = _prefix(topic, "key", key)
     if kind not in types:
-        raise UnknownRecord(topic, kind, None, f"record type {kind} is not known, {_listed(types)} are")
+        raise UnknownRecord("key", topic, kind, None, f"record type {kind} is not known, {_listed(types)} are")
     key_name, value_name = types[kind]
     decoded_key, _ = program(key_name, message_class(key_name).SCHEMA.versions.last).decode(key or b"", _PREFIX.size)
     if value is None:
@@ -110,12 +110,13 @@ def _framed(topic: str, value: Buffer | None) -> InternalRecord:
     types = FRAMED_RECORDS[topic]
     frame, at = _varint(view, 0, "frame version")
     if frame != METADATA_FRAME_VERSION:
-        raise UnknownRecord(topic, None, None, f"frame version {frame} is not known, {METADATA_FRAME_VERSION} is")
+        reason = f"frame version {frame} is not known, {METADATA_FRAME_VERSION} is"
+        raise UnknownRecord("value", topic, None, None, reason)
     kind, at = _varint(view, at, "type")
     version, at = _varint(view, at, "version")
     if kind not in types:
         reason = f"record type {kind} (version {version}) is not known, {_listed(types)} are"
-        raise UnknownRecord(topic, kind, version, reason)
+        raise UnknownRecord("value", topic, kind, version, reason)
     _check_version(topic, kind, types[kind], version)
     decoded, end = program(types[kind], version).decode(view, at)
     if end != len(view):
@@ -127,7 +128,7 @@ def _check_version(topic: str, kind: int, name: str, version: int) -> None:
     known = message_class(name).SCHEMA.versions
     if version not in known:
         reason = f"record type {kind} ({name}) in version {version} is not known, {known} are"
-        raise UnknownRecord(topic, kind, version, reason)
+        raise UnknownRecord("value", topic, kind, version, reason)
 
 
 def _prefix(topic: str, part: str, data: Buffer | None) -> int:

@@ -99,7 +99,7 @@ def test_what_follows_a_coordinator_value_is_ignored_as_in_kafka() -> None:
 
 
 UNKNOWN: list[tuple[str, str | None, str, int | None, int | None, str]] = [
-    (OFFSETS, "7fff", "", 32767, None, "__consumer_offsets: record type 32767 is not known, 0 to 8, 10 to 17"),
+    (OFFSETS, "7fff", "", 32767, None, "key at byte 0: __consumer_offsets: record type 32767 is not known, 0 to 8, 10"),
     (OFFSETS, "ffff", "", -1, None, "record type -1 is not known"),
     (
         OFFSETS,
@@ -107,10 +107,10 @@ UNKNOWN: list[tuple[str, str | None, str, int | None, int | None, str]] = [
         "0005",
         1,
         5,
-        "__consumer_offsets: record type 1 (OffsetCommit" + "Value) in version 5 is not known, 0-4 are",
+        "value at byte 0: __consumer_offsets: record type 1 (OffsetCommit" + "Value) in version 5 is not known, 0-4 are",
     ),
-    (METADATA, None, "02020000", None, None, "__cluster_metadata: frame version 2 is not known, 1 is"),
-    (METADATA, None, "01ff0103", 255, 3, "__cluster_metadata: record type 255 (version 3) is not known"),
+    (METADATA, None, "02020000", None, None, "value at byte 0: __cluster_metadata: frame version 2 is not known, 1 is"),
+    (METADATA, None, "01ff0103", 255, 3, "value at byte 0: __cluster_metadata: record type 255 (version 3) is not known"),
     (METADATA, None, "010209", 2, 9, "record type 2 (TopicRecord) in version 9 is not known, 0 are"),
 ]
 
