@@ -211,11 +211,14 @@ class _Search:
             for found in _HEADER.finditer(piece):
                 at = position + found.start()
                 size, reason = _size_at(window, at)
-                if reason or size > BATCH_BYTES_MAX:
+                if reason:
                     continue
-                self._left_bytes -= size + _CANDIDATE_BYTES
+                self._left_bytes -= _CANDIDATE_BYTES
                 if self._left_bytes < 0:
                     return window.end
+                if size > self._left_bytes:  # one length that lies must not end the search
+                    continue
+                self._left_bytes -= size
                 if _has_right_crc(window, at, size, BATCH_HEADER.unpack(window.at(at, BATCH_HEADER_BYTES))):
                     return at
             position += max(len(piece) - BATCH_HEADER_BYTES + 1, 1)
