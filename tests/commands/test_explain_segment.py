@@ -80,7 +80,7 @@ def test_keys_and_values_of_one_record(segment: Path) -> None:
 
 def test_a_type_that_is_not_there(segment: Path) -> None:
     output = run("explain", segment, "--key", "TransactionLogKey", code=1)
-    assert f"no record of {segment} has a TransactionLogKey; there are types 1, 2" in output
+    assert f"{segment} has no record of type TransactionLogKey; there are types 1, 2" in output
 
 
 def test_values_that_are_damaged(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_markers_are_no_keys(tmp_path: Path) -> None:
     key, value = end_transaction_marker(True, 5)
     path.write_bytes(batch(0, COMMITTED, Compression.NONE) + control_batch(3, key, value))
     output = run("explain", path, "--key", "LegacyOffsetCommitKey", code=1)
-    assert f"no record of {path} has a LegacyOffsetCommitKey; there are types 1, 2" in output
+    assert f"{path} has no record of type LegacyOffsetCommitKey; there are types 1, 2" in output
     output = run("explain", path, "--value", "EndTxnMarker", "--key", "ControlRecordKey")
     assert [line for line in output.splitlines() if "of the record" in line] == [
         f"{part} of the record with offset 3, in the batch at byte {path.stat().st_size - 78}"
@@ -143,7 +143,7 @@ def test_markers_are_no_keys(tmp_path: Path) -> None:
     ]
     assert "coordinator_epoch  5" in output
     path.write_bytes(control_batch(0, *LEADER))
-    assert f"no record of {path} has a RegisterBrokerRecord" in run(
+    assert f"{path} has no record of type RegisterBrokerRecord" in run(
         "explain", path, "--value", "RegisterBrokerRecord", code=1
     )
     assert "leader_id 77 " in " ".join(run("explain", path, "--value", "LeaderChangeMessage").split())
