@@ -145,7 +145,7 @@ def test_the_command_on_a_response(tmp_path: Path) -> None:
         (("@/no/such/file",), "No such file"),
         ((RESPONSE.hex(), "--api", "Heartbeet", "--api-version", 4), "no API is named 'Heartbeet'; is it Heartbeat?"),
         ((RESPONSE.hex(), "--api", "Heartbeat"), "--api and --api-version are needed, or --request"),
-        ((RESPONSE.hex(), "--api", "Heartbeat", "--api-version", 99), "Heartbeat"),
+        ((RESPONSE.hex(), "--api", "Heartbeat", "--api-version", 99), "HeartbeatResponse has no version 99"),
         ((RESPONSE.hex(), "--request", "00"), "a frame of 1 bytes is no request"),
     ],
 )
