@@ -17,7 +17,7 @@ import pytest
 from kafkawire.codegen import SCHEMAS
 from kafkawire.commands.codegen import app
 from kafkawire.commands.explain import explain_batch, explain_message, load_message
-from kafkawire.commands.explain_records import Row
+from kafkawire.commands.explaining.records import Row
 from kafkawire.commands.terminal import run_app
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.codec import codec

@@ -2,7 +2,7 @@
 
 The command joins the schemas with the codecs, which know nothing of each other. Messages of somebody's own folder of
 schemas are generated and loaded on the spot. What is not one message is in modules of its own: frames, segments and
-captures in `explain_frame.py`, `explain_segment.py` and `explain_capture.py`.
+captures in `explaining/`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from kafkawire.codegen.located import SchemaError
 from kafkawire.codegen.names import near
 from kafkawire.codegen.record_formats import load_record_formats
 from kafkawire.codegen.spec import SchemaFile
-from kafkawire.commands.explain_capture import Frame, Summary, explain_capture
-from kafkawire.commands.explain_frame import Asked, api_named, asked_by, explain_request, explain_response
-from kafkawire.commands.explain_records import Row, explain_format, explain_records, value_text
-from kafkawire.commands.explain_segment import RecordPart, Segment, explain_chosen, is_batches
+from kafkawire.commands.explaining.captures import Frame, Summary, explain_capture
+from kafkawire.commands.explaining.frames import Asked, api_named, asked_by, explain_request, explain_response
+from kafkawire.commands.explaining.records import Row, explain_format, explain_records, value_text
+from kafkawire.commands.explaining.segments import RecordPart, Segment, explain_chosen, is_batches
 from kafkawire.commands.own_schemas import apis_of, message_of
 from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table
 from kafkawire.sdk.errors import DecodeError, KafkaWireError

@@ -1,7 +1,7 @@
 """Say what each byte of a whole frame is: length, header, body, and what follows them.
 
 A request says by itself what it is: its API key and version come first. A response does not, so whoever asks must know
-the request, or its API and version. Called by `explain.py`, and for the frames of a capture by `explain_capture.py`.
+the request, or its API and version. Called by `explain.py`, and for the frames of a capture by `captures.py`.
 
 Source: Kafka protocol guide, "Network"; KIP-482 (headers), KIP-511 (ApiVersions).
 """
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kafkawire.codegen.names import near
-from kafkawire.commands.explain_records import Row, value_text
+from kafkawire.commands.explaining.records import Row, value_text
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
 from kafkawire.sdk.protocol.connection import opens_with_unsupported_version

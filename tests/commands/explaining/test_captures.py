@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkawire.commands import explain_capture as explain_capture_module
-from kafkawire.commands.explain_capture import Frame, Summary, explain_capture
+from kafkawire.commands.explaining import captures
+from kafkawire.commands.explaining.captures import Frame, Summary, explain_capture
 from kafkawire.protocol import APIS, ApiKey, Received, Request, frame, message_class
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -183,7 +183,7 @@ def test_other_protocols(opened: bool, begins: bytes) -> None:
 
 
 def test_unfinished_frames_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explain_capture_module, "_UNFINISHED_BYTES_MAX", 10_000)
+    monkeypatch.setattr(captures, "_UNFINISHED_BYTES_MAX", 10_000)
     talks = [Talk(client=("10.0.0.1", port)) for port in range(50_000, 50_020)]
     for each in talks:
         each.data(0, b"\0\1\0\0" + bytes(1_000))

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from kafkawire.commands import tcp_streams
-from kafkawire.commands.capture_packets import Segment, tcp_segment
-from kafkawire.commands.tcp_streams import Stretch, TcpStreams
+from kafkawire.commands.explaining import tcp_streams
+from kafkawire.commands.explaining.capture_packets import Segment, tcp_segment
+from kafkawire.commands.explaining.tcp_streams import Stretch, TcpStreams
 from tests.captures import ACK, RST, Talk
 
 

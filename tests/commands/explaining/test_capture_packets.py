@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.commands.capture_packets import Segment, tcp_segment
+from kafkawire.commands.explaining.capture_packets import Segment, tcp_segment
 from tests.captures import ACK, FIN, RST, SYN, link_layer, tcp_packet
 
 FOUR = tcp_packet(("10.0.0.1", 5), ("10.0.0.2", 6), 7, 8, ACK | FIN, b"data")

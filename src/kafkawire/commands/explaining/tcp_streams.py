@@ -4,7 +4,7 @@ A capture has segments twice, in another order than they were sent, or not at al
 A segment is handed on when all before it are there, and all that it acknowledges: so a response never comes before its
 request. One that waits too long shows that what it waits for was not captured, and that is a gap.
 
-Source: RFC 9293. `capture_packets.py` finds the segments, `explain_capture.py` reads what they carry.
+Source: RFC 9293. `capture_packets.py` finds the segments, `captures.py` reads what they carry.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from bisect import insort
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kafkawire.commands.capture_packets import Segment
+from kafkawire.commands.explaining.capture_packets import Segment
 
 __all__ = ["Stretch", "TcpConnection", "TcpStreams"]
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from kafkawire.codegen.names import near
 from kafkawire.codegen.record_formats import RecordFormat
-from kafkawire.commands.explain_records import Row, explain_format, explain_records, value_text
+from kafkawire.commands.explaining.records import Row, explain_format, explain_records, value_text
 from kafkawire.sdk.errors import DecodeError, KafkaWireError, UnknownRecord, UnsupportedVersion
 from kafkawire.sdk.protocol.engines.construct import trace
 from kafkawire.sdk.protocol.layout import layout

@@ -16,7 +16,7 @@ import pytest
 
 from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.record_formats import load_record_formats
-from kafkawire.commands.explain_records import Row, explain_format, explain_records, value_text
+from kafkawire.commands.explaining.records import Row, explain_format, explain_records, value_text
 from kafkawire.sdk.records import BatchBuilder, Compression
 
 FORMATS = load_record_formats(SCHEMAS)

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import BinaryIO, NamedTuple
 
-from kafkawire.commands.capture_file import CaptureError, read_packets
-from kafkawire.commands.capture_packets import tcp_segment
-from kafkawire.commands.tcp_streams import Stretch, TcpConnection, TcpStreams
+from kafkawire.commands.explaining.capture_file import CaptureError, read_packets
+from kafkawire.commands.explaining.capture_packets import tcp_segment
+from kafkawire.commands.explaining.tcp_streams import Stretch, TcpConnection, TcpStreams
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
 from kafkawire.sdk.protocol.connection import Received, Request
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES

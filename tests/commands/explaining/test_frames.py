@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkawire.commands.explain_frame import Asked, api_named, asked_by, explain_request, explain_response
+from kafkawire.commands.explaining.frames import Asked, api_named, asked_by, explain_request, explain_response
 from kafkawire.protocol import APIS, ApiKey, message_class
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

@@ -12,7 +12,7 @@ from itertools import islice
 
 import pytest
 
-from kafkawire.commands.capture_file import PACKET_BYTES_MAX, CaptureError, Packet, read_packets
+from kafkawire.commands.explaining.capture_file import PACKET_BYTES_MAX, CaptureError, Packet, read_packets
 from tests.captures import block, link_layer, pcap, pcapng
 
 PACKETS = [bytes([0x45]) + bytes(40), bytes([0x45]) + bytes(63)]
