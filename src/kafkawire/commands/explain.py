@@ -23,8 +23,8 @@ from kafkawire.codegen.record_formats import load_record_formats
 from kafkawire.codegen.spec import SchemaFile
 from kafkawire.commands.explaining.captures import Frame, Summary, explain_capture
 from kafkawire.commands.explaining.frames import Asked, api_named, asked_by, explain_request, explain_response
-from kafkawire.commands.explaining.records import Row, explain_format, explain_records, value_text
-from kafkawire.commands.explaining.segments import RecordPart, Segment, explain_chosen, is_batches
+from kafkawire.commands.explaining.records import Row, cell_text, explain_format, explain_records
+from kafkawire.commands.explaining.segments import LogSegment, RecordPart, explain_chosen, is_batches
 from kafkawire.commands.own_schemas import apis_of, message_of
 from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table
 from kafkawire.sdk.errors import DecodeError, KafkaWireError
@@ -124,14 +124,14 @@ def explain_batch(segment: Path, number: int) -> list[Row]:
         DecodeError: the file is no segment, or the batch is damaged.
         ValueError: the file has fewer batches.
     """
-    _, rows, error = explain_chosen(Segment(segment), load_record_formats(SCHEMAS), number, None)
+    _, rows, error = explain_chosen(LogSegment(segment), load_record_formats(SCHEMAS), number, None)
     if error is not None:
         raise error
     return rows
 
 
 def _row(data: bytes, span: Span) -> Row:
-    return Row(span.offset, data[span.offset : span.offset + span.length], span.path, value_text(span.value))
+    return Row(span.offset, data[span.offset : span.offset + span.length], span.path, cell_text(span.value))
 
 
 def _rest(data: bytes, rows: list[Row], error: DecodeError | None) -> list[Row]:
@@ -327,7 +327,7 @@ def _refuse_message(name: str, path: Path) -> None:
 
 def _print_segment(path: Path, number: int | None, offset: int | None, key: str | None, value: str | None) -> bool:
     formats = load_record_formats(SCHEMAS)
-    segment = Segment(path)
+    segment = LogSegment(path)
     names = {"key": key, "value": value}
     wanted = tuple(RecordPart(part, name, formats) for part, name in names.items() if name is not None)
     if not wanted:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kafkawire.codegen.names import near
-from kafkawire.commands.explaining.records import Row, value_text
+from kafkawire.commands.explaining.records import Row, cell_text
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
 from kafkawire.sdk.protocol.connection import opens_with_unsupported_version
@@ -171,7 +171,7 @@ def _message(
     """Add the rows of a message, with the name of the API, and return where it ends and what is wrong with it."""
     spans, error = trace(layout(cls, version), data, min(start, len(data)))
     for span in spans:
-        text = value_text(span.value)
+        text = cell_text(span.value)
         if name and span.path == "request_api_key":
             text += f" ({name})"
         rows.append(Row(span.offset, data[span.offset : span.offset + span.length], f"{prefix}{span.path}", text))

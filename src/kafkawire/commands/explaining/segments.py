@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from kafkawire.codegen.names import near
 from kafkawire.codegen.record_formats import RecordFormat
-from kafkawire.commands.explaining.records import Row, explain_format, explain_records, value_text
+from kafkawire.commands.explaining.records import Row, cell_text, explain_format, explain_records
 from kafkawire.sdk.errors import DecodeError, KafkaWireError, UnknownRecord, UnsupportedVersion
 from kafkawire.sdk.protocol.engines.construct import trace
 from kafkawire.sdk.protocol.layout import layout
@@ -31,7 +31,7 @@ from kafkawire.sdk.records import Batch, MessageBatch, Record, walk, walk_header
 from kafkawire.sdk.records.control import BODIES, MARKERS, control_type
 from kafkawire.sdk.records.internal_records import envelope
 
-__all__ = ["ExplainedRecord", "RecordPart", "Segment", "explain_chosen", "is_batches", "one_record"]
+__all__ = ["ExplainedRecord", "LogSegment", "RecordPart", "explain_chosen", "is_batches", "one_record"]
 
 _PREFIX_BYTES = 2
 
@@ -173,7 +173,7 @@ class RecordPart:
             return [*rows, Row(start, data[start:], "", "not read")], str(unknown)
         for span in spans:
             part = data[span.offset : span.offset + span.length]
-            rows.append(Row(span.offset, part, span.path, value_text(span.value)))
+            rows.append(Row(span.offset, part, span.path, cell_text(span.value)))
             start = span.offset + span.length
         if start < len(data):
             rows.append(Row(start, data[start:], "", "not read" if error else "behind the message"))
@@ -188,7 +188,7 @@ def _unread(data: bytes, reason: object) -> tuple[list[Row], str]:
 _WITHOUT_VERSION = ("request", "response", "header")
 
 
-class Segment:
+class LogSegment:
     """A log segment; its file is mapped, not read.
 
     Args:
@@ -293,7 +293,7 @@ def is_batches(data: bytes) -> bool:
 
 
 def explain_chosen(
-    segment: Segment, formats: Mapping[str, RecordFormat], number: int, offset: int | None
+    segment: LogSegment, formats: Mapping[str, RecordFormat], number: int, offset: int | None
 ) -> tuple[Batch, list[Row], DecodeError | None]:
     """Return a batch and what its bytes are, of its records the one with an offset if that is given.
 
