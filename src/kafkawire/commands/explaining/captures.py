@@ -17,18 +17,14 @@ from kafkawire.commands.explaining.tcp_streams import Stretch, TcpConnection, Tc
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
 from kafkawire.sdk.protocol.connection import Received, Request
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES
+from kafkawire.sdk.protocol.header_start import CORRELATION_ID_BYTES, HEADER_START, correlation_id_of
 from kafkawire.sdk.protocol.observation import ObservedConnection, Unread
 from kafkawire.sdk.protocol.schema import Api
-from kafkawire.sdk.protocol.server_connection import HEADER_START
 
 __all__ = ["Frame", "Summary", "explain_capture"]
 
 #: Bytes of unfinished frames in all connections together: two of the largest.
 _UNFINISHED_BYTES_MAX = 2 * MAX_FRAME_BYTES
-
-#: The smallest response: its correlation id.
-_RESPONSE_BYTES_MIN = 4
-
 
 #: Of a request header, API key and version: what tells that a frame begins.
 _API_BYTES = 4
@@ -253,11 +249,11 @@ class _Conversation:
         return self._client == 1 - stretch.side and self._begins_response(stretch.data)
 
     def _begins_response(self, data: bytes) -> bool:
-        if len(data) < LENGTH_BYTES + _RESPONSE_BYTES_MIN:
+        if len(data) < LENGTH_BYTES + CORRELATION_ID_BYTES:
             return False
         length = int.from_bytes(data[:LENGTH_BYTES], "big", signed=True)
-        correlation_id = int.from_bytes(data[LENGTH_BYTES : LENGTH_BYTES + _RESPONSE_BYTES_MIN], "big", signed=True)
-        return _RESPONSE_BYTES_MIN <= length <= MAX_FRAME_BYTES and self._observed.expects(correlation_id)
+        correlation_id = correlation_id_of(data[LENGTH_BYTES:])
+        return CORRELATION_ID_BYTES <= length <= MAX_FRAME_BYTES and self._observed.expects(correlation_id)
 
     def _end(self, stretch: Stretch) -> Iterator[Frame]:
         for side, stream in enumerate(self._streams):
