@@ -135,7 +135,7 @@ class _Reading:
             yield Frame(stretch.time, connection.number, "!", " and ".join(connection.ends))
         before = conversation.unfinished_bytes
         for frame in conversation.receive(stretch):
-            self._count(frame, stretch)
+            self._count(frame)
             yield frame
         self._unfinished_bytes += conversation.unfinished_bytes - before
         if self._unfinished_bytes > _UNFINISHED_BYTES_MAX:
@@ -148,7 +148,7 @@ class _Reading:
             self._summary.passed_over_bytes += conversation.passed_over_bytes
             del self._conversations[connection]
 
-    def _count(self, frame: Frame, stretch: Stretch) -> None:
+    def _count(self, frame: Frame) -> None:
         match frame.read:
             case Request():
                 self._summary.requests += 1
@@ -212,7 +212,9 @@ class _Conversation:
     def receive(self, stretch: Stretch) -> Iterator[Frame]:
         stream = self._streams[stretch.side]
         if stretch.missing_bytes:
-            yield self._remark(stretch, f"{stretch.missing_bytes} bytes {self._of(stretch.side)} were not captured")
+            yield self._remark(
+                stretch.time, f"{stretch.missing_bytes} bytes {self._of(stretch.side)} were not captured"
+            )
             stream.lose_step()
         if stretch.data:
             yield from self._receive_data(stretch, stream)
@@ -240,7 +242,7 @@ class _Conversation:
             self._is_kafka = self._is_kafka or not isinstance(read, Unread)
             yield Frame(stretch.time, self._connection.number, ">" if is_request else "<", repr(read), frame, read)
         if not stream.in_step:
-            yield self._remark(stretch, f"no frame begins here {self._of(stretch.side)}: looking for the next one")
+            yield self._remark(stretch.time, f"no frame begins here {self._of(stretch.side)}: looking for the next one")
 
     def _begins_frame(self, stretch: Stretch) -> bool:
         if self._client in (None, stretch.side) and _begins_request(stretch.data, self._apis):
@@ -259,13 +261,12 @@ class _Conversation:
         for side, stream in enumerate(self._streams):
             yield from self._passed_over(stretch, side)
             if stream.data:
-                yield self._remark(
-                    stretch, f"{len(stream.data)} bytes {self._of(side)} of a frame that is not complete"
-                )
+                text = f"{len(stream.data)} bytes {self._of(side)} of a frame that is not complete"
+                yield self._remark(stretch.time, text)
         if not self._is_kafka:
-            yield self._remark(stretch, "nothing here was Kafka's protocol in plain text")
+            yield self._remark(stretch.time, "nothing here was Kafka's protocol in plain text")
         elif self.without_response:
-            yield self._remark(stretch, f"{_counted(self.without_response, 'request')} without response")
+            yield self._remark(stretch.time, f"{_counted(self.without_response, 'request')} without response")
 
     def _passed_over(self, stretch: Stretch, side: int) -> Iterator[Frame]:
         stream = self._streams[side]
@@ -273,15 +274,15 @@ class _Conversation:
             text = f"{stream.passed_over} bytes {self._of(side)} passed over, as no known frame begins there"
             self.passed_over_bytes += stream.passed_over
             stream.passed_over = 0
-            yield self._remark(stretch, text)
+            yield self._remark(stretch.time, text)
 
     def _of(self, side: int) -> str:
         if self._client is None:
             return f"from {self._connection.ends[side]}"
         return "of the client" if side == self._client else "of the broker"
 
-    def _remark(self, at: Stretch | float, text: str) -> Frame:
-        return Frame(at.time if isinstance(at, Stretch) else at, self._connection.number, "!", text)
+    def _remark(self, time: float, text: str) -> Frame:
+        return Frame(time, self._connection.number, "!", text)
 
 
 def _begins_request(data: bytes, apis: Mapping[int, Api]) -> bool:
