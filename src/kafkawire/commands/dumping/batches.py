@@ -31,6 +31,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
 )
 from kafkawire.sdk.records import MessageBatch, RecordBatch
 from kafkawire.sdk.records.crc import crc32c
+from kafkawire.sdk.records.java_integers import int64
 
 __all__ = ["Damage", "StoredBatch", "read_batches"]
 
@@ -67,6 +68,21 @@ class StoredBatch(NamedTuple):
     header: tuple[int, ...]
     is_valid: bool
     batch: RecordBatch | MessageBatch | None
+
+    @property
+    def attributes(self) -> int:
+        """What the bits of the header say: compression, kind of timestamp and others."""
+        return self.header[5 if self.magic == BATCH_MAGIC else 4]
+
+    @property
+    def base_offset(self) -> int | None:
+        """The first offset; None for an old batch, which has it inside."""
+        return self.header[0] if self.magic == BATCH_MAGIC else None
+
+    @property
+    def last_offset(self) -> int:
+        """The last offset."""
+        return int64(self.header[0] + self.header[6]) if self.magic == BATCH_MAGIC else self.header[0]
 
 
 class Damage(NamedTuple):
@@ -159,22 +175,24 @@ def _batch_at(window: Window, position: int, size: int, batch_bytes_max: int) ->
     magic = head[BATCH_MAGIC_AT]
     header = (BATCH_HEADER if magic == BATCH_MAGIC else MESSAGE_V0_HEADER).unpack_from(head)
     if size > batch_bytes_max:
-        return StoredBatch(position, size, magic, header, _has_right_crc(window, position, size, header), None)
+        return StoredBatch(position, size, magic, header, _has_right_crc(window, position, size, magic), None)
     view = window.at(position, size)
     batch = RecordBatch(view, 0, batch_bytes_max) if magic == BATCH_MAGIC else MessageBatch(view, 0, batch_bytes_max)
     try:
         batch.check_crc()
     except DecodeError:
         return StoredBatch(position, size, magic, header, False, batch)
-    is_too_large = header[5 if magic == BATCH_MAGIC else 4] & BATCH_COMPRESSION_MASK and (
-        size > batch_bytes_max // COMPRESSED_PART
-    )
-    return StoredBatch(position, size, magic, header, True, None if is_too_large else batch)
+    found = StoredBatch(position, size, magic, header, True, batch)
+    if size > batch_bytes_max // COMPRESSED_PART and found.attributes & BATCH_COMPRESSION_MASK:
+        return found._replace(batch=None)
+    return found
 
 
-def _has_right_crc(window: Window, position: int, size: int, header: tuple[int, ...]) -> bool:
+def _has_right_crc(window: Window, position: int, size: int, magic: int) -> bool:
     """Compare the checksum of a batch piece by piece."""
-    is_old = len(header) == len(MESSAGE_V0_HEADER.unpack(bytes(MESSAGE_V0_HEADER.size)))
+    is_old = magic != BATCH_MAGIC
+    head = window.at(position, BATCH_HEADER_BYTES)
+    expected = MESSAGE_V0_HEADER.unpack_from(head)[2] if is_old else BATCH_HEADER.unpack_from(head)[4]
     at = position + (MESSAGE_V0_CRC_COVERS_FROM if is_old else BATCH_CRC_COVERS_FROM)
     crc = 0
     while at < position + size:
@@ -183,7 +201,7 @@ def _has_right_crc(window: Window, position: int, size: int, header: tuple[int, 
             return False
         crc = crc32(piece, crc) if is_old else crc32c(piece, crc)
         at += len(piece)
-    return crc == header[2 if is_old else 4]
+    return crc == expected
 
 
 def _is_zero(window: Window, position: int) -> bool:
@@ -219,7 +237,7 @@ class _Search:
                 if size > self._left_bytes:  # one length that lies must not end the search
                     continue
                 self._left_bytes -= size
-                if _has_right_crc(window, at, size, BATCH_HEADER.unpack(window.at(at, BATCH_HEADER_BYTES))):
+                if _has_right_crc(window, at, size, BATCH_MAGIC):
                     return at
             position += max(len(piece) - BATCH_HEADER_BYTES + 1, 1)
         return window.end

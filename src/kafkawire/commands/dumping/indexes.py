@@ -70,8 +70,8 @@ class _Header:
         self.last_offset, self.max_timestamp = self.base_offset, NO_TIMESTAMP
         self.size = length + BATCH_BATCH_LENGTH_COUNTS_FROM
         if magic == BATCH_MAGIC:
-            fields = BATCH_HEADER.unpack(head)
-            self.last_offset, self.max_timestamp = int64(self.base_offset + fields[6]), fields[8]
+            _, _, _, _, _, _, delta, _, self.max_timestamp, *_ = BATCH_HEADER.unpack(head)
+            self.last_offset = int64(self.base_offset + delta)
         elif magic == MESSAGE_V1_MAGIC and len(head) >= MESSAGE_V1_HEADER.size:
             self.max_timestamp = MESSAGE_V1_HEADER.unpack_from(head)[-1]
         self.is_whole = 0 <= magic <= BATCH_MAGIC and self.size >= MESSAGE_V0_HEADER.size
