@@ -100,7 +100,11 @@ class Damage(NamedTuple):
 
 
 def read_batches(
-    window: Window, position: int = 0, *, batch_bytes_max: int = BATCH_BYTES_MAX, read: Callable[[int], object] = abs
+    window: Window,
+    position: int = 0,
+    *,
+    batch_bytes_max: int = BATCH_BYTES_MAX,
+    read: Callable[[int], object] | None = None,
 ) -> Iterator[StoredBatch | Damage]:
     """Yield what is in a segment; each batch can be used until the next one is asked for.
 
@@ -108,19 +112,20 @@ def read_batches(
         window: of the file.
         position: where to begin.
         batch_bytes_max: larger batches are not opened.
-        read: told the position now and then.
+        read: told the position now and then; None if nobody wants to know.
 
     Raises:
         OSError: the file cannot be read.
     """
     search = _Search(window)
     while position < window.end:
-        read(position)
+        if read is not None:
+            read(position)
         size, reason = _size_at(window, position)
         if reason and window.is_limited and _may_be_cut(window, position):
             return
         if reason:
-            is_zero = position + BATCH_MAGIC_AT < window.end and _is_zero(window, position)
+            is_zero = position + BATCH_MAGIC_AT < window.end and window.is_zero_from(position)
             if is_zero:
                 reason = "zeros up to the end of the file: preallocated, or lost in a crash"
             end = window.end if is_zero else search.next_sound(position + 1)
@@ -202,16 +207,6 @@ def _has_right_crc(window: Window, position: int, size: int, magic: int) -> bool
         crc = crc32(piece, crc) if is_old else crc32c(piece, crc)
         at += len(piece)
     return crc == expected
-
-
-def _is_zero(window: Window, position: int) -> bool:
-    """Return whether nothing but zeros follows."""
-    while position < window.end:
-        piece = bytes(window.at(position, WINDOW_BYTES))
-        if piece.count(0) != len(piece):
-            return False
-        position += max(len(piece), 1)
-    return True
 
 
 class _Search:
