@@ -1,4 +1,4 @@
-"""Read what others say to each other: requests and responses that pass by, in a proxy or a capture.
+"""Decode the traffic between a client and a broker that you are not part of, in a proxy or a capture.
 
 `read_request` and `observe` read one frame each. `ObservedConnection` follows a whole connection: it pairs responses
 with requests and knows which have none. It decides nothing and refuses nothing, so what it cannot read is an
@@ -257,6 +257,9 @@ def observe(request: Request | Sent, frame: Buffer) -> Received:
     Args:
         request: from `read_request`, a `ServerConnection`, or a `ClientConnection` that others read for.
         frame: header and body, without the length.
+
+    Returns:
+        The response; its `unread_bytes` counts what follows the message in the frame.
 
     Raises:
         RemoteProtocolError: the response is to another request, or cannot be decoded.
