@@ -1,4 +1,4 @@
-"""Limits of `kafkawire dump`: whatever a file says, the command stays below 200 MB of memory."""
+"""Limits of `kafkawire dump`: by default it stays below 200 MB of memory, whatever a file says."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def dump_segment(file: StoredFile, output: Output, options: SegmentOptions, read
     """Write what is in a segment or a snapshot.
 
     Args:
-        file: it.
+        file: the segment or snapshot.
         output: gets the lines.
         options: see above.
         read: told the position now and then.
@@ -127,7 +127,7 @@ class _Segment:
         """Write a batch and its records.
 
         Args:
-            found: it.
+            found: the batch, as `read_batches` yields it.
             is_start: whether it is not known what was before it.
         """
         is_old = found.magic != BATCH_MAGIC
