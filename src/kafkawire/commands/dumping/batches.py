@@ -197,7 +197,7 @@ def _has_right_crc(window: Window, position: int, size: int, magic: int) -> bool
     """Compare the checksum of a batch piece by piece."""
     is_old = magic != BATCH_MAGIC
     head = window.at(position, BATCH_HEADER_BYTES)
-    expected = MESSAGE_V0_HEADER.unpack_from(head)[2] if is_old else BATCH_HEADER.unpack_from(head)[4]
+    expected: int = MESSAGE_V0_HEADER.unpack_from(head)[2] if is_old else BATCH_HEADER.unpack_from(head)[4]
     at = position + (MESSAGE_V0_CRC_COVERS_FROM if is_old else BATCH_CRC_COVERS_FROM)
     crc = 0
     while at < position + size:
