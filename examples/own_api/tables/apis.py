@@ -38,8 +38,7 @@ APIS = {
 }
 
 #: The APIs without a current version whose key nothing else has taken over.
-REMOVED_APIS: dict[ApiKey, Api] = {
-}
+REMOVED_APIS: dict[ApiKey, Api] = {}
 
 #: Both: what can be read and written, not what is served.
 KNOWN_APIS = {**APIS, **REMOVED_APIS}
