@@ -79,7 +79,7 @@ def _in_ranges(message: MessageSpec) -> Iterator[_Problem]:
 
 
 def _in_removed(message: MessageSpec) -> Iterator[_Problem]:
-    """Yield removed versions that do not lead up to those that live without a gap."""
+    """Yield removed versions that do not lead up to the current ones without a gap."""
     runs = [removal.versions for removal in message.removed]
     runs += [message.versions] if message.versions and runs else []
     for before, after in pairwise(runs):

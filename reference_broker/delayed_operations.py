@@ -9,16 +9,13 @@ Source: `DelayedOperation`, `DelayedFetch`, `DelayedJoin` in Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from kafkawire.reference_broker.disk.memory import PowerCut
 from kafkawire.reference_broker.timers import Timer, Timers
 from kafkawire.sdk.protocol.schema import Message
 
-__all__ = ["HANDLER_ERRORS", "DelayedOperation", "Parts"]
-
-#: What a handler may raise without ending the broker, `sys.exit()` included. What is beside Python's own exceptions,
-#: such as the `PowerCut` of a disk in memory, ends it.
-HANDLER_ERRORS: Final = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
+__all__ = ["DelayedOperation", "Parts"]
 
 M = TypeVar("M", bound=Message)
 
@@ -55,7 +52,9 @@ class DelayedOperation:
             next(self.steps)
         except StopIteration:
             self.steps = None
-        except HANDLER_ERRORS as error:
+        except PowerCut:
+            raise
+        except BaseException as error:  # a handler that calls sys.exit() must not end the broker
             self.steps = None
             if self.on_error is None:
                 raise
@@ -67,7 +66,9 @@ class DelayedOperation:
             return
         try:
             response = make()
-        except HANDLER_ERRORS as error:
+        except PowerCut:
+            raise
+        except BaseException as error:
             if self.on_error is None:
                 raise
             response = self.on_error(error)

@@ -70,7 +70,8 @@ class ApiHandler:
         api: of a generated table: `APIS[ApiKey.GREET]`.
         handle: called with the `Call` and the request, on the broker's event loop, so it must not block. It returns the
             response, a `DelayedOperation` that will have it, or None if the API has no response. A `BrokerError` that
-            it raises is answered with its code, anything else with UNKNOWN_SERVER_ERROR.
+            it raises is answered with its code, a `RemoteProtocolError` closes the connection unless it is a
+            `DecodeError`, and anything else is answered with UNKNOWN_SERVER_ERROR.
         versions: that it serves; None for all stable ones.
         advertised_from: the lowest version that clients are told, if it is not the lowest one served; it may be one
             that does not exist any more, for clients that look for it.

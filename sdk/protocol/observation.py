@@ -1,4 +1,4 @@
-"""Read what others say to each other: requests and responses that pass by, in a proxy or a capture.
+"""Decode the traffic between a client and a broker that you are not part of, in a proxy or a capture.
 
 `read_request` and `observe` read one frame each. `ObservedConnection` follows a whole connection: it pairs responses
 with requests and knows which have none. It decides nothing and refuses nothing, so what it cannot read is an
@@ -22,11 +22,11 @@ from kafkawire.sdk.protocol.connection import (
     Sent,
     opens_with_unsupported_version,
 )
+from kafkawire.sdk.protocol.header_start import CORRELATION_ID_BYTES, HEADER_START, correlation_id_of
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
 from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Api, Buffer
-from kafkawire.sdk.protocol.server_connection import HEADER_START
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import Acks
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -35,9 +35,6 @@ __all__ = ["ObservedConnection", "Unread", "observe", "read_request"]
 
 #: Characters shown of the reason why a frame was not read; it may quote the frame.
 _REASON_CHARACTERS_MAX = 200
-
-#: Bytes of the correlation id, with which every response header begins.
-_CORRELATION_ID_BYTES = 4
 
 
 class Unread(NamedTuple):
@@ -154,9 +151,9 @@ class ObservedConnection:
         if self._waiting and self._waiting[0].correlation_id is None:
             self._waiting.popleft()
             return Unread("SASL token of the broker", len(frame))
-        if len(frame) < _CORRELATION_ID_BYTES:
-            return Unread("response", len(frame), f"{_CORRELATION_ID_BYTES} bytes are needed for its correlation id")
-        correlation_id = int.from_bytes(frame[:_CORRELATION_ID_BYTES], "big", signed=True)
+        if len(frame) < CORRELATION_ID_BYTES:
+            return Unread("response", len(frame), f"{CORRELATION_ID_BYTES} bytes are needed for its correlation id")
+        correlation_id = correlation_id_of(frame)
         found = self._take(correlation_id)
         if found is None:
             return Unread("response", len(frame), "its request was not seen", correlation_id=correlation_id)
@@ -260,6 +257,9 @@ def observe(request: Request | Sent, frame: Buffer) -> Received:
     Args:
         request: from `read_request`, a `ServerConnection`, or a `ClientConnection` that others read for.
         frame: header and body, without the length.
+
+    Returns:
+        The response; its `unread_bytes` counts what follows the message in the frame.
 
     Raises:
         RemoteProtocolError: the response is to another request, or cannot be decoded.

@@ -8,28 +8,22 @@ Source: Kafka protocol guide, "Network"; KIP-482 (headers).
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from struct import Struct
 from typing import Any, NamedTuple, cast
 
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry, Key
 from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES, frame_prefix
-from kafkawire.sdk.protocol.layout import layout
+from kafkawire.sdk.protocol.header_start import CORRELATION_ID_BYTES, HEADER_START
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
-from kafkawire.sdk.protocol.primitives import FIXED, MAX_LENGTH
+from kafkawire.sdk.protocol.primitives import MAX_LENGTH
 from kafkawire.sdk.protocol.programs import Program, program
 from kafkawire.sdk.protocol.schema import Api, Buffer, Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.text_form import to_text, value_text
 from kafkawire.sdk.protocol.versions import VersionRange
 
-__all__ = ["HEADER_START", "Request", "ServerConnection", "framed"]
-
-#: What every request header begins with: API key, version, correlation id.
-HEADER_START = Struct(">" + "".join(FIXED[field.kind].format for field in layout(RequestHeader, 1).fields[:3]))
-
-_CORRELATION_ID_BYTES = 4
+__all__ = ["Request", "ServerConnection", "framed"]
 
 
 class Request:
@@ -198,7 +192,7 @@ class ServerConnection:
             version,
             program(RequestHeader, api.request_header_version(version)),
             program(api.request, version),
-            response_header.encode(ResponseHeader(0))[_CORRELATION_ID_BYTES:],
+            response_header.encode(ResponseHeader(0))[CORRELATION_ID_BYTES:],
             api.response,
             MAX_LENGTH if KAFKA_APIS.get(key) == api else self._response_bytes_max,
         )
@@ -219,7 +213,7 @@ class ServerConnection:
         assert form is not None, "a version that is answered is served"
         if type(message) is not form.response:
             raise LocalProtocolError(f"{type(message).__qualname__} does not answer a request of {request.api.name}")
-        head = request.correlation_id.to_bytes(_CORRELATION_ID_BYTES, "big", signed=True) + form.response_header_end
+        head = request.correlation_id.to_bytes(CORRELATION_ID_BYTES, "big", signed=True) + form.response_header_end
         parts = program(form.response, request.version).encode_parts(message)
         return framed(head, parts, form.response_bytes_max)
 

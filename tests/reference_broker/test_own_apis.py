@@ -6,6 +6,8 @@ request at a time.
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import logging
 import sys
 from collections.abc import Callable, Iterator
@@ -87,6 +89,13 @@ def failing(error: BaseException) -> Callable[[Call, GreetRequest], Any]:
     return handle
 
 
+def raising(error: BaseException) -> Callable[[], GreetResponse]:
+    def make() -> GreetResponse:
+        raise error
+
+    return make
+
+
 def still_serves(client: Client, greeter: Greeter) -> bool:
     """Return whether the broker answers its own API and ours, on the same connection."""
     greeter.handle = lambda call, request: GreetResponse()
@@ -154,6 +163,8 @@ def test_an_error_of_the_protocol_is_answered_with_its_code(client: Client, gree
         SystemExit(3),
         KeyboardInterrupt(),
         GeneratorExit(),
+        asyncio.CancelledError(),
+        concurrent.futures.CancelledError(),
     ],
     ids=lambda error: type(error).__name__,
 )
@@ -211,8 +222,9 @@ def test_a_delayed_answer_and_its_failure(client: Client, greeter: Greeter) -> N
 
     greeter.handle = later(lambda: GreetResponse(throttle_time_ms=5))
     assert client.ask(REQUEST, 2, GreetResponse) == GreetResponse(throttle_time_ms=5)
-    greeter.handle = later(lambda: sys.exit("the end"))
-    assert client.ask(REQUEST, 2, GreetResponse).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    for error in (SystemExit("the end"), asyncio.CancelledError()):
+        greeter.handle = later(raising(error))
+        assert client.ask(REQUEST, 2, GreetResponse).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert still_serves(client, greeter)
 
 

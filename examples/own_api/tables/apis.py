@@ -23,7 +23,7 @@ class ApiKey(IntEnum):
 #: The package of the messages, beside this one.
 _MESSAGES: Final = f"{__name__.removesuffix('tables.apis')}messages"
 
-#: The APIs that live in at least one version, in order of their keys.
+#: The APIs with at least one current version, in order of their keys.
 APIS = {
     ApiKey.GREET: Api(
         "Greet",
@@ -37,9 +37,8 @@ APIS = {
     ),
 }
 
-#: The APIs without a living version whose key nothing else has taken over.
-REMOVED_APIS: dict[ApiKey, Api] = {
-}
+#: The APIs without a current version whose key nothing else has taken over.
+REMOVED_APIS: dict[ApiKey, Api] = {}
 
 #: Both: what can be read and written, not what is served.
 KNOWN_APIS = {**APIS, **REMOVED_APIS}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkawire.commands.explain_frame import Asked, api_named, asked_by, explain_request, explain_response
+from kafkawire.commands.explaining.frames import Asked, api_named, asked_by, explain_request, explain_response
 from kafkawire.protocol import APIS, ApiKey, message_class
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -145,7 +145,7 @@ def test_the_command_on_a_response(tmp_path: Path) -> None:
         (("@/no/such/file",), "No such file"),
         ((RESPONSE.hex(), "--api", "Heartbeet", "--api-version", 4), "no API is named 'Heartbeet'; is it Heartbeat?"),
         ((RESPONSE.hex(), "--api", "Heartbeat"), "--api and --api-version are needed, or --request"),
-        ((RESPONSE.hex(), "--api", "Heartbeat", "--api-version", 99), "Heartbeat"),
+        ((RESPONSE.hex(), "--api", "Heartbeat", "--api-version", 99), "HeartbeatResponse has no version 99"),
         ((RESPONSE.hex(), "--request", "00"), "a frame of 1 bytes is no request"),
     ],
 )
