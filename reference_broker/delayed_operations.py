@@ -29,7 +29,7 @@ class DelayedOperation:
     Attributes:
         response: None until the operation is completed.
         is_cancelled: whether the client has gone.
-        on_cancel: called once when the operation is cancelled, to release what it holds.
+        on_cancel: called once when the operation is cancelled, to release what it holds; what it raises is logged.
         on_error: makes the response of an error; None while the handler itself runs: its errors are answered anyway.
         check_unsent: called with the response instead of sending it, if the client expects none; what it raises closes
             the connection.

@@ -16,7 +16,7 @@ from functools import partial
 
 from kafkawire.reference_broker.apis.registry import Call
 from kafkawire.reference_broker.core import Core
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.delayed_operations import HANDLER_ERRORS, DelayedOperation
 from kafkawire.reference_broker.disk.disk import FileSlice
 from kafkawire.reference_broker.error_responses import error_response
 from kafkawire.reference_broker.network.peer import Peer
@@ -168,13 +168,21 @@ class Session:
     def connection_lost(self, error: Exception | None) -> None:
         self._is_ending = True
         self._frames.clear()
-        if self._delayed is not None:
-            self._delayed.cancel()
-            self._delayed = None
+        delayed, self._delayed = self._delayed, None
+        if delayed is not None:
+            self._cancel(delayed)
         # No reference cycle is left: a broker that makes little garbage would keep it for long.
         self._wire = _LOST
         self.on_pause = self.on_answer = None
         self.take = _ignore
+
+    def _cancel(self, delayed: DelayedOperation) -> None:
+        """Cancel what nobody waits for any more; if that fails, the connection ends nevertheless."""
+        try:
+            delayed.cancel()
+        except HANDLER_ERRORS:
+            text = "cancelling the request of %s failed"
+            self._lines.exception("cancel", self._clock(), text, self.peer)
 
     def writing_blocked(self, is_blocked: bool) -> None:
         """Note that the client has stopped or resumed reading its responses."""

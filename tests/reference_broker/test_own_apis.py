@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ from kafkawire.sdk.protocol.versions import VersionRange
 from kafkawire.sdk.transport.blocking import ConnectionEnded
 from kafkawire.testing import Broker
 from tests.own_package import own_package
-from tests.reference_broker.raw_client import Client
+from tests.reference_broker.raw_client import TIMEOUT_SECONDS, Client
 
 GREET = OWN[OwnKey.GREET]
 BOTH = ApiRegistry(APIS, OWN)
@@ -214,6 +215,33 @@ def test_a_delayed_answer_and_its_failure(client: Client, greeter: Greeter) -> N
     greeter.handle = later(lambda: sys.exit("the end"))
     assert client.ask(REQUEST, 2, GreetResponse).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert still_serves(client, greeter)
+
+
+@pytest.mark.defect
+def test_clients_that_leave_give_their_place_to_others_whatever_the_handler_does_then(
+    greeter: Greeter, caplog: pytest.LogCaptureFixture
+) -> None:
+    cancelled = threading.Semaphore(0)
+
+    def fail() -> None:
+        cancelled.release()
+        raise ZeroDivisionError
+
+    def wait(call: Call, request: GreetRequest) -> DelayedOperation:
+        delayed = DelayedOperation()
+        delayed.on_cancel = fail
+        return delayed
+
+    handlers = [ApiHandler(GREET, greeter)]
+    with Broker(ephemeral=True, handlers=handlers, max_connections_per_ip=1) as broker:
+        for _ in range(3):
+            greeter.handle = wait
+            with Client(broker.bootstrap, BOTH) as client:
+                client.send(REQUEST, 2)
+            assert cancelled.acquire(timeout=TIMEOUT_SECONDS)
+        with Client(broker.bootstrap, BOTH) as client:
+            assert still_serves(client, greeter)
+    assert caplog.messages == ["cancelling the request of User:ANONYMOUS at /127.0.0.1 on PLAINTEXT failed"]
 
 
 def test_what_breaks_the_protocol_on_purpose_closes_the_connection(client: Client, greeter: Greeter) -> None:
