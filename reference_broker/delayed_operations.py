@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Generic, TypeVar
 
 from kafkawire.reference_broker.timers import Timer, Timers
+from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.schema import Message
 
 __all__ = ["HANDLER_ERRORS", "DelayedOperation", "Parts"]
@@ -48,6 +49,10 @@ class DelayedOperation:
         self.steps: Iterator[None] | None = None
         self._then: Callable[[Message], object] | None = None
 
+    @property
+    def _is_over(self) -> bool:
+        return self.response is not None or self.is_cancelled
+
     def step(self) -> None:
         """Do the next of the steps; if that fails, the client gets an error."""
         assert self.steps is not None, "there is no step left"
@@ -62,24 +67,23 @@ class DelayedOperation:
             self.complete(self.on_error(error))
 
     def complete_by(self, make: Callable[[], Message]) -> None:
-        """Complete the operation with what `make` returns; if that fails, the client gets an error."""
-        if self.response is not None or self.is_cancelled:
+        """Complete the operation with what `make` returns; if that fails, or is None, the client gets an error."""
+        if self._is_over:
             return
         try:
-            response = make()
+            response = _checked(make())
         except HANDLER_ERRORS as error:
             if self.on_error is None:
                 raise
             response = self.on_error(error)
-        self.complete(response)
+        if not self._is_over:  # which `make` may have changed
+            self.response = response
+            if self._then is not None:
+                self._then(response)
 
     def complete(self, response: Message) -> None:
-        """Complete the operation; ignored if it is already completed or cancelled."""
-        if self.response is not None or self.is_cancelled:
-            return
-        self.response = response
-        if self._then is not None:
-            self._then(response)
+        """Complete the operation; ignored if it is completed or cancelled. For None the client gets an error."""
+        self.complete_by(lambda: response)
 
     def then(self, action: Callable[[Message], object]) -> None:
         """Call `action` with the response, immediately if it is known."""
@@ -89,12 +93,18 @@ class DelayedOperation:
 
     def cancel(self) -> None:
         """Cancel the operation, because the connection is gone."""
-        if self.response is None and not self.is_cancelled:
+        if not self._is_over:
             self.is_cancelled = True
             self.steps = None
             on_cancel, self.on_cancel, self._then = self.on_cancel, None, None
             if on_cancel is not None:
                 on_cancel()
+
+
+def _checked(response: Message | None) -> Message:
+    if response is None:
+        raise LocalProtocolError("a delayed operation is completed with None, which is no response")
+    return response
 
 
 class Parts(Generic[M]):

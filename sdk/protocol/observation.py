@@ -28,7 +28,6 @@ from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Api, Buffer
 from kafkawire.sdk.protocol.server_connection import HEADER_START
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import Acks
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["ObservedConnection", "Unread", "observe", "read_request"]
@@ -136,8 +135,7 @@ class ObservedConnection:
         if self._tokens and unread_bytes:
             return self._receive_token(frame)
         self._tokens = False
-        has_response = request.api.key != ApiKey.PRODUCE or request.message.acks != Acks.NONE
-        if has_response:
+        if request.has_response:
             self._expect(_Waiting(request.correlation_id, _without_body(request)))
         return request
 

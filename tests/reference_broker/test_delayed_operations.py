@@ -6,6 +6,7 @@ Method: callbacks that record their arguments.
 import pytest
 
 from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
+from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
 
 FIRST, SECOND = HeartbeatResponse(1), HeartbeatResponse(2)
@@ -65,6 +66,28 @@ def test_parts_of_a_request_without_a_response():
     parts = Parts()
     parts.expect()
     parts.arrived()
+
+
+def test_none_is_no_response():
+    waiting, errors = DelayedOperation(), []
+    for complete in (lambda: waiting.complete(None), lambda: waiting.complete_by(lambda: None)):
+        with pytest.raises(LocalProtocolError, match="completed with None"):
+            complete()
+    waiting.on_error = lambda error: errors.append(error) or SECOND
+    waiting.complete(None)
+    assert waiting.response is SECOND
+    assert [type(error) for error in errors] == [LocalProtocolError]
+
+
+def test_what_completes_an_operation_may_find_it_completed():
+    waiting = DelayedOperation()
+
+    def complete_first() -> HeartbeatResponse:
+        waiting.complete(FIRST)
+        return SECOND
+
+    waiting.complete_by(complete_first)
+    assert waiting.response is FIRST
 
 
 def test_completed_by_a_function_or_by_its_error():

@@ -181,6 +181,7 @@ def test_a_handler_that_exits_is_one_like_any_other(client: Client, greeter: Gre
     [
         (GreetRequest(), "GreetRequest does not answer a request of Greet"),
         (MetadataResponse(), "MetadataResponse does not answer a request of Greet"),
+        (None, "None does not answer a request of Greet"),
         ({"greetings": []}, "dict does not answer a request of Greet"),
         (GreetResponse(greetings=SEVEN), "greetings[0]"),
         (
@@ -188,7 +189,7 @@ def test_a_handler_that_exits_is_one_like_any_other(client: Client, greeter: Gre
             f"at most {FRAME_BYTES_MAX} can be sent",
         ),
     ],
-    ids=["request", "other API", "no message", "wrong element", "too large"],
+    ids=["request", "other API", "nothing", "no message", "wrong element", "too large"],
 )
 def test_an_answer_that_cannot_be_sent_is_refused_and_logged(
     client: Client, greeter: Greeter, caplog: pytest.LogCaptureFixture, answer: Any, text: str
@@ -215,6 +216,28 @@ def test_a_delayed_answer_and_its_failure(client: Client, greeter: Greeter) -> N
     greeter.handle = later(lambda: sys.exit("the end"))
     assert client.ask(REQUEST, 2, GreetResponse).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert still_serves(client, greeter)
+
+
+@pytest.mark.defect
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_delayed_answer_that_is_none(
+    client: Client, greeter: Greeter, caplog: pytest.LogCaptureFixture, is_late: bool
+) -> None:
+    nothing: Any = None
+
+    def handle(call: Call, request: GreetRequest) -> DelayedOperation:
+        delayed = DelayedOperation()
+        if is_late:
+            call.core.timers.at(call.now_ms + 1, lambda now_ms: delayed.complete(nothing))
+        else:
+            delayed.complete(nothing)
+        return delayed
+
+    greeter.handle = handle
+    assert client.ask(REQUEST, 2, GreetResponse).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert still_serves(client, greeter)
+    assert caplog.messages == ["Greet version 2 from User:ANONYMOUS at /127.0.0.1 on PLAINTEXT failed"]
+    assert "a delayed operation is completed with None" in caplog.text
 
 
 @pytest.mark.defect

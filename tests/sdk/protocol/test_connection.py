@@ -236,6 +236,22 @@ def test_what_is_not_the_response_of_a_request_is_refused() -> None:
         server.respond(request, HeartbeatResponse())
 
 
+def test_every_request_has_a_response_but_produce_without_acks() -> None:
+    client, server = ClientConnection(), ServerConnection(ALL)
+    silent = deliver(server, client.request(ProduceRequest(acks=0), 3, expect_response=False))
+    asking = [deliver(server, client.request(each, 3)) for each in (ProduceRequest(acks=1), HeartbeatRequest())]
+    assert not silent.has_response
+    for request in asking:
+        assert request.has_response
+        with pytest.raises(LocalProtocolError, match=f"None does not answer a request of {request.api.name}"):
+            server.respond(request, None)
+    assert server.pending == 3
+    server.respond(silent, None)
+    for request in asking:
+        server.respond(request, request.api.response())
+    assert server.pending == 0
+
+
 def test_every_api_crosses_in_every_version() -> None:
     """Each request with its defaults arrives as it left, with the header of its version; so does each response."""
     import importlib
