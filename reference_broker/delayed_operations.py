@@ -9,17 +9,14 @@ Source: `DelayedOperation`, `DelayedFetch`, `DelayedJoin` in Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from kafkawire.reference_broker.broker_end import BrokerEnd
 from kafkawire.reference_broker.timers import Timer, Timers
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.schema import Message
 
-__all__ = ["HANDLER_ERRORS", "DelayedOperation", "Parts"]
-
-#: What a handler may raise without ending the broker, `sys.exit()` included. What is beside Python's own exceptions,
-#: such as the `PowerCut` of a disk in memory, ends it.
-HANDLER_ERRORS: Final = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
+__all__ = ["DelayedOperation", "Parts"]
 
 M = TypeVar("M", bound=Message)
 
@@ -60,7 +57,9 @@ class DelayedOperation:
             next(self.steps)
         except StopIteration:
             self.steps = None
-        except HANDLER_ERRORS as error:
+        except BrokerEnd:
+            raise
+        except BaseException as error:
             self.steps = None
             if self.on_error is None:
                 raise
@@ -72,7 +71,9 @@ class DelayedOperation:
             return
         try:
             response = _checked(make())
-        except HANDLER_ERRORS as error:
+        except BrokerEnd:
+            raise
+        except BaseException as error:
             if self.on_error is None:
                 raise
             response = self.on_error(error)

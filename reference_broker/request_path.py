@@ -15,7 +15,8 @@ from functools import partial
 from typing import Any
 
 from kafkawire.reference_broker.apis.registry import Answer, Call, Handler
-from kafkawire.reference_broker.delayed_operations import HANDLER_ERRORS, DelayedOperation
+from kafkawire.reference_broker.broker_end import BrokerEnd
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.error_responses import error_response
 from kafkawire.sdk.errors import BrokerError, DecodeError, RemoteProtocolError
 from kafkawire.sdk.protocol.schema import Message
@@ -37,7 +38,9 @@ def answer_errors(following: Handler, call: Call, message: Any) -> Answer:
     """
     try:
         answer = following(call, message)
-    except HANDLER_ERRORS as error:
+    except BrokerEnd:
+        raise
+    except BaseException as error:
         return _answer_of(call, message, error)
     if isinstance(answer, DelayedOperation):
         answer.on_error = partial(_answer_of, call, message)

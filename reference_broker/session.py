@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from kafkawire.reference_broker.apis.registry import Call
+from kafkawire.reference_broker.broker_end import BrokerEnd
 from kafkawire.reference_broker.core import Core
-from kafkawire.reference_broker.delayed_operations import HANDLER_ERRORS, DelayedOperation
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.disk.disk import FileSlice
 from kafkawire.reference_broker.error_responses import error_response
 from kafkawire.reference_broker.network.peer import Peer
@@ -180,7 +181,9 @@ class Session:
         """Cancel what nobody waits for any more; if that fails, the connection ends nevertheless."""
         try:
             delayed.cancel()
-        except HANDLER_ERRORS:
+        except BrokerEnd:
+            raise
+        except BaseException:
             text = "cancelling the request of %s failed"
             self._lines.exception("cancel", self._clock(), text, self.peer)
 
@@ -237,7 +240,9 @@ class Session:
             step(*arguments)
         except KafkaWireError as error:
             self.break_off(str(error))
-        except Exception:
+        except BrokerEnd:
+            raise
+        except BaseException:
             self._lines.exception("session", self._clock(), "closing the connection of %s", self.peer)
             self._close()
 
