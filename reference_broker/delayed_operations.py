@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from kafkawire.reference_broker.broker_end import BrokerEnd
 from kafkawire.reference_broker.timers import Timer, Timers
-from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.schema import Message
 
 __all__ = ["DelayedOperation", "Parts"]
@@ -26,29 +26,43 @@ class DelayedOperation:
 
     Attributes:
         response: None until the operation is completed.
+        failure: why the connection is closed instead; None if it is not.
         is_cancelled: whether the client has gone.
         on_cancel: called once when the operation is cancelled, to release what it holds; what it raises is logged.
-        on_error: makes the response of an error; None while the handler itself runs: its errors are answered anyway.
+        on_error: makes the response of an error, or raises `RemoteProtocolError` if there is none; None while the
+            handler itself runs: its errors are answered anyway.
         check_unsent: called with the response instead of sending it, if the client expects none; what it raises closes
             the connection.
         steps: what is to be done before the response, in pieces between which others may have their turn; None if
             nothing is left.
     """
 
-    __slots__ = ("_then", "check_unsent", "is_cancelled", "on_cancel", "on_error", "response", "steps")
+    __slots__ = (
+        "_otherwise",
+        "_then",
+        "check_unsent",
+        "failure",
+        "is_cancelled",
+        "on_cancel",
+        "on_error",
+        "response",
+        "steps",
+    )
 
     def __init__(self) -> None:
         self.response: Message | None = None
+        self.failure: RemoteProtocolError | None = None
         self.is_cancelled = False
         self.on_cancel: Callable[[], None] | None = None
         self.on_error: Callable[[BaseException], Message] | None = None
         self.check_unsent: Callable[[Any], None] | None = None
         self.steps: Iterator[None] | None = None
         self._then: Callable[[Message], object] | None = None
+        self._otherwise: Callable[[RemoteProtocolError], object] | None = None
 
     @property
     def _is_over(self) -> bool:
-        return self.response is not None or self.is_cancelled
+        return self.response is not None or self.failure is not None or self.is_cancelled
 
     def step(self) -> None:
         """Do the next of the steps; if that fails, the client gets an error."""
@@ -63,7 +77,7 @@ class DelayedOperation:
             self.steps = None
             if self.on_error is None:
                 raise
-            self.complete(self.on_error(error))
+            self._fail(error)
 
     def complete_by(self, make: Callable[[], Message]) -> None:
         """Complete the operation with what `make` returns; if that fails, or is None, the client gets an error."""
@@ -76,28 +90,46 @@ class DelayedOperation:
         except BaseException as error:
             if self.on_error is None:
                 raise
-            response = self.on_error(error)
+            self._fail(error)
+            return
         if not self._is_over:  # which `make` may have changed
             self.response = response
             if self._then is not None:
                 self._then(response)
 
+    def _fail(self, error: BaseException) -> None:
+        """Complete the operation with the response of an error, if there is one."""
+        assert self.on_error is not None, "there is a request to answer"
+        try:
+            response = self.on_error(error)
+        except RemoteProtocolError as failure:
+            if not self._is_over:
+                self.failure = failure
+                if self._otherwise is not None:
+                    self._otherwise(failure)
+        else:
+            self.complete(response)
+
     def complete(self, response: Message) -> None:
         """Complete the operation; ignored if it is completed or cancelled. For None the client gets an error."""
         self.complete_by(lambda: response)
 
-    def then(self, action: Callable[[Message], object]) -> None:
-        """Call `action` with the response, immediately if it is known."""
-        self._then = action
+    def then(
+        self, action: Callable[[Message], object], otherwise: Callable[[RemoteProtocolError], object] | None = None
+    ) -> None:
+        """Call `action` with the response, or `otherwise` with the failure, immediately if it is known."""
+        self._then, self._otherwise = action, otherwise
         if self.response is not None:
             action(self.response)
+        elif self.failure is not None and otherwise is not None:
+            otherwise(self.failure)
 
     def cancel(self) -> None:
         """Cancel the operation, because the connection is gone."""
         if not self._is_over:
             self.is_cancelled = True
             self.steps = None
-            on_cancel, self.on_cancel, self._then = self.on_cancel, None, None
+            on_cancel, self.on_cancel, self._then, self._otherwise = self.on_cancel, None, None, None
             if on_cancel is not None:
                 on_cancel()
 

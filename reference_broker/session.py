@@ -284,7 +284,10 @@ class Session:
             self._delayed_bytes = 0
             self._respond_late(request, call, answer, answer.response)
         else:
-            answer.then(lambda response: self._defer(partial(self._finish, request, call, response)))
+            answer.then(
+                lambda response: self._defer(partial(self._finish, request, call, response)),
+                lambda failure: self._defer(partial(self._give_up, failure)),
+            )
 
     def _go_on(self, request: Request, call: Call, answer: DelayedOperation) -> None:
         """Do more of a request after others had their turn; none of it once the connection has ended."""
@@ -304,6 +307,11 @@ class Session:
             self._work()
             if self.on_answer is not None:
                 self.on_answer()
+
+    def _give_up(self, failure: RemoteProtocolError) -> None:
+        """Close the connection, because there is no answer to its request."""
+        if self._delayed is not None and self._delayed.failure is failure:
+            self.break_off(str(failure))
 
     def _respond_late(self, request: Request, call: Call, delayed: DelayedOperation, response: Message) -> None:
         if delayed.check_unsent is None:

@@ -94,6 +94,17 @@ def failing(error: BaseException) -> Callable[[Call, GreetRequest], Any]:
     return handle
 
 
+def later(make: Callable[[], Any]) -> Callable[[Call, Any], DelayedOperation]:
+    """Return a handler whose operation is completed by a timer."""
+
+    def handle(call: Call, request: Any) -> DelayedOperation:
+        delayed = DelayedOperation()
+        call.core.timers.at(call.now_ms + 1, lambda now_ms: delayed.complete_by(make))
+        return delayed
+
+    return handle
+
+
 def still_serves(client: Client, greeter: Greeter) -> bool:
     """Return whether the broker answers its own API and ours, on the same connection."""
     greeter.handle = lambda call, request: GreetResponse()
@@ -211,14 +222,6 @@ def test_an_answer_that_cannot_be_sent_is_refused_and_logged(
 
 @pytest.mark.defect
 def test_a_delayed_answer_and_its_failure(client: Client, greeter: Greeter) -> None:
-    def later(make: Callable[[], GreetResponse]) -> Callable[[Call, GreetRequest], Any]:
-        def handle(call: Call, request: GreetRequest) -> DelayedOperation:
-            delayed = DelayedOperation()
-            call.core.timers.at(call.now_ms + 1, lambda now_ms: delayed.complete_by(make))
-            return delayed
-
-        return handle
-
     greeter.handle = later(lambda: GreetResponse(throttle_time_ms=5))
     assert client.ask(REQUEST, 2, GreetResponse) == GreetResponse(throttle_time_ms=5)
     for error in (SystemExit("the end"), asyncio.CancelledError(), Outcome()):
@@ -276,8 +279,12 @@ def test_clients_that_leave_give_their_place_to_others_whatever_the_handler_does
     assert caplog.messages == ["cancelling the request of User:ANONYMOUS at /127.0.0.1 on PLAINTEXT failed"]
 
 
-def test_what_breaks_the_protocol_on_purpose_closes_the_connection(client: Client, greeter: Greeter) -> None:
-    greeter.handle = failing(RemoteProtocolError("nobody is greeted like this"))
+@pytest.mark.parametrize("is_late", [False, True])
+def test_what_breaks_the_protocol_on_purpose_closes_the_connection(
+    client: Client, greeter: Greeter, is_late: bool
+) -> None:
+    fail = failing(RemoteProtocolError("nobody is greeted like this"))
+    greeter.handle = later(partial(fail, None, None)) if is_late else fail
     client.send(REQUEST, 2)
     with pytest.raises(ConnectionEnded):
         client.receive(GreetResponse)
@@ -296,13 +303,15 @@ response:
 
 
 @pytest.mark.defect
+@pytest.mark.parametrize("is_late", [False, True])
 def test_without_a_place_for_an_error_the_connection_is_closed(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_late: bool
 ) -> None:
     caplog.set_level(logging.INFO, "kafkawire.broker")
     with own_package(tmp_path, {"silent": SILENT}) as (messages, apis):
         (api,) = apis.APIS.values()
-        handlers = [ApiHandler(api, failing(ZeroDivisionError()))]
+        fail = failing(ZeroDivisionError())
+        handlers = [ApiHandler(api, later(partial(fail, None, None)) if is_late else fail)]
         with (
             Broker(ephemeral=True, handlers=handlers) as broker,
             Client(broker.bootstrap, ApiRegistry(apis.APIS)) as client,
