@@ -64,6 +64,19 @@ class DelayedOperation:
     def _is_over(self) -> bool:
         return self.response is not None or self.failure is not None or self.is_cancelled
 
+    def answers(self, on_error: Callable[[BaseException], Message]) -> None:
+        """Note that this is the answer to a request.
+
+        Args:
+            on_error: see above.
+
+        Raises:
+            LocalProtocolError: it is the answer to another one, too.
+        """
+        if self.on_error is not None:
+            raise LocalProtocolError("a delayed operation is returned for a second request: each needs one of its own")
+        self.on_error = on_error
+
     def step(self) -> None:
         """Do the next of the steps; if that fails, the client gets an error."""
         assert self.steps is not None, "there is no step left"

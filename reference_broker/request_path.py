@@ -38,12 +38,12 @@ def answer_errors(following: Handler, call: Call, message: Any) -> Answer:
     """
     try:
         answer = following(call, message)
+        if isinstance(answer, DelayedOperation):
+            answer.answers(partial(_answer_of, call, message))
     except BrokerEnd:
         raise
     except BaseException as error:
         return _answer_of(call, message, error)
-    if isinstance(answer, DelayedOperation):
-        answer.on_error = partial(_answer_of, call, message)
     return answer
 
 

@@ -69,8 +69,8 @@ class ApiHandler:
     Args:
         api: of a generated table: `APIS[ApiKey.GREET]`.
         handle: called with the `Call` and the request, on the broker's event loop, so it must not block. It returns the
-            response, or a `DelayedOperation` that will have it. A `BrokerError` that it raises is answered with its
-            code, anything else, or None, with UNKNOWN_SERVER_ERROR.
+            response, or a `DelayedOperation` of its own that will have it. A `BrokerError` that it raises is answered
+            with its code, anything else, or None, with UNKNOWN_SERVER_ERROR.
         versions: that it serves; None for all stable ones.
         advertised_from: the lowest version that clients are told, if it is not the lowest one served; it may be one
             that does not exist any more, for clients that look for it.

@@ -253,6 +253,29 @@ def test_a_delayed_answer_that_is_none(
 
 
 @pytest.mark.defect
+def test_one_delayed_answer_to_two_requests(
+    broker: Broker, client: Client, greeter: Greeter, caplog: pytest.LogCaptureFixture
+) -> None:
+    delayed = DelayedOperation()
+
+    def handle(call: Call, request: GreetRequest) -> DelayedOperation:
+        if delayed.on_error is not None:
+            call.core.timers.at(call.now_ms + 1, lambda now_ms: delayed.complete(GreetResponse(throttle_time_ms=5)))
+        return delayed
+
+    greeter.handle = handle
+    client.send(REQUEST, 2)
+    with Client(broker.bootstrap, BOTH) as other:
+        other.metadata()  # the first request is there by now, on a connection that was made before
+        assert other.ask(REQUEST, 2, GreetResponse).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert client.receive(GreetResponse) == GreetResponse(throttle_time_ms=5)
+        assert still_serves(other, greeter)
+    assert still_serves(client, greeter)
+    assert caplog.messages == ["Greet version 2 from User:ANONYMOUS at /127.0.0.1 on PLAINTEXT failed"]
+    assert "is returned for a second request" in caplog.text
+
+
+@pytest.mark.defect
 def test_clients_that_leave_give_their_place_to_others_whatever_the_handler_does_then(
     greeter: Greeter, caplog: pytest.LogCaptureFixture
 ) -> None:
