@@ -49,7 +49,7 @@ def answer_errors(following: Handler, call: Call, message: Any) -> Answer:
 
 def _answer_of(call: Call, message: Any, error: BaseException) -> Message:
     """Return the answer to a request that an error has ended, in the form of the API's response."""
-    if isinstance(error, BrokerError):
+    if isinstance(error, BrokerError) and error.code != ErrorCode.NONE:  # which says that nothing has failed
         return error_response(call, message, error.code, error.detail)
     if isinstance(error, RemoteProtocolError) and not isinstance(error, DecodeError):
         raise error  # said on purpose: there is no answer

@@ -165,6 +165,7 @@ def test_an_error_of_the_protocol_is_answered_with_its_code(client: Client, gree
     "error",
     [
         ZeroDivisionError("zero"),
+        BrokerError(ErrorCode.NONE, "none"),
         LocalProtocolError("a wrong call"),
         DecodeError("inner", 0, "what the request carries cannot be read"),
         EncodeError("inner", "what it answers cannot be written"),
