@@ -20,6 +20,7 @@ from kafkawire.sdk.protocol.connection import (
     Received,
     Request,
     Sent,
+    checked_in_flight,
     opens_with_unsupported_version,
 )
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
@@ -94,10 +95,13 @@ class ObservedConnection:
     Args:
         max_in_flight: requests remembered until their response comes; of more, the oldest are forgotten.
         apis: by key, what is read: `ApiRegistry(APIS, …)` for APIs of one's own.
+
+    Raises:
+        LocalProtocolError: `max_in_flight` is no number from 1 on.
     """
 
     def __init__(self, max_in_flight: int = MAX_IN_FLIGHT, apis: Mapping[int, Api] = KAFKA_APIS) -> None:
-        self._max_in_flight = max_in_flight
+        self._max_in_flight = checked_in_flight(max_in_flight)
         self._apis = apis
         self._waiting: deque[_Waiting] = deque()
         self._tokens = False

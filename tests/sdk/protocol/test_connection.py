@@ -7,6 +7,7 @@ against brokers of every age; damaged and unexpected frames.
 from __future__ import annotations
 
 from itertools import permutations
+from typing import Any
 
 import pytest
 
@@ -176,6 +177,12 @@ def test_an_unstable_version_is_not_chosen() -> None:
 def test_only_requests_are_sent() -> None:
     with pytest.raises(LocalProtocolError, match="HeartbeatResponse is a response"):
         ClientConnection().request(HeartbeatResponse())
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5])
+def test_a_connection_without_requests_is_refused(wrong: Any) -> None:
+    with pytest.raises(LocalProtocolError, match=f"max_in_flight is {wrong!r}, a number from 1 on is needed"):
+        ClientConnection(max_in_flight=wrong)
 
 
 def test_in_flight_limit() -> None:
