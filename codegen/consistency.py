@@ -32,8 +32,9 @@ LISTENERS = ("broker", "controller")
 
 #: Versions of one message. Each costs a layout and a page of the reference; Kafka's messages have at most 18.
 VERSIONS_MAX = 128
-#: Structures inside each other, shared ones included; Kafka's messages use 5.
-STRUCTURE_DEPTH_MAX = 24
+#: Structures inside each other, shared ones included; Kafka's messages use 5. Python nests no more than 20 loops, and
+#: what its engine compiles has two for each tagged array: nine arrays of structures, and one inside the innermost.
+STRUCTURE_DEPTH_MAX = 9
 #: Fields of one message, those of a shared structure counted wherever it is used, because layouts repeat them; Kafka's
 #: messages have at most 73.
 FIELDS_MAX = 1024

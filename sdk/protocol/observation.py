@@ -20,6 +20,7 @@ from kafkawire.sdk.protocol.connection import (
     Received,
     Request,
     Sent,
+    checked_in_flight,
     opens_with_unsupported_version,
 )
 from kafkawire.sdk.protocol.header_start import CORRELATION_ID_BYTES, HEADER_START, correlation_id_of
@@ -28,7 +29,6 @@ from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeade
 from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Api, Buffer
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import Acks
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["ObservedConnection", "Unread", "observe", "read_request"]
@@ -92,10 +92,13 @@ class ObservedConnection:
     Args:
         max_in_flight: requests remembered until their response comes; of more, the oldest are forgotten.
         apis: by key, what is read: `ApiRegistry(APIS, …)` for APIs of one's own.
+
+    Raises:
+        LocalProtocolError: `max_in_flight` is no number from 1 on.
     """
 
     def __init__(self, max_in_flight: int = MAX_IN_FLIGHT, apis: Mapping[int, Api] = KAFKA_APIS) -> None:
-        self._max_in_flight = max_in_flight
+        self._max_in_flight = checked_in_flight(max_in_flight)
         self._apis = apis
         self._waiting: deque[_Waiting] = deque()
         self._tokens = False
@@ -133,8 +136,7 @@ class ObservedConnection:
         if self._tokens and unread_bytes:
             return self._receive_token(frame)
         self._tokens = False
-        has_response = request.api.key != ApiKey.PRODUCE or request.message.acks != Acks.NONE
-        if has_response:
+        if request.has_response:
             self._expect(_Waiting(request.correlation_id, _without_body(request)))
         return request
 

@@ -20,6 +20,7 @@ from kafkawire.sdk.protocol.primitives import MAX_LENGTH
 from kafkawire.sdk.protocol.programs import Program, program
 from kafkawire.sdk.protocol.schema import Api, Buffer, Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import Acks
 from kafkawire.sdk.protocol.text_form import to_text, value_text
 from kafkawire.sdk.protocol.versions import VersionRange
 
@@ -65,6 +66,11 @@ class Request:
         self.version_error = asked_version is not None
         self.size_bytes = size_bytes
         self._parts: list[Buffer] | None = None
+
+    @property
+    def has_response(self) -> bool:
+        """Whether it is answered: every request is, but Produce with `acks` 0."""
+        return self.api.key != ApiKey.PRODUCE or getattr(self.message, "acks", None) != Acks.NONE
 
     def __repr__(self) -> str:
         client = "no client id" if self.client_id is None else f"client {value_text(self.client_id)}"
@@ -159,17 +165,19 @@ class ServerConnection:
 
         Args:
             request: from `receive`, answered once.
-            message: the response; None if the request has none (Produce with `acks` 0).
+            message: the response; None if the request has none, see `Request.has_response`.
 
         Returns:
             What may be written now, in pieces for `writelines`: nothing while an earlier request waits, else this
             response and all later ones that were held back by it.
 
         Raises:
-            LocalProtocolError: the response is of another API, does not fit its version, or is too large.
+            LocalProtocolError: the response is missing, of another API, does not fit its version, or is too large.
         """
         if request._parts is not None:
             raise LocalProtocolError(f"{request.api.name} request {request.correlation_id} was answered already")
+        if message is None and request.has_response:
+            raise LocalProtocolError(f"None does not answer a request of {request.api.name}")
         request._parts = [] if message is None else self._frame(request, message)
         ready: list[Buffer] = []
         while self._pending and self._pending[0]._parts is not None:

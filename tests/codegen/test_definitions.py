@@ -130,7 +130,7 @@ def test_several_mistakes_are_all_named(tmp_path: Path) -> None:
     with pytest.raises(SchemaError) as caught:
         read_jars([jar])
     assert [str(problem).partition(".json:")[2] for problem in caught.value.problems] == [
-        "10: PingRequest: validVersions: version range 3-0 is reversed or exceeds 32767",
+        "10: PingRequest: validVersions: version range 3-0 is reversed",
         "12: PingResponse: field A: versions: 'x' is not a version range; write 3, 0-4, 2+ or none",
         "14: PingResponse: field Class: 'class' is a keyword of Python",
     ]
