@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -180,7 +181,7 @@ request: {{versions: 0, flexible: 0+, fields: {fields}}}
 response: {{versions: 0, flexible: 0+, fields: []}}
 """
 
-    def filled(kind: type[Message]) -> Message:
+    def filled(kind: Any) -> Message:
         (field,) = kind.FIELDS
         return kind([filled(field.type)] if isinstance(field.type, type) else ["a", "b"])
 

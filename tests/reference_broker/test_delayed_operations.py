@@ -3,6 +3,8 @@
 Method: callbacks that record their arguments.
 """
 
+from typing import Any
+
 import pytest
 
 from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
@@ -70,11 +72,12 @@ def test_parts_of_a_request_without_a_response():
 
 def test_none_is_no_response():
     waiting, errors = DelayedOperation(), []
-    for complete in (lambda: waiting.complete(None), lambda: waiting.complete_by(lambda: None)):
+    nothing: Any = None
+    for complete in (lambda: waiting.complete(nothing), lambda: waiting.complete_by(lambda: nothing)):
         with pytest.raises(LocalProtocolError, match="completed with None"):
             complete()
     waiting.on_error = lambda error: errors.append(error) or SECOND
-    waiting.complete(None)
+    waiting.complete(nothing)
     assert waiting.response is SECOND
     assert [type(error) for error in errors] == [LocalProtocolError]
 

@@ -12,7 +12,6 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,8 +87,8 @@ def client(broker: Broker, greeter: Greeter) -> Iterator[Client]:
         yield client
 
 
-def failing(error: BaseException) -> Callable[[Call, GreetRequest], Any]:
-    def handle(call: Call, request: GreetRequest) -> Any:
+def failing(error: BaseException) -> Callable[..., Any]:
+    def handle(*_: object) -> Any:
         raise error
 
     return handle
@@ -228,7 +227,7 @@ def test_a_delayed_answer_and_its_failure(client: Client, greeter: Greeter) -> N
     greeter.handle = later(lambda: GreetResponse(throttle_time_ms=5))
     assert client.ask(REQUEST, 2, GreetResponse) == GreetResponse(throttle_time_ms=5)
     for error in (SystemExit("the end"), asyncio.CancelledError(), Outcome()):
-        greeter.handle = later(partial(failing(error), None, None))
+        greeter.handle = later(failing(error))
         assert client.ask(REQUEST, 2, GreetResponse).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
         assert still_serves(client, greeter)
 
@@ -310,7 +309,7 @@ def test_what_breaks_the_protocol_on_purpose_closes_the_connection(
     client: Client, greeter: Greeter, is_late: bool
 ) -> None:
     fail = failing(RemoteProtocolError("nobody is greeted like this"))
-    greeter.handle = later(partial(fail, None, None)) if is_late else fail
+    greeter.handle = later(fail) if is_late else fail
     client.send(REQUEST, 2)
     with pytest.raises(ConnectionEnded):
         client.receive(GreetResponse)
@@ -337,7 +336,7 @@ def test_without_a_place_for_an_error_the_connection_is_closed(
     with own_package(tmp_path, {"silent": SILENT}) as (messages, apis):
         (api,) = apis.APIS.values()
         fail = failing(ZeroDivisionError())
-        handlers = [ApiHandler(api, later(partial(fail, None, None)) if is_late else fail)]
+        handlers = [ApiHandler(api, later(fail) if is_late else fail)]
         with (
             Broker(ephemeral=True, handlers=handlers) as broker,
             Client(broker.bootstrap, ApiRegistry(apis.APIS)) as client,

@@ -17,6 +17,7 @@ from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.offset_commit 
     OffsetCommitValue,
 )
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
+from kafkawire.sdk.protocol.messages.records.control.leader_change_message import LeaderChangeMessage
 from kafkawire.sdk.records import Compression
 from kafkawire.sdk.records.control import ControlKey, ControlRecord, end_transaction_marker
 from tests.codegen_command import run
@@ -120,13 +121,13 @@ def test_a_frame_of_another_version(tmp_path: Path) -> None:
     assert "name" not in output
 
 
-def control_batch(base_offset: int, key: bytes, value: bytes) -> bytes:
+def control_batch(base_offset: int, key: bytes, value: bytes | None) -> bytes:
     builder = BatchBuilder(base_offset=base_offset, is_control=True)
     builder.append(1_700_000_000_000, key, value, ())
     return bytes(builder.seal())
 
 
-LEADER = ControlRecord(ControlKey(0, 2), 0, message_class("LeaderChangeMessage")(leader_id=77)).encode()
+LEADER = ControlRecord(ControlKey(0, 2), 0, LeaderChangeMessage(leader_id=77)).encode()
 
 
 def test_markers_are_no_keys(tmp_path: Path) -> None:
