@@ -122,6 +122,13 @@ def test_a_beginning_inside_a_connection(begin: int) -> None:
     assert (summary.passed_over_bytes == 0) is is_at_a_request
 
 
+@pytest.mark.parametrize("begin", range(2, 30))
+def test_a_beginning_with_any_response(begin: int) -> None:
+    """A correlation id from 3 to 13 is where a request of Produce has its version."""
+    frames, _ = explained(talk(20).packets[begin:])
+    assert read(frames)[-10:] == both(range(15, 20))
+
+
 def test_a_beginning_with_no_known_response() -> None:
     written = Talk(opened=False)
     first = written.request(HeartbeatRequest("a"), 4)

@@ -16,6 +16,7 @@ from kafkawire.protocol import APIS, ApiKey, message_class
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS
 from tests.captures import Talk
 from tests.codegen_command import run
@@ -67,6 +68,15 @@ def test_a_length_that_is_missing() -> None:
     assert (explained.title, explained.error) == ("Heartbeat request, version 4, without its length", None)
     explained = explain_response(RESPONSE[4:], asked_by(REQUEST))
     assert (explained.title, explained.error) == ("Heartbeat response, version 4, without its length", None)
+
+
+@pytest.mark.parametrize("version", KNOWN_APIS[ApiKey.PRODUCE].known_versions.numbers())
+def test_a_produce_request_without_its_length(version: int) -> None:
+    """Its key and version look like the length of a short frame."""
+    request, _ = Talk().exchange(ProduceRequest(acks=1, timeout_ms=100), ProduceResponse(), version)
+    explained = explain_request(request[4:])
+    assert (explained.title, explained.error) == (f"Produce request, version {version}, without its length", None)
+    assert explain_request(request).title == f"Produce request, version {version}"
 
 
 def test_api_versions() -> None:

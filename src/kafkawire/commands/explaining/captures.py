@@ -13,6 +13,7 @@ from typing import BinaryIO, NamedTuple
 
 from kafkawire.commands.explaining.capture_file import CaptureError, read_packets
 from kafkawire.commands.explaining.capture_packets import tcp_segment
+from kafkawire.commands.explaining.frames import is_request
 from kafkawire.commands.explaining.tcp_streams import Stretch, TcpConnection, TcpStreams
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
 from kafkawire.sdk.protocol.connection import Received, Request
@@ -294,7 +295,11 @@ def _begins_request(data: bytes, apis: Mapping[int, Api]) -> bool:
     key, version, _ = HEADER_START.unpack(start.ljust(HEADER_START.size, b"\0"))
     in_range = HEADER_START.size <= length <= MAX_FRAME_BYTES
     # Not those that releases removed: the first keys with version 0 are what bytes inside a frame often look like.
-    return in_range and key in apis and version in apis[key].versions
+    if not (in_range and key in apis and version in apis[key].versions):
+        return False
+    # Nor what only looks like one: in a response the correlation id, often a small number, is where the key would be.
+    frame = data[LENGTH_BYTES : LENGTH_BYTES + length]
+    return len(frame) < length or is_request(frame, apis)
 
 
 def _counted(count: int, noun: str) -> str:

@@ -25,7 +25,7 @@ from kafkawire.sdk.protocol.observation import read_request
 from kafkawire.sdk.protocol.schema import Api, Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 
-__all__ = ["Asked", "Explanation", "api_named", "asked_by", "explain_request", "explain_response"]
+__all__ = ["Asked", "Explanation", "api_named", "asked_by", "explain_request", "explain_response", "is_request"]
 
 
 class Asked(NamedTuple):
@@ -132,13 +132,20 @@ def explain_response(data: bytes, asked: Asked) -> Explanation:
 
 def _request_bounds(data: bytes, apis: Mapping[int, Api]) -> tuple[int, int]:
     """Return where the header begins, and where the frame ends: its length may be missing."""
-    if (end := _announced_end(data)) is not None:
-        return LENGTH_BYTES, end
+    end = _announced_end(data)
+    # A request of Produce without its length begins as a frame of up to 13 bytes.
+    if not (end is not None and is_request(data[LENGTH_BYTES:end], apis)) and is_request(data, apis):
+        return 0, len(data)
+    return LENGTH_BYTES, len(data) if end is None else end
+
+
+def is_request(frame: bytes, apis: Mapping[int, Api]) -> bool:
+    """Return whether a frame, without its length, can be read as a request."""
     try:
-        read_request(data, apis)
+        read_request(frame, apis)
     except KafkaWireError:
-        return LENGTH_BYTES, len(data)
-    return 0, len(data)
+        return False
+    return True
 
 
 def _response_bounds(data: bytes, correlation_id: int | None) -> tuple[int, int]:
