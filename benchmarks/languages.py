@@ -143,7 +143,7 @@ def measure(rounds: int = _ROUNDS) -> list[Result]:
         rounds: how often each language gets its turn at each operation.
 
     Raises:
-        RuntimeError: a language does not build the bytes that it parsed.
+        RuntimeError: a language does not build the bytes that it parsed, or its program has ended.
         subprocess.CalledProcessError: a program cannot be built.
     """
     data = [(case, codec(case.name, case.version).encode(filled(case))) for case in CASES]

@@ -18,7 +18,7 @@ from kafkawire.codegen.emit.records import RECORD_FORMATS, emit_record_constants
 from kafkawire.codegen.emit.records_native import emit_native_record_codec
 from kafkawire.codegen.emit.records_python import emit_record_codec
 from kafkawire.codegen.emit.reference import reference_tree
-from kafkawire.codegen.emit.source import header
+from kafkawire.codegen.emit.source import GENERATED, header
 from kafkawire.codegen.emit.tables import emit_apis, emit_enumerations, emit_errors, emit_registry, emit_tables_package
 from kafkawire.codegen.file_set import replace_files
 from kafkawire.codegen.load import load_file
@@ -127,11 +127,25 @@ def write_tree(tree: dict[Path, str], folder: Path) -> Drift:
         What was different before.
 
     Raises:
+        FileExistsError: a file that would be replaced or removed was not generated; `folder` is as before.
         OSError: a file cannot be written; `folder` is as before.
     """
     before = drift(tree, folder)
+    # A folder that was named by mistake may hold a package that somebody wrote.
+    foreign = [str(folder / path) for path in before.changed + before.surplus if not _is_generated(folder / path)]
+    if foreign:
+        more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
+        raise FileExistsError(
+            f"{foreign[0]}{more} would be replaced or removed, but does not begin with {GENERATED!r}: "
+            f"generate into another folder, or move what is there"
+        )
     replace_files(folder, {path: tree[path] for path in before.missing + before.changed}, before.surplus)
     return before
+
+
+def _is_generated(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(GENERATED)) == GENERATED.encode()
 
 
 def drift(tree: dict[Path, str], folder: Path) -> Drift:

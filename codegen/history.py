@@ -109,7 +109,7 @@ def with_history(new: MessageSpec, old: MessageSpec, removed_in: RemovedIn) -> M
 
 
 def _as_history(old: MessageSpec, new: MessageSpec, removed_in: RemovedIn, listeners: tuple[str, ...]) -> MessageSpec:
-    """Return `old` without a living version, with the key that the message has now."""
+    """Return `old` without a current version, with the key that the message has now."""
     removed = _removals(old, old.known, removed_in)
     flexible = old.flexible if old.flexible & old.known else NONE
     return replace(

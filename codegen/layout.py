@@ -48,7 +48,7 @@ class Entry:
 
 
 def layout(message: MessageSpec, version: int) -> tuple[Entry, ...]:
-    """Return what `message` holds in `version`, which lives or was removed, in wire order.
+    """Return what `message` holds in `version`, which is current or was removed, in wire order.
 
     Raises:
         ValueError: the version does not exist.

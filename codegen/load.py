@@ -86,7 +86,7 @@ def load_folder(folder: Path) -> dict[Path, SchemaFile]:
     for path in documents:
         with problems.collect():
             files[path.relative_to(folder)] = _file(path, documents[path])
-    if not documents:
+    if not documents and not problems:
         problems.add(Problem(folder, 0, "no message schemas here"))
     problems.add(*_path_problems(folder, files), *_clashes(folder, files))
     problems.check()
@@ -315,7 +315,8 @@ def _field(source: Located, parent: Versions, message: str, prefix: str) -> Fiel
     name = attempt(lambda: source.require("name", str), "")
     if "name" in source and (reason := field_problem(name)):
         problems.add(source.problem(f"name: {reason}", "name"))
-    kind, array, optional = attempt(lambda: _type(source), ("int8", False, False))
+    # What depends on a type that could not be read has no problem of its own.
+    kind, array, optional = attempt(lambda: _type(source), ("", False, False))
     versions = attempt(lambda: _versions(source, "versions", parent), parent)
     tag = attempt(lambda: source.optional("tag", int, None), None)
     if "tagged" in source and "tag" not in source:

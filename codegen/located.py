@@ -110,6 +110,10 @@ class Problems:
             self.add(*error.problems)
             return fallback
 
+    def __bool__(self) -> bool:
+        """Return whether there are any."""
+        return bool(self._found)
+
     def check(self) -> None:
         """Raise the problems, if there are any.
 

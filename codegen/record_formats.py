@@ -229,16 +229,17 @@ def _field(item: Located, offset: int | None) -> RecordField:
     name: str = attempt(lambda: item.require("name", str), "")
     if "name" in item and (reason := field_problem(name)):
         problems.add(item.problem(f"name: {reason}", "name"))
-    kind, array, nullable = attempt(lambda: _type(item), ("int8", False, False))
+    # What depends on a type that could not be read has no problem of its own.
+    kind, array, nullable = attempt(lambda: _type(item), ("", False, False))
     length: str | None = attempt(lambda: item.optional("length", str, None), None)
-    if (kind in _WITH_LENGTH) != (length is not None) or length not in (None, *FIXED, *_VARINTS):
+    if (kind and (kind in _WITH_LENGTH) != ("length" in item)) or length not in (None, *FIXED, *_VARINTS):
         known = ", ".join((*FIXED, *sorted(_VARINTS)))
         problems.add(item.problem(f"length: bytes and strings, and only they, have one of {known}", "length"))
     checksum: str | None = attempt(lambda: item.optional("checksum", str, None), None)
     covers = attempt(lambda: _from(item, "covers"), None)
     if checksum not in (None, *_CHECKSUMS):
         problems.add(item.problem(f"checksum {checksum!r}: one of {', '.join(_CHECKSUMS)} is expected", "checksum"))
-    if (checksum is None) != (covers is None):
+    if ("checksum" in item) != ("covers" in item):
         problems.add(item.problem("`checksum` and `covers` belong together"))
     field = RecordField(
         name=name,
@@ -251,7 +252,7 @@ def _field(item: Located, offset: int | None) -> RecordField:
         measures=attempt(lambda: _from(item, "measures"), None),
         checksum=checksum,
         covers=covers,
-        bits=attempt(lambda: _all_bits(item, kind), ()),
+        bits=attempt(lambda: _all_bits(item, kind) if kind else (), ()),
         length=length,
         count=attempt(lambda: item.optional("count", str, None), None),
         compressed_by=attempt(lambda: item.optional("compressed_by", str, None), None),

@@ -128,12 +128,12 @@ class MessageSpec:
         name: Kafka's name, such as `FetchRequest`.
         kind: `request`, `response`, `header`, `data`, `coordinator-key`, `coordinator-value` or `metadata`.
         key: API key or record type; None for headers and data.
-        versions: the versions that live: what is advertised and negotiated.
-        flexible: the versions with compact lengths and tagged fields, living or not.
+        versions: the current versions: what is advertised and negotiated.
+        flexible: the versions with compact lengths and tagged fields, current or not.
         deprecated: versions that a later release will remove.
         unstable: whether the highest version may still change.
         listeners: where a request is accepted: `broker`, `controller`.
-        removed: the versions that lived once, oldest first; `versions` follows on from them.
+        removed: the removed versions, oldest first; `versions` follows on from them.
         structs: shared structures.
         fields: in wire order.
         about: what it is for.
@@ -156,7 +156,7 @@ class MessageSpec:
 
     @property
     def known(self) -> Versions:
-        """Every version since the definitions exist: the removed ones and those that live."""
+        """Every version since the definitions exist: the removed ones and the current ones."""
         if not self.removed:
             return self.versions
         last = self.versions.last if self.versions else self.removed[-1].versions.last

@@ -17,7 +17,13 @@ __all__ = ["ALL", "NONE", "OPEN", "Versions"]
 #: The end of an open range: the highest int16, because versions are int16 on the wire.
 OPEN = 32767
 
-_FORM = re.compile(r"(?P<first>[0-9]{1,5})(?:(?P<open>\+)|-(?P<last>[0-9]{1,5}))?")
+_FORM = re.compile(r"(?P<first>[0-9]+)(?:(?P<open>\+)|-(?P<last>[0-9]+))?")
+
+#: Digits of a number that is read; one of more digits is taken for too large without looking at it.
+_DIGITS_MAX = 9
+
+#: Characters shown of what is no range of versions.
+_SHOWN_CHARACTERS_MAX = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +46,22 @@ class Versions:
             text: `3`, `0-4`, `2+` or `none`.
 
         Raises:
-            ValueError: the text is none of these, or its ends are reversed.
+            ValueError: the text is none of these, its ends are reversed, or one is above `OPEN`.
         """
         if text == "none":
             return NONE
         match = _FORM.fullmatch(text)
         if match is None:
-            raise ValueError(f"{text!r} is not a version range; write 3, 0-4, 2+ or none")
+            shown = repr(text[:_SHOWN_CHARACTERS_MAX])
+            raise ValueError(f"{shown} is not a version range; write 3, 0-4, 2+ or none")
+        if max(map(len, filter(None, match.group("first", "last")))) > _DIGITS_MAX:
+            raise ValueError(f"version range {text[:_SHOWN_CHARACTERS_MAX]} goes beyond {OPEN}, the highest version")
         first = int(match["first"])
         last = OPEN if match["open"] else int(match["last"] or first)
-        if not first <= last <= OPEN:
-            raise ValueError(f"version range {text} is reversed or exceeds {OPEN}")
+        if max(first, last) > OPEN:
+            raise ValueError(f"version range {text} goes beyond {OPEN}, the highest version")
+        if first > last:
+            raise ValueError(f"version range {text} is reversed")
         return cls(first, last)
 
     def __str__(self) -> str:

@@ -45,7 +45,7 @@ MESSAGE_FILES = tuple(
 )
 
 #: Message-versions that Kafka changed without a new number, while share groups were in early access: a codec is named
-#: by message and version, so it has the form that lives.
+#: by message and version, so it has the current form.
 CHANGED_IN_PLACE = {
     ("ReadShareGroupStateSummaryResponse", 0): "4.1 added leader_epoch",
     ("ShareGroupMetadataValue", 0): "4.1 added metadata_hash",
@@ -187,7 +187,7 @@ def check_versions(folder: Path, beside: Path | None = None) -> Iterator[Case]:
 
 
 def check_newest_versions(folder: Path) -> Iterator[Case]:
-    """Check that every known version has a vector, the living ones in `folder` and the removed ones in a folder inside.
+    """Check that every known version has a vector: current ones in `folder`, removed ones in a folder inside.
 
     Yields as `check_versions`; nothing for a folder without the table of messages, and nothing about removed versions
     for one of a single release, as the generator writes it. The folder of the package must have both.

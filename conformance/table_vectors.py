@@ -74,7 +74,7 @@ def _compare_message(entry: dict[str, Any], versions: VersionRange) -> str | Non
     ours = (schema.kind, schema.key, schema.versions, _both(schema.flexible, versions))
     if theirs != ours:
         return f"kind, key, versions, flexible: {ours}, expected {theirs}"
-    # In a message with a history, the schema says of a field that all living versions have what older ones need.
+    # In a message with a history, the schema says of a field that all current versions have what older ones need.
     history = bool(schema.removed)
     expected = {
         _path(field["path"]): _expected_field(field, versions, history)

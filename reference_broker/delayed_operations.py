@@ -9,16 +9,14 @@ Source: `DelayedOperation`, `DelayedFetch`, `DelayedJoin` in Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from kafkawire.reference_broker.broker_end import BrokerEnd
 from kafkawire.reference_broker.timers import Timer, Timers
+from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.schema import Message
 
-__all__ = ["HANDLER_ERRORS", "DelayedOperation", "Parts"]
-
-#: What a handler may raise without ending the broker, `sys.exit()` included. What is beside Python's own exceptions,
-#: such as the `PowerCut` of a disk in memory, ends it.
-HANDLER_ERRORS: Final = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
+__all__ = ["DelayedOperation", "Parts"]
 
 M = TypeVar("M", bound=Message)
 
@@ -28,25 +26,56 @@ class DelayedOperation:
 
     Attributes:
         response: None until the operation is completed.
+        failure: why the connection is closed instead; None if it is not.
         is_cancelled: whether the client has gone.
-        on_cancel: called once when the operation is cancelled, to release what it holds.
-        on_error: makes the response of an error; None while the handler itself runs: its errors are answered anyway.
+        on_cancel: called once when the operation is cancelled, to release what it holds; what it raises is logged.
+        on_error: makes the response of an error, or raises `RemoteProtocolError` if there is none; None while the
+            handler itself runs: its errors are answered anyway.
         check_unsent: called with the response instead of sending it, if the client expects none; what it raises closes
             the connection.
         steps: what is to be done before the response, in pieces between which others may have their turn; None if
             nothing is left.
     """
 
-    __slots__ = ("_then", "check_unsent", "is_cancelled", "on_cancel", "on_error", "response", "steps")
+    __slots__ = (
+        "_otherwise",
+        "_then",
+        "check_unsent",
+        "failure",
+        "is_cancelled",
+        "on_cancel",
+        "on_error",
+        "response",
+        "steps",
+    )
 
     def __init__(self) -> None:
         self.response: Message | None = None
+        self.failure: RemoteProtocolError | None = None
         self.is_cancelled = False
         self.on_cancel: Callable[[], None] | None = None
         self.on_error: Callable[[BaseException], Message] | None = None
         self.check_unsent: Callable[[Any], None] | None = None
         self.steps: Iterator[None] | None = None
         self._then: Callable[[Message], object] | None = None
+        self._otherwise: Callable[[RemoteProtocolError], object] | None = None
+
+    @property
+    def _is_over(self) -> bool:
+        return self.response is not None or self.failure is not None or self.is_cancelled
+
+    def answers(self, on_error: Callable[[BaseException], Message]) -> None:
+        """Note that this is the answer to a request.
+
+        Args:
+            on_error: see above.
+
+        Raises:
+            LocalProtocolError: it is the answer to another one, too.
+        """
+        if self.on_error is not None:
+            raise LocalProtocolError("a delayed operation is returned for a second request: each needs one of its own")
+        self.on_error = on_error
 
     def step(self) -> None:
         """Do the next of the steps; if that fails, the client gets an error."""
@@ -55,46 +84,73 @@ class DelayedOperation:
             next(self.steps)
         except StopIteration:
             self.steps = None
-        except HANDLER_ERRORS as error:
+        except BrokerEnd:
+            raise
+        except BaseException as error:
             self.steps = None
             if self.on_error is None:
                 raise
-            self.complete(self.on_error(error))
+            self._fail(error)
 
     def complete_by(self, make: Callable[[], Message]) -> None:
-        """Complete the operation with what `make` returns; if that fails, the client gets an error."""
-        if self.response is not None or self.is_cancelled:
+        """Complete the operation with what `make` returns; if that fails, or is None, the client gets an error."""
+        if self._is_over:
             return
         try:
-            response = make()
-        except HANDLER_ERRORS as error:
+            response = _checked(make())
+        except BrokerEnd:
+            raise
+        except BaseException as error:
             if self.on_error is None:
                 raise
+            self._fail(error)
+            return
+        if not self._is_over:  # which `make` may have changed
+            self.response = response
+            if self._then is not None:
+                self._then(response)
+
+    def _fail(self, error: BaseException) -> None:
+        """Complete the operation with the response of an error, if there is one."""
+        assert self.on_error is not None, "there is a request to answer"
+        try:
             response = self.on_error(error)
-        self.complete(response)
+        except RemoteProtocolError as failure:
+            if not self._is_over:
+                self.failure = failure
+                if self._otherwise is not None:
+                    self._otherwise(failure)
+        else:
+            self.complete(response)
 
     def complete(self, response: Message) -> None:
-        """Complete the operation; ignored if it is already completed or cancelled."""
-        if self.response is not None or self.is_cancelled:
-            return
-        self.response = response
-        if self._then is not None:
-            self._then(response)
+        """Complete the operation; ignored if it is completed or cancelled. For None the client gets an error."""
+        self.complete_by(lambda: response)
 
-    def then(self, action: Callable[[Message], object]) -> None:
-        """Call `action` with the response, immediately if it is known."""
-        self._then = action
+    def then(
+        self, action: Callable[[Message], object], otherwise: Callable[[RemoteProtocolError], object] | None = None
+    ) -> None:
+        """Call `action` with the response, or `otherwise` with the failure, immediately if it is known."""
+        self._then, self._otherwise = action, otherwise
         if self.response is not None:
             action(self.response)
+        elif self.failure is not None and otherwise is not None:
+            otherwise(self.failure)
 
     def cancel(self) -> None:
         """Cancel the operation, because the connection is gone."""
-        if self.response is None and not self.is_cancelled:
+        if not self._is_over:
             self.is_cancelled = True
             self.steps = None
-            on_cancel, self.on_cancel, self._then = self.on_cancel, None, None
+            on_cancel, self.on_cancel, self._then, self._otherwise = self.on_cancel, None, None, None
             if on_cancel is not None:
                 on_cancel()
+
+
+def _checked(response: Message | None) -> Message:
+    if response is None:
+        raise LocalProtocolError("a delayed operation is completed with None, which is no response")
+    return response
 
 
 class Parts(Generic[M]):

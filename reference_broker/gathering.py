@@ -10,6 +10,7 @@ from functools import partial
 from typing import Generic, NoReturn, TypeVar
 
 from kafkawire.reference_broker.apis.registry import Call
+from kafkawire.reference_broker.broker_end import BrokerEnd
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.sdk.protocol.schema import Message
 
@@ -69,14 +70,16 @@ def gather(
                 if number and not number % at_a_time:
                     yield
                 ask(each, partial(parts.put, number))
-        except Exception as error:
+        except (BrokerEnd, GeneratorExit):
+            raise
+        except BaseException as error:
             delayed.complete_by(partial(_fail, error))
 
     call.core.slices.begin(in_turns(), lambda: not delayed.is_cancelled, _ignore, call.now_ms)
     return delayed
 
 
-def _fail(error: Exception) -> NoReturn:
+def _fail(error: BaseException) -> NoReturn:
     raise error
 
 

@@ -15,7 +15,8 @@ from functools import partial
 from typing import Any
 
 from kafkawire.reference_broker.apis.registry import Answer, Call, Handler
-from kafkawire.reference_broker.delayed_operations import HANDLER_ERRORS, DelayedOperation
+from kafkawire.reference_broker.broker_end import BrokerEnd
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.error_responses import error_response
 from kafkawire.sdk.errors import BrokerError, DecodeError, RemoteProtocolError
 from kafkawire.sdk.protocol.schema import Message
@@ -37,16 +38,18 @@ def answer_errors(following: Handler, call: Call, message: Any) -> Answer:
     """
     try:
         answer = following(call, message)
-    except HANDLER_ERRORS as error:
+        if isinstance(answer, DelayedOperation):
+            answer.answers(partial(_answer_of, call, message))
+    except BrokerEnd:
+        raise
+    except BaseException as error:
         return _answer_of(call, message, error)
-    if isinstance(answer, DelayedOperation):
-        answer.on_error = partial(_answer_of, call, message)
     return answer
 
 
 def _answer_of(call: Call, message: Any, error: BaseException) -> Message:
     """Return the answer to a request that an error has ended, in the form of the API's response."""
-    if isinstance(error, BrokerError):
+    if isinstance(error, BrokerError) and error.code != ErrorCode.NONE:  # which says that nothing has failed
         return error_response(call, message, error.code, error.detail)
     if isinstance(error, RemoteProtocolError) and not isinstance(error, DecodeError):
         raise error  # said on purpose: there is no answer

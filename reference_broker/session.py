@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from kafkawire.reference_broker.apis.registry import Call
+from kafkawire.reference_broker.broker_end import BrokerEnd
 from kafkawire.reference_broker.core import Core
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.disk.disk import FileSlice
@@ -168,13 +169,23 @@ class Session:
     def connection_lost(self, error: Exception | None) -> None:
         self._is_ending = True
         self._frames.clear()
-        if self._delayed is not None:
-            self._delayed.cancel()
-            self._delayed = None
+        delayed, self._delayed = self._delayed, None
+        if delayed is not None:
+            self._cancel(delayed)
         # No reference cycle is left: a broker that makes little garbage would keep it for long.
         self._wire = _LOST
         self.on_pause = self.on_answer = None
         self.take = _ignore
+
+    def _cancel(self, delayed: DelayedOperation) -> None:
+        """Cancel what nobody waits for any more; if that fails, the connection ends nevertheless."""
+        try:
+            delayed.cancel()
+        except BrokerEnd:
+            raise
+        except BaseException:
+            text = "cancelling the request of %s failed"
+            self._lines.exception("cancel", self._clock(), text, self.peer)
 
     def writing_blocked(self, is_blocked: bool) -> None:
         """Note that the client has stopped or resumed reading its responses."""
@@ -229,7 +240,9 @@ class Session:
             step(*arguments)
         except KafkaWireError as error:
             self.break_off(str(error))
-        except Exception:
+        except BrokerEnd:
+            raise
+        except BaseException:
             self._lines.exception("session", self._clock(), "closing the connection of %s", self.peer)
             self._close()
 
@@ -271,7 +284,10 @@ class Session:
             self._delayed_bytes = 0
             self._respond_late(request, call, answer, answer.response)
         else:
-            answer.then(lambda response: self._defer(partial(self._finish, request, call, response)))
+            answer.then(
+                lambda response: self._defer(partial(self._finish, request, call, response)),
+                lambda failure: self._defer(partial(self._give_up, failure)),
+            )
 
     def _go_on(self, request: Request, call: Call, answer: DelayedOperation) -> None:
         """Do more of a request after others had their turn; none of it once the connection has ended."""
@@ -291,6 +307,11 @@ class Session:
             self._work()
             if self.on_answer is not None:
                 self.on_answer()
+
+    def _give_up(self, failure: RemoteProtocolError) -> None:
+        """Close the connection, because there is no answer to its request."""
+        if self._delayed is not None and self._delayed.failure is failure:
+            self.break_off(str(failure))
 
     def _respond_late(self, request: Request, call: Call, delayed: DelayedOperation, response: Message) -> None:
         if delayed.check_unsent is None:

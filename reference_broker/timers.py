@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import ParamSpec
 
+from kafkawire.reference_broker.broker_end import BrokerEnd
 from kafkawire.sdk.log_limit import LogLimit
 
 __all__ = ["Timer", "Timers"]
@@ -152,7 +153,9 @@ class Timers:
         for timer in due:
             try:
                 timer.fire(now_ms)
-            except Exception:
+            except BrokerEnd:
+                raise
+            except BaseException:  # a handler's too: without the others, the broker would hang
                 self._lines.exception("timer", now_ms, "a timer that was due at %d ms failed", timer.deadline_ms)
 
     def shift(self, by_ms: int) -> None:

@@ -157,14 +157,15 @@ class UnknownRecord(DecodeError):
     the topic can be read.
 
     Args:
+        path: "key" or "value": where what is not known was read.
         topic: where the record was.
         type: its record type; None if its frame is of a version that is not known.
-        version: of its value; None if the type is not known.
+        version: of its value; None if it was not read.
         reason: what is not known, with what is.
     """
 
-    def __init__(self, topic: str, type: int | None, version: int | None, reason: str) -> None:
-        super().__init__("key" if version is None else "value", 0, f"{topic}: {reason}")
+    def __init__(self, path: str, topic: str, type: int | None, version: int | None, reason: str) -> None:
+        super().__init__(path, 0, f"{topic}: {reason}")
         self.topic = topic
         self.type = type
         self.version = version

@@ -1,7 +1,7 @@
 """Texts that must not appear in logs, reprs or errors: passwords, private keys, tokens.
 
 Options keep such a text in a `Secret`, which only `reveal` opens. A value that is not in a `Secret` yet, say because
-the name of its option is misspelt, is shown in an error only if that name cannot be meant for a secret.
+the name of its option is misspelt, or somebody else sends it, is shown only if that name cannot be meant for a secret.
 """
 
 from __future__ import annotations
@@ -9,17 +9,22 @@ from __future__ import annotations
 import re
 from typing import NoReturn, Self, SupportsIndex
 
-__all__ = ["HIDDEN", "Secret", "shown"]
+__all__ = ["HIDDEN", "Secret", "may_be_secret", "shown"]
 
 #: What stands for a secret.
 HIDDEN = "<hidden>"
 
-#: Names of values that may be secret, misspelt ones too: all options for security but those known to be harmless.
+#: Names of values that may be secret, misspelt ones too: all options for security but those known to be harmless, also
+#: where they belong to one listener of a broker.
 _SECRET_NAME = re.compile(
     r"pas|pwd|secret|token|jaas|credential|private|pem|key$"
-    r"|^(?:sasl|ssl)(?!.*(?:algorithm|context|location|mechanism|name$|region|scope|type$))",
+    r"|(?:^|\.)(?:sasl|ssl)(?!.*(?:algorithm|context|location|mechanism|name$|region|scope|type$))",
     re.IGNORECASE,
 )
+
+
+#: Characters of a name that is looked at: no option has half as many.
+_NAME_CHARACTERS_MAX = 250
 
 
 class Secret:
@@ -53,6 +58,11 @@ class Secret:
         raise TypeError("a secret cannot be pickled: give it to the other process in another way")
 
 
+def may_be_secret(name: str) -> bool:
+    """Return whether the value of an option, or of a field, may be secret."""
+    return len(name) > _NAME_CHARACTERS_MAX or _SECRET_NAME.search(name) is not None
+
+
 def shown(name: str, value: object) -> str:
     """Return how an error shows the value of an option."""
-    return HIDDEN if value is not None and _SECRET_NAME.search(name) else repr(value)
+    return HIDDEN if value is not None and may_be_secret(name) else repr(value)

@@ -62,7 +62,7 @@ FACTS = (
     Fact(re.compile(r"urlsafe_b64|altchars="), _UUIDS, "format_uuid, parse_uuid"),
     Fact(re.compile(r"(?<![\w.*/\"'])61(?![\w.\"'])"), _FORMATS, "BATCH_HEADER_BYTES"),
     Fact(re.compile(r"['\"]>qi['\"]"), _FORMATS, "MESSAGE_V0_OFFSET_AT, MESSAGE_V0_MESSAGE_SIZE_AT"),
-    Fact(re.compile(r"['\"]>hhi['\"]"), "sdk/protocol/server_connection.py", "HEADER_START"),
+    Fact(re.compile(r"['\"]>hhi['\"]"), "sdk/protocol/header_start.py", "HEADER_START"),
     Fact(_compared(r"(?:acks|no_acks|all_replicas|no_acknowledgements?)", r"-?[01]"), _ACKS, "Acks"),
     Fact(_compared(r"(?:no_member(?:_id)?|member_id)", r"(?:\"\"|'')"), _ENUMS, "UNKNOWN_MEMBER_ID"),
     Fact(_compared(r"(?:no_generation(?:_id)?|generation(?:_id)?)", "-1"), _ENUMS, "UNKNOWN_GENERATION_ID"),

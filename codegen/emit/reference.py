@@ -282,7 +282,7 @@ def _encoding(entry: Entry, flexible: bool) -> str:
 
 
 def _versions(message: MessageSpec) -> Content:
-    """Return the versions that live, and which release removed the others."""
+    """Return the current versions, and which release removed the others."""
     removed = "; ".join(f"{each.versions} removed in {each.release}" for each in message.removed)
     if not message.versions:
         return element("span", removed or "removed", class_="quiet")

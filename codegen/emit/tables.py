@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kafkawire.codegen.emit.messages import module_name, removed_text
@@ -110,10 +110,11 @@ def emit_apis(files: Iterable[SchemaFile], headers: Mapping[str, MessageSpec], d
         headers: `RequestHeader` and `ResponseHeader`.
         digest: SHA-256 of all schemas, in hexadecimal.
     """
-    # Of two APIs with one key, the one that lives is first: it gave the other's key a new name.
+    # Of two APIs with one key, the current one is first: it gave the other's key a new name.
     found = (file for file in files if isinstance(file, ApiFile))
     apis = sorted(found, key=lambda file: (file.request.key or 0, not file.request.versions))
     named = {file.request.key: file for file in reversed(apis)}
+    removed = [api for api in apis if api.request.known and not api.request.versions and named[api.request.key] is api]
     lines = [
         *header("messages/ and headers.yaml", digest),
         '"""Every API: its key, its messages, their versions and those of their headers."""',
@@ -138,25 +139,28 @@ def emit_apis(files: Iterable[SchemaFile], headers: Mapping[str, MessageSpec], d
         "#: The package of the messages, beside this one.",
         "_MESSAGES: Final = f\"{__name__.removesuffix('tables.apis')}messages\"",
         "",
-        "#: The APIs that live in at least one version, in order of their keys.",
+        "#: The APIs with at least one current version, in order of their keys.",
         "APIS = {",
         *(f"    {line}" for api in apis if api.request.versions for line in _api(api, headers)),
         "}",
         "",
-        "#: The APIs without a living version whose key nothing else has taken over.",
-        "REMOVED_APIS: dict[ApiKey, Api] = {",
-        *(
-            f"    {line}"
-            for api in apis
-            if api.request.known and not api.request.versions and named[api.request.key] is api
-            for line in _api(api, headers)
-        ),
-        "}",
+        "#: The APIs without a current version whose key nothing else has taken over.",
+        *_removed_apis(removed, headers),
         "",
         "#: Both: what can be read and written, not what is served.",
         "KNOWN_APIS = {**APIS, **REMOVED_APIS}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _removed_apis(apis: Sequence[ApiFile], headers: Mapping[str, MessageSpec]) -> Iterator[str]:
+    opening = "REMOVED_APIS: dict[ApiKey, Api] = {"
+    if not apis:  # on one line, as formatters have it
+        yield opening + "}"
+        return
+    yield opening
+    yield from (f"    {line}" for api in apis for line in _api(api, headers))
+    yield "}"
 
 
 def _api(api: ApiFile, headers: Mapping[str, MessageSpec]) -> Iterator[str]:

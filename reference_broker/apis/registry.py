@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable, Iterable
+from functools import partial
 from importlib import import_module
-from inspect import iscoroutinefunction
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from kafkawire.reference_broker.network.peer import Peer
@@ -69,15 +70,17 @@ class ApiHandler:
     Args:
         api: of a generated table: `APIS[ApiKey.GREET]`.
         handle: called with the `Call` and the request, on the broker's event loop, so it must not block. It returns the
-            response, a `DelayedOperation` that will have it, or None if the API has no response. A `BrokerError` that
-            it raises is answered with its code, anything else with UNKNOWN_SERVER_ERROR.
+            response, or a `DelayedOperation` of its own that will have it. A `BrokerError` that it raises is answered
+            with its code, a `RemoteProtocolError` closes the connection unless it is a `DecodeError`, and anything
+            else, or None, is answered with UNKNOWN_SERVER_ERROR.
         versions: that it serves; None for all stable ones.
         advertised_from: the lowest version that clients are told, if it is not the lowest one served; it may be one
             that does not exist any more, for clients that look for it.
 
     Raises:
-        TypeError: `api` is no `Api`, or `handle` is no plain function.
-        LocalProtocolError: the API has not all these versions, or `advertised_from` is above them.
+        TypeError: `api` is no `Api`, `handle` no plain function of two arguments, `versions` no `VersionRange`, or
+            `advertised_from` no int.
+        LocalProtocolError: the API has not all these versions, or `advertised_from` is negative or above them.
 
     Attributes:
         api: see above.
@@ -93,16 +96,19 @@ class ApiHandler:
     ) -> None:
         if not isinstance(api, Api):
             raise TypeError(f"{api!r:.60} is no Api: take one from a generated table, such as APIS[ApiKey.…]")
-        if not callable(handle) or iscoroutinefunction(handle):
-            raise TypeError(f"{api.name}: the handler {handle!r:.60} is no function, or one to be awaited")
+        if reason := _unfit(handle):
+            raise TypeError(f"{api.name}: the handler {handle!r:.60} {reason}")
+        if versions is not None and not (isinstance(versions, VersionRange) and all(map(_is_int, versions))):
+            raise TypeError(f"{api.name}: versions is {versions!r:.60}, a VersionRange is needed")
+        if advertised_from is not None and not _is_int(advertised_from):
+            raise TypeError(f"{api.name}: advertised_from is {advertised_from!r:.60}, an int is needed")
         served = api.stable_versions if versions is None else versions
         advertised = served if advertised_from is None else VersionRange(advertised_from, served.last)
         if not served or api.versions & served != served:
             raise LocalProtocolError(f"{api.name} ({api.key}): versions {served} are served, {api.versions} exist")
-        if not advertised:
-            raise LocalProtocolError(
-                f"{api.name} ({api.key}): advertised from {advertised_from}, the last is {served.last}"
-            )
+        if not advertised or advertised.first < 0:
+            text = f"advertised from {advertised_from}, it can be from 0 to {served.last}"
+            raise LocalProtocolError(f"{api.name} ({api.key}): {text}")
         self.api = api
         self.handle = handle
         self.versions = served
@@ -110,6 +116,31 @@ class ApiHandler:
 
     def __repr__(self) -> str:
         return f"<handler of {self.api.name} ({self.api.key}) versions {self.versions}>"
+
+
+def _unfit(handle: object) -> str:
+    """Return why something cannot handle requests, empty if nothing is known against it."""
+    if not callable(handle):
+        return "is no function"
+    inner: Any = handle
+    while isinstance(inner, partial):
+        inner = inner.func
+    called = (inner, type(inner).__call__)
+    if any(map(iscoroutinefunction, called)):
+        return "is a function to be awaited"
+    if any(map(isgeneratorfunction, called)) or any(map(isasyncgenfunction, called)):
+        return "is a generator"
+    try:
+        signature(handle).bind(None, None)
+    except TypeError as error:
+        return f"cannot be called with a Call and a request: {error}"
+    except ValueError:
+        pass  # it is not written in Python, and does not say what it takes
+    return ""
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 class ServedApis(NamedTuple):

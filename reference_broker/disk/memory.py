@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
+from kafkawire.reference_broker.broker_end import BrokerEnd
 from kafkawire.reference_broker.disk.inodes import Folder, Inode
 from kafkawire.sdk.protocol.schema import Buffer
 
@@ -38,7 +39,7 @@ class DiskCall(NamedTuple):
     path: str
 
 
-class PowerCut(BaseException):
+class PowerCut(BrokerEnd):
     """The power is gone; no error handler may go on after it."""
 
 

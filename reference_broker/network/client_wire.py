@@ -267,11 +267,14 @@ class ClientWire(asyncio.BufferedProtocol):
             self._linger.cancel()
         self._outgoing.clear()
         self._frames.clear()
-        self.session.connection_lost(exc)
-        self._budget.received(-self._held_bytes)
-        self._budget.unsent(self, 0)
-        self._budget.done(self)
-        self._gone(self)
+        try:
+            self.session.connection_lost(exc)
+        finally:
+            # Nobody asks again: what is not given back now is lost to all other connections.
+            self._gone(self)
+            self._budget.received(-self._held_bytes)
+            self._budget.unsent(self, 0)
+            self._budget.done(self)
 
     # Receiving.
 

@@ -1,14 +1,14 @@
 """The APIs that a connection knows: Kafka's, and those of somebody's own schemas.
 
-A connection asks it once for each API and version that it uses, so it costs nothing for each request. Clashes and
-tables that do not fit their classes are found when a registry is made, not by the first request. Kafka's own table
-is compared with its schemas by `kafkawire codegen check` and not looked through again.
+A connection looks each API and version up once, so a registry adds no cost per request. Clashes and tables that do not
+fit their classes are found when a registry is made, not by the first request. Kafka's own table is compared with its
+schemas by `kafkawire codegen check` and not looked through again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
@@ -16,7 +16,7 @@ from kafkawire.sdk.protocol.schema import Api, Message, Schema
 from kafkawire.sdk.protocol.tables.apis import APIS, KNOWN_APIS, ApiKey
 from kafkawire.sdk.protocol.versions import VersionRange
 
-__all__ = ["KAFKA_APIS", "ApiRegistry", "ApiTable", "Key"]
+__all__ = ["KAFKA_APIS", "ApiRegistry", "Key"]
 
 #: A member of a generated `ApiKey`, or a plain number.
 Key = TypeVar("Key", bound=int)
@@ -25,14 +25,6 @@ _KAFKA: Final[Mapping[int, Api]] = {api.key: api for api in KNOWN_APIS.values()}
 
 #: What connections open with, whatever they carry later: these are in every registry.
 _OPENING: Final = tuple(APIS[key] for key in (ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE))
-
-
-class ApiTable(Protocol):
-    """A generated table `APIS`, or another registry."""
-
-    def values(self) -> Iterable[Api]:
-        """Return the APIs."""
-        ...
 
 
 class ApiRegistry(Mapping[int, Api]):
@@ -49,7 +41,7 @@ class ApiRegistry(Mapping[int, Api]):
             this key, or lack a version, or a header does not have the version that it says.
     """
 
-    def __init__(self, *tables: ApiTable) -> None:
+    def __init__(self, *tables: Mapping[Any, Api]) -> None:
         found: dict[int, Api] = {api.key: api for api in _OPENING}
         names = {api.name: api for api in _OPENING}
         for api in _all_of(tables):
@@ -117,7 +109,7 @@ class ApiRegistry(Mapping[int, Api]):
         self._checked = versions
 
 
-def _all_of(tables: Iterable[ApiTable]) -> Iterator[Api]:
+def _all_of(tables: Iterable[Mapping[Any, Api]]) -> Iterator[Api]:
     for number, table in enumerate(tables, start=1):
         if not isinstance(table, Mapping):
             raise TypeError(f"table {number} is {table!r:.60}, a generated table `APIS` or an ApiRegistry is needed")

@@ -14,13 +14,14 @@ from typing import NamedTuple
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry
 from kafkawire.sdk.protocol.gate import ConnectionState, Gate
+from kafkawire.sdk.protocol.header_start import HEADER_START
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
 from kafkawire.sdk.protocol.negotiation import Negotiation
 from kafkawire.sdk.protocol.programs import Program, program
 from kafkawire.sdk.protocol.sasl.authenticator import Authenticator
 from kafkawire.sdk.protocol.schema import Api, Buffer, Message
-from kafkawire.sdk.protocol.server_connection import HEADER_START, Request, ServerConnection, framed
+from kafkawire.sdk.protocol.server_connection import Request, ServerConnection, framed
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.text_form import to_text
@@ -33,6 +34,7 @@ __all__ = [
     "Request",
     "Sent",
     "ServerConnection",
+    "checked_in_flight",
     "opens_with_unsupported_version",
 ]
 
@@ -118,6 +120,17 @@ class _Form(NamedTuple):
     response: Program[Message]
 
 
+def checked_in_flight(max_in_flight: int) -> int:
+    """Return how many requests may wait for their response.
+
+    Raises:
+        LocalProtocolError: it is no number from 1 on: nothing could be asked.
+    """
+    if not isinstance(max_in_flight, int) or max_in_flight < 1:
+        raise LocalProtocolError(f"max_in_flight is {max_in_flight!r:.60}, a number from 1 on is needed")
+    return max_in_flight
+
+
 class ClientConnection:
     """The client's side of a connection.
 
@@ -130,6 +143,9 @@ class ClientConnection:
         max_in_flight: requests that may wait for their response, see `MAX_IN_FLIGHT`.
         authenticates: whether the connection logs in.
         apis: what can be asked, `ApiRegistry(APIS, …)` for APIs of one's own.
+
+    Raises:
+        LocalProtocolError: `max_in_flight` is no number from 1 on.
     """
 
     def __init__(
@@ -141,7 +157,7 @@ class ClientConnection:
         apis: ApiRegistry = KAFKA_APIS,
     ) -> None:
         self._client_id = client_id
-        self._max_in_flight = max_in_flight
+        self._max_in_flight = checked_in_flight(max_in_flight)
         self._apis = apis
         self._forms: dict[tuple[type[Message], int], _Form] = {}
         self._waiting: deque[tuple[int, _Form, bool]] = deque()

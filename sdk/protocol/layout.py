@@ -147,7 +147,7 @@ def layout(cls: type[Message], version: int) -> Layout:
 
     Args:
         cls: a message class, one that has a schema.
-        version: one of its versions, living or removed.
+        version: one of its versions, current or removed.
 
     Raises:
         LocalProtocolError: there is no such message, or the version is not an int.

@@ -1,4 +1,4 @@
-"""Read what others say to each other: requests and responses that pass by, in a proxy or a capture.
+"""Decode the traffic between a client and a broker that you are not part of, in a proxy or a capture.
 
 `read_request` and `observe` read one frame each. `ObservedConnection` follows a whole connection: it pairs responses
 with requests and knows which have none. It decides nothing and refuses nothing, so what it cannot read is an
@@ -20,24 +20,21 @@ from kafkawire.sdk.protocol.connection import (
     Received,
     Request,
     Sent,
+    checked_in_flight,
     opens_with_unsupported_version,
 )
+from kafkawire.sdk.protocol.header_start import CORRELATION_ID_BYTES, HEADER_START, correlation_id_of
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
 from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Api, Buffer
-from kafkawire.sdk.protocol.server_connection import HEADER_START
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import Acks
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["ObservedConnection", "Unread", "observe", "read_request"]
 
 #: Characters shown of the reason why a frame was not read; it may quote the frame.
 _REASON_CHARACTERS_MAX = 200
-
-#: Bytes of the correlation id, with which every response header begins.
-_CORRELATION_ID_BYTES = 4
 
 
 class Unread(NamedTuple):
@@ -95,10 +92,13 @@ class ObservedConnection:
     Args:
         max_in_flight: requests remembered until their response comes; of more, the oldest are forgotten.
         apis: by key, what is read: `ApiRegistry(APIS, …)` for APIs of one's own.
+
+    Raises:
+        LocalProtocolError: `max_in_flight` is no number from 1 on.
     """
 
     def __init__(self, max_in_flight: int = MAX_IN_FLIGHT, apis: Mapping[int, Api] = KAFKA_APIS) -> None:
-        self._max_in_flight = max_in_flight
+        self._max_in_flight = checked_in_flight(max_in_flight)
         self._apis = apis
         self._waiting: deque[_Waiting] = deque()
         self._tokens = False
@@ -136,8 +136,7 @@ class ObservedConnection:
         if self._tokens and unread_bytes:
             return self._receive_token(frame)
         self._tokens = False
-        has_response = request.api.key != ApiKey.PRODUCE or request.message.acks != Acks.NONE
-        if has_response:
+        if request.has_response:
             self._expect(_Waiting(request.correlation_id, _without_body(request)))
         return request
 
@@ -154,9 +153,9 @@ class ObservedConnection:
         if self._waiting and self._waiting[0].correlation_id is None:
             self._waiting.popleft()
             return Unread("SASL token of the broker", len(frame))
-        if len(frame) < _CORRELATION_ID_BYTES:
-            return Unread("response", len(frame), f"{_CORRELATION_ID_BYTES} bytes are needed for its correlation id")
-        correlation_id = int.from_bytes(frame[:_CORRELATION_ID_BYTES], "big", signed=True)
+        if len(frame) < CORRELATION_ID_BYTES:
+            return Unread("response", len(frame), f"{CORRELATION_ID_BYTES} bytes are needed for its correlation id")
+        correlation_id = correlation_id_of(frame)
         found = self._take(correlation_id)
         if found is None:
             return Unread("response", len(frame), "its request was not seen", correlation_id=correlation_id)
@@ -260,6 +259,9 @@ def observe(request: Request | Sent, frame: Buffer) -> Received:
     Args:
         request: from `read_request`, a `ServerConnection`, or a `ClientConnection` that others read for.
         frame: header and body, without the length.
+
+    Returns:
+        The response; its `unread_bytes` counts what follows the message in the frame.
 
     Raises:
         RemoteProtocolError: the response is to another request, or cannot be decoded.

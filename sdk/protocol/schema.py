@@ -74,9 +74,9 @@ class Schema(NamedTuple):
         name: Kafka's name, as `FetchRequest`.
         kind: `request`, `response`, `header`, `data`, `coordinator-key`, `coordinator-value` or `metadata`.
         key: API key of a request or response, record type of a coordinator or metadata record, else None.
-        versions: the versions that live; empty if a release removed them all.
+        versions: the current versions; empty if a release removed them all.
         flexible: the known versions with compact lengths and tagged fields, None if there are none.
-        removed: the versions that lived once, oldest first, each range with the release that removed it.
+        removed: the removed versions, oldest first, each range with the release that removed it.
     """
 
     name: str
@@ -102,14 +102,14 @@ class Api(NamedTuple):
     Attributes:
         name: Kafka's name, as `Fetch`; its messages are `FetchRequest` and `FetchResponse`.
         key: the number that opens its requests.
-        versions: the versions that live: what is advertised and negotiated.
+        versions: the current versions: what is advertised and negotiated.
         flexible: the known versions with compact lengths and tagged fields, None if there are none.
         request_headers: version of the request header of classic and of flexible versions.
         response_headers: the same for the response header.
         listeners: where requests are accepted: `broker`, `controller`.
         package: where the classes of its messages are.
         unstable: whether the highest version may still change.
-        removed: the versions that lived once, oldest first, each range with the release that removed it.
+        removed: the removed versions, oldest first, each range with the release that removed it.
         first_request_header: version of the header of a request in version 0, None if it follows the rule.
     """
 
@@ -162,7 +162,7 @@ class Api(NamedTuple):
 
 
 def _known(versions: VersionRange, removed: Removed) -> VersionRange:
-    """Return the removed versions and those that live, which follow on from them, as one range."""
+    """Return the removed versions and the current ones, which follow on from them, as one range."""
     ranges = [*(each for _release, each in removed), *([versions] if versions else [])]
     return VersionRange(ranges[0].first, ranges[-1].last) if ranges else versions
 

@@ -8,28 +8,23 @@ Source: Kafka protocol guide, "Network"; KIP-482 (headers).
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from struct import Struct
 from typing import Any, NamedTuple, cast
 
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry, Key
 from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES, frame_prefix
-from kafkawire.sdk.protocol.layout import layout
+from kafkawire.sdk.protocol.header_start import CORRELATION_ID_BYTES, HEADER_START
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
-from kafkawire.sdk.protocol.primitives import FIXED, MAX_LENGTH
+from kafkawire.sdk.protocol.primitives import MAX_LENGTH
 from kafkawire.sdk.protocol.programs import Program, program
 from kafkawire.sdk.protocol.schema import Api, Buffer, Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import Acks
 from kafkawire.sdk.protocol.text_form import to_text, value_text
 from kafkawire.sdk.protocol.versions import VersionRange
 
-__all__ = ["HEADER_START", "Request", "ServerConnection", "framed"]
-
-#: What every request header begins with: API key, version, correlation id.
-HEADER_START = Struct(">" + "".join(FIXED[field.kind].format for field in layout(RequestHeader, 1).fields[:3]))
-
-_CORRELATION_ID_BYTES = 4
+__all__ = ["Request", "ServerConnection", "framed"]
 
 
 class Request:
@@ -71,6 +66,11 @@ class Request:
         self.version_error = asked_version is not None
         self.size_bytes = size_bytes
         self._parts: list[Buffer] | None = None
+
+    @property
+    def has_response(self) -> bool:
+        """Whether it is answered: every request is, but Produce with `acks` 0."""
+        return self.api.key != ApiKey.PRODUCE or getattr(self.message, "acks", None) != Acks.NONE
 
     def __repr__(self) -> str:
         client = "no client id" if self.client_id is None else f"client {value_text(self.client_id)}"
@@ -165,17 +165,19 @@ class ServerConnection:
 
         Args:
             request: from `receive`, answered once.
-            message: the response; None if the request has none (Produce with `acks` 0).
+            message: the response; None if the request has none, see `Request.has_response`.
 
         Returns:
             What may be written now, in pieces for `writelines`: nothing while an earlier request waits, else this
             response and all later ones that were held back by it.
 
         Raises:
-            LocalProtocolError: the response is of another API, does not fit its version, or is too large.
+            LocalProtocolError: the response is missing, of another API, does not fit its version, or is too large.
         """
         if request._parts is not None:
             raise LocalProtocolError(f"{request.api.name} request {request.correlation_id} was answered already")
+        if message is None and request.has_response:
+            raise LocalProtocolError(f"None does not answer a request of {request.api.name}")
         request._parts = [] if message is None else self._frame(request, message)
         ready: list[Buffer] = []
         while self._pending and self._pending[0]._parts is not None:
@@ -198,7 +200,7 @@ class ServerConnection:
             version,
             program(RequestHeader, api.request_header_version(version)),
             program(api.request, version),
-            response_header.encode(ResponseHeader(0))[_CORRELATION_ID_BYTES:],
+            response_header.encode(ResponseHeader(0))[CORRELATION_ID_BYTES:],
             api.response,
             MAX_LENGTH if KAFKA_APIS.get(key) == api else self._response_bytes_max,
         )
@@ -219,7 +221,7 @@ class ServerConnection:
         assert form is not None, "a version that is answered is served"
         if type(message) is not form.response:
             raise LocalProtocolError(f"{type(message).__qualname__} does not answer a request of {request.api.name}")
-        head = request.correlation_id.to_bytes(_CORRELATION_ID_BYTES, "big", signed=True) + form.response_header_end
+        head = request.correlation_id.to_bytes(CORRELATION_ID_BYTES, "big", signed=True) + form.response_header_end
         parts = program(form.response, request.version).encode_parts(message)
         return framed(head, parts, form.response_bytes_max)
 

@@ -1,8 +1,11 @@
 """A message as one line of bounded length, for logs and the reprs of requests and responses.
 
 Fields with their default are left out, long values are cut, and of bytes only the number is given: nobody can read
-them, and passwords and keys are among them. A message's own repr shows everything instead. The work is bounded, too:
-what does not fit into the line is never turned into text.
+them, and passwords and keys are among them. Text that may be secret, such as `sasl.jaas.config` among the
+configurations that AlterConfigs sets, is hidden by its name. A message's own repr shows everything instead. The work is
+bounded, too: what does not fit into the line is never turned into text.
+
+Source: Apache Kafka, `RequestChannel.loggableRequest`, which hides configurations in its request log.
 """
 
 from __future__ import annotations
@@ -10,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kafkawire.sdk.protocol.schema import Message, equal
+from kafkawire.sdk.protocol.schema import Field, Message, equal
+from kafkawire.sdk.secret import HIDDEN, may_be_secret
 
 __all__ = ["TEXT_CHARACTERS_MAX", "to_text", "value_text"]
 
@@ -25,6 +29,12 @@ _STRING_CHARACTERS_MAX = 60
 
 #: Bits of an integer that is shown; no field has more.
 _INTEGER_BITS_MAX = 64
+
+#: In a structure with one of these and a `value`, it says what the value is: a configuration, for example.
+_NAMES_OF_VALUES = ("name", "key")
+
+#: Fields of Kafka's messages that are not secret, although they are called so: names of groups, users and tokens.
+_HARMLESS = frozenset({"key", "token_id", "token_requester_principal_name", "token_requester_principal_type"})
 
 
 def to_text(message: Message, limit: int = TEXT_CHARACTERS_MAX) -> str:
@@ -81,12 +91,25 @@ def _message_pieces(message: Message) -> Iterator[str]:
         value = getattr(message, field.name)
         if not equal(value, field.default_value()):
             yield f"{separator}{field.name}="
-            yield from _pieces(value)
+            if _is_secret(message, field):
+                yield HIDDEN
+            else:
+                yield from _pieces(value)
             separator = ", "
     unknown = getattr(message, "unknown_tags", ())
     if unknown:
         yield f"{separator}{len(unknown)} unknown tags"
     yield ")"
+
+
+def _is_secret(message: Message, field: Field) -> bool:
+    """Return whether a text in a message may be secret; bytes are not shown anyway."""
+    if field.type != "string":
+        return False
+    if field.name != "value":
+        return field.name not in _HARMLESS and may_be_secret(field.name)
+    names = [name for known in _NAMES_OF_VALUES if isinstance(name := getattr(message, known, None), str)]
+    return getattr(message, "is_sensitive", False) is True or any(map(may_be_secret, names))
 
 
 def _sequence_pieces(values: list[Any] | tuple[Any, ...]) -> Iterator[str]:

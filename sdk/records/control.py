@@ -20,10 +20,18 @@ from kafkawire.sdk.protocol.tables.enums import ControlRecordType
 from kafkawire.sdk.protocol.tables.record_formats import CONTROL_KEY_HEADER
 from kafkawire.sdk.records.record import Record
 
-__all__ = ["ControlKey", "ControlRecord", "control_record", "control_type", "end_transaction_marker"]
+__all__ = [
+    "BODIES",
+    "MARKERS",
+    "ControlKey",
+    "ControlRecord",
+    "control_record",
+    "control_type",
+    "end_transaction_marker",
+]
 
 #: The message in the value of each kind. Those of KRaft begin with their version; a marker has its version in front.
-_BODIES = {
+BODIES = {
     ControlRecordType.ABORT: "EndTxnMarker",
     ControlRecordType.COMMIT: "EndTxnMarker",
     ControlRecordType.LEADER_CHANGE: "LeaderChangeMessage",
@@ -32,7 +40,8 @@ _BODIES = {
     ControlRecordType.KRAFT_VERSION: "KRaftVersionRecord",
     ControlRecordType.KRAFT_VOTERS: "VotersRecord",
 }
-_MARKERS = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
+#: The kinds that end a transaction.
+MARKERS = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
 _VERSION = struct.Struct(">h")
 
 
@@ -83,7 +92,7 @@ class ControlRecord(NamedTuple):
         key = CONTROL_KEY_HEADER.pack(self.key.version, self.key.number)
         if self.body is None:
             return key, None
-        if self.key.type in _MARKERS:
+        if self.key.type in MARKERS:
             return key, _VERSION.pack(self.version) + program(type(self.body), self.version).encode(self.body)
         if self.version != (first := self.body.SCHEMA.versions.first):
             raise EncodeError("version", f"{self.version}, a {self.key.name} record is always read as version {first}")
@@ -114,14 +123,14 @@ def control_record(record: Record) -> ControlRecord:
         DecodeError: key or value is not what a control record has.
     """
     key = control_type(record)
-    name = _BODIES.get(key.type)
+    name = BODIES.get(key.type)
     if name is None:
         return ControlRecord(key, 0, None)
     value = record.value or b""
     if len(value) < _VERSION.size:
         raise DecodeError("value", 0, f"a control record begins with its version, it has {len(value)} bytes")
     versions = message_class(name).SCHEMA.versions
-    if key.type not in _MARKERS:
+    if key.type not in MARKERS:
         body, _ = program(name, versions.first).decode(value)
         return ControlRecord(key, versions.first, body)
     (version,) = _VERSION.unpack_from(value)

@@ -18,7 +18,7 @@ from kafkawire.sdk.protocol.schema import Buffer, Message
 from kafkawire.sdk.protocol.tables.enums import METADATA_FRAME_VERSION
 from kafkawire.sdk.protocol.tables.record_types import FRAMED_RECORDS, KEYED_RECORDS
 
-__all__ = ["INTERNAL_TOPICS", "InternalRecord", "decode_record"]
+__all__ = ["INTERNAL_TOPICS", "InternalRecord", "decode_record", "envelope"]
 
 #: The topics whose records `decode_record` reads.
 INTERNAL_TOPICS = frozenset({*KEYED_RECORDS, *FRAMED_RECORDS})
@@ -81,53 +81,82 @@ def decode_record(topic: str, key: Buffer | None, value: Buffer | None) -> Inter
         DecodeError: key or value are damaged, or missing where there must be one.
         LocalProtocolError: the topic is none of these.
     """
-    if topic in KEYED_RECORDS:
-        return _keyed(topic, key, value)
+    kind, version, key_start, value_start = envelope(topic, key, value)
+    if kind is None:
+        return InternalRecord(topic, None, None, None, None)
     if topic in FRAMED_RECORDS:
-        return _framed(topic, value)
-    raise LocalProtocolError(f"{topic!r:.260} is no internal topic, {', '.join(sorted(INTERNAL_TOPICS))} are")
-
-
-def _keyed(topic: str, key: Buffer | None, value: Buffer | None) -> InternalRecord:
-    types = KEYED_RECORDS[topic]
-    kind = _prefix(topic, "key", key)
-    if kind not in types:
-        raise UnknownRecord(topic, kind, None, f"record type {kind} is not known, {_listed(types)} are")
-    key_name, value_name = types[kind]
-    decoded_key, _ = program(key_name, message_class(key_name).SCHEMA.versions.last).decode(key or b"", _PREFIX.size)
-    if value is None:
+        name = FRAMED_RECORDS[topic][kind]
+        return InternalRecord(topic, kind, None, _framed(topic, kind, name, version, value, value_start), version)
+    key_name, value_name = KEYED_RECORDS[topic][kind]
+    decoded_key, _ = program(key_name, message_class(key_name).SCHEMA.versions.last).decode(key or b"", key_start)
+    if value is None or version is None:
         return InternalRecord(topic, kind, decoded_key, None, None)
-    version = _prefix(topic, "value", value)
     _check_version(topic, kind, value_name, version)
-    decoded, _ = program(value_name, version).decode(value, _PREFIX.size)
+    decoded, _ = program(value_name, version).decode(value, value_start)
     return InternalRecord(topic, kind, decoded_key, decoded, version)
 
 
-def _framed(topic: str, value: Buffer | None) -> InternalRecord:
-    if value is None:
-        return InternalRecord(topic, None, None, None, None)
-    view = memoryview(value).cast("B")
+def envelope(topic: str, key: Buffer | None, value: Buffer | None) -> tuple[int | None, int | None, int, int]:
+    """Read what is in front of the messages of a record.
+
+    Args:
+        topic: see `decode_record`.
+        key: see `decode_record`.
+        value: see `decode_record`.
+
+    Returns:
+        The record type (None for a tombstone of a topic without keys), the version of the value (None for a tombstone),
+        and where the messages in key and value begin. A plain tuple, as one is made for each record.
+
+    Raises:
+        UnknownRecord: the type or the version of the frame is not known.
+        DecodeError: key or value end too early, or a number in a frame is too long.
+        LocalProtocolError: the topic is none of the internal ones.
+    """
+    if topic in KEYED_RECORDS:
+        types = KEYED_RECORDS[topic]
+        kind = _prefix(topic, "key", key)
+        if kind not in types:
+            raise UnknownRecord("key", topic, kind, None, f"record type {kind} is not known, {_listed(types)} are")
+        if value is None:
+            return kind, None, _PREFIX.size, 0
+        return kind, _prefix(topic, "value", value), _PREFIX.size, _PREFIX.size
+    if topic in FRAMED_RECORDS:
+        return (None, None, 0, 0) if value is None else _frame(topic, memoryview(value).cast("B"))
+    raise LocalProtocolError(f"{topic!r:.260} is no internal topic, {', '.join(sorted(INTERNAL_TOPICS))} are")
+
+
+def _frame(topic: str, view: memoryview) -> tuple[int, int, int, int]:
     types = FRAMED_RECORDS[topic]
     frame, at = _varint(view, 0, "frame version")
     if frame != METADATA_FRAME_VERSION:
-        raise UnknownRecord(topic, None, None, f"frame version {frame} is not known, {METADATA_FRAME_VERSION} is")
+        reason = f"frame version {frame} is not known, {METADATA_FRAME_VERSION} is"
+        raise UnknownRecord("value", topic, None, None, reason)
     kind, at = _varint(view, at, "type")
     version, at = _varint(view, at, "version")
     if kind not in types:
         reason = f"record type {kind} (version {version}) is not known, {_listed(types)} are"
-        raise UnknownRecord(topic, kind, version, reason)
-    _check_version(topic, kind, types[kind], version)
-    decoded, end = program(types[kind], version).decode(view, at)
-    if end != len(view):
-        raise DecodeError("value", end, f"{len(view) - end} bytes follow the {types[kind]} of version {version}")
-    return InternalRecord(topic, kind, None, decoded, version)
+        raise UnknownRecord("value", topic, kind, version, reason)
+    return kind, version, 0, at
+
+
+def _framed(topic: str, kind: int, name: str, version: int | None, value: Buffer | None, start: int) -> Message:
+    """Return the message in a frame, which has nothing behind it."""
+    assert value is not None, "a tombstone has no type"
+    assert version is not None, "and no version"
+    _check_version(topic, kind, name, version)
+    decoded, end = program(name, version).decode(value, start)
+    size = memoryview(value).nbytes
+    if end != size:
+        raise DecodeError("value", end, f"{size - end} bytes follow the {name} of version {version}")
+    return decoded
 
 
 def _check_version(topic: str, kind: int, name: str, version: int) -> None:
     known = message_class(name).SCHEMA.versions
     if version not in known:
         reason = f"record type {kind} ({name}) in version {version} is not known, {known} are"
-        raise UnknownRecord(topic, kind, version, reason)
+        raise UnknownRecord("value", topic, kind, version, reason)
 
 
 def _prefix(topic: str, part: str, data: Buffer | None) -> int:

@@ -143,7 +143,7 @@ def defaults(kind: str, array: bool, nullable: bool) -> st.SearchStrategy[Defaul
 
 @st.composite
 def removals(draw: st.DrawFn, versions: Versions) -> tuple[Removal, ...]:
-    """Draw which releases removed the versions before those that live."""
+    """Draw which releases removed the versions before the current ones."""
     before = versions.first if versions else draw(st.integers(0, LAST))
     cuts = sorted(draw(st.sets(st.integers(0, before - 1), max_size=2))) if before else []
     runs = [Versions(first, last - 1) for first, last in pairwise([*cuts, before])]

@@ -1,13 +1,14 @@
 """A message that contradicts itself is refused, and the error says where.
 
 Method: a sound message is changed in one place; each change gives its file, line, message and field. The schemas of the
-project, which hold every oddity that Kafka has, pass.
+project, which hold every oddity that Kafka has, pass. What is nested most crosses all engines.
 """
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,12 @@ from kafkawire.codegen.consistency import ENTITIES, FIELDS_MAX, STRUCTURE_DEPTH_
 from kafkawire.codegen.load import load_file
 from kafkawire.codegen.located import SchemaError
 from kafkawire.codegen.spec import FieldSpec, SchemaFile
+from kafkawire.protocol import from_json, to_json
+from kafkawire.sdk.protocol.engines.selection import ENGINES, native
+from kafkawire.sdk.protocol.programs import program
+from kafkawire.sdk.protocol.schema import Message
 from tests.codegen.conftest import Read, Write
+from tests.own_package import own_package
 
 SOUND = """\
 message: Sample
@@ -160,6 +166,31 @@ def test_structures_inside_each_other(write: Write, more: str, reverse: bool) ->
 def test_a_structure_without_fields_is_as_deep_as_others(write: Write) -> None:
     chain = ["", *(f"{{name: a, type: S{n}}}" for n in range(STRUCTURE_DEPTH_MAX - 1))]
     assert len(load_file(write(nested(chain))).messages[0].structs) == len(chain) == STRUCTURE_DEPTH_MAX
+
+
+@pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine != "native" or native is not None])
+def test_every_engine_can_do_what_is_nested_most(tmp_path: Path, engine: str) -> None:
+    fields = '[{name: texts, type: "[]string", tag: 0, nullable: 0+}]'
+    for depth in range(STRUCTURE_DEPTH_MAX):
+        fields = f'[{{name: inner, type: "[]S{depth}", tag: 0, nullable: 0+, fields: {fields}}}]'
+    deep = f"""\
+api: Deep
+key: 911
+listeners: [broker]
+request: {{versions: 0, flexible: 0+, fields: {fields}}}
+response: {{versions: 0, flexible: 0+, fields: []}}
+"""
+
+    def filled(kind: Any) -> Message:
+        (field,) = kind.FIELDS
+        return kind([filled(field.type)] if isinstance(field.type, type) else ["a", "b"])
+
+    with own_package(tmp_path, {"deep": deep}) as (messages, _):
+        message = filled(messages.DeepRequest)
+        deepest = program(messages.DeepRequest, 0, engine)
+        data = deepest.encode(message)
+        assert deepest.decode(data) == (message, len(data))
+        assert from_json(messages.DeepRequest, 0, to_json(message, 0)) == message
 
 
 def test_fields_of_structures_count_wherever_they_are_used(write: Write) -> None:

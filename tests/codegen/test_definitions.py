@@ -130,7 +130,7 @@ def test_several_mistakes_are_all_named(tmp_path: Path) -> None:
     with pytest.raises(SchemaError) as caught:
         read_jars([jar])
     assert [str(problem).partition(".json:")[2] for problem in caught.value.problems] == [
-        "10: PingRequest: validVersions: version range 3-0 is reversed or exceeds 32767",
+        "10: PingRequest: validVersions: version range 3-0 is reversed",
         "12: PingResponse: field A: versions: 'x' is not a version range; write 3, 0-4, 2+ or none",
         "14: PingResponse: field Class: 'class' is a keyword of Python",
     ]
@@ -185,8 +185,8 @@ def test_records_of_topics_before_they_had_types(tmp_path: Path) -> None:
         (b"", "empty file"),
         (b"[]", "a schema is a mapping"),
         (b"\x00\xff", "not UTF-8"),
-        (b"{" * 100_000, "a key is one word"),
-        (b'{"name": ' + b"[" * 100_000, "more than 64 mappings and lists inside each other"),
+        (b"{" * 100, "a key is one word"),
+        (b'{"name": ' + b"[" * 100, "more than 64 mappings and lists inside each other"),
         (b'{"name": 7}', "name: 7 is not text"),
         (b'{"name": "A", "type": "poem", "validVersions": "0"}', "type: 'poem' is none of request"),
         (b'{"name": "A", "type": "data", "validVersions": "0", "fields": 3}', "fields: 3 is not a list"),
@@ -202,6 +202,16 @@ def test_content_that_is_no_definition(tmp_path: Path, content: bytes, reason: s
     with pytest.raises(SchemaError, match=r"kafka-a\.jar!common/message/A\.json") as caught:
         read_jars([tmp_path])
     assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize("start", [b"", b'{"name": '])
+@pytest.mark.parametrize("bracket", [b"{", b"["])
+def test_content_that_is_nested_without_end(tmp_path: Path, start: bytes, bracket: bytes) -> None:
+    """Whether libyaml, which has a limit in its later versions, or the reader behind it comes to its limit first."""
+    with zipfile.ZipFile(tmp_path / "kafka-a.jar", "w") as archive:
+        archive.writestr("common/message/A.json", start + bracket * 100_000)
+    with pytest.raises(SchemaError, match=r"kafka-a\.jar!common/message/A\.json:1: "):
+        read_jars([tmp_path])
 
 
 @pytest.mark.parametrize("start", ["//", "/*", '"', "/"])

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from kafkawire.codegen import OUT, SCHEMAS
+from kafkawire.codegen.emit.source import GENERATED
 from kafkawire.codegen.generate import Drift, drift, generated_tree, reference_of, write_tree
 from kafkawire.codegen.located import SchemaError
 
@@ -113,9 +114,9 @@ def test_write_and_compare(folder: Path, tmp_path: Path) -> None:
 def test_drift_is_found_and_mended(folder: Path, tmp_path: Path) -> None:
     tree, out = generated_tree(folder), tmp_path / "out"
     write_tree(tree, out)
-    (out / "messages" / "ping.py").write_text("# by hand\n")
+    (out / "messages" / "ping.py").write_text(f"{GENERATED}\n# changed by hand\n")
     (out / "messages" / "other" / "__init__.py").unlink()
-    (out / "messages" / "stray.py").write_text("")
+    (out / "messages" / "stray.py").write_text(GENERATED)
     (out / "messages" / "__pycache__").mkdir()
     (out / "messages" / "__pycache__" / "ping.pyc").write_bytes(b"")
     (out / "written_by_hand.py").write_text("")
@@ -125,6 +126,20 @@ def test_drift_is_found_and_mended(folder: Path, tmp_path: Path) -> None:
     assert write_tree(tree, out) == expected
     assert not drift(tree, out)
     assert (out / "written_by_hand.py").exists()
+
+
+@pytest.mark.parametrize("name", ["ping.py", "other/stray.py"])
+@pytest.mark.parametrize("text", ["", "by = 'hand'\n", GENERATED[:-1]])
+def test_files_of_others_are_neither_replaced_nor_removed(folder: Path, tmp_path: Path, name: str, text: str) -> None:
+    tree, out = generated_tree(folder), tmp_path / "out"
+    write_tree(tree, out)
+    (out / "messages" / name).write_text(text)
+    (out / "tables" / "apis.py").unlink()
+    before = drift(tree, out)
+    with pytest.raises(FileExistsError, match=f"{name} would be replaced or removed"):
+        write_tree(tree, out)
+    assert drift(tree, out) == before
+    assert (out / "messages" / name).read_text() == text
 
 
 def test_wrong_schema(folder: Path) -> None:

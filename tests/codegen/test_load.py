@@ -216,6 +216,16 @@ def test_all_mistakes_of_a_file(write: Write) -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", ["Message", "int9", "int16??"])
+def test_what_depends_on_a_wrong_type_is_no_other_problem(write: Write, kind: str) -> None:
+    field = f"{{name: x, type: '{kind}', default: 7, nullable: 0, map_key: true, fields: [{{name: y, type: int8}}]}}"
+    with pytest.raises(SchemaError) as caught:
+        load_file(write(f"message: Sample\nkind: data\nversions: 0\nfields: [{field}]\n"))
+    assert [problem.reason.partition(f"{kind!r} ")[0] for problem in caught.value.problems] == [
+        "Sample: field x: type: "
+    ]
+
+
 SAMPLE = "message: Sample\nkind: data\nversions: 0\n"
 
 
@@ -229,16 +239,16 @@ SAMPLE = "message: Sample\nkind: data\nversions: 0\n"
         (SAMPLE, ["1: Sample: 'fields' is missing"]),
         (
             SAMPLE.replace("0", "1-0") + "fields: [{name: a, type: int8, versions: 9}]",
-            ["3: Sample: versions: version range 1-0 is reversed or exceeds 32767"],
+            ["3: Sample: versions: version range 1-0 is reversed"],
         ),
         (SAMPLE + "structs: [{fields: []}]\nfields: []", ["4: Sample: 'name' is missing"]),
         (
             SAMPLE + "structs: [{name: A, versions: 1-0, fields: []}]\nfields: []",
-            ["4: Sample: structure A: versions: version range 1-0 is reversed or exceeds 32767"],
+            ["4: Sample: structure A: versions: version range 1-0 is reversed"],
         ),
         (
             A.replace("versions: 0-1", "versions: 1-0", 1),
-            ["5: ARequest: versions: version range 1-0 is reversed or exceeds 32767"],
+            ["5: ARequest: versions: version range 1-0 is reversed"],
         ),
         (A.replace("  versions: 0-1\n", "", 1), ["5: ARequest: 'versions' is missing"]),
         (
@@ -354,6 +364,17 @@ def test_tables_and_record_formats_are_left_to_others(tmp_path: Path) -> None:
 def test_folder_that_does_not_fit(tmp_path: Path, texts: dict[str, str], reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
         load_folder(folder(tmp_path, **texts))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(b"\xff", "not UTF-8: invalid start byte 0xff"), (b"apy: A\n", "a schema begins with"), (b"", "empty file")],
+)
+def test_a_folder_whose_only_file_cannot_be_read_is_not_empty(tmp_path: Path, content: bytes, reason: str) -> None:
+    (tmp_path / "a.yaml").write_bytes(content)
+    with pytest.raises(SchemaError, match=reason) as caught:
+        load_folder(tmp_path)
+    assert len(caught.value.problems) == 1
 
 
 def test_paths_of_a_folder_with_a_bad_file(tmp_path: Path) -> None:

@@ -95,6 +95,24 @@ def test_errors_name_line_and_field(write: Write, old: str, new: str, line: int,
     assert (caught.value.path, caught.value.line) == (path, line)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("type: int16", "type: int128"),
+        ("type: bytes?", "type: byte"),
+        ("type: int32,", "type: int128, default: 1000,"),
+        ("flags..end", "flags"),
+        ("checksum: crc32c", "checksum: [crc32c]"),
+        ("length: varint", "length: 5"),
+    ],
+)
+def test_what_depends_on_something_wrong_is_no_other_problem(write: Write, old: str, new: str) -> None:
+    assert old in FORMAT
+    with pytest.raises(SchemaError) as caught:
+        load_record_format(write(FORMAT.replace(old, new)))
+    assert len(caught.value.problems) == 1
+
+
 def test_a_missing_name_is_one_problem(write: Write) -> None:
     with pytest.raises(SchemaError) as caught:
         load_record_format(write(FORMAT.replace("name: label, ", "")))

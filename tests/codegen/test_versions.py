@@ -41,6 +41,23 @@ def test_parse_refuses(text: str) -> None:
         Versions.parse(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("4-2", "version range 4-2 is reversed"),
+        ("32768", "version range 32768 goes beyond 32767, the highest version"),
+        ("40000-1", "version range 40000-1 goes beyond 32767"),
+        ("0-2000000000", "version range 0-2000000000 goes beyond 32767, the highest version"),
+        ("100000+", r"version range 100000\+ goes beyond 32767"),
+        ("9" * 5_000, "version range 9{40} goes beyond 32767"),
+        ("x" * 5_000, "'x{40}' is not a version range; write 3, 0-4, 2"),
+    ],
+)
+def test_reasons(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=f"^{reason}"):
+        Versions.parse(text)
+
+
 @given(ranges)
 def test_text_reads_back(versions: Versions) -> None:
     assert Versions.parse(str(versions)) == versions

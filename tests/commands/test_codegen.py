@@ -14,7 +14,9 @@ from typer.testing import CliRunner
 from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.state import load_state
+from kafkawire.commands import codegen as commands
 from kafkawire.commands.codegen import app
+from kafkawire.commands.terminal import run_app
 from tests.codegen.jars import PING, PONG, write_jar
 
 
@@ -119,10 +121,40 @@ def test_generate_and_check(tmp_path: Path, schemas: Path) -> None:
     assert "missing  messages/ping.py" in run("check", *options, code=1)
     assert run("generate", *options) == "4 files, 4 changed\n"
     assert run("check", *options) == "4 files match their schemas\n"
-    (tmp_path / "out" / "messages" / "ping.py").write_text("")
+    path = tmp_path / "out" / "messages" / "ping.py"
+    path.write_text(path.read_text() + "changed = True\n")
     output = run("check", *options, code=1)
     assert output == "changed  messages/ping.py\nchange schemas only, then run `kafkawire codegen generate`\n"
     assert run("generate", *options) == "4 files, 1 changed\n"
+
+
+@pytest.mark.parametrize("command", ["generate", "check"])
+def test_code_of_other_schemas_never_goes_into_our_own_package(
+    tmp_path: Path, schemas: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = tmp_path / "ours"
+    monkeypatch.setattr(commands, "OUT", ours)
+    run("generate", "--schemas", schemas, "--out", ours)
+    files = {path: path.read_bytes() for path in ours.rglob("*.py")}
+    (schemas / "messages" / "ping.yaml").rename(schemas / "messages" / "pong.yaml")
+    assert run_app(app, "codegen", [command, "--schemas", str(schemas)]) == 2
+    assert "say where its code goes with --out" in run(command, "--schemas", schemas, code=2)
+    assert {path: path.read_bytes() for path in ours.rglob("*.py")} == files
+
+
+def test_our_own_schemas_by_another_path(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(SCHEMAS)
+    assert run("check", "--schemas", tmp_path / "link") == run("check")
+
+
+def test_what_was_not_generated_stays(tmp_path: Path, schemas: Path) -> None:
+    out = tmp_path / "package"
+    (out / "messages").mkdir(parents=True)
+    for name in ("ping.py", "letters.py"):
+        (out / "messages" / name).write_text("by = 'hand'\n")
+    output = run("generate", "--schemas", schemas, "--out", out, code=1)
+    assert output.startswith(f"error: {out / 'messages' / 'ping.py'} and 1 more would be replaced or removed")
+    assert sorted(path.name for path in out.rglob("*")) == ["letters.py", "messages", "ping.py"]
 
 
 def test_every_error_of_every_file(tmp_path: Path, schemas: Path) -> None:

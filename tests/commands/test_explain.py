@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 
 from kafkawire.codegen import SCHEMAS
+from kafkawire.commands.codegen import app
 from kafkawire.commands.explain import explain_batch, explain_message, load_message
-from kafkawire.commands.explain_records import Row
+from kafkawire.commands.explaining.records import Row
+from kafkawire.commands.terminal import run_app
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
@@ -170,7 +172,8 @@ def test_explain_shows_all_bytes(deep: tuple[str, ...]) -> None:
         (("HeartbeatRequest", 99, "00"), "HeartbeatRequest has no version 99"),
         (("HartbeatRequest", 0, "00"), "is it HeartbeatRequest?"),
         (("RecordBatch", 1, "00"), "RecordBatch has magic 2, not 1"),
-        (("HeartbeatRequest", 0), "give either HEX or --file"),
+        (("HeartbeatRequest", 0), "give HEX of a whole frame, MESSAGE VERSION HEX, FILE.log, or --pcap FILE"),
+        ((), "give HEX of a whole frame"),
         (("HeartbeatRequest", 0, "@/no/such/file"), "No such file"),
         (("RecordBatch", 2, "--file", "/no/such/file"), "No such file"),
     ],
@@ -178,6 +181,31 @@ def test_explain_shows_all_bytes(deep: tuple[str, ...]) -> None:
 def test_mistakes(arguments: tuple[object, ...], reason: str) -> None:
     output = run("explain", *arguments, code=1)
     assert output.startswith("error: ")
+    assert reason in output
+    assert output.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ("--frame 3 00", "--frame belongs to a capture; this explains a frame"),
+        ("--deep 00", "--deep belongs to a message; this explains a frame"),
+        ("--batch 1 --key OffsetCommitKey 00", "--batch belongs to a log segment; this explains a frame"),
+        (
+            "HeartbeatRequest 0 000167000000010000 --request 00",
+            "--request belongs to a frame; this explains a message",
+        ),
+        ("0.log --schemas nowhere", "--schemas belongs to a capture or a frame or a message; this explains a log"),
+        ("--file 0 --api Fetch", "--api belongs to a frame; this explains a log segment"),
+        ("--pcap FILE 00", "--pcap FILE is all that is explained: '00' is not read"),
+        ("--pcap FILE --file 0", "--file belongs to a log segment; this explains a capture"),
+        ("0.log --batch 0 --offset 0", "--batch and --offset say the same: give one of them"),
+        ("00 --request 00 --api Fetch", "--request and --api say the same: give one of them"),
+    ],
+)
+def test_options_that_would_be_ignored(arguments: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_app(app, "codegen", ["explain", *arguments.split()]) == 2
+    output = capsys.readouterr().err
     assert reason in output
     assert output.count("\n") == 1
 

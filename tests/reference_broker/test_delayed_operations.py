@@ -3,9 +3,12 @@
 Method: callbacks that record their arguments.
 """
 
+from typing import Any
+
 import pytest
 
 from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
+from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
 
 FIRST, SECOND = HeartbeatResponse(1), HeartbeatResponse(2)
@@ -65,6 +68,56 @@ def test_parts_of_a_request_without_a_response():
     parts = Parts()
     parts.expect()
     parts.arrived()
+
+
+def test_none_is_no_response():
+    waiting, errors = DelayedOperation(), []
+    nothing: Any = None
+    for complete in (lambda: waiting.complete(nothing), lambda: waiting.complete_by(lambda: nothing)):
+        with pytest.raises(LocalProtocolError, match="completed with None"):
+            complete()
+    waiting.on_error = lambda error: errors.append(error) or SECOND
+    waiting.complete(nothing)
+    assert waiting.response is SECOND
+    assert [type(error) for error in errors] == [LocalProtocolError]
+
+
+def test_what_completes_an_operation_may_find_it_completed():
+    waiting = DelayedOperation()
+
+    def complete_first() -> HeartbeatResponse:
+        waiting.complete(FIRST)
+        return SECOND
+
+    waiting.complete_by(complete_first)
+    assert waiting.response is FIRST
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+@pytest.mark.parametrize("is_in_steps", [True, False])
+def test_failure_without_a_response(is_early, is_in_steps):
+    waiting, heard, failures, released = DelayedOperation(), [], [], []
+    failure = RemoteProtocolError("there is no answer")
+
+    def fail(*arguments):
+        raise failure
+
+    def steps():
+        yield fail()
+
+    waiting.on_error, waiting.on_cancel, waiting.steps = fail, lambda: released.append(True), steps()
+    if not is_early:
+        waiting.then(heard.append, failures.append)
+    if is_in_steps:
+        waiting.step()
+    else:
+        waiting.complete_by(fail)
+    if is_early:
+        waiting.then(heard.append, failures.append)
+    waiting.complete(FIRST)
+    waiting.complete_by(fail)
+    waiting.cancel()
+    assert (heard, failures, released, waiting.response) == ([], [failure], [], None)
 
 
 def test_completed_by_a_function_or_by_its_error():

@@ -65,17 +65,20 @@ def vars_of(message):
 def test_client_that_has_gone_is_not_worked_for(bench, monkeypatch):
     waiting = bench.ask(DescribeGroupsRequest(NAMES))
     waiting.cancel()
-    monkeypatch.setattr(bench.core.groups, "describe", pytest.fail)
+    asked = []
+    monkeypatch.setattr(bench.core.groups, "describe", lambda *arguments: asked.append(arguments))
     bench.advance(0)
+    assert not asked
     assert bench.core.timers.next_deadline_ms != bench.now_ms, "nothing is left to be done"
 
 
 @pytest.mark.defect
-def test_error_in_a_later_turn_is_answered(bench, monkeypatch):
+@pytest.mark.parametrize("error", [ValueError("odd"), SystemExit("odd")])
+def test_error_in_a_later_turn_is_answered(bench, monkeypatch, error):
     waiting = bench.ask(DescribeGroupsRequest(NAMES), 5)
 
     def fail(*arguments):
-        raise ValueError("odd")
+        raise error
 
     monkeypatch.setattr(bench.core.groups, "describe", fail)
     bench.advance(0)

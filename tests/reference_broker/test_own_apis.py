@@ -6,8 +6,11 @@ request at a time.
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import logging
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,7 +39,7 @@ from kafkawire.sdk.protocol.versions import VersionRange
 from kafkawire.sdk.transport.blocking import ConnectionEnded
 from kafkawire.testing import Broker
 from tests.own_package import own_package
-from tests.reference_broker.raw_client import Client
+from tests.reference_broker.raw_client import TIMEOUT_SECONDS, Client
 
 GREET = OWN[OwnKey.GREET]
 BOTH = ApiRegistry(APIS, OWN)
@@ -48,6 +51,10 @@ FRAME_BYTES_MAX = 10_000
 SEVEN: Any = [7]
 
 REQUEST = GreetRequest([GreetRequest.Person("Ann")])
+
+
+class Outcome(BaseException):
+    """As test frameworks have them."""
 
 
 class Greeter:
@@ -80,9 +87,20 @@ def client(broker: Broker, greeter: Greeter) -> Iterator[Client]:
         yield client
 
 
-def failing(error: BaseException) -> Callable[[Call, GreetRequest], Any]:
-    def handle(call: Call, request: GreetRequest) -> Any:
+def failing(error: BaseException) -> Callable[..., Any]:
+    def handle(*_: object) -> Any:
         raise error
+
+    return handle
+
+
+def later(make: Callable[[], Any]) -> Callable[[Call, Any], DelayedOperation]:
+    """Return a handler whose operation is completed by a timer."""
+
+    def handle(call: Call, request: Any) -> DelayedOperation:
+        delayed = DelayedOperation()
+        call.core.timers.at(call.now_ms + 1, lambda now_ms: delayed.complete_by(make))
+        return delayed
 
     return handle
 
@@ -147,6 +165,7 @@ def test_an_error_of_the_protocol_is_answered_with_its_code(client: Client, gree
     "error",
     [
         ZeroDivisionError("zero"),
+        BrokerError(ErrorCode.NONE, "none"),
         LocalProtocolError("a wrong call"),
         DecodeError("inner", 0, "what the request carries cannot be read"),
         EncodeError("inner", "what it answers cannot be written"),
@@ -154,6 +173,9 @@ def test_an_error_of_the_protocol_is_answered_with_its_code(client: Client, gree
         SystemExit(3),
         KeyboardInterrupt(),
         GeneratorExit(),
+        asyncio.CancelledError(),
+        concurrent.futures.CancelledError(),
+        Outcome("of a test framework"),
     ],
     ids=lambda error: type(error).__name__,
 )
@@ -180,6 +202,7 @@ def test_a_handler_that_exits_is_one_like_any_other(client: Client, greeter: Gre
     [
         (GreetRequest(), "GreetRequest does not answer a request of Greet"),
         (MetadataResponse(), "MetadataResponse does not answer a request of Greet"),
+        (None, "None does not answer a request of Greet"),
         ({"greetings": []}, "dict does not answer a request of Greet"),
         (GreetResponse(greetings=SEVEN), "greetings[0]"),
         (
@@ -187,7 +210,7 @@ def test_a_handler_that_exits_is_one_like_any_other(client: Client, greeter: Gre
             f"at most {FRAME_BYTES_MAX} can be sent",
         ),
     ],
-    ids=["request", "other API", "no message", "wrong element", "too large"],
+    ids=["request", "other API", "nothing", "no message", "wrong element", "too large"],
 )
 def test_an_answer_that_cannot_be_sent_is_refused_and_logged(
     client: Client, greeter: Greeter, caplog: pytest.LogCaptureFixture, answer: Any, text: str
@@ -201,23 +224,92 @@ def test_an_answer_that_cannot_be_sent_is_refused_and_logged(
 
 @pytest.mark.defect
 def test_a_delayed_answer_and_its_failure(client: Client, greeter: Greeter) -> None:
-    def later(make: Callable[[], GreetResponse]) -> Callable[[Call, GreetRequest], Any]:
-        def handle(call: Call, request: GreetRequest) -> DelayedOperation:
-            delayed = DelayedOperation()
-            call.core.timers.at(call.now_ms + 1, lambda now_ms: delayed.complete_by(make))
-            return delayed
-
-        return handle
-
     greeter.handle = later(lambda: GreetResponse(throttle_time_ms=5))
     assert client.ask(REQUEST, 2, GreetResponse) == GreetResponse(throttle_time_ms=5)
-    greeter.handle = later(lambda: sys.exit("the end"))
+    for error in (SystemExit("the end"), asyncio.CancelledError(), Outcome()):
+        greeter.handle = later(failing(error))
+        assert client.ask(REQUEST, 2, GreetResponse).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert still_serves(client, greeter)
+
+
+@pytest.mark.defect
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_delayed_answer_that_is_none(
+    client: Client, greeter: Greeter, caplog: pytest.LogCaptureFixture, is_late: bool
+) -> None:
+    nothing: Any = None
+
+    def handle(call: Call, request: GreetRequest) -> DelayedOperation:
+        delayed = DelayedOperation()
+        if is_late:
+            call.core.timers.at(call.now_ms + 1, lambda now_ms: delayed.complete(nothing))
+        else:
+            delayed.complete(nothing)
+        return delayed
+
+    greeter.handle = handle
     assert client.ask(REQUEST, 2, GreetResponse).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert still_serves(client, greeter)
+    assert caplog.messages == ["Greet version 2 from User:ANONYMOUS at /127.0.0.1 on PLAINTEXT failed"]
+    assert "a delayed operation is completed with None" in caplog.text
 
 
-def test_what_breaks_the_protocol_on_purpose_closes_the_connection(client: Client, greeter: Greeter) -> None:
-    greeter.handle = failing(RemoteProtocolError("nobody is greeted like this"))
+@pytest.mark.defect
+def test_one_delayed_answer_to_two_requests(
+    broker: Broker, client: Client, greeter: Greeter, caplog: pytest.LogCaptureFixture
+) -> None:
+    delayed = DelayedOperation()
+
+    def handle(call: Call, request: GreetRequest) -> DelayedOperation:
+        if delayed.on_error is not None:
+            call.core.timers.at(call.now_ms + 1, lambda now_ms: delayed.complete(GreetResponse(throttle_time_ms=5)))
+        return delayed
+
+    greeter.handle = handle
+    client.send(REQUEST, 2)
+    with Client(broker.bootstrap, BOTH) as other:
+        other.metadata()  # the first request is there by now, on a connection that was made before
+        assert other.ask(REQUEST, 2, GreetResponse).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert client.receive(GreetResponse) == GreetResponse(throttle_time_ms=5)
+        assert still_serves(other, greeter)
+    assert still_serves(client, greeter)
+    assert caplog.messages == ["Greet version 2 from User:ANONYMOUS at /127.0.0.1 on PLAINTEXT failed"]
+    assert "is returned for a second request" in caplog.text
+
+
+@pytest.mark.defect
+def test_clients_that_leave_give_their_place_to_others_whatever_the_handler_does_then(
+    greeter: Greeter, caplog: pytest.LogCaptureFixture
+) -> None:
+    cancelled = threading.Semaphore(0)
+
+    def fail() -> None:
+        cancelled.release()
+        raise ZeroDivisionError
+
+    def wait(call: Call, request: GreetRequest) -> DelayedOperation:
+        delayed = DelayedOperation()
+        delayed.on_cancel = fail
+        return delayed
+
+    handlers = [ApiHandler(GREET, greeter)]
+    with Broker(ephemeral=True, handlers=handlers, max_connections_per_ip=1) as broker:
+        for _ in range(3):
+            greeter.handle = wait
+            with Client(broker.bootstrap, BOTH) as client:
+                client.send(REQUEST, 2)
+            assert cancelled.acquire(timeout=TIMEOUT_SECONDS)
+        with Client(broker.bootstrap, BOTH) as client:
+            assert still_serves(client, greeter)
+    assert caplog.messages == ["cancelling the request of User:ANONYMOUS at /127.0.0.1 on PLAINTEXT failed"]
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_what_breaks_the_protocol_on_purpose_closes_the_connection(
+    client: Client, greeter: Greeter, is_late: bool
+) -> None:
+    fail = failing(RemoteProtocolError("nobody is greeted like this"))
+    greeter.handle = later(fail) if is_late else fail
     client.send(REQUEST, 2)
     with pytest.raises(ConnectionEnded):
         client.receive(GreetResponse)
@@ -236,13 +328,15 @@ response:
 
 
 @pytest.mark.defect
+@pytest.mark.parametrize("is_late", [False, True])
 def test_without_a_place_for_an_error_the_connection_is_closed(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_late: bool
 ) -> None:
     caplog.set_level(logging.INFO, "kafkawire.broker")
     with own_package(tmp_path, {"silent": SILENT}) as (messages, apis):
         (api,) = apis.APIS.values()
-        handlers = [ApiHandler(api, failing(ZeroDivisionError()))]
+        fail = failing(ZeroDivisionError())
+        handlers = [ApiHandler(api, later(fail) if is_late else fail)]
         with (
             Broker(ephemeral=True, handlers=handlers) as broker,
             Client(broker.bootstrap, ApiRegistry(apis.APIS)) as client,

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import errno
 import logging
+import sys
 from collections.abc import Callable
 
 import pytest
 
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.disk.disk import FileSlice
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.log.validation import validate
@@ -142,6 +144,19 @@ def test_gone_client_is_forgotten(client):
     client.run_deferred()
     assert not client.answers()
     assert not client.session.is_waiting
+
+
+@pytest.mark.defect
+def test_connection_ends_although_its_request_cannot_be_cancelled(client, monkeypatch, caplog):
+    delayed = DelayedOperation()
+    delayed.on_cancel = lambda: sys.exit("a defect")
+    monkeypatch.setattr(client.bench.core, "handle", lambda call, message: delayed)
+    client.send(MetadataRequest(None), 12)
+    client.session.connection_lost(None)
+    assert client.session.on_pause is None
+    assert not client.session.is_waiting
+    assert caplog.messages == ["cancelling the request of User:ANONYMOUS at /host on PLAINTEXT failed"]
+    assert "SystemExit: a defect" in caplog.text
 
 
 @pytest.mark.parametrize("frame", [b"", b"\x00" * 5, b"\x7f\x00" * 6, b"\x00\x03\x00\x0c\x00\x00\x00\x00\xff\xff\x00"])

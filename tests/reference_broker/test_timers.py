@@ -3,6 +3,8 @@
 Method: time is a number that the test chooses.
 """
 
+import asyncio
+
 import pytest
 
 from kafkawire.reference_broker.timers import Timers
@@ -54,11 +56,12 @@ def test_timer_cancelled_by_one_that_fires_with_it():
 
 
 @pytest.mark.defect
-def test_failing_timer_takes_no_other_with_it(caplog):
+@pytest.mark.parametrize("kind", [OSError, SystemExit, asyncio.CancelledError])
+def test_failing_timer_takes_no_other_with_it(caplog, kind):
     timers, fired = Timers(), []
 
     def fail(now_ms: int) -> None:
-        raise OSError("the disk is full")
+        raise kind("the disk is full")
 
     for action in (fail, fired.append, fail, fired.append):
         timers.at(10, action)

@@ -88,7 +88,10 @@ def test_retriable(name: str, retriable: bool) -> None:
         (DecodeError("a.b", 3, "cut off"), {"path": "a.b", "offset": 3, "reason": "cut off"}),
         (PartialBatch(61, 5, 70), {"path": "batch", "offset": 61, "left_bytes": 5, "needed_bytes": 70}),
         (PartialBatch(61, 5, None), {"left_bytes": 5, "needed_bytes": None}),
-        (UnknownRecord("t", 99, None, "unknown"), {"path": "key", "topic": "t", "type": 99, "version": None}),
+        (
+            UnknownRecord("value", "t", 99, None, "unknown"),
+            {"path": "value", "topic": "t", "type": 99, "version": None},
+        ),
         (BrokerError(3, "topic t"), {"code": 3, "detail": "topic t", "retriable": True, "fatal": False}),
         (BrokerError(next(iter(FATAL))), {"detail": "", "fatal": True}),
         (ProducerFenced(47, "id x"), {"code": ErrorCode.INVALID_PRODUCER_EPOCH, "detail": "id x", "fatal": True}),

@@ -57,6 +57,7 @@ def test_equality() -> None:
     [
         *("sasl_password", "sasl.password", "SASL_PASSWORD", "sasl_pasword", "sasl_psswrod", "passphrase", "pwd"),
         *("ssl_key_password", "ssl_keystore_key", "ssl.keystore.pwrd", "sasl.jaas.config", "sasl_oauthbearer_token"),
+        *("listener.name.x.sasl.server.max.receive.size", "x" * 1_000),
         *("client_secret", "aws_credentials", "client_pem", "private_exponent"),
     ],
 )
@@ -70,6 +71,7 @@ def test_values_that_are_hidden(name: str) -> None:
     [
         *("acks", "security_protocol", "key_deserializer", "sasl_mechanism", "sasl.mechanism", "sasl_username"),
         *("ssl.truststore.location", "ssl_truststore_type", "sasl_kerberos_service_name"),
+        "listener.name.sasl_ssl.ssl.truststore.location",
     ],
 )
 def test_values_that_are_shown(name: str) -> None:

@@ -23,9 +23,9 @@ from random import Random
 
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.protocol.connection import ClientConnection
+from kafkawire.sdk.protocol.header_start import HEADER_START
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceResponse
-from kafkawire.sdk.protocol.server_connection import HEADER_START
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from tools.fuzz_cases import VECTORS
 from tools.mutation import mutate

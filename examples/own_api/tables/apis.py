@@ -11,7 +11,7 @@ from typing import Final
 from kafkawire.sdk.protocol.schema import Api
 from kafkawire.sdk.protocol.versions import VersionRange as V
 
-__all__ = ["APIS", "ApiKey"]
+__all__ = ["APIS", "KNOWN_APIS", "REMOVED_APIS", "ApiKey"]
 
 
 class ApiKey(IntEnum):
@@ -23,7 +23,7 @@ class ApiKey(IntEnum):
 #: The package of the messages, beside this one.
 _MESSAGES: Final = f"{__name__.removesuffix('tables.apis')}messages"
 
-#: The APIs that exist in at least one version, in order of their keys.
+#: The APIs with at least one current version, in order of their keys.
 APIS = {
     ApiKey.GREET: Api(
         "Greet",
@@ -36,3 +36,9 @@ APIS = {
         package=_MESSAGES,
     ),
 }
+
+#: The APIs without a current version whose key nothing else has taken over.
+REMOVED_APIS: dict[ApiKey, Api] = {}
+
+#: Both: what can be read and written, not what is served.
+KNOWN_APIS = {**APIS, **REMOVED_APIS}

@@ -37,7 +37,7 @@ cdef extern from *:
         return number;
     }
 
-    /* Names differ at their ends, so all bytes count. A peer whose names meet at one place only loses the gain. */
+    /* Names differ at their ends, so all bytes count. Colliding names cost only the saving, never correctness. */
     static inline uint32_t place_of(const uint8_t *content, Py_ssize_t size, uint32_t places) {
         const uint64_t factor = UINT64_C(0x9E3779B97F4A7C15);
         const uint8_t *end = content + size;

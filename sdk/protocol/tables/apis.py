@@ -115,7 +115,7 @@ class ApiKey(IntEnum):
 #: The package of the messages, beside this one.
 _MESSAGES: Final = f"{__name__.removesuffix('tables.apis')}messages"
 
-#: The APIs that live in at least one version, in order of their keys.
+#: The APIs with at least one current version, in order of their keys.
 APIS = {
     ApiKey.PRODUCE: Api(
         "Produce",
@@ -1034,7 +1034,7 @@ APIS = {
     ),
 }
 
-#: The APIs without a living version whose key nothing else has taken over.
+#: The APIs without a current version whose key nothing else has taken over.
 REMOVED_APIS: dict[ApiKey, Api] = {
     ApiKey.LEADER_AND_ISR: Api(
         "LeaderAndIsr",

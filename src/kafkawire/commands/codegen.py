@@ -46,7 +46,10 @@ def run(program: str, arguments: Sequence[str]) -> int:
 
 
 _Schemas = Annotated[Path, typer.Option("--schemas", help="Folder of schemas.", show_default="kafkawire's own")]
-_Out = Annotated[Path, typer.Option("--out", help="Folder of the generated code.", show_default="kafkawire's own")]
+_Out = Annotated[
+    Path | None,
+    typer.Option("--out", help="Folder of the generated code.", show_default="kafkawire's own, for its own schemas"),
+]
 
 
 @app.command("import")
@@ -109,21 +112,23 @@ def _report(messages: list[MessageSpec], result: ImportResult) -> None:
 
 
 @app.command()
-def generate(schemas: _Schemas = SCHEMAS, out: _Out = OUT) -> None:
+def generate(schemas: _Schemas = SCHEMAS, out: _Out = None) -> None:
     """Write the message classes and tables of the schemas."""
+    folder = _folder_of_code(schemas, out)
     with errors_on_one_line():
         tree = generated_tree(schemas)
-        before = write_tree(tree, out)
+        before = write_tree(tree, folder)
     touched = len(before.missing) + len(before.changed) + len(before.surplus)
     print_line(f"{len(tree)} files, {touched} changed")
 
 
 @app.command()
-def check(schemas: _Schemas = SCHEMAS, out: _Out = OUT) -> None:
+def check(schemas: _Schemas = SCHEMAS, out: _Out = None) -> None:
     """Compare the generated code with its schemas; exit with 1 if they differ."""
+    folder = _folder_of_code(schemas, out)
     with errors_on_one_line():
         tree = generated_tree(schemas)
-        found = drift(tree, out)
+        found = drift(tree, folder)
     for paths, what in ((found.missing, "missing"), (found.changed, "changed"), (found.surplus, "surplus")):
         for path in paths:
             print_line(f"{what}  {path}", "red")
@@ -131,6 +136,13 @@ def check(schemas: _Schemas = SCHEMAS, out: _Out = OUT) -> None:
         print_line("change schemas only, then run `kafkawire codegen generate`", "red")
         raise typer.Exit(1)
     print_line(f"{len(tree)} files match their schemas")
+
+
+def _folder_of_code(schemas: Path, out: Path | None) -> Path:
+    """Return where the code of a folder of schemas is; that of others must never take the place of kafkawire's own."""
+    if out is None and schemas.resolve() != SCHEMAS.resolve():
+        raise typer.BadParameter(f"--schemas names another folder, {schemas}: say where its code goes with --out")
+    return OUT if out is None else out
 
 
 @app.command()

@@ -2,7 +2,7 @@
 
 The command joins the schemas with the codecs, which know nothing of each other. Messages of somebody's own folder of
 schemas are generated and loaded on the spot. What is not one message is in modules of its own: frames, segments and
-captures in `explain_frame.py`, `explain_segment.py` and `explain_capture.py`.
+captures in `explaining/`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from kafkawire.codegen.located import SchemaError
 from kafkawire.codegen.names import near
 from kafkawire.codegen.record_formats import load_record_formats
 from kafkawire.codegen.spec import SchemaFile
-from kafkawire.commands.explain_capture import Frame, Summary, explain_capture
-from kafkawire.commands.explain_frame import Asked, api_named, asked_by, explain_request, explain_response
-from kafkawire.commands.explain_records import Row, explain_format, explain_records, value_text
-from kafkawire.commands.explain_segment import RecordPart, Segment, explain_chosen, is_batches
+from kafkawire.commands.explaining.captures import Frame, Summary, explain_capture
+from kafkawire.commands.explaining.frames import Asked, api_named, asked_by, explain_request, explain_response
+from kafkawire.commands.explaining.records import Row, cell_text, explain_format, explain_records
+from kafkawire.commands.explaining.segments import LogSegment, RecordPart, explain_chosen, is_batches
 from kafkawire.commands.own_schemas import apis_of, message_of
 from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table
 from kafkawire.sdk.errors import DecodeError, KafkaWireError
@@ -124,14 +124,14 @@ def explain_batch(segment: Path, number: int) -> list[Row]:
         DecodeError: the file is no segment, or the batch is damaged.
         ValueError: the file has fewer batches.
     """
-    _, rows, error = explain_chosen(Segment(segment), load_record_formats(SCHEMAS), number, None)
+    _, rows, error = explain_chosen(LogSegment(segment), load_record_formats(SCHEMAS), number, None)
     if error is not None:
         raise error
     return rows
 
 
 def _row(data: bytes, span: Span) -> Row:
-    return Row(span.offset, data[span.offset : span.offset + span.length], span.path, value_text(span.value))
+    return Row(span.offset, data[span.offset : span.offset + span.length], span.path, cell_text(span.value))
 
 
 def _rest(data: bytes, rows: list[Row], error: DecodeError | None) -> list[Row]:
@@ -155,8 +155,19 @@ def _with_records(data: bytes, spans: list[Span]) -> Iterator[Row]:
 
 _COLUMNS = ("OFFSET", "BYTES", "FIELD", "VALUE")
 
+_CAPTURE, _SEGMENT, _FRAME, _MESSAGE = "a capture", "a log segment", "a frame", "a message"
+
+#: Which options belong to what is explained; where one would say nothing, it is refused.
+_OPTIONS = {
+    _CAPTURE: ("--pcap", "--frame", "--schemas"),
+    _SEGMENT: ("--file", "--batch", "--offset", "--key", "--value"),
+    _FRAME: ("--request", "--api", "--api-version", "--schemas"),
+    _MESSAGE: ("--deep", "--schemas"),
+}
+
 
 def explain(
+    context: typer.Context,
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
@@ -193,15 +204,19 @@ def explain(
 ) -> None:
     """Show what each byte is: offset, bytes, field, value."""
     given = arguments or []
+    kind = _kind(given, file, pcap)
+    _check_options(kind, context.params)
     with errors_on_one_line(KafkaWireError, ValueError):
         if pcap is not None:
+            if given:
+                raise typer.BadParameter(f"--pcap {pcap} is all that is explained: {given[0]!r:.40} is not read")
             is_complete = _print_capture(pcap, frame, apis_of(schemas))
-        elif file is not None or _is_segment(given):
+        elif kind == _SEGMENT:
             path = Path(given[0]) if file is None else file
             if file is not None and given:
                 _refuse_message(given[0], file)
             is_complete = _print_segment(path, batch, offset, key, value)
-        elif given and not _is_name(given[0]):
+        elif kind == _FRAME:
             apis = apis_of(schemas)
             asked = _asked(request, api, api_version, apis)
             is_complete = _print_frame(bytes_of_text(" ".join(given)), asked, apis)
@@ -209,6 +224,36 @@ def explain(
             is_complete = _print_message(given, schemas, deep)
     if not is_complete:
         raise typer.Exit(1)
+
+
+def _kind(given: list[str], file: Path | None, pcap: Path | None) -> str:
+    """Return what is to be explained."""
+    if pcap is not None:
+        return _CAPTURE
+    if file is not None or _is_segment(given):
+        return _SEGMENT
+    return _FRAME if given and not _is_name(given[0]) else _MESSAGE
+
+
+def _check_options(kind: str, parameters: Mapping[str, object]) -> None:
+    """Refuse options that would be ignored, and pairs of which one would be.
+
+    Args:
+        kind: what is explained.
+        parameters: of the command, by name.
+
+    Raises:
+        BadParameter: an option does not belong to what is explained, or not beside another one.
+    """
+    names = [name for name, value in parameters.items() if not (value is None or value is False or value == SCHEMAS)]
+    given = [f"--{name.replace('_', '-')}" for name in names if name != "arguments"]
+    for option in given:
+        owners = " or ".join(each for each, options in _OPTIONS.items() if option in options)
+        if option not in _OPTIONS[kind]:
+            raise typer.BadParameter(f"{option} belongs to {owners}; this explains {kind}")
+    for one, other in (("--batch", "--offset"), ("--request", "--api"), ("--request", "--api-version")):
+        if one in given and other in given:
+            raise typer.BadParameter(f"{one} and {other} say the same: give one of them")
 
 
 def _is_segment(given: list[str]) -> bool:
@@ -224,7 +269,7 @@ def _print_message(given: list[str], schemas: Path, deep: bool) -> bool:
     if len(given) < 3:
         if given and given[0] not in load_record_formats(SCHEMAS):
             load_message(given[0], schemas)
-        raise ValueError("give either HEX or --file; HEX alone is a whole frame, else it follows MESSAGE VERSION")
+        raise ValueError("give HEX of a whole frame, MESSAGE VERSION HEX, FILE.log, or --pcap FILE")
     name, version, *texts = given
     if not version.isdecimal():
         raise ValueError(f"the version {version!r} of {name} is no number")
@@ -282,7 +327,7 @@ def _refuse_message(name: str, path: Path) -> None:
 
 def _print_segment(path: Path, number: int | None, offset: int | None, key: str | None, value: str | None) -> bool:
     formats = load_record_formats(SCHEMAS)
-    segment = Segment(path)
+    segment = LogSegment(path)
     names = {"key": key, "value": value}
     wanted = tuple(RecordPart(part, name, formats) for part, name in names.items() if name is not None)
     if not wanted:
@@ -297,7 +342,7 @@ def _print_segment(path: Path, number: int | None, offset: int | None, key: str 
     if not found:
         others = sorted({number for part in wanted for number in part.others if number >= 0})
         types = f"; there are types {', '.join(map(str, others))}" if others else ""
-        raise ValueError(f"no record of {path} has a {' or a '.join(part.name for part in wanted)}{types}")
+        raise ValueError(f"{path} has no record of type {' or '.join(part.name for part in wanted)}{types}")
     return all_right
 
 

@@ -69,6 +69,29 @@ def test_the_next_sound_batch_is_found_at_any_distance(tmp_path: Path, distance:
     assert (found.position, found.is_valid) == (17 + distance, True)
 
 
+def test_a_sound_batch_that_is_too_large_to_open_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "BATCH_BYTES_MAX", 1000)
+    path = tmp_path / "file"
+    path.write_bytes(b"\xff" * 17 + batch(0, b"x" * 2000))
+    with path.open("rb", buffering=0) as file:
+        damage, found = read_batches(Window(file), batch_bytes_max=1000)
+    assert isinstance(damage, Damage)
+    assert damage.passed_over == 17
+    assert isinstance(found, StoredBatch)
+    assert (found.is_valid, found.batch) == (True, None)
+
+
+def test_a_length_that_lies_does_not_end_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "SEARCH_BYTES_MAX", 100_000)
+    lie = bytes(8) + struct.pack(">i", 200_000) + bytes(4) + b"\x02" + bytes(44)
+    content = b"\xff" * 17 + lie + batch(0, b"v")
+    damage, found, _ = found_in(tmp_path / "file", content + b"\xff" * 200_000)
+    assert isinstance(damage, Damage)
+    assert damage.passed_over == 17 + len(lie)
+    assert isinstance(found, StoredBatch)
+    assert found.is_valid
+
+
 def test_the_search_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everywhere is the header of a long batch with a wrong checksum: a good one far behind is not found."""
     monkeypatch.setattr(batches, "SEARCH_BYTES_MAX", 5_000_000)

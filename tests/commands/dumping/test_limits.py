@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -51,22 +52,33 @@ def features(count: int) -> bytes:
     return bytes([METADATA_FRAME_VERSION, 0, 0]) + program(RegisterBrokerRecord, 0).encode(start)
 
 
-def contents() -> dict[str, bytes]:
+class Content(NamedTuple):
+    """What a segment holds, how many records of it are shown, and what is said of the rest."""
+
+    data: bytes
+    records: int
+    told: str = ""
+
+
+def contents() -> dict[str, Content]:
     large = limits.BATCH_BYTES_MAX - 1024
     value = b"\x01\x1b\xff" * (large // 3)
     old = MessageSetBuilder(1, Compression.GZIP)
     for _ in range(200_000):
         old.append(0, None, b"")
+    records = b"\x0c\0\0\0\x01\x01\0" * 1_500_000
     found = {
-        "millions of headers": bomb(Compression.ZSTD, headers(15_000_000)),
-        "too many headers": bomb(Compression.GZIP, headers(49_000_000)),
-        "millions of records": bomb(Compression.GZIP, b"\x0c\0\0\0\x01\x01\0" * 1_500_000, 1_500_000),
-        "a large value": batch(0, value),
-        "a large value, compressed": batch(0, bytes(large), compression=Compression.LZ4),
-        "a batch over the limit": batch(0, bytes(2 * large)),
-        "old messages": old.build(),
-        "many structures": batch(0, features(170_000)),
-        "a length that lies": struct.pack(">qi", 0, 2**31 - 1) + bytes(4) + b"\x02" + bytes(100),
+        "millions of headers": Content(bomb(Compression.ZSTD, headers(15_000_000)), 1),
+        "too many headers": Content(bomb(Compression.GZIP, headers(49_000_000)), 0, "more than the 33554432 bytes"),
+        "millions of records": Content(bomb(Compression.GZIP, records, 1_500_000), 1_500_000),
+        "a large value": Content(batch(0, value), 1),
+        "a large value, compressed": Content(batch(0, bytes(large), compression=Compression.LZ4), 1),
+        "a batch over the limit": Content(batch(0, bytes(2 * large)), 0, "is not opened, the limit is 33554432"),
+        "old messages": Content(bytes(old.build()), 200_000),
+        "many structures": Content(batch(0, features(170_000)), 1),
+        "a length that lies": Content(
+            struct.pack(">qi", 0, 2**31 - 1) + bytes(4) + b"\x02" + bytes(100), 0, "a batch of 2147483659 bytes"
+        ),
     }
     if engines.native is None:  # which takes minutes for these
         found = {name: found[name] for name in ("a batch over the limit", "a length that lies")}
@@ -85,33 +97,48 @@ sys.exit(status)
 """
 
 
-def memory_of(*arguments: str) -> int:
-    """Return the most bytes of memory that a command takes."""
+#: Of the output, what is looked at: its last lines.
+TAIL_BYTES = 1000
+
+
+def memory_of(folder: Path, *arguments: str) -> tuple[int, str]:
+    """Return the most bytes of memory that a command takes, and the end of what it writes."""
     command = [sys.executable, "-c", PROGRAM, *arguments]
-    result = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    with (folder / "output").open("w+b") as output:
+        result = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, check=False)
+        output.seek(max(output.seek(0, 2) - TAIL_BYTES, 0))
+        tail = output.read().decode()
     assert result.returncode in (0, 1), result.stderr
-    return int(result.stderr) * 1024
+    return int(result.stderr) * 1024, tail
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
 def test_memory_of_small_files(tmp_path: Path) -> None:
-    known = [Known(number, 1, 2, 3, 4, AppendedBatch(5, 6, 0, 7)) for number in range(199_000)]
+    known = [Known(number, 1, 2, 3, 4, AppendedBatch(5, 6, 0, 7)) for number in range(182_000)]
     lines = 300_000
-    for name, content in {
-        f"{0:020}.snapshot": encode_snapshot(known),
-        "leader-epoch-checkpoint": b"0\n%d\n" % lines
-        + b"".join(b"%d %d\n" % (each, each) for each in range(lines))[:1_900_000],
-        "quorum-state": b"[" + b"[]," * 600_000 + b"[]]",
-    }.items():
+    for name, content, told in (
+        (f"{0:020}.snapshot", encode_snapshot(known), "producerId: 181999 "),
+        (
+            "leader-epoch-checkpoint",
+            b"0\n%d\n" % lines + b"".join(b"%d %d\n" % (each, each) for each in range(lines))[:1_900_000],
+            "damage: ",
+        ),
+        ("quorum-state", b"[" + b"[]," * 600_000 + b"[]]", "no object of JSON"),
+    ):
         path = tmp_path / name
         path.write_bytes(content)
-        assert memory_of("dump", str(path)) < MEMORY_MAX, name
+        memory, tail = memory_of(tmp_path, "dump", str(path))
+        assert memory < MEMORY_MAX, name
+        assert told in tail, name
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
 @pytest.mark.parametrize("as_json", [False, True])
 def test_memory(tmp_path: Path, as_json: bool) -> None:
     for name, content in contents().items():
-        path = segment(tmp_path, content, topic="__cluster_metadata" if name == "many structures" else "t")
+        path = segment(tmp_path, content.data, topic="__cluster_metadata" if name == "many structures" else "t")
         arguments = ["dump", *(["--json"] if as_json else []), str(path)]
-        assert memory_of(*arguments) < MEMORY_MAX, name
+        memory, tail = memory_of(tmp_path, *arguments)
+        assert memory < MEMORY_MAX, name
+        assert (f'"records":{content.records},' if as_json else f"records: {content.records} ") in tail, name
+        assert content.told in tail, name

@@ -8,6 +8,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
+
 from kafkawire.commands.dumping.limits import WINDOW_BYTES
 from kafkawire.commands.dumping.window import Window
 
@@ -46,3 +48,16 @@ def test_a_file_that_is_cut(tmp_path: Path) -> None:
         assert window.at(2 * WINDOW_BYTES - 10, 61) == CONTENT[2 * WINDOW_BYTES - 10 : 2 * WINDOW_BYTES]
         assert window.end == 2 * WINDOW_BYTES
         assert window.at(2 * WINDOW_BYTES + 10, 61) == b""
+
+
+@pytest.mark.parametrize("place", [0, 100, WINDOW_BYTES, 2 * WINDOW_BYTES + 99])
+def test_zeros_up_to_the_end(tmp_path: Path, place: int) -> None:
+    content = bytearray(2 * WINDOW_BYTES + 100)
+    content[place] = 1
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with path.open("rb", buffering=0) as file:
+        window = Window(file)
+        assert window.is_zero_from(place) is False
+        assert window.is_zero_from(place + 1) is True
+        assert window.is_zero_from(0) is False

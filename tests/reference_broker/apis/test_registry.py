@@ -5,7 +5,9 @@ the example's API are added to it, right ones and wrong ones.
 """
 
 import pkgutil
+from functools import partial
 from importlib import import_module
+from typing import Any
 
 import pytest
 
@@ -22,6 +24,9 @@ from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.versions import VersionRange
 
 GREET = OWN[OwnKey.GREET]
+
+#: Versions that type checkers would refuse.
+ANYTHING: list[Any] = ["0", "1"]
 
 
 def test_every_module_serves_an_api():
@@ -62,6 +67,38 @@ async def handle_later(call, request):
     """Answer nothing, later."""
 
 
+def handle_in_parts(call, request):
+    """Answer nothing, in parts."""
+    yield
+
+
+async def handle_in_parts_later(call, request):
+    """Answer nothing, in parts, later."""
+    yield
+
+
+class Later:
+    """Answers nothing, later."""
+
+    async def __call__(self, call, request):
+        pass
+
+
+class Now:
+    """Answers nothing."""
+
+    def __call__(self, call, request, *others, more=()):
+        pass
+
+
+FORMS = [Now(), Now().__call__, partial(Now(), more=7), partial(max, 1), lambda *asked: None]
+
+
+@pytest.mark.parametrize("function", FORMS)
+def test_handlers_of_every_form(function):
+    assert ApiHandler(GREET, function).handle == function
+
+
 def test_own_handlers_stand_beside_the_brokers():
     alone, both = load(), load([ApiHandler(GREET, handle, VersionRange(0, 1), advertised_from=1)])
     assert alone.apis is KAFKA_APIS
@@ -84,10 +121,23 @@ def test_stable_versions_are_served_unless_said_otherwise():
         ((OwnKey.GREET, handle), TypeError, "910> is no Api: take one from a generated table"),
         ((GREET.request, handle), TypeError, "is no Api"),
         ((GREET, None), TypeError, "Greet: the handler None is no function"),
-        ((GREET, handle_later), TypeError, "Greet: the handler .* is no function, or one to be awaited"),
+        ((GREET, handle_later), TypeError, "Greet: the handler .* is a function to be awaited"),
+        ((GREET, partial(handle_later)), TypeError, "Greet: the handler .* is a function to be awaited"),
+        ((GREET, Later()), TypeError, "Greet: the handler .* is a function to be awaited"),
+        ((GREET, handle_in_parts), TypeError, "Greet: the handler .* is a generator"),
+        ((GREET, handle_in_parts_later), TypeError, "Greet: the handler .* is a generator"),
+        ((GREET, lambda: None), TypeError, "Greet: the handler .* cannot be called with a Call and a request: too"),
+        ((GREET, lambda a, b, c: None), TypeError, "cannot be called with a Call and a request: missing a .*'c'"),
+        ((GREET, Later), TypeError, "Greet: the handler"),
+        ((GREET, handle, 5), TypeError, "Greet: versions is 5, a VersionRange is needed"),
+        ((GREET, handle, VersionRange(*ANYTHING)), TypeError, r"Greet: versions is VersionRange\(first='0'"),
+        ((GREET, handle, None, "0"), TypeError, "Greet: advertised_from is '0', an int is needed"),
+        ((GREET, handle, None, True), TypeError, "Greet: advertised_from is True, an int is needed"),
+        ((GREET, handle, None, -1), LocalProtocolError, "advertised from -1, it can be from 0 to 2"),
+        ((GREET, handle, None, -32769), LocalProtocolError, "advertised from -32769, it can"),
         ((GREET, handle, VersionRange(0, 3)), LocalProtocolError, "versions 0-3 are served, 0-2 exist"),
         ((GREET, handle, VersionRange(2, 1)), LocalProtocolError, "versions none are served, 0-2 exist"),
-        ((GREET, handle, None, 3), LocalProtocolError, "advertised from 3, the last is 2"),
+        ((GREET, handle, None, 3), LocalProtocolError, "advertised from 3, it can be from 0 to 2"),
     ],
 )
 def test_wrong_handlers(arguments, error, text):

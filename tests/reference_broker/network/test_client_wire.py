@@ -165,6 +165,31 @@ def test_client_that_reads_nothing_is_closed_after_a_while(monkeypatch):
     on_a_loop(test())
 
 
+def test_memory_and_place_are_given_back_even_if_the_session_fails_to_end(monkeypatch):
+    def fail(error):
+        raise RuntimeError("a defect")
+
+    errors: list[Any] = []
+
+    async def test() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: errors.append(context["exception"]))
+        bench = Bench()
+        monkeypatch.setattr(bench.session, "connection_lost", fail)
+        wire = await bench.connect()
+        bench.session.held_bytes = 100
+        await bench.send(frame(b"a"))
+        await bench.until(lambda: bench.budget.received_bytes)
+        wire.write([bytes(1_000_000)])
+        assert bench.budget.unsent_bytes
+        wire.abort()
+        await bench.until(lambda: bench.gone)
+        assert (bench.budget.received_bytes, bench.budget.unsent_bytes) == (0, 0)
+        bench.end()
+
+    on_a_loop(test())
+    assert [str(error) for error in errors] == ["a defect"]
+
+
 def test_file_that_is_shorter_than_believed_ends_the_connection(tmp_path):
     file = file_of(tmp_path, b"x" * 1_000)
 

@@ -7,6 +7,7 @@ against brokers of every age; damaged and unexpected frames.
 from __future__ import annotations
 
 from itertools import permutations
+from typing import Any
 
 import pytest
 
@@ -178,6 +179,12 @@ def test_only_requests_are_sent() -> None:
         ClientConnection().request(HeartbeatResponse())
 
 
+@pytest.mark.parametrize("wrong", [0, -1, 1.5])
+def test_a_connection_without_requests_is_refused(wrong: Any) -> None:
+    with pytest.raises(LocalProtocolError, match=f"max_in_flight is {wrong!r}, a number from 1 on is needed"):
+        ClientConnection(max_in_flight=wrong)
+
+
 def test_in_flight_limit() -> None:
     client = ClientConnection(max_in_flight=1)
     client.request(HeartbeatRequest())
@@ -234,6 +241,22 @@ def test_what_is_not_the_response_of_a_request_is_refused() -> None:
     server.respond(request, HeartbeatResponse())
     with pytest.raises(LocalProtocolError, match="answered already"):
         server.respond(request, HeartbeatResponse())
+
+
+def test_every_request_has_a_response_but_produce_without_acks() -> None:
+    client, server = ClientConnection(), ServerConnection(ALL)
+    silent = deliver(server, client.request(ProduceRequest(acks=0), 3, expect_response=False))
+    asking = [deliver(server, client.request(each, 3)) for each in (ProduceRequest(acks=1), HeartbeatRequest())]
+    assert not silent.has_response
+    for request in asking:
+        assert request.has_response
+        with pytest.raises(LocalProtocolError, match=f"None does not answer a request of {request.api.name}"):
+            server.respond(request, None)
+    assert server.pending == 3
+    server.respond(silent, None)
+    for request in asking:
+        server.respond(request, request.api.response())
+    assert server.pending == 0
 
 
 def test_every_api_crosses_in_every_version() -> None:

@@ -6,9 +6,11 @@ exchanges that are special (ApiVersions, acks 0, tokens of SASL, a beginning ins
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from kafkawire.sdk.errors import DecodeError, RemoteProtocolError, UnsupportedVersion
+from kafkawire.sdk.errors import DecodeError, LocalProtocolError, RemoteProtocolError, UnsupportedVersion
 from kafkawire.sdk.protocol.connection import ClientConnection, Received, Request, ServerConnection
 from kafkawire.sdk.protocol.frames import FrameBuffer
 from kafkawire.sdk.protocol.json_form import to_json
@@ -212,6 +214,12 @@ def test_requests_that_are_never_answered_are_forgotten() -> None:
     for _ in range(5):
         observed.receive_request(frame(client.request(HeartbeatRequest(), 4).parts))
     assert (observed.in_flight, observed.unanswered) == (2, 3)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, None, "5"])
+def test_a_connection_without_requests_is_refused(wrong: Any) -> None:
+    with pytest.raises(LocalProtocolError, match=f"max_in_flight is {wrong!r}, a number from 1 on is needed"):
+        ObservedConnection(max_in_flight=wrong)
 
 
 def test_reprs_are_short() -> None:

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.messages.fetch_snapshot import FetchSnapshotResponse
 from kafkawire.sdk.protocol.messages.headers import ResponseHeader
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
@@ -109,6 +111,16 @@ def test_default_values() -> None:
     assert made[0] == ResponseHeader()
     assert made[0] is not made[1]
     assert Field("a", ResponseHeader, V(0, 0), default=None).default_value() is None
+
+
+def test_records_begin_as_null_even_where_they_must_be_set() -> None:
+    partition = FetchSnapshotResponse.PartitionSnapshot()
+    assert partition.unaligned_records is None
+    response = FetchSnapshotResponse(topics=[FetchSnapshotResponse.TopicSnapshot("t", [partition])])
+    with pytest.raises(EncodeError, match="unaligned_records: null is not allowed"):
+        codec(FetchSnapshotResponse, 0).build(response)
+    partition.unaligned_records = b""
+    codec(FetchSnapshotResponse, 0).build(response)
 
 
 def test_a_message_without_fields() -> None:

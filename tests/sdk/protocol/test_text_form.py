@@ -1,20 +1,29 @@
-"""The text of a message is one short line, whatever the message holds, and shows no bytes.
+"""The text of a message is one short line, whatever the message holds, and shows neither bytes nor secrets.
 
-Method: values of every kind, at and beyond each limit; messages of megabytes.
+Method: values of every kind, at and beyond each limit; messages of megabytes; the configurations of each API.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kafkawire.sdk.protocol.messages.alter_configs import AlterConfigsRequest
+from kafkawire.sdk.protocol.messages.cluster_metadata.config_record import ConfigRecord
+from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
+from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsResponse
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
+from kafkawire.sdk.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.text_form import TEXT_CHARACTERS_MAX, to_text, value_text
+from tests.own_package import own_package
 
 
 @pytest.mark.parametrize(
@@ -53,6 +62,94 @@ def test_structures_and_unknown_tags() -> None:
 
 def test_passwords_are_not_shown() -> None:
     assert to_text(SaslAuthenticateRequest(b"\0user\0pass")) == "SaslAuthenticateRequest(auth_bytes=<10 bytes>)"
+
+
+JAAS = 'PlainLoginModule required password="hunter2";'
+
+
+def configs(kind: Any, *names: str, **others: Any) -> Any:
+    return [kind(name, value=JAAS, **others) for name in names]
+
+
+SECRET = (
+    *("listener.name.x.plain.sasl.jaas.config", "ssl.keystore.password", "listener.name.x.ssl.keystore.key"),
+    *("listener.name.x.sasl.other", "x" * 300),
+)
+
+
+@pytest.mark.parametrize("name", SECRET)
+@pytest.mark.parametrize(
+    "message",
+    [
+        lambda name: AlterConfigsRequest(
+            [AlterConfigsRequest.AlterConfigsResource(4, "1", configs(AlterConfigsRequest.AlterableConfig, name))]
+        ),
+        lambda name: IncrementalAlterConfigsRequest(
+            [
+                IncrementalAlterConfigsRequest.AlterConfigsResource(
+                    4, "1", configs(IncrementalAlterConfigsRequest.AlterableConfig, name)
+                )
+            ]
+        ),
+        lambda name: CreateTopicsRequest(
+            [CreateTopicsRequest.CreatableTopic("t", configs=configs(CreateTopicsRequest.CreatableTopicConfig, name))]
+        ),
+        lambda name: DescribeConfigsResponse(
+            results=[
+                DescribeConfigsResponse.DescribeConfigsResult(
+                    configs=configs(
+                        DescribeConfigsResponse.DescribeConfigsResourceResult,
+                        "log.dir",
+                        synonyms=configs(DescribeConfigsResponse.DescribeConfigsSynonym, name),
+                        is_sensitive=True,
+                    )
+                )
+            ]
+        ),
+        lambda name: ConfigRecord(4, "1", name, JAAS),
+    ],
+)
+def test_configurations_that_may_be_secret_are_not_shown(message: Any, name: str) -> None:
+    text = to_text(message(name), 10_000)
+    assert "value=<hidden>" in text
+    assert "hunter2" not in text
+
+
+def test_other_configurations_are_shown() -> None:
+    config = AlterConfigsRequest.AlterableConfig("cleanup.policy", "compact")
+    assert to_text(config) == "AlterConfigsRequest.AlterableConfig(name='cleanup.policy', value='compact')"
+
+
+LOGIN = """\
+api: Login
+key: 911
+listeners: [broker]
+request:
+  versions: 0
+  fields:
+    - {name: user, type: string}
+    - {name: password, type: string}
+    - {name: old_passwords, type: "[]string"}
+    - {name: password_changes, type: int32}
+response: {versions: 0, fields: []}
+"""
+
+
+def test_fields_that_may_be_secret_are_not_shown(tmp_path: Path) -> None:
+    with own_package(tmp_path, {"login": LOGIN}) as (messages, _):
+        text = to_text(messages.LoginRequest("ann", "hunter2", ["hunter1"], 3))
+    assert text == "LoginRequest(user='ann', password=<hidden>, old_passwords=<hidden>, password_changes=3)"
+
+
+def test_no_text_of_kafkas_messages_is_hidden_but_values() -> None:
+    """A field of a later release that is called like a secret fails here: is it one?"""
+
+    def hidden(kind: type[Message]) -> set[str]:
+        found = {field.name for field in kind.FIELDS if to_text(kind(**{field.name: "text"})).count("<hidden>")}
+        return found.union(*(hidden(field.type) for field in kind.FIELDS if isinstance(field.type, type)))
+
+    apis = KNOWN_APIS.values()
+    assert set().union(*(hidden(kind) for api in apis for kind in (api.request, api.response))) == set()
 
 
 def test_the_length_is_bounded() -> None:

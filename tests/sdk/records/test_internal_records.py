@@ -18,7 +18,7 @@ from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.offset_commit 
     OffsetCommitValue,
 )
 from kafkawire.sdk.protocol.tables.record_types import FRAMED_RECORDS, KEYED_RECORDS
-from kafkawire.sdk.records.internal_records import INTERNAL_TOPICS, decode_record
+from kafkawire.sdk.records.internal_records import INTERNAL_TOPICS, decode_record, envelope
 from tests.vectors import read_vectors
 
 OFFSETS = "__consumer_offsets"
@@ -86,6 +86,21 @@ def test_a_committed_offset() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("topic", "key", "value", "expected"),
+    [
+        (OFFSETS, KEY, VALUE, (1, 3, 2, 2)),
+        (OFFSETS, KEY, None, (1, None, 2, 0)),
+        (METADATA, None, bytes.fromhex("8100 02 8000 00"), (2, 0, 0, 5)),
+        (METADATA, b"ignored", None, (None, None, 0, 0)),
+    ],
+)
+def test_what_is_in_front(
+    topic: str, key: bytes | None, value: bytes | None, expected: tuple[int | None, int | None, int, int]
+) -> None:
+    assert envelope(topic, key, value) == expected
+
+
 def test_tombstones() -> None:
     found = decode_record(OFFSETS, KEY, None)
     assert (found.key, found.value, found.version) == (OffsetCommitKey("g", "t", 1), None, None)
@@ -99,7 +114,7 @@ def test_what_follows_a_coordinator_value_is_ignored_as_in_kafka() -> None:
 
 
 UNKNOWN: list[tuple[str, str | None, str, int | None, int | None, str]] = [
-    (OFFSETS, "7fff", "", 32767, None, "__consumer_offsets: record type 32767 is not known, 0 to 8, 10 to 17"),
+    (OFFSETS, "7fff", "", 32767, None, "key at byte 0: __consumer_offsets: record type 32767 is not known, 0 to 8, 10"),
     (OFFSETS, "ffff", "", -1, None, "record type -1 is not known"),
     (
         OFFSETS,
@@ -107,10 +122,18 @@ UNKNOWN: list[tuple[str, str | None, str, int | None, int | None, str]] = [
         "0005",
         1,
         5,
-        "__consumer_offsets: record type 1 (OffsetCommit" + "Value) in version 5 is not known, 0-4 are",
+        "value at byte 0: __consumer_offsets: record type 1 (OffsetCommit"
+        + "Value) in version 5 is not known, 0-4 are",
     ),
-    (METADATA, None, "02020000", None, None, "__cluster_metadata: frame version 2 is not known, 1 is"),
-    (METADATA, None, "01ff0103", 255, 3, "__cluster_metadata: record type 255 (version 3) is not known"),
+    (METADATA, None, "02020000", None, None, "value at byte 0: __cluster_metadata: frame version 2 is not known, 1 is"),
+    (
+        METADATA,
+        None,
+        "01ff0103",
+        255,
+        3,
+        "value at byte 0: __cluster_metadata: record type 255 (version 3) is not known",
+    ),
     (METADATA, None, "010209", 2, 9, "record type 2 (TopicRecord) in version 9 is not known, 0 are"),
 ]
 

@@ -31,6 +31,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
 )
 from kafkawire.sdk.records import MessageBatch, RecordBatch
 from kafkawire.sdk.records.crc import crc32c
+from kafkawire.sdk.records.java_integers import int64
 
 __all__ = ["Damage", "StoredBatch", "read_batches"]
 
@@ -68,6 +69,21 @@ class StoredBatch(NamedTuple):
     is_valid: bool
     batch: RecordBatch | MessageBatch | None
 
+    @property
+    def attributes(self) -> int:
+        """What the bits of the header say: compression, kind of timestamp and others."""
+        return self.header[5 if self.magic == BATCH_MAGIC else 4]
+
+    @property
+    def base_offset(self) -> int | None:
+        """The first offset; None for an old batch, which has it inside."""
+        return self.header[0] if self.magic == BATCH_MAGIC else None
+
+    @property
+    def last_offset(self) -> int:
+        """The last offset."""
+        return int64(self.header[0] + self.header[6]) if self.magic == BATCH_MAGIC else self.header[0]
+
 
 class Damage(NamedTuple):
     """Bytes that are no batch, or a batch with a wrong checksum, which then has been given before.
@@ -84,7 +100,11 @@ class Damage(NamedTuple):
 
 
 def read_batches(
-    window: Window, position: int = 0, *, batch_bytes_max: int = BATCH_BYTES_MAX, read: Callable[[int], object] = abs
+    window: Window,
+    position: int = 0,
+    *,
+    batch_bytes_max: int = BATCH_BYTES_MAX,
+    read: Callable[[int], object] | None = None,
 ) -> Iterator[StoredBatch | Damage]:
     """Yield what is in a segment; each batch can be used until the next one is asked for.
 
@@ -92,19 +112,20 @@ def read_batches(
         window: of the file.
         position: where to begin.
         batch_bytes_max: larger batches are not opened.
-        read: told the position now and then.
+        read: told the position now and then; None if nobody wants to know.
 
     Raises:
         OSError: the file cannot be read.
     """
     search = _Search(window)
     while position < window.end:
-        read(position)
+        if read is not None:
+            read(position)
         size, reason = _size_at(window, position)
         if reason and window.is_limited and _may_be_cut(window, position):
             return
         if reason:
-            is_zero = position + BATCH_MAGIC_AT < window.end and _is_zero(window, position)
+            is_zero = position + BATCH_MAGIC_AT < window.end and window.is_zero_from(position)
             if is_zero:
                 reason = "zeros up to the end of the file: preallocated, or lost in a crash"
             end = window.end if is_zero else search.next_sound(position + 1)
@@ -159,22 +180,24 @@ def _batch_at(window: Window, position: int, size: int, batch_bytes_max: int) ->
     magic = head[BATCH_MAGIC_AT]
     header = (BATCH_HEADER if magic == BATCH_MAGIC else MESSAGE_V0_HEADER).unpack_from(head)
     if size > batch_bytes_max:
-        return StoredBatch(position, size, magic, header, _has_right_crc(window, position, size, header), None)
+        return StoredBatch(position, size, magic, header, _has_right_crc(window, position, size, magic), None)
     view = window.at(position, size)
     batch = RecordBatch(view, 0, batch_bytes_max) if magic == BATCH_MAGIC else MessageBatch(view, 0, batch_bytes_max)
     try:
         batch.check_crc()
     except DecodeError:
         return StoredBatch(position, size, magic, header, False, batch)
-    is_too_large = header[5 if magic == BATCH_MAGIC else 4] & BATCH_COMPRESSION_MASK and (
-        size > batch_bytes_max // COMPRESSED_PART
-    )
-    return StoredBatch(position, size, magic, header, True, None if is_too_large else batch)
+    found = StoredBatch(position, size, magic, header, True, batch)
+    if size > batch_bytes_max // COMPRESSED_PART and found.attributes & BATCH_COMPRESSION_MASK:
+        return found._replace(batch=None)
+    return found
 
 
-def _has_right_crc(window: Window, position: int, size: int, header: tuple[int, ...]) -> bool:
+def _has_right_crc(window: Window, position: int, size: int, magic: int) -> bool:
     """Compare the checksum of a batch piece by piece."""
-    is_old = len(header) == len(MESSAGE_V0_HEADER.unpack(bytes(MESSAGE_V0_HEADER.size)))
+    is_old = magic != BATCH_MAGIC
+    head = window.at(position, BATCH_HEADER_BYTES)
+    expected: int = MESSAGE_V0_HEADER.unpack_from(head)[2] if is_old else BATCH_HEADER.unpack_from(head)[4]
     at = position + (MESSAGE_V0_CRC_COVERS_FROM if is_old else BATCH_CRC_COVERS_FROM)
     crc = 0
     while at < position + size:
@@ -183,17 +206,7 @@ def _has_right_crc(window: Window, position: int, size: int, header: tuple[int, 
             return False
         crc = crc32(piece, crc) if is_old else crc32c(piece, crc)
         at += len(piece)
-    return crc == header[2 if is_old else 4]
-
-
-def _is_zero(window: Window, position: int) -> bool:
-    """Return whether nothing but zeros follows."""
-    while position < window.end:
-        piece = bytes(window.at(position, WINDOW_BYTES))
-        if piece.count(0) != len(piece):
-            return False
-        position += max(len(piece), 1)
-    return True
+    return crc == expected
 
 
 class _Search:
@@ -211,12 +224,15 @@ class _Search:
             for found in _HEADER.finditer(piece):
                 at = position + found.start()
                 size, reason = _size_at(window, at)
-                if reason or size > BATCH_BYTES_MAX:
+                if reason:
                     continue
-                self._left_bytes -= size + _CANDIDATE_BYTES
+                self._left_bytes -= _CANDIDATE_BYTES
                 if self._left_bytes < 0:
                     return window.end
-                if _has_right_crc(window, at, size, BATCH_HEADER.unpack(window.at(at, BATCH_HEADER_BYTES))):
+                if size > self._left_bytes:  # one length that lies must not end the search
+                    continue
+                self._left_bytes -= size
+                if _has_right_crc(window, at, size, BATCH_MAGIC):
                     return at
             position += max(len(piece) - BATCH_HEADER_BYTES + 1, 1)
         return window.end

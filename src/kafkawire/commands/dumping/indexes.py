@@ -13,7 +13,7 @@ from struct import Struct
 from typing import overload
 
 from kafkawire.commands.dumping.files import StoredFile
-from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX, WINDOW_BYTES
+from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX
 from kafkawire.commands.dumping.output import Kind, Output
 from kafkawire.commands.dumping.window import Window
 from kafkawire.reference_broker.log.file_names import INDEX_SUFFIX, LOG_SUFFIX
@@ -70,8 +70,8 @@ class _Header:
         self.last_offset, self.max_timestamp = self.base_offset, NO_TIMESTAMP
         self.size = length + BATCH_BATCH_LENGTH_COUNTS_FROM
         if magic == BATCH_MAGIC:
-            fields = BATCH_HEADER.unpack(head)
-            self.last_offset, self.max_timestamp = int64(self.base_offset + fields[6]), fields[8]
+            _, _, _, _, _, _, delta, _, self.max_timestamp, *_ = BATCH_HEADER.unpack(head)
+            self.last_offset = int64(self.base_offset + delta)
         elif magic == MESSAGE_V1_MAGIC and len(head) >= MESSAGE_V1_HEADER.size:
             self.max_timestamp = MESSAGE_V1_HEADER.unpack_from(head)[-1]
         self.is_whole = 0 <= magic <= BATCH_MAGIC and self.size >= MESSAGE_V0_HEADER.size
@@ -128,7 +128,7 @@ class _Index:
         for number in range(len(self.entries)):
             first, second = self.entries[number]
             position = number * self.entry_bytes
-            if not first and not second and self._is_room(position):
+            if not first and not second and self.window.is_zero_from(position):
                 self._output.note(f"{self.window.end - position} bytes of zeros at the end: room for further entries")
                 return
             yield position, first, second
@@ -136,15 +136,6 @@ class _Index:
             self.problems.tell(f"{left} bytes of an entry of {self.entry_bytes}", self.window.end - left)
         if not self.window.end:
             self._output.note("the index is empty")
-
-    def _is_room(self, position: int) -> bool:
-        """Return whether nothing but zeros follows."""
-        while position < self.window.end:
-            piece = bytes(self.window.at(position, WINDOW_BYTES))
-            if piece.count(0) != len(piece):
-                return False
-            position += max(len(piece), 1)
-        return True
 
 
 def dump_offset_index(file: StoredFile, output: Output, read: Callable[[int], object]) -> None:

@@ -61,7 +61,7 @@ def dump_segment(file: StoredFile, output: Output, options: SegmentOptions, read
     """Write what is in a segment or a snapshot.
 
     Args:
-        file: it.
+        file: the segment or snapshot.
         output: gets the lines.
         options: see above.
         read: told the position now and then.
@@ -127,11 +127,11 @@ class _Segment:
         """Write a batch and its records.
 
         Args:
-            found: it.
+            found: the batch, as `read_batches` yields it.
             is_start: whether it is not known what was before it.
         """
         is_old = found.magic != BATCH_MAGIC
-        base_offset, last_offset = _offsets(found)
+        base_offset, last_offset = found.base_offset, found.last_offset
         if (base_offset or 0) <= last_offset < self._options.from_offset:
             self._next_offset = max(self._next_offset, last_offset + 1)
             self._output.lines.next_offset = self._next_offset
@@ -202,18 +202,10 @@ class _Segment:
             self._problems.append(f"offsets of records go back, to {backward}")
 
 
-def _offsets(found: StoredBatch) -> tuple[int | None, int]:
-    """Return the first and the last offset of a batch; the first of an old one is inside it."""
-    if found.magic != BATCH_MAGIC:
-        return None, found.header[0]
-    return found.header[0], int64(found.header[0] + found.header[6])
-
-
 def _time(found: StoredBatch) -> bytes:
     if found.magic == MESSAGE_V0_MAGIC:
         return _NO_TIME
-    attributes = found.header[5 if found.magic == BATCH_MAGIC else 4]
-    return _TIMES[bool(attributes & BATCH_TIMESTAMP_TYPE_MASK)]
+    return _TIMES[bool(found.attributes & BATCH_TIMESTAMP_TYPE_MASK)]
 
 
 def _batch_line(found: StoredBatch, as_json: bool) -> bytes:

@@ -44,6 +44,19 @@ class Window:
             first = 0
         return self._memory[first : min(first + size, self._filled)]
 
+    def is_zero_from(self, position: int) -> bool:
+        """Return whether nothing but zeros follows: room that was preallocated, or what a crash left.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        while position < self.end:
+            piece = bytes(self.at(position, WINDOW_BYTES))
+            if piece.count(0) != len(piece):
+                return False
+            position += max(len(piece), 1)
+        return True
+
     def _fill(self, position: int, size: int) -> None:
         """Read from a position on, into more memory than usual only while that is needed."""
         wanted = max(size, WINDOW_BYTES)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkawire.commands import explain_capture as explain_capture_module
-from kafkawire.commands.explain_capture import Frame, Summary, explain_capture
+from kafkawire.commands.explaining import captures
+from kafkawire.commands.explaining.captures import Frame, Summary, explain_capture
 from kafkawire.protocol import APIS, ApiKey, Received, Request, frame, message_class
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -122,6 +122,13 @@ def test_a_beginning_inside_a_connection(begin: int) -> None:
     assert (summary.passed_over_bytes == 0) is is_at_a_request
 
 
+@pytest.mark.parametrize("begin", range(2, 30))
+def test_a_beginning_with_any_response(begin: int) -> None:
+    """A correlation id from 3 to 13 is where a request of Produce has its version."""
+    frames, _ = explained(talk(20).packets[begin:])
+    assert read(frames)[-10:] == both(range(15, 20))
+
+
 def test_a_beginning_with_no_known_response() -> None:
     written = Talk(opened=False)
     first = written.request(HeartbeatRequest("a"), 4)
@@ -137,12 +144,13 @@ def test_a_beginning_with_no_known_response() -> None:
 def test_pipelined_requests_and_one_without_response() -> None:
     written = Talk()
     written.request(HeartbeatRequest("g"), 4)
-    written.request(ProduceRequest(acks=1), 9)
+    written.request(ProduceRequest(acks=0), 9)
     written.request(HeartbeatRequest("g"), 4)
     written.end()
     frames, summary = explained(written.packets)
-    assert "3 requests without response" in remarks(frames)
-    assert "3 requests whose response is not in the capture" in summary.lines()
+    assert read(frames) == ["> Heartbeat 0", "> Produce 1", "> Heartbeat 2"]
+    assert remarks(frames) == ["2 requests without response"]
+    assert "2 requests whose response is not in the capture" in summary.lines()
 
 
 def test_tokens_of_sasl_do_not_show() -> None:
@@ -182,7 +190,7 @@ def test_other_protocols(opened: bool, begins: bytes) -> None:
 
 
 def test_unfinished_frames_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explain_capture_module, "_UNFINISHED_BYTES_MAX", 10_000)
+    monkeypatch.setattr(captures, "_UNFINISHED_BYTES_MAX", 10_000)
     talks = [Talk(client=("10.0.0.1", port)) for port in range(50_000, 50_020)]
     for each in talks:
         each.data(0, b"\0\1\0\0" + bytes(1_000))
@@ -192,8 +200,8 @@ def test_unfinished_frames_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(dropped) > 5
 
 
-def test_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a capture says, reading it ends, and says something."""
+def test_noise() -> None:
+    """Whatever a capture says, reading it ends, and each frame is counted as what it is."""
     chance = random.Random(11)
     sound = [pcap(talk(6, piece_bytes=20).packets), pcapng(talk(6).packets, link_type=113)]
     for _ in range(300):
@@ -201,9 +209,9 @@ def test_noise(monkeypatch: pytest.MonkeyPatch) -> None:
         for _ in range(chance.randrange(1, 20)):
             data[chance.randrange(len(data))] = chance.randrange(256)
         summary = Summary()
-        for _ in explain_capture(io.BytesIO(bytes(data[: chance.randrange(1, len(data))])), summary):
-            pass
-        assert list(summary.lines())
+        frames = list(explain_capture(io.BytesIO(bytes(data[: chance.randrange(1, len(data))])), summary))
+        count = sum(frame.read is not None for frame in frames)
+        assert summary.requests + summary.responses + summary.unread == count
 
 
 def test_the_command(tmp_path: Path) -> None:

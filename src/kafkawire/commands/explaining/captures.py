@@ -11,24 +11,21 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import BinaryIO, NamedTuple
 
-from kafkawire.commands.capture_file import CaptureError, read_packets
-from kafkawire.commands.capture_packets import tcp_segment
-from kafkawire.commands.tcp_streams import Stretch, TcpConnection, TcpStreams
+from kafkawire.commands.explaining.capture_file import CaptureError, read_packets
+from kafkawire.commands.explaining.capture_packets import tcp_segment
+from kafkawire.commands.explaining.frames import is_request
+from kafkawire.commands.explaining.tcp_streams import Stretch, TcpConnection, TcpStreams
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
 from kafkawire.sdk.protocol.connection import Received, Request
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES
+from kafkawire.sdk.protocol.header_start import CORRELATION_ID_BYTES, HEADER_START, correlation_id_of
 from kafkawire.sdk.protocol.observation import ObservedConnection, Unread
 from kafkawire.sdk.protocol.schema import Api
-from kafkawire.sdk.protocol.server_connection import HEADER_START
 
 __all__ = ["Frame", "Summary", "explain_capture"]
 
 #: Bytes of unfinished frames in all connections together: two of the largest.
 _UNFINISHED_BYTES_MAX = 2 * MAX_FRAME_BYTES
-
-#: The smallest response: its correlation id.
-_RESPONSE_BYTES_MIN = 4
-
 
 #: Of a request header, API key and version: what tells that a frame begins.
 _API_BYTES = 4
@@ -139,7 +136,7 @@ class _Reading:
             yield Frame(stretch.time, connection.number, "!", " and ".join(connection.ends))
         before = conversation.unfinished_bytes
         for frame in conversation.receive(stretch):
-            self._count(frame, stretch)
+            self._count(frame)
             yield frame
         self._unfinished_bytes += conversation.unfinished_bytes - before
         if self._unfinished_bytes > _UNFINISHED_BYTES_MAX:
@@ -152,7 +149,7 @@ class _Reading:
             self._summary.passed_over_bytes += conversation.passed_over_bytes
             del self._conversations[connection]
 
-    def _count(self, frame: Frame, stretch: Stretch) -> None:
+    def _count(self, frame: Frame) -> None:
         match frame.read:
             case Request():
                 self._summary.requests += 1
@@ -216,7 +213,9 @@ class _Conversation:
     def receive(self, stretch: Stretch) -> Iterator[Frame]:
         stream = self._streams[stretch.side]
         if stretch.missing_bytes:
-            yield self._remark(stretch, f"{stretch.missing_bytes} bytes {self._of(stretch.side)} were not captured")
+            yield self._remark(
+                stretch.time, f"{stretch.missing_bytes} bytes {self._of(stretch.side)} were not captured"
+            )
             stream.lose_step()
         if stretch.data:
             yield from self._receive_data(stretch, stream)
@@ -244,7 +243,7 @@ class _Conversation:
             self._is_kafka = self._is_kafka or not isinstance(read, Unread)
             yield Frame(stretch.time, self._connection.number, ">" if is_request else "<", repr(read), frame, read)
         if not stream.in_step:
-            yield self._remark(stretch, f"no frame begins here {self._of(stretch.side)}: looking for the next one")
+            yield self._remark(stretch.time, f"no frame begins here {self._of(stretch.side)}: looking for the next one")
 
     def _begins_frame(self, stretch: Stretch) -> bool:
         if self._client in (None, stretch.side) and _begins_request(stretch.data, self._apis):
@@ -253,23 +252,22 @@ class _Conversation:
         return self._client == 1 - stretch.side and self._begins_response(stretch.data)
 
     def _begins_response(self, data: bytes) -> bool:
-        if len(data) < LENGTH_BYTES + _RESPONSE_BYTES_MIN:
+        if len(data) < LENGTH_BYTES + CORRELATION_ID_BYTES:
             return False
         length = int.from_bytes(data[:LENGTH_BYTES], "big", signed=True)
-        correlation_id = int.from_bytes(data[LENGTH_BYTES : LENGTH_BYTES + _RESPONSE_BYTES_MIN], "big", signed=True)
-        return _RESPONSE_BYTES_MIN <= length <= MAX_FRAME_BYTES and self._observed.expects(correlation_id)
+        correlation_id = correlation_id_of(data[LENGTH_BYTES:])
+        return CORRELATION_ID_BYTES <= length <= MAX_FRAME_BYTES and self._observed.expects(correlation_id)
 
     def _end(self, stretch: Stretch) -> Iterator[Frame]:
         for side, stream in enumerate(self._streams):
             yield from self._passed_over(stretch, side)
             if stream.data:
-                yield self._remark(
-                    stretch, f"{len(stream.data)} bytes {self._of(side)} of a frame that is not complete"
-                )
+                text = f"{len(stream.data)} bytes {self._of(side)} of a frame that is not complete"
+                yield self._remark(stretch.time, text)
         if not self._is_kafka:
-            yield self._remark(stretch, "nothing here was Kafka's protocol in plain text")
+            yield self._remark(stretch.time, "nothing here was Kafka's protocol in plain text")
         elif self.without_response:
-            yield self._remark(stretch, f"{_counted(self.without_response, 'request')} without response")
+            yield self._remark(stretch.time, f"{_counted(self.without_response, 'request')} without response")
 
     def _passed_over(self, stretch: Stretch, side: int) -> Iterator[Frame]:
         stream = self._streams[side]
@@ -277,15 +275,15 @@ class _Conversation:
             text = f"{stream.passed_over} bytes {self._of(side)} passed over, as no known frame begins there"
             self.passed_over_bytes += stream.passed_over
             stream.passed_over = 0
-            yield self._remark(stretch, text)
+            yield self._remark(stretch.time, text)
 
     def _of(self, side: int) -> str:
         if self._client is None:
             return f"from {self._connection.ends[side]}"
         return "of the client" if side == self._client else "of the broker"
 
-    def _remark(self, at: Stretch | float, text: str) -> Frame:
-        return Frame(at.time if isinstance(at, Stretch) else at, self._connection.number, "!", text)
+    def _remark(self, time: float, text: str) -> Frame:
+        return Frame(time, self._connection.number, "!", text)
 
 
 def _begins_request(data: bytes, apis: Mapping[int, Api]) -> bool:
@@ -297,7 +295,11 @@ def _begins_request(data: bytes, apis: Mapping[int, Api]) -> bool:
     key, version, _ = HEADER_START.unpack(start.ljust(HEADER_START.size, b"\0"))
     in_range = HEADER_START.size <= length <= MAX_FRAME_BYTES
     # Not those that releases removed: the first keys with version 0 are what bytes inside a frame often look like.
-    return in_range and key in apis and version in apis[key].versions
+    if not (in_range and key in apis and version in apis[key].versions):
+        return False
+    # Nor what only looks like one: in a response the correlation id, often a small number, is where the key would be.
+    frame = data[LENGTH_BYTES : LENGTH_BYTES + length]
+    return len(frame) < length or is_request(frame, apis)
 
 
 def _counted(count: int, noun: str) -> str:

@@ -17,7 +17,9 @@ from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.offset_commit 
     OffsetCommitValue,
 )
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
+from kafkawire.sdk.protocol.messages.records.control.leader_change_message import LeaderChangeMessage
 from kafkawire.sdk.records import Compression
+from kafkawire.sdk.records.control import ControlKey, ControlRecord, end_transaction_marker
 from tests.codegen_command import run
 
 
@@ -65,9 +67,9 @@ def test_keys(segment: Path) -> None:
 def test_values(segment: Path) -> None:
     output = run("explain", segment, "--value", "OffsetCommitValue")
     assert output.count("value of the record") == 2  # the third has none
-    assert "'GroupMetadata" not in output
-    assert "version" in output
-    assert "77" in output
+    assert "protocol_type" not in output  # which a value of GroupMetadata has
+    words = " ".join(output.split())
+    assert words.count(" version 3 2 00 00 00 00 00 00 00 4d offset 77 ") == 2
 
 
 def test_keys_and_values_of_one_record(segment: Path) -> None:
@@ -79,7 +81,7 @@ def test_keys_and_values_of_one_record(segment: Path) -> None:
 
 def test_a_type_that_is_not_there(segment: Path) -> None:
     output = run("explain", segment, "--key", "TransactionLogKey", code=1)
-    assert f"no record of {segment} has a TransactionLogKey; there are types 1, 2" in output
+    assert f"{segment} has no record of type TransactionLogKey; there are types 1, 2" in output
 
 
 def test_values_that_are_damaged(tmp_path: Path) -> None:
@@ -89,7 +91,7 @@ def test_values_that_are_damaged(tmp_path: Path) -> None:
     output = run("explain", path, "--value", "OffsetCommitValue", code=1)
     assert "error: offset at byte 2: 8 bytes needed, 1 left" in output
     assert "error: OffsetCommitValue has no version 99" in output
-    assert "error: 2 bytes needed, 1 left" in output
+    assert "error: value at byte 0: __consumer_offsets: a record has a value of at least 2 bytes, this one" in output
 
 
 def test_records_of_the_metadata(tmp_path: Path) -> None:
@@ -105,7 +107,55 @@ def test_records_of_the_metadata(tmp_path: Path) -> None:
     assert "frame_version" in output
     assert "'t'" in output
     path.write_bytes(batch(0, [(None, value) for value in values], Compression.NONE))
-    assert "no varint of at most 5 bytes" in run("explain", path, "--value", "TopicRecord", code=1)
+    output = run("explain", path, "--value", "TopicRecord", code=1)
+    assert "error: type at byte" not in output
+    assert "error: frame version at byte 0: the number has more than 5 bytes" in output
+    assert "error: frame version at byte 0: the number ends early" in output
+
+
+def test_a_frame_of_another_version(tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
+    path.write_bytes(batch(0, [(None, b"\x02\x02\x00\x00")], Compression.NONE))
+    output = run("explain", path, "--value", "TopicRecord", code=1)
+    assert "error: value at byte 0: __cluster_metadata: frame version 2 is not known, 1 is" in output
+    assert "name" not in output
+
+
+def control_batch(base_offset: int, key: bytes, value: bytes | None) -> bytes:
+    builder = BatchBuilder(base_offset=base_offset, is_control=True)
+    builder.append(1_700_000_000_000, key, value, ())
+    return bytes(builder.seal())
+
+
+LEADER = ControlRecord(ControlKey(0, 2), 0, LeaderChangeMessage(leader_id=77)).encode()
+
+
+def test_markers_are_no_keys(tmp_path: Path) -> None:
+    """The key of a marker begins as that of the oldest offsets, and a change of leader as a record of the metadata."""
+    path = tmp_path / "0.log"
+    key, value = end_transaction_marker(True, 5)
+    path.write_bytes(batch(0, COMMITTED, Compression.NONE) + control_batch(3, key, value))
+    output = run("explain", path, "--key", "LegacyOffsetCommitKey", code=1)
+    assert f"{path} has no record of type LegacyOffsetCommitKey; there are types 1, 2" in output
+    output = run("explain", path, "--value", "EndTxnMarker", "--key", "ControlRecordKey")
+    assert [line for line in output.splitlines() if "of the record" in line] == [
+        f"{part} of the record with offset 3, in the batch at byte {path.stat().st_size - 78}"
+        for part in ("key", "value")
+    ]
+    assert "coordinator_epoch  5" in output
+    path.write_bytes(control_batch(0, *LEADER))
+    assert f"{path} has no record of type RegisterBrokerRecord" in run(
+        "explain", path, "--value", "RegisterBrokerRecord", code=1
+    )
+    assert "leader_id 77 " in " ".join(run("explain", path, "--value", "LeaderChangeMessage").split())
+    assert "there are types 2" in run("explain", path, "--value", "EndTxnMarker", code=1)
+
+
+def test_a_control_record_without_a_type(tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
+    path.write_bytes(control_batch(0, b"\0", LEADER[1] or b""))
+    output = run("explain", path, "--value", "LeaderChangeMessage", code=1)
+    assert "error: key at byte 0: a control record has a key of 4 bytes or more, not 1" in output
 
 
 def test_types_that_do_not_say_their_version(tmp_path: Path) -> None:
@@ -115,7 +165,6 @@ def test_types_that_do_not_say_their_version(tmp_path: Path) -> None:
     assert "name one, as HeartbeatRequest:4" in run("explain", path, "--value", "HeartbeatRequest", code=1)
     assert "group_id" in run("explain", path, "--value", "HeartbeatRequest:4")
     assert "is no number" in run("explain", path, "--value", "HeartbeatRequest:x", code=1)
-    assert "type" in run("explain", path, "--key", "ControlRecordKey")
 
 
 def test_near_names(segment: Path) -> None:

@@ -1,7 +1,7 @@
 """Say what each byte of a whole frame is: length, header, body, and what follows them.
 
 A request says by itself what it is: its API key and version come first. A response does not, so whoever asks must know
-the request, or its API and version. Called by `explain.py`, and for the frames of a capture by `explain_capture.py`.
+the request, or its API and version. Called by `explain.py`, and for the frames of a capture by `captures.py`.
 
 Source: Kafka protocol guide, "Network"; KIP-482 (headers), KIP-511 (ApiVersions).
 """
@@ -12,20 +12,20 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kafkawire.codegen.names import near
-from kafkawire.commands.explain_records import Row, value_text
+from kafkawire.commands.explaining.records import Row, cell_text
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
 from kafkawire.sdk.protocol.connection import opens_with_unsupported_version
 from kafkawire.sdk.protocol.engines.construct import trace
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES
+from kafkawire.sdk.protocol.header_start import CORRELATION_ID_BYTES, HEADER_START, correlation_id_of
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
 from kafkawire.sdk.protocol.observation import read_request
 from kafkawire.sdk.protocol.schema import Api, Message
-from kafkawire.sdk.protocol.server_connection import HEADER_START
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 
-__all__ = ["Asked", "Explanation", "api_named", "asked_by", "explain_request", "explain_response"]
+__all__ = ["Asked", "Explanation", "api_named", "asked_by", "explain_request", "explain_response", "is_request"]
 
 
 class Asked(NamedTuple):
@@ -120,7 +120,7 @@ def explain_response(data: bytes, asked: Asked) -> Explanation:
     header = layout(ResponseHeader, api.response_header_version(version))
     at, error = _message(ResponseHeader, header.version, data[:end], start, "header.", rows)
     if error is None and correlation_id is not None:
-        found = int.from_bytes(data[start : start + 4], "big", signed=True)
+        found = correlation_id_of(data[start:])
         if found != correlation_id:
             raise ValueError(f"the response has the correlation id {found}, the request {correlation_id}")
     if api.key == ApiKey.API_VERSIONS and opens_with_unsupported_version(data[:end], at):
@@ -132,20 +132,27 @@ def explain_response(data: bytes, asked: Asked) -> Explanation:
 
 def _request_bounds(data: bytes, apis: Mapping[int, Api]) -> tuple[int, int]:
     """Return where the header begins, and where the frame ends: its length may be missing."""
-    if (end := _announced_end(data)) is not None:
-        return LENGTH_BYTES, end
+    end = _announced_end(data)
+    # A request of Produce without its length begins as a frame of up to 13 bytes.
+    if not (end is not None and is_request(data[LENGTH_BYTES:end], apis)) and is_request(data, apis):
+        return 0, len(data)
+    return LENGTH_BYTES, len(data) if end is None else end
+
+
+def is_request(frame: bytes, apis: Mapping[int, Api]) -> bool:
+    """Return whether a frame, without its length, can be read as a request."""
     try:
-        read_request(data, apis)
+        read_request(frame, apis)
     except KafkaWireError:
-        return LENGTH_BYTES, len(data)
-    return 0, len(data)
+        return False
+    return True
 
 
 def _response_bounds(data: bytes, correlation_id: int | None) -> tuple[int, int]:
     """Return where the header begins, and where the frame ends: its length may be missing."""
     end = _announced_end(data)
     if correlation_id is not None:
-        header = correlation_id.to_bytes(4, "big", signed=True)
+        header = correlation_id.to_bytes(CORRELATION_ID_BYTES, "big", signed=True)
         # The length may look like the id, but then the id follows it.
         if data.startswith(header) and (end is None or not data[LENGTH_BYTES:end].startswith(header)):
             return 0, len(data)
@@ -171,7 +178,7 @@ def _message(
     """Add the rows of a message, with the name of the API, and return where it ends and what is wrong with it."""
     spans, error = trace(layout(cls, version), data, min(start, len(data)))
     for span in spans:
-        text = value_text(span.value)
+        text = cell_text(span.value)
         if name and span.path == "request_api_key":
             text += f" ({name})"
         rows.append(Row(span.offset, data[span.offset : span.offset + span.length], f"{prefix}{span.path}", text))

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from kafkawire.commands import tcp_streams
-from kafkawire.commands.capture_packets import Segment, tcp_segment
-from kafkawire.commands.tcp_streams import Stretch, TcpStreams
+from kafkawire.commands.explaining import tcp_streams
+from kafkawire.commands.explaining.capture_packets import TcpSegment, tcp_segment
+from kafkawire.commands.explaining.tcp_streams import Stretch, TcpStreams
 from tests.captures import ACK, RST, Talk
 
 
@@ -34,7 +34,7 @@ def stretches(packets: Iterable[bytes]) -> list[Stretch]:
     found = []
     for number, packet in enumerate(packets):
         segment = tcp_segment(101, packet)
-        assert isinstance(segment, Segment)
+        assert isinstance(segment, TcpSegment)
         found += streams.receive(segment, number)
     return found + list(streams.end(1e9))
 
@@ -93,7 +93,7 @@ def test_segments_that_overlap() -> None:
 def test_a_packet_that_was_not_captured(place: int) -> None:
     packets = conversation().packets
     missing = tcp_segment(101, packets[place])
-    assert isinstance(missing, Segment)
+    assert isinstance(missing, TcpSegment)
     found = stretches(packets[:place] + packets[place + 1 :])
     assert sum(each.missing_bytes for each in found) == len(missing.payload)
     assert sum(map(len, sides(found))) == len(ASKED + ANSWERED) - len(missing.payload)
@@ -160,7 +160,7 @@ def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch, clients: int, mo
     gaps = 0
     for number in range(5_000):
         place = chance.randrange(2**32)
-        segment = Segment(f"a:{number % clients}", "b:1", place, place ^ 1, False, False, False, bytes(1000))
+        segment = TcpSegment(f"a:{number % clients}", "b:1", place, place ^ 1, False, False, False, bytes(1000))
         gaps += sum(each.missing_bytes > 0 for each in streams.receive(segment, 0))
         assert streams._held_bytes <= 100_000
         assert len(streams._connections) <= most

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from kafkawire.commands.explain_frame import Asked, api_named, asked_by, explain_request, explain_response
+from kafkawire.commands.explaining.frames import Asked, api_named, asked_by, explain_request, explain_response
 from kafkawire.protocol import APIS, ApiKey, message_class
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS
 from tests.captures import Talk
 from tests.codegen_command import run
@@ -67,6 +68,15 @@ def test_a_length_that_is_missing() -> None:
     assert (explained.title, explained.error) == ("Heartbeat request, version 4, without its length", None)
     explained = explain_response(RESPONSE[4:], asked_by(REQUEST))
     assert (explained.title, explained.error) == ("Heartbeat response, version 4, without its length", None)
+
+
+@pytest.mark.parametrize("version", KNOWN_APIS[ApiKey.PRODUCE].known_versions.numbers())
+def test_a_produce_request_without_its_length(version: int) -> None:
+    """Its key and version look like the length of a short frame."""
+    request, _ = Talk().exchange(ProduceRequest(acks=1, timeout_ms=100), ProduceResponse(), version)
+    explained = explain_request(request[4:])
+    assert (explained.title, explained.error) == (f"Produce request, version {version}, without its length", None)
+    assert explain_request(request).title == f"Produce request, version {version}"
 
 
 def test_api_versions() -> None:
@@ -145,7 +155,7 @@ def test_the_command_on_a_response(tmp_path: Path) -> None:
         (("@/no/such/file",), "No such file"),
         ((RESPONSE.hex(), "--api", "Heartbeet", "--api-version", 4), "no API is named 'Heartbeet'; is it Heartbeat?"),
         ((RESPONSE.hex(), "--api", "Heartbeat"), "--api and --api-version are needed, or --request"),
-        ((RESPONSE.hex(), "--api", "Heartbeat", "--api-version", 99), "Heartbeat"),
+        ((RESPONSE.hex(), "--api", "Heartbeat", "--api-version", 99), "HeartbeatResponse has no version 99"),
         ((RESPONSE.hex(), "--request", "00"), "a frame of 1 bytes is no request"),
     ],
 )

@@ -11,7 +11,7 @@ import ipaddress
 import struct
 from typing import NamedTuple
 
-__all__ = ["Segment", "tcp_segment"]
+__all__ = ["TcpSegment", "tcp_segment"]
 
 _TCP = 6
 _IPV4, _IPV6 = 0x0800, 0x86DD
@@ -28,7 +28,7 @@ _NULL, _ETHERNET, _LOOP, _LINUX, _LINUX_2 = 0, 1, 108, 113, 276
 _FIN, _SYN, _RST, _ACK = 1, 2, 4, 16
 
 
-class Segment(NamedTuple):
+class TcpSegment(NamedTuple):
     """A TCP segment.
 
     Attributes:
@@ -52,7 +52,7 @@ class Segment(NamedTuple):
     payload: bytes
 
 
-def tcp_segment(link_type: int, data: bytes) -> Segment | str:
+def tcp_segment(link_type: int, data: bytes) -> TcpSegment | str:
     """Return the segment in a packet, or why there is none.
 
     Args:
@@ -85,7 +85,7 @@ def _ip_start(link_type: int, data: bytes) -> int | str:
         place += 4
 
 
-def _ipv4(data: bytes, start: int) -> Segment | str:
+def _ipv4(data: bytes, start: int) -> TcpSegment | str:
     if len(data) < start + 20:
         return "cut off before TCP"
     header_bytes = (data[start] & 0x0F) * 4
@@ -100,7 +100,7 @@ def _ipv4(data: bytes, start: int) -> Segment | str:
     return _tcp(data[start + header_bytes : end], source, destination)
 
 
-def _ipv6(data: bytes, start: int) -> Segment | str:
+def _ipv6(data: bytes, start: int) -> TcpSegment | str:
     if len(data) < start + 40:
         return "cut off before TCP"
     size, following = struct.unpack_from(">HB", data, start + 4)
@@ -115,14 +115,14 @@ def _ipv6(data: bytes, start: int) -> Segment | str:
     return _tcp(data[place:end], source, destination) if following == _TCP else "not TCP"
 
 
-def _tcp(data: bytes, source: str, destination: str) -> Segment | str:
+def _tcp(data: bytes, source: str, destination: str) -> TcpSegment | str:
     if len(data) < 20:
         return "cut off before TCP"
     source_port, destination_port, sequence, acknowledgment, offset, flags = struct.unpack_from(">HHIIBB", data)
     header_bytes = (offset >> 4) * 4
     if header_bytes < 20:
         return "damaged"
-    return Segment(
+    return TcpSegment(
         f"{source}:{source_port}",
         f"{destination}:{destination_port}",
         sequence,

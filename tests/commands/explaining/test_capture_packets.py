@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.commands.capture_packets import Segment, tcp_segment
+from kafkawire.commands.explaining.capture_packets import TcpSegment, tcp_segment
 from tests.captures import ACK, FIN, RST, SYN, link_layer, tcp_packet
 
 FOUR = tcp_packet(("10.0.0.1", 5), ("10.0.0.2", 6), 7, 8, ACK | FIN, b"data")
 SIX = tcp_packet(("::1", 5), ("fe80::2", 6), 7, 8, ACK | FIN, b"data")
 LINKS = (0, 1, 101, 108, 113, 276)
 
-EXPECTED_FOUR = Segment("10.0.0.1:5", "10.0.0.2:6", 7, 8, False, True, False, b"data")
+EXPECTED_FOUR = TcpSegment("10.0.0.1:5", "10.0.0.2:6", 7, 8, False, True, False, b"data")
 EXPECTED_SIX = EXPECTED_FOUR._replace(source="[::1]:5", destination="[fe80::2]:6")
 
 
 @pytest.mark.parametrize("link_type", LINKS)
 @pytest.mark.parametrize(("packet", "segment"), [(FOUR, EXPECTED_FOUR), (SIX, EXPECTED_SIX)])
-def test_links(link_type: int, packet: bytes, segment: Segment) -> None:
+def test_links(link_type: int, packet: bytes, segment: TcpSegment) -> None:
     data = link_layer(link_type, packet)
     assert tcp_segment(link_type, data) == segment
     assert tcp_segment(link_type, data + b"pad") == segment  # Ethernet pads short packets
@@ -37,10 +37,10 @@ def test_virtual_networks() -> None:
 
 def test_flags() -> None:
     opening = tcp_segment(101, tcp_packet(("10.0.0.1", 5), ("10.0.0.2", 6), 7, 8, SYN))
-    assert isinstance(opening, Segment)
+    assert isinstance(opening, TcpSegment)
     assert (opening.syn, opening.acknowledgment) == (True, None)
     reset = tcp_segment(101, tcp_packet(("10.0.0.1", 5), ("10.0.0.2", 6), 7, 8, RST))
-    assert isinstance(reset, Segment)
+    assert isinstance(reset, TcpSegment)
     assert reset.reset
 
 

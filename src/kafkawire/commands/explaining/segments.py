@@ -1,36 +1,51 @@
 """Find something in a log segment and say what its bytes are: a batch, a record by its offset, keys and values.
 
-Keys and values of Kafka's own topics say by their first bytes what they are; `RecordPart` knows how each kind of type
-does, so that a record of another type is never taken for the one that was asked for. Called by `explain.py`.
+Keys and values of Kafka's own topics say by their first bytes what they are, and control records by their batch and
+key, so that a record of another type is never taken for the one that was asked for. Called by `explain.py`.
 
-Source: `CoordinatorRecordSerde`, `MetadataRecordSerde`, `ConsumerProtocol`, `ControlRecordUtils` in Apache Kafka.
+Source: `ConsumerProtocol`, `ControlRecordUtils` in Apache Kafka.
 """
 
 from __future__ import annotations
 
 import mmap
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from kafkawire.codegen.names import near
 from kafkawire.codegen.record_formats import RecordFormat
-from kafkawire.commands.explain_records import Row, explain_format, explain_records, value_text
-from kafkawire.sdk.errors import DecodeError, KafkaWireError, UnsupportedVersion
+from kafkawire.commands.explaining.records import Row, cell_text, explain_format, explain_records
+from kafkawire.sdk.errors import DecodeError, KafkaWireError, UnknownRecord, UnsupportedVersion
 from kafkawire.sdk.protocol.engines.construct import trace
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.messages import MODULES
 from kafkawire.sdk.protocol.programs import message_class
-from kafkawire.sdk.protocol.schema import Message, Schema
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import METADATA_FRAME_VERSION
+from kafkawire.sdk.protocol.tables.record_types import FRAMED_RECORDS, KEYED_RECORDS
 from kafkawire.sdk.records import Batch, MessageBatch, Record, walk, walk_headers
+from kafkawire.sdk.records.control import BODIES, MARKERS, control_type
+from kafkawire.sdk.records.internal_records import envelope
 
-__all__ = ["ExplainedRecord", "RecordPart", "Segment", "explain_chosen", "is_batches", "one_record"]
+__all__ = ["ExplainedRecord", "LogSegment", "RecordPart", "explain_chosen", "is_batches", "one_record"]
 
 _PREFIX_BYTES = 2
 
-#: Bits of a varint's byte that are of the number, and the bytes of the largest.
-_VARINT_BITS, _VARINT_BYTES_MAX = 7, 5
+#: A number of a frame: its last byte is the first one without a sign.
+_VARINT = re.compile(rb"[\x80-\xff]*[\0-\x7f]")
+
+#: What only records of control batches hold.
+_CONTROL_NAMES = {"ControlRecordKey", "ControlRecordTypeSchema", *BODIES.values()}
+
+#: The internal topic of each message that is in one.
+_TOPICS = {
+    **{name: topic for topic, types in KEYED_RECORDS.items() for names in types.values() for name in names},
+    **{name: topic for topic, types in FRAMED_RECORDS.items() for name in types.values()},
+}
 
 
 class ExplainedRecord(NamedTuple):
@@ -64,12 +79,14 @@ class RecordPart:
         ValueError: there is no such type, or its bytes do not say their version, and the name does not either.
 
     Attributes:
+        is_control: whether only records of control batches have it; the others are never in one.
         others: how many records had another type, by its number.
     """
 
     def __init__(self, part: str, name: str, formats: Mapping[str, RecordFormat]) -> None:
         self.part = part
         self.name, _, version = name.partition(":")
+        self.is_control = self.name in _CONTROL_NAMES
         self.others: Counter[int] = Counter()
         self._formats = formats
         self._version = int(version) if version.isdecimal() else None
@@ -91,37 +108,61 @@ class RecordPart:
         if self._class is None:
             rows, error = explain_format(self._formats, self.name, data)
             return rows, str(error or "")
-        schema = self._class.SCHEMA
         if self._version is not None:
             return self._rows(self._class, self._version, data, 0, [])
-        if schema.kind in ("coordinator-key", "coordinator-value"):
-            number = int.from_bytes(key[:_PREFIX_BYTES], "big", signed=True)
-            if len(key) < _PREFIX_BYTES or number != schema.key:
-                self.others[number if len(key) >= _PREFIX_BYTES else -1] += 1
-                return None
-        if schema.kind == "metadata":
-            return self._metadata(self._class, schema, data)
-        if len(data) < _PREFIX_BYTES:
-            return [Row(0, data, "", "not read")], f"{_PREFIX_BYTES} bytes needed, {len(data)} left"
-        number = int.from_bytes(data[:_PREFIX_BYTES], "big", signed=True)
-        is_key = schema.kind == "coordinator-key"
-        row = Row(0, data[:_PREFIX_BYTES], "type" if is_key else "version", str(number))
-        return self._rows(self._class, schema.versions.last if is_key else number, data, _PREFIX_BYTES, [row])
+        if self.name in _TOPICS:
+            return self._internal(self._class, _TOPICS[self.name], key, data)
+        return self._versioned(self._class, key, data)
 
-    def _metadata(self, cls: type[Message], schema: Schema, data: bytes) -> tuple[list[Row], str] | None:
-        """Read a record of the cluster's metadata: version of the frame, type, version, each a varint."""
-        rows: list[Row] = []
-        start = 0
-        numbers = []
-        for name in ("frame_version", "type", "version"):
-            number, end = _varint(data, start)
-            numbers.append(number)
-            rows.append(Row(start, data[start:end], name, str(number)))
-            start = end
-        if numbers[1] != schema.key:
-            self.others[numbers[1]] += 1
+    def _internal(self, cls: type[Message], topic: str, key: bytes, data: bytes) -> tuple[list[Row], str] | None:
+        """Read a message of an internal topic, if the record has its type."""
+        is_keyed = topic in KEYED_RECORDS
+        try:
+            kind, *_ = envelope(topic, key, None if is_keyed else data)
+        except UnknownRecord as unknown:
+            if unknown.type is None:
+                return _unread(data, unknown)
+            kind = unknown.type
+        except DecodeError as error:
+            return None if is_keyed else _unread(data, error)
+        if kind is None or kind != cls.SCHEMA.key:
+            self.others[-1 if kind is None else kind] += 1
             return None
-        return self._rows(cls, numbers[2], data, start, rows)
+        if cls.SCHEMA.kind == "coordinator-key":
+            row = Row(0, data[:_PREFIX_BYTES], "type", str(kind))
+            return self._rows(cls, cls.SCHEMA.versions.last, data, _PREFIX_BYTES, [row])
+        try:
+            _, version, _, start = envelope(topic, key, data)
+        except DecodeError as error:
+            return _unread(data, error)
+        assert version is not None, "only a tombstone has none"
+        numbers = {"version": version}
+        starts = [0]
+        if not is_keyed:
+            numbers = {"frame_version": METADATA_FRAME_VERSION, "type": kind, "version": version}
+            starts = [number.start() for number in _VARINT.finditer(data, 0, start)]
+        bounds = pairwise([*starts, start])
+        rows = [
+            Row(at, data[at:end], name, str(numbers[name])) for name, (at, end) in zip(numbers, bounds, strict=True)
+        ]
+        return self._rows(cls, version, data, start, rows)
+
+    def _versioned(self, cls: type[Message], key: bytes, data: bytes) -> tuple[list[Row], str] | None:
+        """Read a message behind its version, as in the keys and values of control records and what members say."""
+        if self.name in BODIES.values():
+            try:
+                kind = control_type(Record(0, 0, key, data))
+            except DecodeError as error:
+                return _unread(data, error)
+            if BODIES.get(kind.type) != self.name:
+                self.others[kind.number] += 1
+                return None
+            if kind.type not in MARKERS:  # those of KRaft have it inside, and are always read in their first version
+                return self._rows(cls, cls.SCHEMA.versions.first, data, 0, [])
+        if len(data) < _PREFIX_BYTES:
+            return _unread(data, f"{_PREFIX_BYTES} bytes needed, {len(data)} left")
+        version = int.from_bytes(data[:_PREFIX_BYTES], "big", signed=True)
+        return self._rows(cls, version, data, _PREFIX_BYTES, [Row(0, data[:_PREFIX_BYTES], "version", str(version))])
 
     def _rows(
         self, cls: type[Message], version: int, data: bytes, start: int, rows: list[Row]
@@ -132,18 +173,22 @@ class RecordPart:
             return [*rows, Row(start, data[start:], "", "not read")], str(unknown)
         for span in spans:
             part = data[span.offset : span.offset + span.length]
-            rows.append(Row(span.offset, part, span.path, value_text(span.value)))
+            rows.append(Row(span.offset, part, span.path, cell_text(span.value)))
             start = span.offset + span.length
         if start < len(data):
             rows.append(Row(start, data[start:], "", "not read" if error else "behind the message"))
         return rows, str(error or "")
 
 
+def _unread(data: bytes, reason: object) -> tuple[list[Row], str]:
+    return [Row(0, data, "", "not read")], str(reason)
+
+
 #: Kinds of messages whose bytes do not say their version.
 _WITHOUT_VERSION = ("request", "response", "header")
 
 
-class Segment:
+class LogSegment:
     """A log segment; its file is mapped, not read.
 
     Args:
@@ -222,6 +267,8 @@ class Segment:
 
 def _explained(record: Record, batch: Batch, wanted: tuple[RecordPart, ...]) -> Iterator[ExplainedRecord]:
     for part in wanted:
+        if part.is_control != batch.is_control:
+            continue
         found = part.explain(record.key or b"", record.value)
         if found is not None:
             yield ExplainedRecord(record.offset, batch.position, part.part, *found)
@@ -245,18 +292,8 @@ def is_batches(data: bytes) -> bool:
         return False
 
 
-def _varint(data: bytes, start: int) -> tuple[int, int]:
-    """Return an unsigned number, seven bits a byte, and where it ends."""
-    number = 0
-    for index, byte in enumerate(data[start : start + _VARINT_BYTES_MAX]):
-        number |= (byte & 0x7F) << (_VARINT_BITS * index)
-        if byte < 0x80:
-            return number, start + index + 1
-    raise DecodeError("type", start, "no varint of at most 5 bytes")
-
-
 def explain_chosen(
-    segment: Segment, formats: Mapping[str, RecordFormat], number: int, offset: int | None
+    segment: LogSegment, formats: Mapping[str, RecordFormat], number: int, offset: int | None
 ) -> tuple[Batch, list[Row], DecodeError | None]:
     """Return a batch and what its bytes are, of its records the one with an offset if that is given.
 

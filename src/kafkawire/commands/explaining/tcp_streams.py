@@ -4,7 +4,7 @@ A capture has segments twice, in another order than they were sent, or not at al
 A segment is handed on when all before it are there, and all that it acknowledges: so a response never comes before its
 request. One that waits too long shows that what it waits for was not captured, and that is a gap.
 
-Source: RFC 9293. `capture_packets.py` finds the segments, `explain_capture.py` reads what they carry.
+Source: RFC 9293. `capture_packets.py` finds the segments, `captures.py` reads what they carry.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from bisect import insort
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kafkawire.commands.capture_packets import Segment
+from kafkawire.commands.explaining.capture_packets import TcpSegment
 
 __all__ = ["Stretch", "TcpConnection", "TcpStreams"]
 
@@ -129,7 +129,7 @@ class TcpStreams:
         self._packets = 0
         self._held_bytes = 0
 
-    def receive(self, segment: Segment, time: float) -> Iterator[Stretch]:
+    def receive(self, segment: TcpSegment, time: float) -> Iterator[Stretch]:
         """Yield what a segment completes."""
         self._packets += 1
         key = frozenset((segment.source, segment.destination))
@@ -158,14 +158,14 @@ class TcpStreams:
             yield from self._end(connection, time)
         self._connections.clear()
 
-    def _new(self, segment: Segment) -> TcpConnection:
+    def _new(self, segment: TcpSegment) -> TcpConnection:
         self._seen += 1
         ends = (segment.source, segment.destination)
         if segment.syn and segment.acknowledgment is not None:  # the answer to the segment that opened it
             ends = (segment.destination, segment.source)
         return TcpConnection(self._seen, ends, segment.syn)
 
-    def _hold(self, connection: TcpConnection, side: int, segment: Segment, time: float) -> None:
+    def _hold(self, connection: TcpConnection, side: int, segment: TcpSegment, time: float) -> None:
         own, other = connection._sides[side], connection._sides[not side]
         own.begin((segment.sequence + segment.syn) % _SEQUENCES)
         acknowledged = _NOTHING
@@ -246,7 +246,7 @@ def _oldest(connection: TcpConnection, side: int) -> int:
     return connection._sides[side].held[0].number
 
 
-def _is_repeated(connection: TcpConnection, segment: Segment) -> bool:
+def _is_repeated(connection: TcpConnection, segment: TcpSegment) -> bool:
     """Return whether a segment that opens a side belongs to a connection, and not to a later one of the same ports."""
     own = connection._sides[int(segment.source != connection.ends[0])]
     return connection.opened and own.first in (None, (segment.sequence + 1) % _SEQUENCES)

@@ -46,18 +46,14 @@ class Packet(NamedTuple):
     """A packet.
 
     Attributes:
-        number: its place in the file, from 1.
         time: in seconds since the epoch; 0 if the file does not say.
         link_type: what its first bytes are, by the numbers of tcpdump.
         data: what was captured of it.
-        size_bytes: what it had on the wire.
     """
 
-    number: int
     time: float
     link_type: int
     data: bytes
-    size_bytes: int
 
 
 class _Interface(NamedTuple):
@@ -115,17 +111,16 @@ def read_packets(stream: BinaryIO) -> Iterator[Packet]:
 
 
 def _pcap_packets(reader: _Reader, order: str, units: int) -> Iterator[Packet]:
-    header, number = struct.Struct(f"{order}IIII"), 0
+    header = struct.Struct(f"{order}III4x")
     (link,) = struct.unpack(f"{order}16xI", reader.take(20))
     while head := reader.take(header.size, optional=True):
-        seconds, fraction, captured, size_bytes = header.unpack(head)
-        number += 1
+        seconds, fraction, captured = header.unpack(head)
         data = reader.take(_checked(captured, reader.position))
-        yield Packet(number, seconds + fraction / units, link & 0xFFFF, data, max(size_bytes, captured))
+        yield Packet(seconds + fraction / units, link & 0xFFFF, data)
 
 
 def _pcapng_packets(reader: _Reader) -> Iterator[Packet]:
-    order, number = _section(reader), 0
+    order = _section(reader)
     interfaces: list[_Interface] = []
     while head := reader.take(4, optional=True):
         if struct.unpack(">I", head) == (_PCAPNG_MAGIC,):
@@ -145,8 +140,7 @@ def _pcapng_packets(reader: _Reader) -> Iterator[Packet]:
                     raise CaptureError(f"more than {_INTERFACES_MAX} interfaces")
                 interfaces.append(_interface(block, order))
             else:
-                number += 1
-                yield _packet(kind, block, order, number, interfaces)
+                yield _packet(kind, block, order, interfaces)
         except (struct.error, IndexError):
             raise CaptureError(f"block of type {kind} before byte {reader.position} is damaged") from None
 
@@ -174,16 +168,16 @@ def _interface(block: bytes, order: str) -> _Interface:
     return _Interface(link_type, units)
 
 
-def _packet(kind: int, block: bytes, order: str, number: int, interfaces: list[_Interface]) -> Packet:
+def _packet(kind: int, block: bytes, order: str, interfaces: list[_Interface]) -> Packet:
     if kind == _SIMPLE_PACKET:  # it may be followed by padding, which no layer above takes for its own
         (size_bytes,) = struct.unpack_from(f"{order}I", block)
-        return Packet(number, 0, interfaces[0].link_type, block[4 : 4 + size_bytes], size_bytes)
-    form = f"{order}IIIII" if kind == _PACKET else f"{order}HxxIIII"
-    index, high, low, captured, size_bytes = struct.unpack_from(form, block)
+        return Packet(0, interfaces[0].link_type, block[4 : 4 + size_bytes])
+    form = f"{order}IIII4x" if kind == _PACKET else f"{order}HxxIII4x"
+    index, high, low, captured = struct.unpack_from(form, block)
     interface, data = interfaces[index], block[20 : 20 + captured]
     if len(data) < captured:
         raise IndexError
-    return Packet(number, ((high << 32) + low) / interface.units, interface.link_type, data, max(size_bytes, captured))
+    return Packet(((high << 32) + low) / interface.units, interface.link_type, data)
 
 
 def _checked(size: int, position: int) -> int:

@@ -16,7 +16,7 @@ import pytest
 
 from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.record_formats import load_record_formats
-from kafkawire.commands.explain_records import Row, explain_format, explain_records, value_text
+from kafkawire.commands.explaining.records import Row, cell_text, explain_format, explain_records
 from kafkawire.sdk.records import BatchBuilder, Compression
 
 FORMATS = load_record_formats(SCHEMAS)
@@ -157,4 +157,4 @@ def test_one_format() -> None:
     ],
 )
 def test_value_text(value: object, text: str) -> None:
-    assert value_text(value) == text
+    assert cell_text(value) == text

@@ -17,7 +17,7 @@ from kafkawire.sdk.protocol.primitives import short
 from kafkawire.sdk.records import Compression, crc32, crc32c, decompress
 from kafkawire.sdk.records.engines.construct import form
 
-__all__ = ["Row", "explain_format", "explain_records", "value_text"]
+__all__ = ["Row", "cell_text", "explain_format", "explain_records"]
 
 #: Characters shown of one value; a value of a megabyte must not flood the terminal.
 _VALUE_CHARACTERS = 60
@@ -43,7 +43,7 @@ class Row(NamedTuple):
     region: str = ""
 
 
-def value_text(value: object) -> str:
+def cell_text(value: object) -> str:
     """Return a value as text of a bounded length."""
     if isinstance(value, bytes | bytearray | memoryview):
         if len(value) > _VALUE_CHARACTERS:
@@ -232,7 +232,7 @@ class _Reader:
 
     def _row(self, span: Span, base: int, bits: tuple[Bits, ...]) -> Row:
         start = base + span.offset
-        text = "null" if span.value is None else value_text(span.value)
+        text = "null" if span.value is None else cell_text(span.value)
         data = self._data[start : start + span.length]
         return Row(start, data, span.path, text + _bits_text(bits, span.value), self._region)
 

@@ -1,0 +1,13 @@
+"""What ends the broker, whoever calls what raises it.
+
+The code of a handler may raise anything, `SystemExit` and `asyncio.CancelledError` included: its client gets an error,
+and the others notice nothing. Whoever catches all that lets a `BrokerEnd` pass.
+"""
+
+from __future__ import annotations
+
+__all__ = ["BrokerEnd"]
+
+
+class BrokerEnd(BaseException):
+    """Nothing of the broker may go on: in simulations, because the power is gone."""

@@ -1,0 +1,1 @@
+"""What `kafkawire codegen explain` reads: frames, record batches, log segments, and captures in three layers."""
