@@ -49,8 +49,8 @@ def read_segments(
         schema: the columns to read, in Spark's words, for example "value binary"; with `map_batches` those that it
             returns, which is needed unless they stay as they are.
         is_stream: whether to return a streaming DataFrame.
-        options: of the data source `kafka_segments`, see docs/spark_segments.md; numbers, booleans, lists and dictionaries are
-            taken as such.
+        options: of the data source `kafka_segments`, see docs/spark_segments.md; numbers, booleans, lists and
+            dictionaries are taken as such.
 
     Raises:
         ConfigurationError: an option is refused, or cannot be used with a file system that Spark reads.

@@ -7,6 +7,7 @@ the parts give together is compared with what a walk over the whole file gives.
 from __future__ import annotations
 
 import random
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,23 @@ def test_old_formats(tmp_path: Path, magic: int, compression: Compression) -> No
     parts = planned(files, None, 100)
     assert (len(parts), offsets_of(parts, files)) == (2, list(range(60)))
     assert offsets_of(planned(files, Wanted(25, 42), 100), files) == list(range(25, 42))
+
+
+def test_memory(tmp_path: Path) -> None:
+    """A task keeps a few windows, however much it reads for one Arrow batch."""
+    builder = BatchBuilder(1 << 20)
+    builder.append(TIME_MS, None, bytes(1000_000))
+    content = builder.build()
+    batches = [number.to_bytes(8, "big") + content[8:] for number in range(30)]
+    write_segment(tmp_path / "orders-0", batches)
+    del batches
+    files = SegmentFiles([str(tmp_path)])
+    tracemalloc.start()
+    try:
+        assert offsets_of(planned(files), files) == list(range(30))
+        assert tracemalloc.get_traced_memory()[1] < 8 * 1024 * 1024
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("split_bytes", SPLITS)
