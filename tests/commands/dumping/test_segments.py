@@ -201,6 +201,36 @@ def test_a_wrong_length(tmp_path: Path) -> None:
         assert offsets[-2:] == [2, 3]
 
 
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+def test_one_flipped_bit_of_a_length_costs_no_other_batch(tmp_path: Path, compression: Compression) -> None:
+    """Of batches of equal size a length that is too high may end where a later one begins, or in the midst of it."""
+    written = [batch(each, bytes(40), bytes(each % 7), compression=compression) for each in range(0, 60, 2)]
+    for bit in range(31):
+        length = struct.unpack_from(">i", written[1], LENGTH_AT)[0] ^ 1 << bit
+        written_now = [written[0], changed(written[1], LENGTH_AT, struct.pack(">i", length)), *written[2:]]
+        _, offsets = damage_of(*written_now, folder=tmp_path)
+        assert offsets[:2] == [0, 1], bit
+        assert offsets[-56:] == list(range(4, 60)), bit
+
+
+def test_several_wrong_checksums(tmp_path: Path) -> None:
+    """None of the batches is passed over: where one ends another begins, if a damaged one."""
+    written = [changed(batch(each, b"value"), 70, b"?") for each in range(5)]
+    damage, offsets = damage_of(*written, batch(5, b"value"), folder=tmp_path)
+    assert [each["passedOver"] for each in damage] == [None] * 5
+    assert [each["reason"] for each in damage] == ["its checksum is wrong"] * 5
+    assert offsets == list(range(6))
+    assert len(of_kind("batch", objects("--only", "batch", tmp_path, code=1))) == 6
+
+
+def test_a_batch_inside_a_value_is_none_of_the_segment(tmp_path: Path) -> None:
+    """A value may hold a batch; the damaged one around it is passed over by its size."""
+    outer = batch(0, batch(7, b"inner"), b"value")
+    damage, offsets = damage_of(changed(outer, len(outer) - 3, b"?"), NEXT, folder=tmp_path)
+    assert [each["passedOver"] for each in damage] == [None]
+    assert offsets == [0, 1, 2, 3]
+
+
 def test_noise_between_batches(tmp_path: Path) -> None:
     damage, offsets = damage_of(GOOD, b"noise" * 1000, NEXT, folder=tmp_path)
     assert [(each["position"], each["passedOver"]) for each in damage] == [(SIZE, 5000)]
