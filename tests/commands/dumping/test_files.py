@@ -56,6 +56,9 @@ def test_siblings() -> None:
     file = stored_file(Path("t-0/00000000000000000007.timeindex"))
     assert file is not None
     assert file.sibling(".log") == Path("t-0/00000000000000000007.log")
+    file = stored_file(Path("t-0/00000000000000000007.timeindex.deleted"))
+    assert file is not None
+    assert file.sibling(".log") == Path("t-0/00000000000000000007.log.deleted")
 
 
 def test_folders_are_listed_by_offset_and_a_segment_before_its_indexes(tmp_path: Path) -> None:

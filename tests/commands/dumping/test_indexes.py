@@ -152,6 +152,26 @@ def test_without_a_segment(tmp_path: Path) -> None:
     assert note["text"] == f"there is no {BASE:020}.log beside it: entries are not compared with a segment"
 
 
+@pytest.mark.parametrize("added", [".deleted", ".swap", ".cleaned"])
+def test_what_is_being_removed_or_replaced_belongs_together(folder: Path, added: str) -> None:
+    """The indexes of a segment that was compacted are none of the segment that took its place."""
+    old = [offset_index(folder, OFFSETS), time_index(folder, TIMES)]
+    old = [path.rename(f"{path}{added}") for path in old]
+    log = segment(folder, *BATCHES[9:], base_offset=BASE)
+    offset_index(folder, [])
+    for path in old:
+        (note,) = of_kind("note", objects(path))
+        assert note["text"].startswith(f"there is no {BASE:020}.log{added} beside it")
+    old_log = segment(folder, *BATCHES, base_offset=BASE, suffix=f".log{added}")
+    for path in old:
+        found = objects(path)
+        assert of_kind("note", found) == []
+        assert len(of_kind("entry", found)) == len(PLACES)
+    wanted = str(PLACES[2][0])
+    assert of_kind("end", objects("--from-offset", wanted, old_log))[0]["bytes"] == len(BATCHES) * SIZE - PLACES[2][1]
+    assert of_kind("end", objects("--from-offset", wanted, log))[0]["bytes"] == log.stat().st_size
+
+
 def test_without_an_offset_in_the_name(folder: Path) -> None:
     path = offset_index(folder, OFFSETS).rename(folder / "copy.index")
     found = objects(path)

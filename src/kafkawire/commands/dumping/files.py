@@ -77,9 +77,15 @@ class StoredFile(NamedTuple):
     epoch: int | None
     topic: str
 
+    @property
+    def added_suffix(self) -> str:
+        """Return what a broker appended to the name, as `.deleted`; empty for a file that is in use."""
+        found = _CHANGING.search(self.path.name)
+        return "" if found is None else found[0]
+
     def sibling(self, suffix: str) -> Path:
-        """Return the path of another file about the same offset."""
-        return self.path.with_name(self.path.name.partition(".")[0] + suffix)
+        """Return the path of another file about the same offset: of one that is being removed, another such one."""
+        return self.path.with_name(self.path.name.partition(".")[0] + suffix + self.added_suffix)
 
 
 def stored_file(path: Path) -> StoredFile | None:
