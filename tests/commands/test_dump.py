@@ -39,6 +39,19 @@ def test_segments_before_the_offset_are_left_out(tmp_path: Path) -> None:
     assert [each["offset"] for each in of_kind("record", found)] == [3, 4, 5]
 
 
+@pytest.mark.parametrize("added", [".deleted", ".cleaned", ".swap"])
+def test_segments_that_are_being_removed_hide_none(tmp_path: Path, added: str) -> None:
+    """After a compaction one segment has the offsets of several, which lie beside it for a minute."""
+    segment(tmp_path, batch(0, b"a"), batch(9, b"b"), base_offset=0)
+    segment(tmp_path, batch(7, b"old"), base_offset=7, suffix=f".log{added}")
+    found = objects("--from-offset", "8", tmp_path)
+    assert [each["value"] for each in of_kind("record", found)] == ["b"]
+    segment(tmp_path, batch(2, b"old"), batch(9, b"old"), base_offset=2, suffix=f".log{added}")
+    segment(tmp_path, batch(8, b"c"), base_offset=8)
+    found = objects("--from-offset", "8", tmp_path)
+    assert [each["value"] for each in of_kind("record", found)] == ["old", "c"]
+
+
 def test_what_cannot_be_read_does_not_hinder_the_rest(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     good = segment(tmp_path, batch(0, b"a"))
     assert dump(tmp_path / "none.log", good, code=1) == []

@@ -115,14 +115,20 @@ def _dump_file(file: StoredFile, output: Output, options: SegmentOptions, progre
 
 
 def _is_before(file: StoredFile | None, later: Sequence[Path], offset: int) -> bool:
-    """Return whether all offsets in a file are before one: a later segment of the same log begins before it."""
+    """Return whether all offsets in a file are before one: a later segment of the same log begins before it.
+
+    That counts among files that are in use: what is being removed or replaced was a segment of another time, and may
+    begin anywhere.
+    """
     if file is None or file.base_offset is None or file.base_offset >= offset or file.kind is FileKind.SNAPSHOT:
+        return False
+    if file.added_suffix:
         return False
     for path in later:
         if path.parent != file.path.parent:
             return False
         other = stored_file(path)
-        if other is None or other.kind is not FileKind.LOG or other.base_offset is None:
+        if other is None or other.kind is not FileKind.LOG or other.base_offset is None or other.added_suffix:
             continue
         if other.base_offset > file.base_offset:
             return other.base_offset <= offset
