@@ -13,7 +13,7 @@ import pytest
 
 from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX
 from kafkawire.sdk.records import MessageSetBuilder
-from tests.commands.dumping.dump_bench import START_MS, batch, dump, objects, of_kind, segment
+from tests.commands.dumping.dump_bench import START_MS, batch, cut_while_read, dump, objects, of_kind, segment
 
 BASE = 100
 BATCHES = [batch(BASE + at, b"a", b"b") for at in range(0, 40, 2)]
@@ -189,3 +189,45 @@ def test_indexes_of_old_segments(tmp_path: Path) -> None:
     assert reasons(objects(path)) == []
     assert reasons(objects(time_index(tmp_path, [(START_MS + 2, 2)]))) == []
     assert reasons(objects(time_index(tmp_path, [(START_MS + 3, 2)]), code=1))
+
+
+@pytest.mark.parametrize("victim", [".index", ".timeindex", ".log"])
+@pytest.mark.parametrize("read", [".index", ".timeindex", ".log"])
+@pytest.mark.parametrize("fill", [1, 2, 3])
+def test_files_that_get_shorter_while_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, victim: str, read: str, fill: int
+) -> None:
+    for size in (0, 4, 8, 12, 17, 30, 61, SIZE, 4 * SIZE + 17):
+        segment(tmp_path, *BATCHES, base_offset=BASE)
+        offset_index(tmp_path, OFFSETS, bytes(800))
+        time_index(tmp_path, TIMES, bytes(1200))
+        path = tmp_path / "t-0" / f"{BASE:020}.log"
+        with monkeypatch.context() as patch:
+            cut_while_read(patch, path.with_suffix(victim), fill, size)
+            found = objects("--from-offset", str(PLACES[2][0]), path.with_suffix(read), code=None)
+        if victim == read == ".index" and fill == 1 and size < 8:
+            note = f"the file got shorter while it was read, {size} bytes are left"
+            assert of_kind("note", found)[0] == {"text": note}
+            assert reasons(found) == ([f"{size} bytes of an entry of 8"] if size else [])
+
+
+def test_the_room_of_an_index_that_is_cut_off_meanwhile(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker does so when it begins the next segment."""
+    path = offset_index(folder, OFFSETS, bytes(3_000_000))
+    cut_while_read(monkeypatch, path, 3, 8 * len(OFFSETS))
+    found = objects(path)
+    assert len(of_kind("entry", found)) == len(OFFSETS)
+    size = 8 * len(OFFSETS)
+    assert [each["text"] for each in of_kind("note", found)] == [
+        f"the file got shorter while it was read, {size} bytes are left"
+    ]
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2, 3])
+def test_an_entry_about_the_last_bytes_of_a_segment(tmp_path: Path, magic: int) -> None:
+    """However few they are, they are no batch."""
+    for left in range(1, 34 if magic == 2 else 18):
+        end = (bytes(16) + bytes([magic]) + bytes(20))[:left]
+        segment(tmp_path, *BATCHES, end, base_offset=BASE)
+        path = offset_index(tmp_path, [(500, len(BATCHES) * SIZE)])
+        assert len(reasons(objects(path, code=1))) == 1

@@ -15,7 +15,7 @@ import pytest
 
 from kafkawire.sdk.records import Compression, MessageSetBuilder, crc32c
 from kafkawire.sdk.records.control import end_transaction_marker
-from tests.commands.dumping.dump_bench import START_MS, batch, dump, objects, of_kind, segment
+from tests.commands.dumping.dump_bench import START_MS, batch, cut_while_read, dump, objects, of_kind, segment
 from tests.sdk.records.conftest import batch_of
 
 CRC_AT, COUNT_AT, DELTA_AT, LENGTH_AT, MAGIC_AT = 17, 57, 23, 8, 16
@@ -370,6 +370,34 @@ def test_a_line_is_one_line(tmp_path: Path) -> None:
     *_, shown, _ = dump(path)
     assert shown.endswith("payload: two\\nlines\\r\\x1b[2J")
     assert json.loads(dump("--json", path)[3])["value"] == "two\nlines\r\x1b[2J"
+
+
+@pytest.mark.parametrize("options", [[], ["--max-batch-bytes", "1000"]])
+@pytest.mark.parametrize("fill", range(1, 5))
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_file_that_gets_shorter_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], fill: int, is_damaged: bool
+) -> None:
+    """The batches are longer than what is read at once; the file behind is not hindered."""
+    content = batch(0, bytes(1_500_000)) + batch(1, bytes(1_500_000))
+    after = segment(tmp_path, batch(9, b"after"), base_offset=9)
+    if is_damaged:
+        content = changed(content, CRC_AT, b"?")
+    first = len(content) // 2
+    for size in (0, 5, 17, 30, 61, first - 1, first, first + 5, first + 17, first + 61, first + 100, 2 * first - 1):
+        path = segment(tmp_path, content)
+        with monkeypatch.context() as patch:
+            cut_while_read(patch, path, fill, size)
+            found = objects("--without-content", *options, path, after, code=None)
+        assert path.stat().st_size in (size, len(content))
+        assert of_kind("record", found)[-1]["offset"] == 9
+        assert all(each["passedOver"] is None or each["passedOver"] >= 0 for each in of_kind("damage", found))
+        if path.stat().st_size != size:  # it was read with fewer fills
+            continue
+        notes = [each["text"] for each in of_kind("note", found) if "got shorter" in each.get("text", "")]
+        damage = [each["reason"] for each in of_kind("damage", found) if "the file was cut" in each["reason"]]
+        assert notes or damage or size >= first, (size, found)
+        assert notes in ([], [f"the file got shorter while it was read, {size} bytes are left"])
 
 
 @pytest.mark.parametrize("topic", ["t", "__consumer_offsets", "__cluster_metadata"])

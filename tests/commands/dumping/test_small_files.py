@@ -13,7 +13,7 @@ import pytest
 from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX, SMALL_FILE_BYTES_MAX
 from kafkawire.reference_broker.log.producer_snapshots import Known, encode_snapshot
 from kafkawire.reference_broker.log.producers import AppendedBatch
-from tests.commands.dumping.dump_bench import dump, objects, of_kind, segment
+from tests.commands.dumping.dump_bench import cut_while_read, dump, objects, of_kind, segment
 
 
 def test_a_producer_snapshot(tmp_path: Path) -> None:
@@ -77,6 +77,15 @@ def test_a_transaction_index(tmp_path: Path) -> None:
 def test_a_damaged_transaction_index(tmp_path: Path, content: bytes, reason: str) -> None:
     found = objects(segment(tmp_path, content, suffix=".txnindex"), code=1)
     assert [each["reason"] for each in of_kind("damage", found)] == [reason]
+
+
+def test_a_transaction_index_that_gets_shorter_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = segment(tmp_path, entry(1, 5), entry(3, 8), suffix=".txnindex")
+    cut_while_read(monkeypatch, path, 1, 0)
+    (note,) = of_kind("note", objects(path))
+    assert note["text"] == "the file got shorter while it was read, 0 bytes are left"
 
 
 def test_many_problems(tmp_path: Path) -> None:

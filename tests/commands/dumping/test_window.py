@@ -44,5 +44,5 @@ def test_a_file_that_is_cut(tmp_path: Path) -> None:
         with path.open("r+b") as other:
             other.truncate(2 * WINDOW_BYTES)
         assert window.at(2 * WINDOW_BYTES - 10, 61) == CONTENT[2 * WINDOW_BYTES - 10 : 2 * WINDOW_BYTES]
-        assert window.end == 2 * WINDOW_BYTES
+        assert (window.end, window.is_cut) == (2 * WINDOW_BYTES, True)
         assert window.at(2 * WINDOW_BYTES + 10, 61) == b""

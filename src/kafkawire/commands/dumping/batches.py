@@ -102,6 +102,8 @@ def read_batches(
     while position < window.end:
         read(position)
         size, reason = _size_at(window, position)
+        if position >= window.end:  # somebody cut the file meanwhile
+            return
         if reason and window.is_limited and _may_be_cut(window, position):
             return
         if reason:
@@ -109,15 +111,17 @@ def read_batches(
             if is_zero:
                 reason = "zeros up to the end of the file: preallocated, or lost in a crash"
             end = window.end if is_zero else search.next_sound(position + 1)
-            yield Damage(position, reason, end - position)
+            yield Damage(position, reason, max(end - position, 0))
             position = end
             continue
         batch = _batch_at(window, position, size, batch_bytes_max)
+        if window.end < position + size:
+            continue  # the same, in the midst of a batch: told as any batch that is cut
         yield batch
         end = position + size
         if not batch.is_valid:
             end, reason = _after_wrong_crc(window, search, position, end)
-            yield Damage(position, reason, end - position if end != position + size else None)
+            yield Damage(position, reason, max(end - position, 0) if end != position + size else None)
         position = end
 
 
@@ -143,8 +147,8 @@ def _after_wrong_crc(window: Window, search: _Search, position: int, end: int) -
 
 def _size_at(window: Window, position: int) -> tuple[int, str]:
     """Return the size of the batch at a position, and why there can be none."""
-    left = window.end - position
     head = window.at(position, BATCH_HEADER_BYTES)
+    left = window.end - position
     if len(head) <= BATCH_MAGIC_AT:
         return 0, f"{left} bytes, too few for a batch: the file was cut"
     size, magic = _announced(head)
@@ -180,6 +184,8 @@ def _batch_at(window: Window, position: int, size: int, batch_bytes_max: int) ->
     if size > batch_bytes_max:
         return StoredBatch(position, size, magic, header, _has_right_crc(window, position, size, header), None)
     view = window.at(position, size)
+    if len(view) < size:
+        return StoredBatch(position, size, magic, header, False, None)
     batch = RecordBatch(view, 0, batch_bytes_max) if magic == BATCH_MAGIC else MessageBatch(view, 0, batch_bytes_max)
     try:
         batch.check_crc()

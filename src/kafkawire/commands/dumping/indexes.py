@@ -54,7 +54,10 @@ class _Entries(Sequence[tuple[int, int]]):
             return [self[number] for number in range(*index.indices(len(self)))]
         if not 0 <= index < len(self):
             raise IndexError(index)
-        first, second = self._entry.unpack(self._window.at(index * self._entry.size, self._entry.size))
+        content = self._window.at(index * self._entry.size, self._entry.size)
+        if len(content) < self._entry.size:  # somebody cut the file meanwhile
+            raise IndexError(index)
+        first, second = self._entry.unpack(content)
         return first, second
 
 
@@ -64,7 +67,9 @@ class _Header:
     def __init__(self, log: Window, position: int) -> None:
         self.is_whole = False
         head = bytes(log.at(position, BATCH_HEADER_BYTES)) if position >= 0 else b""
-        if len(head) < BATCH_HEADER_BYTES and (len(head) <= BATCH_MAGIC_AT or head[BATCH_MAGIC_AT] == BATCH_MAGIC):
+        if len(head) < MESSAGE_V0_HEADER.size or (
+            head[BATCH_MAGIC_AT] == BATCH_MAGIC and len(head) < BATCH_HEADER_BYTES
+        ):
             return
         self.base_offset, length, _, magic, _ = MESSAGE_V0_HEADER.unpack_from(head)
         self.last_offset, self.max_timestamp = self.base_offset, NO_TIMESTAMP
@@ -125,17 +130,25 @@ class _Index:
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
         """Yield position and content of each entry, up to the room that was preallocated."""
-        for number in range(len(self.entries)):
-            first, second = self.entries[number]
+        for number, (first, second) in enumerate(self.entries):  # up to where it ends by then
             position = number * self.entry_bytes
             if not first and not second and self._is_room(position):
-                self._output.note(f"{self.window.end - position} bytes of zeros at the end: room for further entries")
+                if (room := self.window.end - position) > 0:
+                    self._output.note(f"{room} bytes of zeros at the end: room for further entries")
+                self._say_cuts()
                 return
             yield position, first, second
+        self._say_cuts()
         if left := self.window.end % self.entry_bytes:
             self.problems.tell(f"{left} bytes of an entry of {self.entry_bytes}", self.window.end - left)
         if not self.window.end:
             self._output.note("the index is empty")
+
+    def _say_cuts(self) -> None:
+        """Say that a file got shorter, as a new index does when the broker ends its segment."""
+        for window, name in ((self.window, "file"), (self.log, "segment")):
+            if window is not None and window.is_cut:
+                self._output.note(f"the {name} got shorter while it was read, {window.end} bytes are left")
 
     def _is_room(self, position: int) -> bool:
         """Return whether nothing but zeros follows."""
@@ -260,6 +273,13 @@ def position_before(file: StoredFile, log: Window, offset: int) -> int:
 
 def _position_of(entries: _Entries, relative: int) -> int:
     """Return the position in the last entry that is not after an offset."""
+    try:
+        return _sought(entries, relative)
+    except IndexError:  # somebody cut the index meanwhile: then from the beginning
+        return 0
+
+
+def _sought(entries: _Entries, relative: int) -> int:
     end = len(entries)
     # Entries of zeros, which are room for more, are at the end; none but the first is about offset 0.
     used = bisect_right(range(1, end), False, key=lambda number: entries[number][0] <= 0) + 1 if end else 0

@@ -119,9 +119,11 @@ class _Segment:
                 continue
             self._batch(found, is_start)
             is_start = False
+        if window.is_cut:
+            output.note(f"the file got shorter while it was read, {window.end} bytes are left")
         gaps = output.lines.gaps if self._is_deep else None
         members = {"batches": self._batches, "records": self._records if self._is_deep else None, "gaps": gaps}
-        output.say(Kind.END, {**members, "bytes": window.end - position})
+        output.say(Kind.END, {**members, "bytes": max(window.end - position, 0)})
 
     def _batch(self, found: StoredBatch, is_start: bool) -> None:
         """Write a batch and its records.

@@ -41,6 +41,9 @@ def dump_transaction_index(file: StoredFile, output: Output) -> None:
         told = 0
         for at in range(0, window.end, ABORTED_TRANSACTION_HEADER_BYTES):
             data = window.at(at, ABORTED_TRANSACTION_HEADER_BYTES)
+            if at >= window.end:
+                output.note(f"the file got shorter while it was read, {window.end} bytes are left")
+                break
             if len(data) < ABORTED_TRANSACTION_HEADER_BYTES:
                 output.damage(f"{len(data)} bytes of an entry of {ABORTED_TRANSACTION_HEADER_BYTES}", at, len(data))
                 return

@@ -21,12 +21,14 @@ class Window:
     Attributes:
         end: see above; less if the file turns out to be shorter.
         is_limited: whether more of the file is behind it.
+        is_cut: whether the file got shorter meanwhile, so that less was returned than `end` had promised.
     """
 
     def __init__(self, file: BinaryIO, end: int | None = None) -> None:
         size = file.seek(0, 2)
         self.end = size if end is None else min(size, end)
         self.is_limited = self.end < size
+        self.is_cut = False
         self._file = file
         self._memory = memoryview(bytearray(WINDOW_BYTES))
         self._start = self._filled = 0
@@ -56,6 +58,7 @@ class Window:
         while self._filled < room:
             count = self._file.readinto(self._memory[self._filled : room])  # type: ignore[attr-defined]  # of FileIO
             if not count:
-                self.end = position + self._filled  # somebody cut the file meanwhile
+                self.end = min(position + self._filled, self._file.seek(0, 2))  # somebody cut the file meanwhile
+                self.is_cut = True
                 return
             self._filled += count
