@@ -110,3 +110,31 @@ def test_an_interrupt_ends_it_quietly(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert (process.returncode, error) == (130, b"")
+
+
+def run_with(redirection: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the command in a shell that redirects what it writes."""
+    command = f'exec "$0" -m kafkawire dump "$@" {redirection}'
+    return subprocess.run(
+        ["/bin/sh", "-c", command, sys.executable, *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_output_that_fails_is_said_once(tmp_path: Path) -> None:
+    """And not of every file that is read."""
+    for number in range(20):
+        segment(tmp_path, batch(number, b"x" * 100_000), base_offset=number)
+    for path in (tmp_path, tmp_path / "t-0" / log_name(0)):
+        found = run_with(">/dev/full", path)
+        assert (found.returncode, found.stdout) == (1, "")
+        assert found.stderr == "kafkawire dump: cannot write: [Errno 28] No space left on device\n"
+
+
+def test_output_that_is_closed(tmp_path: Path) -> None:
+    path = segment(tmp_path, batch(0, b"a"))
+    found = run_with(">&-", path)
+    assert (found.returncode, found.stderr) == (1, "kafkawire dump: cannot write: standard output is closed\n")
+    found = run_with("2>&-", path)
+    assert found.returncode == 0
+    assert found.stdout.endswith(f"batches: 1 records: 1 gaps: 0 bytes: {path.stat().st_size}\n")

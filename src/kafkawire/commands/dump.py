@@ -27,6 +27,10 @@ __all__ = ["run"]
 _PIPE_CLOSED = 141
 
 
+class _CannotWriteError(Exception):
+    """Lines cannot be written. It is no OSError, which would be said of the file that is read."""
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser that says what is wrong in one line."""
 
@@ -43,7 +47,7 @@ def run(program: str, arguments: Sequence[str]) -> int:
     """
     given = _parser(program).parse_args(arguments)
     output = Output(
-        sys.stdout.buffer.write,
+        _write,
         as_json=given.json,
         kinds=DEFAULT_KINDS if given.only is None else given.only,
         with_content=not given.without_content,
@@ -52,23 +56,66 @@ def run(program: str, arguments: Sequence[str]) -> int:
     options = SegmentOptions(given.from_offset, given.topic, given.max_bytes, given.max_batch_bytes)
     try:
         status = _dump(program, given.file, output, options)
-        sys.stdout.buffer.flush()
+        _write(None)
     except BrokenPipeError:
-        # The interpreter flushes once more when it ends; that must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return _PIPE_CLOSED
+    except _CannotWriteError as error:
+        _drop_output()
+        _say(program, f"cannot write: {error}")
+        return 1
     return status
+
+
+def _write(lines: bytes | None) -> None:
+    """Write lines to standard output, or what is left of all of them.
+
+    Raises:
+        BrokenPipeError: nobody reads on.
+        _CannotWriteError: it failed otherwise.
+    """
+    if sys.stdout is None:
+        raise _CannotWriteError("standard output is closed")
+    try:
+        if lines is None:
+            sys.stdout.buffer.flush()
+        else:
+            sys.stdout.buffer.write(lines)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _CannotWriteError(str(error)) from None
+
+
+def _drop_output() -> None:
+    """Make standard output succeed: the interpreter flushes it once more when it ends."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _say(program: str, text: object) -> None:
+    """Write a line about what went wrong; a closed standard error must not stop the rest."""
+    if sys.stderr is not None:
+        print(f"{program}: {text}", file=sys.stderr)
 
 
 def _dump(program: str, paths: Sequence[Path], output: Output, options: SegmentOptions) -> int:
     """Write all files; one that cannot be read does not hinder the others."""
     failed = False
+    progress = Progress(sys.stderr)
+
+    def fail(error: OSError) -> None:
+        nonlocal failed
+        failed = True
+        output.flush()
+        progress.end()
+        _say(program, error)
+
     try:
         files = files_of(paths)
     except OSError as error:
-        print(f"{program}: {error}", file=sys.stderr)
+        fail(error)
         return 1
-    progress = Progress(sys.stderr)
     for index, path in enumerate(files):
         file = stored_file(path)
         if _is_before(file, files[index + 1 :], options.from_offset):
@@ -81,10 +128,7 @@ def _dump(program: str, paths: Sequence[Path], output: Output, options: SegmentO
         except BrokenPipeError:
             raise
         except OSError as error:
-            failed = True
-            output.flush()
-            progress.end()
-            print(f"{program}: {error}", file=sys.stderr)
+            fail(error)
     output.flush()
     progress.end()
     return 1 if failed or output.damaged else 0
