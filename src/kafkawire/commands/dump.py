@@ -111,11 +111,7 @@ def _dump(program: str, paths: Sequence[Path], output: Output, options: SegmentO
         progress.end()
         _say(program, error)
 
-    try:
-        files = files_of(paths)
-    except OSError as error:
-        fail(error)
-        return 1
+    files = files_of(paths, fail)
     for index, path in enumerate(files):
         file = stored_file(path)
         if _is_before(file, files[index + 1 :], options.from_offset):
