@@ -63,6 +63,23 @@ def test_what_cannot_be_read_does_not_hinder_the_rest(tmp_path: Path, capfd: pyt
 
 
 @pytest.mark.parametrize(
+    "suffix", [".log", ".checkpoint", ".index", ".timeindex", ".txnindex", ".snapshot", "meta.properties"]
+)
+def test_pipes_and_devices_are_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str], suffix: str) -> None:
+    good = segment(tmp_path, batch(0, b"a"))
+    path = good.with_name(suffix if "." in suffix[1:] else log_name(5, suffix))
+    os.mkfifo(path)
+    assert good.name in dump("--only", "file", path, good, code=1)[-1]
+    assert capfd.readouterr().err == f"kafkawire dump: [Errno 22] Not a regular file: '{path}'\n"
+    if suffix != ".log":
+        return
+    for other in (".index", ".timeindex"):
+        index = segment(tmp_path, bytes(24), base_offset=5, suffix=other)
+        dump(index, code=1)
+        assert capfd.readouterr().err == f"kafkawire dump: [Errno 22] Not a regular file: '{path}'\n"
+
+
+@pytest.mark.parametrize(
     ("arguments", "text"),
     [
         ([], "the following arguments are required: file"),

@@ -5,8 +5,10 @@ Method: files that the reference broker writes, then damaged ones.
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,6 +113,20 @@ def test_text_files(tmp_path: Path, name: str, content: str, entries: list[dict[
     path = tmp_path / name
     path.write_text(content)
     assert of_kind("entry", objects(path)) == entries
+
+
+@pytest.mark.parametrize("name", ["leader-epoch-checkpoint", "partition.metadata", "meta.properties"])
+def test_files_are_opened_for_reading_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A broker's files may belong to somebody else, or be on a disk that cannot be written."""
+    (tmp_path / name).write_text("0\n1\n0 0\n" if "-" in name else "version=0\n")
+    system_open = os.open
+
+    def refuse(path: str, flags: int, *more: Any, **options: Any) -> int:
+        assert flags & os.O_ACCMODE == os.O_RDONLY
+        return system_open(path, flags, *more, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert len(of_kind("entry", objects(tmp_path / name))) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,18 @@
 """A window shows any part of a file, whatever was read before, and never more than the file has.
 
-Method: random reads of a file of several windows; a file that somebody cuts meanwhile.
+Method: random reads of a file of several windows; a file that somebody cuts meanwhile; what is no file.
 """
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
+import pytest
+
 from kafkawire.commands.dumping.limits import WINDOW_BYTES
-from kafkawire.commands.dumping.window import Window
+from kafkawire.commands.dumping.window import Window, open_file
 
 CONTENT = random.Random(1).randbytes(3 * WINDOW_BYTES + 12345)
 
@@ -18,7 +21,7 @@ def test_any_part(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(CONTENT)
     chance = random.Random(2)
-    with path.open("rb", buffering=0) as file:
+    with open_file(path) as file:
         window = Window(file)
         assert (window.end, window.is_limited) == (len(CONTENT), False)
         for _ in range(200):
@@ -29,7 +32,7 @@ def test_any_part(tmp_path: Path) -> None:
 def test_a_limit(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(CONTENT)
-    with path.open("rb", buffering=0) as file:
+    with open_file(path) as file:
         window = Window(file, 100)
         assert (window.end, window.is_limited) == (100, True)
         assert window.at(90, 61) == CONTENT[90:100]
@@ -39,10 +42,21 @@ def test_a_limit(tmp_path: Path) -> None:
 def test_a_file_that_is_cut(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(CONTENT)
-    with path.open("rb", buffering=0) as file:
+    with open_file(path) as file:
         window = Window(file)
         with path.open("r+b") as other:
             other.truncate(2 * WINDOW_BYTES)
         assert window.at(2 * WINDOW_BYTES - 10, 61) == CONTENT[2 * WINDOW_BYTES - 10 : 2 * WINDOW_BYTES]
         assert (window.end, window.is_cut) == (2 * WINDOW_BYTES, True)
         assert window.at(2 * WINDOW_BYTES + 10, 61) == b""
+
+
+def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
+    """Opening a pipe would wait, and reading a device never end."""
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(os.devnull)
+    for path in (pipe, link, tmp_path):
+        with pytest.raises(OSError, match="Not a regular file: ") as raised:
+            open_file(path)
+        assert raised.value.filename == str(path)

@@ -15,7 +15,7 @@ from typing import overload
 from kafkawire.commands.dumping.files import StoredFile
 from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX, WINDOW_BYTES
 from kafkawire.commands.dumping.output import Kind, Output
-from kafkawire.commands.dumping.window import Window
+from kafkawire.commands.dumping.window import Window, open_file
 from kafkawire.reference_broker.log.file_names import INDEX_SUFFIX, LOG_SUFFIX
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.record_formats import (
@@ -113,7 +113,7 @@ class _Index:
     """
 
     def __init__(self, file: StoredFile, output: Output, entry: Struct, stack: ExitStack) -> None:
-        self.window = Window(stack.enter_context(file.path.open("rb", buffering=0)))
+        self.window = Window(stack.enter_context(open_file(file.path)))
         self.entries = _Entries(self.window, entry)
         self.entry_bytes = entry.size
         self.problems = _Problems(output)
@@ -290,6 +290,6 @@ def _sought(entries: _Entries, relative: int) -> int:
 def _sibling(file: StoredFile, suffix: str, stack: ExitStack) -> Window | None:
     path = file.sibling(suffix)
     try:
-        return Window(stack.enter_context(path.open("rb", buffering=0)))
+        return Window(stack.enter_context(open_file(path)))
     except FileNotFoundError:
         return None

@@ -14,7 +14,7 @@ from kafkawire.commands.dumping.indexes import position_before
 from kafkawire.commands.dumping.internal import ContentDecoder
 from kafkawire.commands.dumping.limits import BATCH_BYTES_MAX
 from kafkawire.commands.dumping.output import Kind, Output
-from kafkawire.commands.dumping.window import Window
+from kafkawire.commands.dumping.window import Window, open_file
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE, NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.record_formats import (
@@ -70,7 +70,7 @@ def dump_segment(file: StoredFile, output: Output, options: SegmentOptions, read
         OSError: it cannot be read.
     """
     _describe(file, output)
-    with file.path.open("rb", buffering=0) as stream:
+    with open_file(file.path) as stream:
         window = Window(stream, options.max_bytes)
         position = position_before(file, window, options.from_offset) if options.from_offset else 0
         _Segment(file, output, options).dump(window, position, read)

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from kafkawire.commands.dumping.files import FileKind, StoredFile
 from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX, PRODUCERS_BYTES_MAX, SMALL_FILE_BYTES_MAX
 from kafkawire.commands.dumping.output import Kind, Output
-from kafkawire.commands.dumping.window import Window
-from kafkawire.reference_broker.disk.machine import MachineDisk
+from kafkawire.commands.dumping.window import Window, open_file
+from kafkawire.reference_broker.disk.disk import write_file
+from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.checkpoints import DamagedFile, read_epochs, read_offsets, read_properties
 from kafkawire.reference_broker.log.producer_snapshots import checked_snapshot
 from kafkawire.sdk.errors import DecodeError
@@ -26,6 +27,8 @@ __all__ = ["dump_small_file", "dump_transaction_index"]
 
 #: The version of entries that is known.
 _TRANSACTION_INDEX_VERSION = 0
+#: Of the only file on a disk in memory.
+_NAME = "file"
 _TRANSACTION_NAMES = ("version", "producerId", "firstOffset", "lastOffset", "lastStableOffset")
 
 
@@ -35,7 +38,7 @@ def dump_transaction_index(file: StoredFile, output: Output) -> None:
     Raises:
         OSError: the file cannot be read.
     """
-    with file.path.open("rb", buffering=0) as stream:
+    with open_file(file.path) as stream:
         window = Window(stream)
         before: int | None = None
         told = 0
@@ -76,13 +79,16 @@ def dump_small_file(file: StoredFile, output: Output) -> None:
     Raises:
         OSError: it cannot be read.
     """
-    size = file.path.stat().st_size
     limit = PRODUCERS_BYTES_MAX if file.kind is FileKind.PRODUCERS else SMALL_FILE_BYTES_MAX
-    if size > limit:
-        output.damage(f"{size} bytes, a file of this kind is read up to {limit}", 0, size)
-        return
+    with open_file(file.path) as stream:
+        window = Window(stream)
+        size = window.end
+        if size > limit:
+            output.damage(f"{size} bytes, a file of this kind is read up to {limit}", 0, size)
+            return
+        content = bytes(window.at(0, size))
     try:
-        for members in _READERS[file.kind](file):
+        for members in _READERS[file.kind](content):
             output.say(Kind.ENTRY, members)
     except DecodeError as error:
         output.damage(f"{error.path}: {error.reason}", error.offset)
@@ -90,8 +96,8 @@ def dump_small_file(file: StoredFile, output: Output) -> None:
         output.damage(error.args[1])
 
 
-def _producers(file: StoredFile) -> Iterator[Mapping[str, object]]:
-    for entry in checked_snapshot(file.path.read_bytes()).producer_entries:
+def _producers(content: bytes) -> Iterator[Mapping[str, object]]:
+    for entry in checked_snapshot(content).producer_entries:
         members: dict[str, object] = {
             "producerId": entry.producer_id,
             "producerEpoch": entry.epoch,
@@ -110,24 +116,24 @@ def _producers(file: StoredFile) -> Iterator[Mapping[str, object]]:
         yield members
 
 
-def _leader_epochs(file: StoredFile) -> Iterator[Mapping[str, object]]:
-    for epoch, offset in read_epochs(_disk(file), file.path.name) or []:
+def _leader_epochs(content: bytes) -> Iterator[Mapping[str, object]]:
+    for epoch, offset in read_epochs(_disk_with(content), _NAME) or []:
         yield {"leaderEpoch": epoch, "startOffset": offset}
 
 
-def _offsets(file: StoredFile) -> Iterator[Mapping[str, object]]:
-    for (topic, partition), offset in read_offsets(_disk(file), file.path.name).items():
+def _offsets(content: bytes) -> Iterator[Mapping[str, object]]:
+    for (topic, partition), offset in read_offsets(_disk_with(content), _NAME).items():
         yield {"topic": topic, "partition": partition, "offset": offset}
 
 
-def _properties(file: StoredFile) -> Iterator[Mapping[str, object]]:
-    for name, value in read_properties(_disk(file), file.path.name).items():
+def _properties(content: bytes) -> Iterator[Mapping[str, object]]:
+    for name, value in read_properties(_disk_with(content), _NAME).items():
         yield {"name": name, "value": value}
 
 
-def _quorum_state(file: StoredFile) -> Iterator[Mapping[str, object]]:
+def _quorum_state(content: bytes) -> Iterator[Mapping[str, object]]:
     try:
-        found = json.loads(file.path.read_bytes())
+        found = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise DecodeError("quorum-state", 0, f"no JSON: {error}") from None
     if not isinstance(found, dict):
@@ -135,7 +141,7 @@ def _quorum_state(file: StoredFile) -> Iterator[Mapping[str, object]]:
     yield found
 
 
-_READERS: dict[FileKind, Callable[[StoredFile], Iterator[Mapping[str, object]]]] = {
+_READERS: dict[FileKind, Callable[[bytes], Iterator[Mapping[str, object]]]] = {
     FileKind.PRODUCERS: _producers,
     FileKind.LEADER_EPOCHS: _leader_epochs,
     FileKind.OFFSETS: _offsets,
@@ -144,8 +150,11 @@ _READERS: dict[FileKind, Callable[[StoredFile], Iterator[Mapping[str, object]]]]
 }
 
 
-def _disk(file: StoredFile) -> MachineDisk:
-    return MachineDisk(str(file.path.absolute().parent))
+def _disk_with(content: bytes) -> MemoryDisk:
+    """Return what the broker's readers read from: the broker's own disk would open the file for writing, too."""
+    disk = MemoryDisk()
+    write_file(disk, _NAME, content)
+    return disk
 
 
 def _sequence_before(sequence: int, delta: int) -> int:

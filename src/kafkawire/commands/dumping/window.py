@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO
+import errno
+import stat
+from io import FileIO
+from pathlib import Path
 
 from kafkawire.commands.dumping.limits import WINDOW_BYTES
 
-__all__ = ["Window"]
+__all__ = ["Window", "open_file"]
+
+
+def open_file(path: Path) -> FileIO:
+    """Open a file for a window.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file: pipes wait for somebody who writes, and devices never end.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "Not a regular file", str(path))
+    return path.open("rb", buffering=0)
 
 
 class Window:
@@ -24,7 +38,7 @@ class Window:
         is_cut: whether the file got shorter meanwhile, so that less was returned than `end` had promised.
     """
 
-    def __init__(self, file: BinaryIO, end: int | None = None) -> None:
+    def __init__(self, file: FileIO, end: int | None = None) -> None:
         size = file.seek(0, 2)
         self.end = size if end is None else min(size, end)
         self.is_limited = self.end < size
@@ -56,7 +70,7 @@ class Window:
         self._start, self._filled = position, 0
         room = min(wanted, self.end - position)
         while self._filled < room:
-            count = self._file.readinto(self._memory[self._filled : room])  # type: ignore[attr-defined]  # of FileIO
+            count = self._file.readinto(self._memory[self._filled : room])
             if not count:
                 self.end = min(position + self._filled, self._file.seek(0, 2))  # somebody cut the file meanwhile
                 self.is_cut = True
