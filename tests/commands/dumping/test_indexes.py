@@ -13,7 +13,16 @@ import pytest
 
 from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX
 from kafkawire.sdk.records import MessageSetBuilder
-from tests.commands.dumping.dump_bench import START_MS, batch, cut_while_read, dump, objects, of_kind, segment
+from tests.commands.dumping.dump_bench import (
+    START_MS,
+    batch,
+    before_fill,
+    cut_while_read,
+    dump,
+    objects,
+    of_kind,
+    segment,
+)
 
 BASE = 100
 BATCHES = [batch(BASE + at, b"a", b"b") for at in range(0, 40, 2)]
@@ -209,6 +218,33 @@ def test_files_that_get_shorter_while_they_are_read(
             note = f"the file got shorter while it was read, {size} bytes are left"
             assert of_kind("note", found)[0] == {"text": note}
             assert reasons(found) == ([f"{size} bytes of an entry of 8"] if size else [])
+
+
+@pytest.mark.parametrize("fill", [1, 2, 3, 4])
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_indexes_of_a_segment_that_is_being_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, fill: int
+) -> None:
+    """A broker appends to the log, then to its indexes, whose room is longer than what is read of them at once."""
+    log = folder / "t-0" / f"{BASE:020}.log"
+    path = offset_index(folder, OFFSETS, bytes(2_400_000))
+    if suffix == ".timeindex":
+        path = time_index(folder, TIMES, bytes(2_400_000))
+    more = [batch(BASE + at, b"a", b"b") for at in range(40, 80, 2)]
+    places = [(2 * number + 1, number * SIZE, START_MS + BASE + 2 * number + 1) for number in range(20, 40, 4)]
+
+    def append() -> None:
+        with log.open("ab") as file:
+            file.write(b"".join(more))
+        if suffix == ".index":
+            offset_index(folder, [*OFFSETS, *((offset, position) for offset, position, _ in places)], bytes(2_400_000))
+        else:
+            time_index(folder, [*TIMES, *((timestamp, offset) for offset, _, timestamp in places)], bytes(2_400_000))
+
+    before_fill(monkeypatch, fill, append)
+    found = objects(path)
+    assert reasons(found) == []
+    assert len(of_kind("entry", found)) in (len(OFFSETS), len(OFFSETS) + len(places))
 
 
 def test_the_room_of_an_index_that_is_cut_off_meanwhile(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,22 @@ def test_a_file_that_is_cut(tmp_path: Path) -> None:
         assert window.at(2 * WINDOW_BYTES + 10, 61) == b""
 
 
+def test_a_file_that_grows(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(CONTENT[:100])
+    with open_file(path) as file:
+        window, limited = Window(file), Window(file, 90)
+        assert window.at(90, 61) == CONTENT[90:100]
+        assert not window.has_grown()
+        path.write_bytes(CONTENT)
+        assert window.at(90, 61) == CONTENT[90:100]
+        assert window.has_grown()
+        assert window.at(90, 61) == CONTENT[90:151]
+        assert window.end == len(CONTENT)
+        assert not window.has_grown()
+        assert not limited.has_grown()
+
+
 def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
     """Opening a pipe would wait, and reading a device never end."""
     pipe, link = tmp_path / "pipe", tmp_path / "link"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from struct import Struct
 from typing import overload
 
@@ -82,6 +82,12 @@ class _Header:
         self.is_whole = 0 <= magic <= BATCH_MAGIC and self.size >= MESSAGE_V0_HEADER.size
 
 
+def _header_at(log: Window, position: int) -> _Header:
+    """Return the header at a place, which a broker may have appended since the log was opened."""
+    header = _Header(log, position)
+    return _Header(log, position) if not header.is_whole and log.has_grown() else header
+
+
 class _Problems:
     """Tells the problems of one index, up to a limit."""
 
@@ -132,11 +138,14 @@ class _Index:
         """Yield position and content of each entry, up to the room that was preallocated."""
         for number, (first, second) in enumerate(self.entries):  # up to where it ends by then
             position = number * self.entry_bytes
-            if not first and not second and self._is_room(position):
-                if (room := self.window.end - position) > 0:
-                    self._output.note(f"{room} bytes of zeros at the end: room for further entries")
-                self._say_cuts()
-                return
+            if not first and not second:
+                if self._is_room(position):
+                    if (room := self.window.end - position) > 0:
+                        self._output.note(f"{room} bytes of zeros at the end: room for further entries")
+                    self._say_cuts()
+                    return
+                with suppress(IndexError):  # it may have been room when it was read, and be an entry now
+                    first, second = self.entries[number]
             yield position, first, second
         self._say_cuts()
         if left := self.window.end % self.entry_bytes:
@@ -180,7 +189,7 @@ def dump_offset_index(file: StoredFile, output: Output, read: Callable[[int], ob
             before = relative, position
             if index.log is None:
                 continue
-            header = _Header(index.log, position)
+            header = _header_at(index.log, position)
             if not header.is_whole:
                 index.problems.tell(f"index offset {offset}: no batch begins at position {position} of the log", at)
             elif header.last_offset != offset:
@@ -245,7 +254,7 @@ class _Places:
             indexed = _position_of(self._entries, offset - self._base_offset)
             start = max(start, indexed) if offset >= self._offset else indexed
         self._offset = offset
-        while (header := _Header(self._log, start)).is_whole:
+        while (header := _header_at(self._log, start)).is_whole:
             self._position = start
             if header.last_offset >= offset:
                 return header

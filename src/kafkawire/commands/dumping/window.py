@@ -30,10 +30,11 @@ class Window:
 
     Args:
         file: opened for reading, without a buffer of its own.
-        end: where to stop, at most; a file that grows is read up to its size at the beginning.
+        end: where to stop, at most; a file that grows is read up to its size at the beginning, unless `has_grown` is
+            asked.
 
     Attributes:
-        end: see above; less if the file turns out to be shorter.
+        end: see above, or the end of the file; less if the file turns out to be shorter.
         is_limited: whether more of the file is behind it.
         is_cut: whether the file got shorter meanwhile, so that less was returned than `end` had promised.
     """
@@ -59,6 +60,14 @@ class Window:
             self._fill(position, size)
             first = 0
         return self._memory[first : min(first + size, self._filled)]
+
+    def has_grown(self) -> bool:
+        """Take in what was appended to a file without a limit; return whether that is anything."""
+        size = self._file.seek(0, 2)
+        if self.is_limited or size <= self.end:
+            return False
+        self.end = size
+        return True
 
     def _fill(self, position: int, size: int) -> None:
         """Read from a position on, into more memory than usual only while that is needed."""
