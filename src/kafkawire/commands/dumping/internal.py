@@ -14,6 +14,7 @@ from kafkawire.sdk.errors import DecodeError, UnknownRecord
 from kafkawire.sdk.protocol.json_form import to_json
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.group_metadata import GroupMetadataValue
 from kafkawire.sdk.protocol.messages.records.control.end_txn_marker import EndTxnMarker
+from kafkawire.sdk.protocol.messages.records.control.leader_change_message import LeaderChangeMessage
 from kafkawire.sdk.protocol.programs import message_class, program
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_PROTOCOL_TYPE
 from kafkawire.sdk.records import Record
@@ -71,7 +72,8 @@ class ContentDecoder:
             return b" controlType: %s(%d)" % (found.key.name.encode(), found.key.number), False
         if isinstance(found.body, EndTxnMarker):
             return b" endTxnMarker: %s %s" % (found.key.name.encode(), members_text(body or {}).encode()), True
-        return b" %s: %s" % (_camel_case(found.key.name).encode(), _dumped(body)), True
+        colon = b":" if isinstance(found.body, LeaderChangeMessage) else b""  # Kafka gives it to no other of KRaft's
+        return b" %s%s %s" % (_camel_case(found.key.name).encode(), colon, _dumped(body)), True
 
     def _unread(self, name: str, reason: str) -> bytes:
         if self._as_json:
