@@ -138,6 +138,12 @@ def test_files_are_opened_for_reading_only(tmp_path: Path, monkeypatch: pytest.M
         ("quorum-state", b"{", "quorum-state: no JSON: "),
         ("quorum-state", b"[" * 100_000, "quorum-state: no JSON: "),
         ("quorum-state", b"[]", "quorum-state: no object of JSON"),
+        ("quorum-state", b'{"leaderId":NaN}', "quorum-state: no JSON: NaN is no finite number"),
+        ("quorum-state", b'{"leaderId":[-Infinity]}', "quorum-state: no JSON: -Infinity is no finite number"),
+        ("quorum-state", b'{"leaderId":1e999}', "quorum-state: no JSON: 1e999 is no finite number"),
+        ("quorum-state", b'{"kind":"damage"}', "quorum-state: a member 'kind', which Kafka does not know"),
+        ("quorum-state", b'{"a":' + b"[" * 900 + b"]" * 900 + b"}", "quorum-state: "),
+        ("quorum-state", b'{"a":' + b"[" * 20 + b"1" + b"]" * 20 + b"}", "quorum-state: values inside more than 20"),
         ("00000000000000000007.snapshot", b"", "version: a snapshot of 0 bytes"),
     ],
 )
@@ -146,6 +152,12 @@ def test_damaged_text_files(tmp_path: Path, name: str, content: bytes, reason: s
     path.write_bytes(content)
     (damage,) = of_kind("damage", objects(path, code=1))
     assert damage["reason"].startswith(reason)
+
+
+def test_the_voters_of_a_quorum(tmp_path: Path) -> None:
+    path = tmp_path / "quorum-state"
+    path.write_text('{"leaderId":1,"currentVoters":[{"voterId":1},{"voterId":2}],"note":"\\u001b[2J","x":1.5}')
+    assert dump(path)[1] == ('leaderId: 1 currentVoters: [{"voterId":1},{"voterId":2}] note: \\x1b[2J x: 1.5')
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ Source: `DumpLogSegments.dumpTxnIndex`, `dumpProducerIdSnapshot`, `CheckpointFil
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from kafkawire.commands.dumping.files import FileKind, StoredFile
 from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX, PRODUCERS_BYTES_MAX, SMALL_FILE_BYTES_MAX
@@ -27,6 +28,10 @@ __all__ = ["dump_small_file", "dump_transaction_index"]
 
 #: The version of entries that is known.
 _TRANSACTION_INDEX_VERSION = 0
+#: What tells lines of JSON apart; no member of a file may take its place.
+_KIND = "kind"
+#: Kafka's own has three, the voters in a list; far more could not be written as JSON again.
+_DEPTH_MAX = 20
 #: Of the only file on a disk in memory.
 _NAME = "file"
 _TRANSACTION_NAMES = ("version", "producerId", "firstOffset", "lastOffset", "lastStableOffset")
@@ -133,12 +138,40 @@ def _properties(content: bytes) -> Iterator[Mapping[str, object]]:
 
 def _quorum_state(content: bytes) -> Iterator[Mapping[str, object]]:
     try:
-        found = json.loads(content)
+        found = json.loads(content, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError) as error:
         raise DecodeError("quorum-state", 0, f"no JSON: {error}") from None
     if not isinstance(found, dict):
         raise DecodeError("quorum-state", 0, "no object of JSON")
+    if _KIND in found:
+        raise DecodeError("quorum-state", 0, f"a member {_KIND!r}, which Kafka does not know")
+    if _depth(found) > _DEPTH_MAX:
+        raise DecodeError("quorum-state", 0, f"values inside more than {_DEPTH_MAX} others")
     yield found
+
+
+def _finite(text: str) -> float:
+    """Return a number; JSON has no others, though Python reads and writes them."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text:.40} is no finite number")
+    return number
+
+
+def _depth(value: object) -> int:
+    """Return how many lists and objects are inside each other, or one more than the limit."""
+    level: list[object] = [value]
+    for depth in range(_DEPTH_MAX + 1):
+        level = [each for found in level for each in _children(found)]
+        if not level:
+            return depth
+    return _DEPTH_MAX + 1
+
+
+def _children(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 _READERS: dict[FileKind, Callable[[bytes], Iterator[Mapping[str, object]]]] = {
