@@ -5,14 +5,17 @@ Method: random reads of a file of several windows; a file that somebody cuts mea
 
 from __future__ import annotations
 
+import errno
 import os
 import random
+from io import FileIO
 from pathlib import Path
 
 import pytest
 
 from kafkawire.commands.dumping.limits import WINDOW_BYTES
 from kafkawire.commands.dumping.window import Window, open_file
+from kafkawire.sdk.protocol.schema import Buffer
 
 CONTENT = random.Random(1).randbytes(3 * WINDOW_BYTES + 12345)
 
@@ -65,6 +68,43 @@ def test_a_file_that_grows(tmp_path: Path) -> None:
         assert window.end == len(CONTENT)
         assert not window.has_grown()
         assert not limited.has_grown()
+
+
+class Failing(FileIO):
+    """A file on a disk that fails from some call on."""
+
+    calls = 0
+
+    def _fail(self) -> None:
+        if self.calls <= 0:
+            raise OSError(errno.EIO, "Input/output error")
+        self.calls -= 1
+
+    def seek(self, position: int, whence: int = 0, /) -> int:
+        self._fail()
+        return super().seek(position, whence)
+
+    def readinto(self, memory: Buffer, /) -> int:
+        self._fail()
+        return super().readinto(memory) or 0
+
+
+def use(file: FileIO) -> None:
+    """Look at a file's end, read a part of it, and look at its end again."""
+    window = Window(file)
+    window.at(0, 61)
+    window.has_grown()
+
+
+@pytest.mark.parametrize("calls", range(4))
+def test_a_read_error_names_the_file(tmp_path: Path, calls: int) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(CONTENT[:100])
+    with Failing(path) as file:
+        file.calls = calls
+        with pytest.raises(OSError, match="Input/output error: ") as raised:
+            use(file)
+    assert raised.value.filename == str(path)
 
 
 def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:

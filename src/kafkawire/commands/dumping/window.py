@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 
@@ -40,11 +42,11 @@ class Window:
     """
 
     def __init__(self, file: FileIO, end: int | None = None) -> None:
-        size = file.seek(0, 2)
+        self._file = file
+        size = self._size()
         self.end = size if end is None else min(size, end)
         self.is_limited = self.end < size
         self.is_cut = False
-        self._file = file
         self._memory = memoryview(bytearray(WINDOW_BYTES))
         self._start = self._filled = 0
 
@@ -63,7 +65,7 @@ class Window:
 
     def has_grown(self) -> bool:
         """Take in what was appended to a file without a limit; return whether that is anything."""
-        size = self._file.seek(0, 2)
+        size = self._size()
         if self.is_limited or size <= self.end:
             return False
         self.end = size
@@ -75,13 +77,30 @@ class Window:
         if len(self._memory) != wanted:
             self._memory = memoryview(b"")  # free before more is taken
             self._memory = memoryview(bytearray(wanted))
-        self._file.seek(position)
         self._start, self._filled = position, 0
         room = min(wanted, self.end - position)
         while self._filled < room:
-            count = self._file.readinto(self._memory[self._filled : room])
+            count = self._read(position + self._filled, self._memory[self._filled : room])
             if not count:
-                self.end = min(position + self._filled, self._file.seek(0, 2))  # somebody cut the file meanwhile
+                self.end = min(position + self._filled, self._size())  # somebody cut the file meanwhile
                 self.is_cut = True
                 return
             self._filled += count
+
+    def _read(self, position: int, memory: memoryview) -> int:
+        with _naming(self._file):
+            self._file.seek(position)
+            return self._file.readinto(memory) or 0
+
+    def _size(self) -> int:
+        with _naming(self._file):
+            return self._file.seek(0, 2)
+
+
+@contextmanager
+def _naming(file: FileIO) -> Iterator[None]:
+    """Let errors say of which file they are: with an index a segment is read, too."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(file.name)) from None
