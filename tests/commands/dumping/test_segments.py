@@ -277,6 +277,7 @@ def test_offsets_that_go_back(tmp_path: Path) -> None:
     ("at", "value", "text"),
     [
         (COUNT_AT, struct.pack(">i", 1), "bytes follow the last of 1 records"),
+        (COUNT_AT, struct.pack(">i", 0), "bytes follow the last of 0 records"),
         (COUNT_AT, struct.pack(">i", 3), "records[2]: it is cut"),
         (COUNT_AT, struct.pack(">i", 2**31 - 1), "2147483647 records in"),
         (COUNT_AT, struct.pack(">i", -1), "-1 records in"),
