@@ -90,6 +90,12 @@ def test_pipes_and_devices_are_refused(tmp_path: Path, capfd: pytest.CaptureFixt
         (["--from-offset", "-1", "f"], "'-1' is not a number from 0 to"),
         (["--from-offset", "9" * 5000, "f"], "is not a number from 0 to"),
         (["--max-bytes", "0", "f"], "'0' is not a number from 1 to 2147483647"),
+        ([""], "the path is empty"),
+        (
+            ["--topic", "__consumer_offset", "f"],
+            "'__consumer_offset' is no internal topic whose records are known; did you mean __consumer_offsets?",
+        ),
+        (["--topic", "__x", "f"], "there are __cluster_metadata, __consumer_offsets, "),
     ],
 )
 def test_mistakes_in_the_arguments(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,6 +105,13 @@ def test_mistakes_in_the_arguments(arguments: list[str], text: str, capsys: pyte
     error = capsys.readouterr().err
     assert text in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("topic", ["", "orders", "_schemas"])
+def test_a_topic_whose_records_are_not_decoded(tmp_path: Path, topic: str) -> None:
+    path = segment(tmp_path, batch(0, b"value"), topic="__consumer_offsets")
+    (record,) = of_kind("record", objects("--topic", topic, path))
+    assert (record["key"], record["value"]) == ("k0", "value")
 
 
 def large_segment(folder: Path) -> Path:

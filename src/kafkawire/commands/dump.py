@@ -6,6 +6,7 @@ It takes the place of Kafka's DumpLogSegments, without a JVM. Its arguments are 
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -19,12 +20,16 @@ from kafkawire.commands.dumping.output import DEFAULT_KINDS, Kind, Output
 from kafkawire.commands.dumping.progress import Progress
 from kafkawire.commands.dumping.segments import SegmentOptions, dump_segment
 from kafkawire.commands.dumping.small_files import dump_small_file, dump_transaction_index
+from kafkawire.sdk.records.internal_records import INTERNAL_TOPICS
 from kafkawire.sdk.records.java_integers import OFFSET_MAX
 
 __all__ = ["run"]
 
 #: The exit status of a program that SIGPIPE ended, as shells count: nobody reads on, as behind `head`.
 _PIPE_CLOSED = 141
+
+#: Of the names of topics that Kafka creates for itself.
+_INTERNAL_PREFIX = "__"
 
 
 class _CannotWriteError(Exception):
@@ -182,7 +187,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         "The exit status is 1 if something is damaged or cannot be read.",
         allow_abbrev=False,
     )
-    parser.add_argument("file", type=Path, nargs="+", help="a file, or a folder with all that is below it")
+    parser.add_argument("file", type=_path, nargs="+", help="a file, or a folder with all that is below it")
     parser.add_argument("--json", action="store_true", help="one object of JSON on each line")
     parser.add_argument(
         "--only",
@@ -195,6 +200,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument("--without-content", action="store_true", help="leave out keys, values and values of headers")
     parser.add_argument(
         "--topic",
+        type=_topic,
         help="decode records as those of this internal topic (default: the folder's name without the partition); "
         "empty to show all records as they are stored",
     )
@@ -207,6 +213,21 @@ def _parser(program: str) -> argparse.ArgumentParser:
         help="do not open larger batches, as stored or decompressed (default: %(default)s)",
     )
     return parser
+
+
+def _path(text: str) -> Path:
+    if not text:  # a path of nothing would be the working folder
+        raise argparse.ArgumentTypeError("the path is empty")
+    return Path(text)
+
+
+def _topic(text: str) -> str:
+    """Return the name of a topic: any that its users may choose, but of Kafka's own only those that can be decoded."""
+    if not text.startswith(_INTERNAL_PREFIX) or text in INTERNAL_TOPICS:
+        return text
+    near = difflib.get_close_matches(text, INTERNAL_TOPICS, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(INTERNAL_TOPICS))}"
+    raise argparse.ArgumentTypeError(f"{text!r:.260} is no internal topic whose records are known; {hint}")
 
 
 def _kinds(text: str) -> frozenset[Kind]:
