@@ -39,13 +39,44 @@ def test_segments_before_the_offset_are_left_out(tmp_path: Path) -> None:
     assert [each["offset"] for each in of_kind("record", found)] == [3, 4, 5]
 
 
+@pytest.mark.parametrize("added", [".deleted", ".cleaned", ".swap"])
+def test_segments_that_are_being_removed_hide_none(tmp_path: Path, added: str) -> None:
+    """After a compaction one segment has the offsets of several, which lie beside it for a minute."""
+    segment(tmp_path, batch(0, b"a"), batch(9, b"b"), base_offset=0)
+    segment(tmp_path, batch(7, b"old"), base_offset=7, suffix=f".log{added}")
+    found = objects("--from-offset", "8", tmp_path)
+    assert [each["value"] for each in of_kind("record", found)] == ["b"]
+    segment(tmp_path, batch(2, b"old"), batch(9, b"old"), base_offset=2, suffix=f".log{added}")
+    segment(tmp_path, batch(8, b"c"), base_offset=8)
+    found = objects("--from-offset", "8", tmp_path)
+    assert [each["value"] for each in of_kind("record", found)] == ["old", "c"]
+
+
 def test_what_cannot_be_read_does_not_hinder_the_rest(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     good = segment(tmp_path, batch(0, b"a"))
-    assert dump(tmp_path / "none.log", good, code=1) == []
-    assert "No such file or directory" in capfd.readouterr().err
+    assert dump("--only", "file", good, tmp_path / "none.log", good, code=1) == [f"Dumping {good}"] * 2
+    error = capfd.readouterr().err
+    assert error == f"kafkawire dump: [Errno 2] No such file or directory: '{tmp_path / 'none.log'}'\n"
     gone = tmp_path / "t-0" / log_name(5)
     gone.symlink_to(tmp_path / "nowhere")
     assert dump(good, code=0)
+
+
+@pytest.mark.parametrize(
+    "suffix", [".log", ".checkpoint", ".index", ".timeindex", ".txnindex", ".snapshot", "meta.properties"]
+)
+def test_pipes_and_devices_are_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str], suffix: str) -> None:
+    good = segment(tmp_path, batch(0, b"a"))
+    path = good.with_name(suffix if "." in suffix[1:] else log_name(5, suffix))
+    os.mkfifo(path)
+    assert good.name in dump("--only", "file", path, good, code=1)[-1]
+    assert capfd.readouterr().err == f"kafkawire dump: [Errno 22] Not a regular file: '{path}'\n"
+    if suffix != ".log":
+        return
+    for other in (".index", ".timeindex"):
+        index = segment(tmp_path, bytes(24), base_offset=5, suffix=other)
+        dump(index, code=1)
+        assert capfd.readouterr().err == f"kafkawire dump: [Errno 22] Not a regular file: '{path}'\n"
 
 
 @pytest.mark.parametrize(
@@ -59,6 +90,12 @@ def test_what_cannot_be_read_does_not_hinder_the_rest(tmp_path: Path, capfd: pyt
         (["--from-offset", "-1", "f"], "'-1' is not a number from 0 to"),
         (["--from-offset", "9" * 5000, "f"], "is not a number from 0 to"),
         (["--max-bytes", "0", "f"], "'0' is not a number from 1 to 2147483647"),
+        ([""], "the path is empty"),
+        (
+            ["--topic", "__consumer_offset", "f"],
+            "'__consumer_offset' is no internal topic whose records are known; did you mean __consumer_offsets?",
+        ),
+        (["--topic", "__x", "f"], "there are __cluster_metadata, __consumer_offsets, "),
     ],
 )
 def test_mistakes_in_the_arguments(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,6 +105,13 @@ def test_mistakes_in_the_arguments(arguments: list[str], text: str, capsys: pyte
     error = capsys.readouterr().err
     assert text in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("topic", ["", "orders", "_schemas"])
+def test_a_topic_whose_records_are_not_decoded(tmp_path: Path, topic: str) -> None:
+    path = segment(tmp_path, batch(0, b"value"), topic="__consumer_offsets")
+    (record,) = of_kind("record", objects("--topic", topic, path))
+    assert (record["key"], record["value"]) == ("k0", "value")
 
 
 def large_segment(folder: Path) -> Path:
@@ -97,3 +141,31 @@ def test_an_interrupt_ends_it_quietly(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert (process.returncode, error) == (130, b"")
+
+
+def run_with(redirection: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the command in a shell that redirects what it writes."""
+    command = f'exec "$0" -m kafkawire dump "$@" {redirection}'
+    return subprocess.run(
+        ["/bin/sh", "-c", command, sys.executable, *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_output_that_fails_is_said_once(tmp_path: Path) -> None:
+    """And not of every file that is read."""
+    for number in range(20):
+        segment(tmp_path, batch(number, b"x" * 100_000), base_offset=number)
+    for path in (tmp_path, tmp_path / "t-0" / log_name(0)):
+        found = run_with(">/dev/full", path)
+        assert (found.returncode, found.stdout) == (1, "")
+        assert found.stderr == "kafkawire dump: cannot write: [Errno 28] No space left on device\n"
+
+
+def test_output_that_is_closed(tmp_path: Path) -> None:
+    path = segment(tmp_path, batch(0, b"a"))
+    found = run_with(">&-", path)
+    assert (found.returncode, found.stderr) == (1, "kafkawire dump: cannot write: standard output is closed\n")
+    found = run_with("2>&-", path)
+    assert found.returncode == 0
+    assert found.stdout.endswith(f"batches: 1 records: 1 gaps: 0 bytes: {path.stat().st_size}\n")

@@ -24,8 +24,9 @@ from tests.vectors import read_vectors
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 
-#: A line of either: names and values, then key and value of a record, which may contain anything.
-FIELD = re.compile(r"(\w+):? (\[[^\]]*\]|\{.*\}|\S+)")
+#: A line of either: names and values, then key and value of a record, which may contain anything. The names of most of
+#: KRaft's control records have no colon.
+FIELD = re.compile(r"(\w+:?) (\[[^\]]*\]|\{.*\}|\S+)")
 CONTENT = re.compile(r"(?P<head>.*?)(?: key: (?P<key>.*?))?(?: payload: (?P<payload>.*))?")
 JAVA_OPTIONAL = re.compile(r"OptionalLong(?:\.empty|\[(-?\d+)\])")
 
@@ -61,7 +62,10 @@ def fields(line: str) -> dict[str, Any]:
         return {"line": line}
     found = CONTENT.fullmatch(JAVA_OPTIONAL.sub(lambda java: java[1] or "none", line))
     assert found is not None
-    values: dict[str, Any] = dict(FIELD.findall(found["head"]))
+    values: dict[str, Any] = {
+        name.removesuffix(":") if name.endswith(":") else f"{name} without a colon": value
+        for name, value in FIELD.findall(found["head"])
+    }
     values |= {name: found[name] for name in ("key", "payload") if found[name] is not None}
     for name in OURS:
         values.pop(name, None)

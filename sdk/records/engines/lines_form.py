@@ -17,10 +17,11 @@ __all__ = ["DECODED_BYTES_MAX", "HEADERS_SHOWN", "json_member", "text_pieces"]
 #: Headers of one record that are shown. A batch of 9 KB can decompress to one record with 49 million of them.
 HEADERS_SHOWN = 1000
 
-#: Key and value of a record that is decoded have at most so many bytes together: messages take up to 64 times as much
-#: memory as their encoding (docs/limits.md), and as much again as JSON. A broker's own records have 1 MiB at most
-#: unless it is configured otherwise (`message.max.bytes`), and are a few kilobytes long as a rule.
-DECODED_BYTES_MAX = 1024 * 1024
+#: Key and value of a record that is decoded have at most so many bytes together. Messages take up to 64 times as much
+#: memory as their encoding (docs/limits.md), and their JSON more: structures of four bytes take 140 times as much in
+#: all. Beside the 32 MiB of a decompressed batch, 200 MB must hold. A broker's own records are a few kilobytes long as
+#: a rule, and have 1 MiB at most unless it is configured otherwise (`message.max.bytes`).
+DECODED_BYTES_MAX = 768 * 1024
 
 #: Long values are converted in pieces of so many bytes, so that several copies of a large one are never needed.
 PIECE_BYTES = 64 * 1024

@@ -76,7 +76,7 @@ cdef class RecordLines:
                 self.sequence_and_headers(&region, &parts)
                 self.content(decode, offset, parts.key, parts.key_size, parts.value, parts.value_size)
                 self.put_c(b"}\n" if self.as_json else b"\n", 2 if self.as_json else 1)
-        if region.count and p != region.end:
+        if p != region.end:
             reason = f"{<object>(region.end - p)} bytes follow the last of {region.count} records"
             raise DecodeError("records", batch.position, reason)
         return region.count

@@ -133,7 +133,7 @@ class RecordLines:
                 self._sequence_and_headers(NO_SEQUENCE if batch.base_sequence < 0 else sequence, record)
                 self._content(decode, offset, record.key, record.value)
                 self.put(b"}\n" if self._as_json else b"\n")
-        if batch.records_count and at != len(view):
+        if at != len(view):
             reason = f"{len(view) - at} bytes follow the last of {batch.records_count} records"
             raise DecodeError("records", batch.position, reason)
         return batch.records_count

@@ -6,6 +6,7 @@ It takes the place of Kafka's DumpLogSegments, without a JVM. Its arguments are 
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -19,12 +20,20 @@ from kafkawire.commands.dumping.output import DEFAULT_KINDS, Kind, Output
 from kafkawire.commands.dumping.progress import Progress
 from kafkawire.commands.dumping.segments import SegmentOptions, dump_segment
 from kafkawire.commands.dumping.small_files import dump_small_file, dump_transaction_index
+from kafkawire.sdk.records.internal_records import INTERNAL_TOPICS
 from kafkawire.sdk.records.java_integers import OFFSET_MAX
 
 __all__ = ["run"]
 
 #: The exit status of a program that SIGPIPE ended, as shells count: nobody reads on, as behind `head`.
 _PIPE_CLOSED = 141
+
+#: Of the names of topics that Kafka creates for itself.
+_INTERNAL_PREFIX = "__"
+
+
+class _CannotWriteError(Exception):
+    """Lines cannot be written. It is no OSError, which would be said of the file that is read."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -43,7 +52,7 @@ def run(program: str, arguments: Sequence[str]) -> int:
     """
     given = _parser(program).parse_args(arguments)
     output = Output(
-        sys.stdout.buffer.write,
+        _write,
         as_json=given.json,
         kinds=DEFAULT_KINDS if given.only is None else given.only,
         with_content=not given.without_content,
@@ -52,23 +61,62 @@ def run(program: str, arguments: Sequence[str]) -> int:
     options = SegmentOptions(given.from_offset, given.topic, given.max_bytes, given.max_batch_bytes)
     try:
         status = _dump(program, given.file, output, options)
-        sys.stdout.buffer.flush()
+        _write(None)
     except BrokenPipeError:
-        # The interpreter flushes once more when it ends; that must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return _PIPE_CLOSED
+    except _CannotWriteError as error:
+        _drop_output()
+        _say(program, f"cannot write: {error}")
+        return 1
     return status
+
+
+def _write(lines: bytes | None) -> None:
+    """Write lines to standard output, or what is left of all of them.
+
+    Raises:
+        BrokenPipeError: nobody reads on.
+        _CannotWriteError: it failed otherwise.
+    """
+    if sys.stdout is None:
+        raise _CannotWriteError("standard output is closed")
+    try:
+        if lines is None:
+            sys.stdout.buffer.flush()
+        else:
+            sys.stdout.buffer.write(lines)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _CannotWriteError(str(error)) from None
+
+
+def _drop_output() -> None:
+    """Make standard output succeed: the interpreter flushes it once more when it ends."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _say(program: str, text: object) -> None:
+    """Write a line about what went wrong; a closed standard error must not stop the rest."""
+    if sys.stderr is not None:
+        print(f"{program}: {text}", file=sys.stderr)
 
 
 def _dump(program: str, paths: Sequence[Path], output: Output, options: SegmentOptions) -> int:
     """Write all files; one that cannot be read does not hinder the others."""
     failed = False
-    try:
-        files = files_of(paths)
-    except OSError as error:
-        print(f"{program}: {error}", file=sys.stderr)
-        return 1
     progress = Progress(sys.stderr)
+
+    def fail(error: OSError) -> None:
+        nonlocal failed
+        failed = True
+        output.flush()
+        progress.end()
+        _say(program, error)
+
+    files = files_of(paths, fail)
     for index, path in enumerate(files):
         file = stored_file(path)
         if _is_before(file, files[index + 1 :], options.from_offset):
@@ -81,10 +129,7 @@ def _dump(program: str, paths: Sequence[Path], output: Output, options: SegmentO
         except BrokenPipeError:
             raise
         except OSError as error:
-            failed = True
-            output.flush()
-            progress.end()
-            print(f"{program}: {error}", file=sys.stderr)
+            fail(error)
     output.flush()
     progress.end()
     return 1 if failed or output.damaged else 0
@@ -115,14 +160,20 @@ def _dump_file(file: StoredFile, output: Output, options: SegmentOptions, progre
 
 
 def _is_before(file: StoredFile | None, later: Sequence[Path], offset: int) -> bool:
-    """Return whether all offsets in a file are before one: a later segment of the same log begins before it."""
+    """Return whether all offsets in a file are before one: a later segment of the same log begins before it.
+
+    That counts among files that are in use: what is being removed or replaced was a segment of another time, and may
+    begin anywhere.
+    """
     if file is None or file.base_offset is None or file.base_offset >= offset or file.kind is FileKind.SNAPSHOT:
+        return False
+    if file.added_suffix:
         return False
     for path in later:
         if path.parent != file.path.parent:
             return False
         other = stored_file(path)
-        if other is None or other.kind is not FileKind.LOG or other.base_offset is None:
+        if other is None or other.kind is not FileKind.LOG or other.base_offset is None or other.added_suffix:
             continue
         if other.base_offset > file.base_offset:
             return other.base_offset <= offset
@@ -136,7 +187,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         "The exit status is 1 if something is damaged or cannot be read.",
         allow_abbrev=False,
     )
-    parser.add_argument("file", type=Path, nargs="+", help="a file, or a folder with all that is below it")
+    parser.add_argument("file", type=_path, nargs="+", help="a file, or a folder with all that is below it")
     parser.add_argument("--json", action="store_true", help="one object of JSON on each line")
     parser.add_argument(
         "--only",
@@ -149,6 +200,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument("--without-content", action="store_true", help="leave out keys, values and values of headers")
     parser.add_argument(
         "--topic",
+        type=_topic,
         help="decode records as those of this internal topic (default: the folder's name without the partition); "
         "empty to show all records as they are stored",
     )
@@ -161,6 +213,21 @@ def _parser(program: str) -> argparse.ArgumentParser:
         help="do not open larger batches, as stored or decompressed (default: %(default)s)",
     )
     return parser
+
+
+def _path(text: str) -> Path:
+    if not text:  # a path of nothing would be the working folder
+        raise argparse.ArgumentTypeError("the path is empty")
+    return Path(text)
+
+
+def _topic(text: str) -> str:
+    """Return the name of a topic: any that its users may choose, but of Kafka's own only those that can be decoded."""
+    if not text.startswith(_INTERNAL_PREFIX) or text in INTERNAL_TOPICS:
+        return text
+    near = difflib.get_close_matches(text, INTERNAL_TOPICS, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(INTERNAL_TOPICS))}"
+    raise argparse.ArgumentTypeError(f"{text!r:.260} is no internal topic whose records are known; {hint}")
 
 
 def _kinds(text: str) -> frozenset[Kind]:

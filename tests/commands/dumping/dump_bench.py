@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kafkawire.commands.dump import run
+from kafkawire.commands.dumping.window import Window
 from kafkawire.sdk.records import BatchBuilder, Compression, stamp
 
-__all__ = ["batch", "dump", "log_name", "objects", "of_kind", "segment"]
+__all__ = ["batch", "before_fill", "cut_while_read", "dump", "log_name", "objects", "of_kind", "segment"]
 
 START_MS = 1_700_000_000_000
 
@@ -41,6 +46,24 @@ def segment(folder: Path, *batches: bytes, base_offset: int = 0, topic: str = "t
     path = folder / log_name(base_offset, suffix)
     path.write_bytes(b"".join(batches))
     return path
+
+
+def cut_while_read(patch: pytest.MonkeyPatch, path: Path, fill: int, size: int) -> None:
+    """Cut a file when a window is filled for the so many-th time, counted from 1."""
+    before_fill(patch, fill, lambda: os.truncate(path, size))
+
+
+def before_fill(patch: pytest.MonkeyPatch, fill: int, act: Callable[[], object]) -> None:
+    """Do what somebody else does to the files when a window is filled for the so many-th time, counted from 1."""
+    counter = itertools.count(1)
+    original = Window._fill
+
+    def act_first(window: Window, position: int, size: int) -> None:
+        if next(counter) == fill:
+            act()
+        original(window, position, size)
+
+    patch.setattr(Window, "_fill", act_first)
 
 
 @contextmanager

@@ -102,6 +102,13 @@ def test_the_search_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert damage.passed_over == len(content)
 
 
+def test_a_search_that_ended_goes_on_by_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "SEARCH_BYTES_MAX", 0)
+    wrong = batch(0, b"value")[:-3] + b"???"
+    found = found_in(tmp_path / "file", wrong + wrong + batch(0, b"v"))
+    assert [each.is_valid for each in found if isinstance(each, StoredBatch)] == [False, False, True]
+
+
 def test_progress(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(batch(0, b"v") * 3)

@@ -5,7 +5,9 @@ Method: names that Apache Kafka gives, and others.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,6 +58,9 @@ def test_siblings() -> None:
     file = stored_file(Path("t-0/00000000000000000007.timeindex"))
     assert file is not None
     assert file.sibling(".log") == Path("t-0/00000000000000000007.log")
+    file = stored_file(Path("t-0/00000000000000000007.timeindex.deleted"))
+    assert file is not None
+    assert file.sibling(".log") == Path("t-0/00000000000000000007.log.deleted")
 
 
 def test_folders_are_listed_by_offset_and_a_segment_before_its_indexes(tmp_path: Path) -> None:
@@ -64,7 +69,7 @@ def test_folders_are_listed_by_offset_and_a_segment_before_its_indexes(tmp_path:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / "meta.properties").touch()
-    found = [str(path.relative_to(tmp_path)) for path in files_of([tmp_path])]
+    found = listed(tmp_path)
     assert found == [
         "meta.properties",
         "t-0/0.log",
@@ -74,6 +79,58 @@ def test_folders_are_listed_by_offset_and_a_segment_before_its_indexes(tmp_path:
         "t-1/10.log",
         "t-1/leader-epoch-checkpoint",
     ]
-    assert files_of([tmp_path / "t-1/10.log"]) == [tmp_path / "t-1/10.log"]
-    with pytest.raises(FileNotFoundError):
-        files_of([tmp_path / "none"])
+    assert listed(tmp_path, tmp_path / "t-1/10.log") == ["t-1/10.log"]
+
+
+def test_what_cannot_be_listed_is_told_and_the_rest_is_returned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a-0/0.log", "b-0/0.log", "c-0/0.log", "c-0/deep/er/0.log"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    expected = ["a-0/0.log", "c-0/0.log", "c-0/deep/er/0.log"]
+    folders = [tmp_path / name for name in ("a-0", "none", "c-0")]
+    errors: list[OSError] = []
+    assert listed(tmp_path, *folders, errors=errors) == expected
+    assert [error.filename for error in errors] == [str(tmp_path / "none")]
+
+    scandir = os.scandir
+
+    def refuse(path: Path) -> Any:
+        if path.name == "b-0":
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    errors.clear()
+    assert listed(tmp_path, errors=errors) == expected
+    assert [error.filename for error in errors] == [str(tmp_path / "b-0")]
+
+
+def test_links(tmp_path: Path) -> None:
+    """A partition may be on another disk. Loops end, and a link to nowhere is nothing."""
+    data = tmp_path / "data"
+    other = tmp_path / "other/t-0"
+    (other / "deep").mkdir(parents=True)
+    (other / "0.log").touch()
+    data.mkdir()
+    (data / "t-0").symlink_to(other)
+    (other / "deep/up").symlink_to(tmp_path)
+    (data / "again").symlink_to(data)
+    (data / "nowhere.log").symlink_to(data / "none")
+    assert listed(data) == ["t-0/0.log"]
+    errors: list[OSError] = []
+    (data / "circle").symlink_to(data / "circle")
+    assert listed(data, errors=errors) == ["t-0/0.log"]
+    assert {error.filename for error in errors} == {str(data / "circle"), str(data / "again/circle")}
+
+
+def listed(folder: Path, *paths: Path, errors: list[OSError] | None = None) -> list[str]:
+    """Return the files below a folder, by their names in it, and add what cannot be listed to `errors`."""
+    told: list[OSError] = []
+    found = files_of(paths or [folder], told.append)
+    if errors is None:
+        assert told == []
+    else:
+        errors += told
+    return [str(path.relative_to(folder)) for path in found]

@@ -13,7 +13,16 @@ import pytest
 
 from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX
 from kafkawire.sdk.records import MessageSetBuilder
-from tests.commands.dumping.dump_bench import START_MS, batch, dump, objects, of_kind, segment
+from tests.commands.dumping.dump_bench import (
+    START_MS,
+    batch,
+    before_fill,
+    cut_while_read,
+    dump,
+    objects,
+    of_kind,
+    segment,
+)
 
 BASE = 100
 BATCHES = [batch(BASE + at, b"a", b"b") for at in range(0, 40, 2)]
@@ -152,6 +161,26 @@ def test_without_a_segment(tmp_path: Path) -> None:
     assert note["text"] == f"there is no {BASE:020}.log beside it: entries are not compared with a segment"
 
 
+@pytest.mark.parametrize("added", [".deleted", ".swap", ".cleaned"])
+def test_what_is_being_removed_or_replaced_belongs_together(folder: Path, added: str) -> None:
+    """The indexes of a segment that was compacted are none of the segment that took its place."""
+    old = [offset_index(folder, OFFSETS), time_index(folder, TIMES)]
+    old = [path.rename(f"{path}{added}") for path in old]
+    log = segment(folder, *BATCHES[9:], base_offset=BASE)
+    offset_index(folder, [])
+    for path in old:
+        (note,) = of_kind("note", objects(path))
+        assert note["text"].startswith(f"there is no {BASE:020}.log{added} beside it")
+    old_log = segment(folder, *BATCHES, base_offset=BASE, suffix=f".log{added}")
+    for path in old:
+        found = objects(path)
+        assert of_kind("note", found) == []
+        assert len(of_kind("entry", found)) == len(PLACES)
+    wanted = str(PLACES[2][0])
+    assert of_kind("end", objects("--from-offset", wanted, old_log))[0]["bytes"] == len(BATCHES) * SIZE - PLACES[2][1]
+    assert of_kind("end", objects("--from-offset", wanted, log))[0]["bytes"] == log.stat().st_size
+
+
 def test_without_an_offset_in_the_name(folder: Path) -> None:
     path = offset_index(folder, OFFSETS).rename(folder / "copy.index")
     found = objects(path)
@@ -169,3 +198,72 @@ def test_indexes_of_old_segments(tmp_path: Path) -> None:
     assert reasons(objects(path)) == []
     assert reasons(objects(time_index(tmp_path, [(START_MS + 2, 2)]))) == []
     assert reasons(objects(time_index(tmp_path, [(START_MS + 3, 2)]), code=1))
+
+
+@pytest.mark.parametrize("victim", [".index", ".timeindex", ".log"])
+@pytest.mark.parametrize("read", [".index", ".timeindex", ".log"])
+@pytest.mark.parametrize("fill", [1, 2, 3])
+def test_files_that_get_shorter_while_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, victim: str, read: str, fill: int
+) -> None:
+    for size in (0, 4, 8, 12, 17, 30, 61, SIZE, 4 * SIZE + 17):
+        segment(tmp_path, *BATCHES, base_offset=BASE)
+        offset_index(tmp_path, OFFSETS, bytes(800))
+        time_index(tmp_path, TIMES, bytes(1200))
+        path = tmp_path / "t-0" / f"{BASE:020}.log"
+        with monkeypatch.context() as patch:
+            cut_while_read(patch, path.with_suffix(victim), fill, size)
+            found = objects("--from-offset", str(PLACES[2][0]), path.with_suffix(read), code=None)
+        if victim == read == ".index" and fill == 1 and size < 8:
+            note = f"the file got shorter while it was read, {size} bytes are left"
+            assert of_kind("note", found)[0] == {"text": note}
+            assert reasons(found) == ([f"{size} bytes of an entry of 8"] if size else [])
+
+
+@pytest.mark.parametrize("fill", [1, 2, 3, 4])
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_indexes_of_a_segment_that_is_being_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, fill: int
+) -> None:
+    """A broker appends to the log, then to its indexes, whose room is longer than what is read of them at once."""
+    log = folder / "t-0" / f"{BASE:020}.log"
+    path = offset_index(folder, OFFSETS, bytes(2_400_000))
+    if suffix == ".timeindex":
+        path = time_index(folder, TIMES, bytes(2_400_000))
+    more = [batch(BASE + at, b"a", b"b") for at in range(40, 80, 2)]
+    places = [(2 * number + 1, number * SIZE, START_MS + BASE + 2 * number + 1) for number in range(20, 40, 4)]
+
+    def append() -> None:
+        with log.open("ab") as file:
+            file.write(b"".join(more))
+        if suffix == ".index":
+            offset_index(folder, [*OFFSETS, *((offset, position) for offset, position, _ in places)], bytes(2_400_000))
+        else:
+            time_index(folder, [*TIMES, *((timestamp, offset) for offset, _, timestamp in places)], bytes(2_400_000))
+
+    before_fill(monkeypatch, fill, append)
+    found = objects(path)
+    assert reasons(found) == []
+    assert len(of_kind("entry", found)) in (len(OFFSETS), len(OFFSETS) + len(places))
+
+
+def test_the_room_of_an_index_that_is_cut_off_meanwhile(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker does so when it begins the next segment."""
+    path = offset_index(folder, OFFSETS, bytes(3_000_000))
+    cut_while_read(monkeypatch, path, 3, 8 * len(OFFSETS))
+    found = objects(path)
+    assert len(of_kind("entry", found)) == len(OFFSETS)
+    size = 8 * len(OFFSETS)
+    assert [each["text"] for each in of_kind("note", found)] == [
+        f"the file got shorter while it was read, {size} bytes are left"
+    ]
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2, 3])
+def test_an_entry_about_the_last_bytes_of_a_segment(tmp_path: Path, magic: int) -> None:
+    """However few they are, they are no batch."""
+    for left in range(1, 34 if magic == 2 else 18):
+        end = (bytes(16) + bytes([magic]) + bytes(20))[:left]
+        segment(tmp_path, *BATCHES, end, base_offset=BASE)
+        path = offset_index(tmp_path, [(500, len(BATCHES) * SIZE)])
+        assert len(reasons(objects(path, code=1))) == 1

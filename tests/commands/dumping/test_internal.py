@@ -83,7 +83,7 @@ def test_control_records() -> None:
     assert decoder.control(0, *end_transaction_marker(False, 9)) == (b" endTxnMarker: ABORT coordinatorEpoch: 9", True)
     text, _ = decoder.control(0, b"\0\0\0\x02", bytes.fromhex("0000 00000003 01 01 00"))
     assert text == b' LeaderChange: {"version":0,"leaderId":3,"voters":[],"grantingVoters":[]}'
-    assert decoder.control(0, b"\0\0\0\x05", bytes.fromhex("0000 0001 00"))[0].startswith(b" KRaftVersion: {")
+    assert decoder.control(0, b"\0\0\0\x05", bytes.fromhex("0000 0001 00"))[0].startswith(b" KRaftVersion {")
     assert decoder.control(0, b"\0\0\0\x63", b"new") == (b" controlType: UNKNOWN(99)", False)
     assert decoder.problems == []
     text, is_whole = decoder.control(4, b"\0", b"")

@@ -18,12 +18,17 @@ from kafkawire.commands.dumping import limits
 from kafkawire.reference_broker.log.producer_snapshots import Known, encode_snapshot
 from kafkawire.reference_broker.log.producers import AppendedBatch
 from kafkawire.sdk.protocol.messages.cluster_metadata.register_broker_record import RegisterBrokerRecord
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_topology import (
+    StreamsGroupTopologyKey,
+    StreamsGroupTopologyValue,
+)
 from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.tables.enums import METADATA_FRAME_VERSION
 from kafkawire.sdk.records import Compression, MessageSetBuilder, compress, crc32c
 from kafkawire.sdk.records.engines import selection as engines
+from kafkawire.sdk.records.engines.lines_form import DECODED_BYTES_MAX
 from tests.commands.dumping.dump_bench import batch, segment
-from tests.sdk.records.conftest import varint
+from tests.sdk.records.conftest import batch_of, varint
 
 MEMORY_MAX = 200 * 1024 * 1024
 HEADER_BYTES = 61
@@ -60,9 +65,19 @@ class Content(NamedTuple):
     told: str = ""
 
 
+def topology(count: int) -> tuple[bytes, bytes]:
+    """Return key and value of a record of a streams group: so many groups of copartitions, each of the least size."""
+    groups = [StreamsGroupTopologyValue.CopartitionGroup() for _ in range(count)]
+    parts = [StreamsGroupTopologyValue.Subtopology(copartition_groups=groups)]
+    value = StreamsGroupTopologyValue(epoch=1, subtopologies=parts)
+    key = b"\0\x17" + program(StreamsGroupTopologyKey, 0).encode(StreamsGroupTopologyKey(group_id="g"))
+    return key, b"\0\0" + program(StreamsGroupTopologyValue, 0).encode(value)
+
+
 def contents() -> dict[str, Content]:
     large = limits.BATCH_BYTES_MAX - 1024
     value = b"\x01\x1b\xff" * (large // 3)
+    key, topologies = topology(DECODED_BYTES_MAX // 4 - 10)
     old = MessageSetBuilder(1, Compression.GZIP)
     for _ in range(200_000):
         old.append(0, None, b"")
@@ -75,7 +90,12 @@ def contents() -> dict[str, Content]:
         "a large value, compressed": Content(batch(0, bytes(large), compression=Compression.LZ4), 1),
         "a batch over the limit": Content(batch(0, bytes(2 * large)), 0, "is not opened, the limit is 33554432"),
         "old messages": Content(bytes(old.build()), 200_000),
-        "many structures": Content(batch(0, features(170_000)), 1),
+        "many structures": Content(batch(0, features(DECODED_BYTES_MAX // 6 - 10)), 1),
+        "many smaller structures": Content(batch_of([(0, key, topologies, ()), (0, key, None, ())]), 2),
+        "many smaller structures, compressed": Content(
+            batch_of([(0, key, topologies, ()), (0, b"\x7f\xff", bytes(30_000_000), ())], compression=Compression.GZIP),
+            2,
+        ),
         "a length that lies": Content(
             struct.pack(">qi", 0, 2**31 - 1) + bytes(4) + b"\x02" + bytes(100), 0, "a batch of 2147483659 bytes"
         ),
@@ -135,8 +155,11 @@ def test_memory_of_small_files(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
 @pytest.mark.parametrize("as_json", [False, True])
 def test_memory(tmp_path: Path, as_json: bool) -> None:
+    topics = {"many structures": "__cluster_metadata"} | dict.fromkeys(
+        ["many smaller structures", "many smaller structures, compressed"], "__consumer_offsets"
+    )
     for name, content in contents().items():
-        path = segment(tmp_path, content.data, topic="__cluster_metadata" if name == "many structures" else "t")
+        path = segment(tmp_path, content.data, topic=topics.get(name, "t"))
         arguments = ["dump", *(["--json"] if as_json else []), str(path)]
         memory, tail = memory_of(tmp_path, *arguments)
         assert memory < MEMORY_MAX, name

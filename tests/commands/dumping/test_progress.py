@@ -44,3 +44,15 @@ def test_short_files_show_nothing() -> None:
     read(999)
     progress.end()
     assert stream.getvalue() == ""
+
+
+def test_a_file_that_grew_since_it_was_looked_at() -> None:
+    stream = Stream(True)
+    Progress(stream).of("0.log", 0)(1 << 30)
+    assert stream.getvalue() == "\r\x1b[K0.log: 100 % of 0 bytes"
+
+
+def test_a_closed_standard_error() -> None:
+    progress = Progress(None)
+    progress.of("0.log", 1 << 30)(1 << 29)
+    progress.end()

@@ -15,7 +15,7 @@ import pytest
 
 from kafkawire.sdk.records import Compression, MessageSetBuilder, crc32c
 from kafkawire.sdk.records.control import end_transaction_marker
-from tests.commands.dumping.dump_bench import START_MS, batch, dump, objects, of_kind, segment
+from tests.commands.dumping.dump_bench import START_MS, batch, cut_while_read, dump, objects, of_kind, segment
 from tests.sdk.records.conftest import batch_of
 
 CRC_AT, COUNT_AT, DELTA_AT, LENGTH_AT, MAGIC_AT = 17, 57, 23, 8, 16
@@ -201,6 +201,36 @@ def test_a_wrong_length(tmp_path: Path) -> None:
         assert offsets[-2:] == [2, 3]
 
 
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+def test_one_flipped_bit_of_a_length_costs_no_other_batch(tmp_path: Path, compression: Compression) -> None:
+    """Of batches of equal size a length that is too high may end where a later one begins, or in the midst of it."""
+    written = [batch(each, bytes(40), bytes(each % 7), compression=compression) for each in range(0, 60, 2)]
+    for bit in range(31):
+        length = struct.unpack_from(">i", written[1], LENGTH_AT)[0] ^ 1 << bit
+        written_now = [written[0], changed(written[1], LENGTH_AT, struct.pack(">i", length)), *written[2:]]
+        _, offsets = damage_of(*written_now, folder=tmp_path)
+        assert offsets[:2] == [0, 1], bit
+        assert offsets[-56:] == list(range(4, 60)), bit
+
+
+def test_several_wrong_checksums(tmp_path: Path) -> None:
+    """None of the batches is passed over: where one ends another begins, if a damaged one."""
+    written = [changed(batch(each, b"value"), 70, b"?") for each in range(5)]
+    damage, offsets = damage_of(*written, batch(5, b"value"), folder=tmp_path)
+    assert [each["passedOver"] for each in damage] == [None] * 5
+    assert [each["reason"] for each in damage] == ["its checksum is wrong"] * 5
+    assert offsets == list(range(6))
+    assert len(of_kind("batch", objects("--only", "batch", tmp_path, code=1))) == 6
+
+
+def test_a_batch_inside_a_value_is_none_of_the_segment(tmp_path: Path) -> None:
+    """A value may hold a batch; the damaged one around it is passed over by its size."""
+    outer = batch(0, batch(7, b"inner"), b"value")
+    damage, offsets = damage_of(changed(outer, len(outer) - 3, b"?"), NEXT, folder=tmp_path)
+    assert [each["passedOver"] for each in damage] == [None]
+    assert offsets == [0, 1, 2, 3]
+
+
 def test_noise_between_batches(tmp_path: Path) -> None:
     damage, offsets = damage_of(GOOD, b"noise" * 1000, NEXT, folder=tmp_path)
     assert [(each["position"], each["passedOver"]) for each in damage] == [(SIZE, 5000)]
@@ -247,6 +277,7 @@ def test_offsets_that_go_back(tmp_path: Path) -> None:
     ("at", "value", "text"),
     [
         (COUNT_AT, struct.pack(">i", 1), "bytes follow the last of 1 records"),
+        (COUNT_AT, struct.pack(">i", 0), "bytes follow the last of 0 records"),
         (COUNT_AT, struct.pack(">i", 3), "records[2]: it is cut"),
         (COUNT_AT, struct.pack(">i", 2**31 - 1), "2147483647 records in"),
         (COUNT_AT, struct.pack(">i", -1), "-1 records in"),
@@ -340,6 +371,34 @@ def test_a_line_is_one_line(tmp_path: Path) -> None:
     *_, shown, _ = dump(path)
     assert shown.endswith("payload: two\\nlines\\r\\x1b[2J")
     assert json.loads(dump("--json", path)[3])["value"] == "two\nlines\r\x1b[2J"
+
+
+@pytest.mark.parametrize("options", [[], ["--max-batch-bytes", "1000"]])
+@pytest.mark.parametrize("fill", range(1, 5))
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_file_that_gets_shorter_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], fill: int, is_damaged: bool
+) -> None:
+    """The batches are longer than what is read at once; the file behind is not hindered."""
+    content = batch(0, bytes(1_500_000)) + batch(1, bytes(1_500_000))
+    after = segment(tmp_path, batch(9, b"after"), base_offset=9)
+    if is_damaged:
+        content = changed(content, CRC_AT, b"?")
+    first = len(content) // 2
+    for size in (0, 5, 17, 30, 61, first - 1, first, first + 5, first + 17, first + 61, first + 100, 2 * first - 1):
+        path = segment(tmp_path, content)
+        with monkeypatch.context() as patch:
+            cut_while_read(patch, path, fill, size)
+            found = objects("--without-content", *options, path, after, code=None)
+        assert path.stat().st_size in (size, len(content))
+        assert of_kind("record", found)[-1]["offset"] == 9
+        assert all(each["passedOver"] is None or each["passedOver"] >= 0 for each in of_kind("damage", found))
+        if path.stat().st_size != size:  # it was read with fewer fills
+            continue
+        notes = [each["text"] for each in of_kind("note", found) if "got shorter" in each.get("text", "")]
+        damage = [each["reason"] for each in of_kind("damage", found) if "the file was cut" in each["reason"]]
+        assert notes or damage or size >= first, (size, found)
+        assert notes in ([], [f"the file got shorter while it was read, {size} bytes are left"])
 
 
 @pytest.mark.parametrize("topic", ["t", "__consumer_offsets", "__cluster_metadata"])

@@ -5,15 +5,17 @@ Method: files that the reference broker writes, then damaged ones.
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX, SMALL_FILE_BYTES_MAX
 from kafkawire.reference_broker.log.producer_snapshots import Known, encode_snapshot
 from kafkawire.reference_broker.log.producers import AppendedBatch
-from tests.commands.dumping.dump_bench import dump, objects, of_kind, segment
+from tests.commands.dumping.dump_bench import cut_while_read, dump, objects, of_kind, segment
 
 
 def test_a_producer_snapshot(tmp_path: Path) -> None:
@@ -79,6 +81,15 @@ def test_a_damaged_transaction_index(tmp_path: Path, content: bytes, reason: str
     assert [each["reason"] for each in of_kind("damage", found)] == [reason]
 
 
+def test_a_transaction_index_that_gets_shorter_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = segment(tmp_path, entry(1, 5), entry(3, 8), suffix=".txnindex")
+    cut_while_read(monkeypatch, path, 1, 0)
+    (note,) = of_kind("note", objects(path))
+    assert note["text"] == "the file got shorter while it was read, 0 bytes are left"
+
+
 def test_many_problems(tmp_path: Path) -> None:
     found = objects(segment(tmp_path, entry(6, 5) * (INDEX_PROBLEMS_MAX + 5), suffix=".txnindex"), code=1)
     assert len(of_kind("damage", found)) == INDEX_PROBLEMS_MAX + 1
@@ -104,6 +115,20 @@ def test_text_files(tmp_path: Path, name: str, content: str, entries: list[dict[
     assert of_kind("entry", objects(path)) == entries
 
 
+@pytest.mark.parametrize("name", ["leader-epoch-checkpoint", "partition.metadata", "meta.properties"])
+def test_files_are_opened_for_reading_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A broker's files may belong to somebody else, or be on a disk that cannot be written."""
+    (tmp_path / name).write_text("0\n1\n0 0\n" if "-" in name else "version=0\n")
+    system_open = os.open
+
+    def refuse(path: str, flags: int, *more: Any, **options: Any) -> int:
+        assert flags & os.O_ACCMODE == os.O_RDONLY
+        return system_open(path, flags, *more, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert len(of_kind("entry", objects(tmp_path / name))) == 1
+
+
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
@@ -113,6 +138,12 @@ def test_text_files(tmp_path: Path, name: str, content: str, entries: list[dict[
         ("quorum-state", b"{", "quorum-state: no JSON: "),
         ("quorum-state", b"[" * 100_000, "quorum-state: no JSON: "),
         ("quorum-state", b"[]", "quorum-state: no object of JSON"),
+        ("quorum-state", b'{"leaderId":NaN}', "quorum-state: no JSON: NaN is no finite number"),
+        ("quorum-state", b'{"leaderId":[-Infinity]}', "quorum-state: no JSON: -Infinity is no finite number"),
+        ("quorum-state", b'{"leaderId":1e999}', "quorum-state: no JSON: 1e999 is no finite number"),
+        ("quorum-state", b'{"kind":"damage"}', "quorum-state: a member 'kind', which Kafka does not know"),
+        ("quorum-state", b'{"a":' + b"[" * 900 + b"]" * 900 + b"}", "quorum-state: "),
+        ("quorum-state", b'{"a":' + b"[" * 20 + b"1" + b"]" * 20 + b"}", "quorum-state: values inside more than 20"),
         ("00000000000000000007.snapshot", b"", "version: a snapshot of 0 bytes"),
     ],
 )
@@ -121,6 +152,12 @@ def test_damaged_text_files(tmp_path: Path, name: str, content: bytes, reason: s
     path.write_bytes(content)
     (damage,) = of_kind("damage", objects(path, code=1))
     assert damage["reason"].startswith(reason)
+
+
+def test_the_voters_of_a_quorum(tmp_path: Path) -> None:
+    path = tmp_path / "quorum-state"
+    path.write_text('{"leaderId":1,"currentVoters":[{"voterId":1},{"voterId":2}],"note":"\\u001b[2J","x":1.5}')
+    assert dump(path)[1] == ('leaderId: 1 currentVoters: [{"voterId":1},{"voterId":2}] note: \\x1b[2J x: 1.5')
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:

@@ -204,6 +204,8 @@ def test_old_records(engine: str) -> None:
 
 COUNT_AT = 57
 HEADER_BYTES = 61
+#: The length of a batch that is nothing but a header.
+LEFT = struct.pack(">i", HEADER_BYTES - 12)
 
 
 @pytest.mark.parametrize(
@@ -211,6 +213,7 @@ HEADER_BYTES = 61
     [
         (lambda data: changed(data, COUNT_AT, struct.pack(">i", 4)), "records[3] at byte 0: it is cut", 3),
         (lambda data: changed(data, COUNT_AT, struct.pack(">i", 2)), "bytes follow the last of 2 records", 2),
+        (lambda data: changed(data, COUNT_AT, struct.pack(">i", 0)), "bytes follow the last of 0 records", 0),
         (lambda data: changed(data, COUNT_AT, struct.pack(">i", -1)), "records_count", 0),
         (lambda data: changed(data, COUNT_AT, struct.pack(">i", 2**31 - 1)), "records_count", 0),
         (lambda data: changed(data, HEADER_BYTES, b"\x03"), "records[0] at byte 0: it is cut", 0),
@@ -227,6 +230,15 @@ def test_damage(damage: Callable[[bytes], bytes], text: str, lines: int) -> None
         writer.flush()
         assert text in str(caught.value)
         assert len(b"".join(out).splitlines()) == lines
+
+
+def test_a_batch_without_records() -> None:
+    """Compaction leaves the header of the last batch of a producer."""
+    for engine in AVAILABLE:
+        batch = record_batch_class(engine)(
+            changed(changed(batch_of([(0, b"k", b"v", ())])[:HEADER_BYTES], 8, LEFT), COUNT_AT, bytes(4))
+        )
+        assert lines_class(engine)(lambda _: None).add(batch, b"record", b"CreateTime") == 0
 
 
 def test_each_cut_and_each_changed_byte_is_the_same_on_every_engine() -> None:

@@ -1,7 +1,8 @@
 """The batches of a segment, one after the other, whatever else is in the file.
 
 Where a header cannot be right, the next place is searched where a whole batch with a right checksum begins. A batch
-whose checksum alone is wrong is passed over by its size, if a batch or the end of the file is there.
+whose checksum is wrong may have a wrong length, too: it is passed over by its size if a sound batch or the end of the
+file is there; otherwise sound batches are searched inside it before its size is believed.
 """
 
 from __future__ import annotations
@@ -122,6 +123,8 @@ def read_batches(
         if read is not None:
             read(position)
         size, reason = _size_at(window, position)
+        if position >= window.end:  # somebody cut the file meanwhile
+            return
         if reason and window.is_limited and _may_be_cut(window, position):
             return
         if reason:
@@ -129,24 +132,44 @@ def read_batches(
             if is_zero:
                 reason = "zeros up to the end of the file: preallocated, or lost in a crash"
             end = window.end if is_zero else search.next_sound(position + 1)
-            yield Damage(position, reason, end - position)
+            yield Damage(position, reason, max(end - position, 0))
             position = end
             continue
         batch = _batch_at(window, position, size, batch_bytes_max)
+        if window.end < position + size:
+            continue  # the same, in the midst of a batch: told as any batch that is cut
         yield batch
         end = position + size
-        if not batch.is_valid and _size_at(window, end)[1] and not _may_be_cut(window, end):
-            end = search.next_sound(position + 1)
-            yield Damage(position, "its checksum is wrong, and no batch begins where it ends", end - position)
-        elif not batch.is_valid:
-            yield Damage(position, "its checksum is wrong", None)
+        if not batch.is_valid:
+            end, reason = _after_wrong_crc(window, search, position, end)
+            yield Damage(position, reason, max(end - position, 0) if end != position + size else None)
         position = end
+
+
+def _after_wrong_crc(window: Window, search: _Search, position: int, end: int) -> tuple[int, str]:
+    """Return where to read on after a batch with a wrong checksum, and what to say of it.
+
+    Args:
+        window: of the file.
+        search: its own.
+        position: where the batch begins.
+        end: where it ends, if its length is right.
+    """
+    reason = "its checksum is wrong"
+    if end == window.end or search.is_sound(end):
+        return end, reason
+    inside = search.next_sound(position + 1, end)
+    if inside < end:
+        return inside, f"{reason}, and a sound batch begins inside it"
+    if not _size_at(window, end)[1] or _may_be_cut(window, end):
+        return end, reason  # the next one is damaged, too
+    return search.next_sound(end + 1), f"{reason}, and no batch begins where it ends"
 
 
 def _size_at(window: Window, position: int) -> tuple[int, str]:
     """Return the size of the batch at a position, and why there can be none."""
-    left = window.end - position
     head = window.at(position, BATCH_HEADER_BYTES)
+    left = window.end - position
     if len(head) <= BATCH_MAGIC_AT:
         return 0, f"{left} bytes, too few for a batch: the file was cut"
     size, magic = _announced(head)
@@ -182,6 +205,8 @@ def _batch_at(window: Window, position: int, size: int, batch_bytes_max: int) ->
     if size > batch_bytes_max:
         return StoredBatch(position, size, magic, header, _has_right_crc(window, position, size, magic), None)
     view = window.at(position, size)
+    if len(view) < size:
+        return StoredBatch(position, size, magic, header, False, None)
     batch = RecordBatch(view, 0, batch_bytes_max) if magic == BATCH_MAGIC else MessageBatch(view, 0, batch_bytes_max)
     try:
         batch.check_crc()
@@ -197,6 +222,8 @@ def _has_right_crc(window: Window, position: int, size: int, magic: int) -> bool
     """Compare the checksum of a batch piece by piece."""
     is_old = magic != BATCH_MAGIC
     head = window.at(position, BATCH_HEADER_BYTES)
+    if len(head) < (MESSAGE_V0_HEADER if is_old else BATCH_HEADER).size:  # somebody cut the file meanwhile
+        return False
     expected: int = MESSAGE_V0_HEADER.unpack_from(head)[2] if is_old else BATCH_HEADER.unpack_from(head)[4]
     at = position + (MESSAGE_V0_CRC_COVERS_FROM if is_old else BATCH_CRC_COVERS_FROM)
     crc = 0
@@ -216,23 +243,34 @@ class _Search:
         self._window = window
         self._left_bytes = SEARCH_BYTES_MAX
 
-    def next_sound(self, position: int) -> int:
-        """Return where the next one begins, the end of the file if there is none or the search took too long."""
+    def next_sound(self, position: int, end: int | None = None) -> int:
+        """Return where the next one begins, the end if there is none or the search took too long.
+
+        Args:
+            position: where to begin.
+            end: where to stop; None for the end of the file.
+        """
         window = self._window
-        while position + BATCH_HEADER_BYTES <= window.end:
+        end = window.end if end is None else end
+        while position + BATCH_HEADER_BYTES <= window.end and position < end:
             piece = bytes(window.at(position, WINDOW_BYTES))
             for found in _HEADER.finditer(piece):
                 at = position + found.start()
-                size, reason = _size_at(window, at)
-                if reason:
-                    continue
-                self._left_bytes -= _CANDIDATE_BYTES
-                if self._left_bytes < 0:
-                    return window.end
-                if size > self._left_bytes:  # one length that lies must not end the search
-                    continue
-                self._left_bytes -= size
-                if _has_right_crc(window, at, size, BATCH_MAGIC):
+                if at >= end or self._left_bytes < 0:
+                    return end
+                if self.is_sound(at):
                     return at
             position += max(len(piece) - BATCH_HEADER_BYTES + 1, 1)
-        return window.end
+        return end
+
+    def is_sound(self, position: int) -> bool:
+        """Return whether a batch with a right checksum begins at a position; False if the search took too long."""
+        size, reason = _size_at(self._window, position)
+        if reason:
+            return False
+        self._left_bytes -= _CANDIDATE_BYTES
+        if size > self._left_bytes:  # one length that lies must not end the search
+            return False
+        self._left_bytes -= size
+        magic = self._window.at(position, BATCH_HEADER_BYTES)[BATCH_MAGIC_AT]
+        return _has_right_crc(self._window, position, size, magic)

@@ -5,8 +5,10 @@ Source: `LogFileUtils`, `Snapshots`, `UnifiedLog` in Apache Kafka.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
+import stat
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
@@ -77,9 +79,15 @@ class StoredFile(NamedTuple):
     epoch: int | None
     topic: str
 
+    @property
+    def added_suffix(self) -> str:
+        """Return what a broker appended to the name, as `.deleted`; empty for a file that is in use."""
+        found = _CHANGING.search(self.path.name)
+        return "" if found is None else found[0]
+
     def sibling(self, suffix: str) -> Path:
-        """Return the path of another file about the same offset."""
-        return self.path.with_name(self.path.name.partition(".")[0] + suffix)
+        """Return the path of another file about the same offset: of one that is being removed, another such one."""
+        return self.path.with_name(self.path.name.partition(".")[0] + suffix + self.added_suffix)
 
 
 def stored_file(path: Path) -> StoredFile | None:
@@ -100,21 +108,49 @@ def stored_file(path: Path) -> StoredFile | None:
     return StoredFile(path, kind, offset, epoch, topic)
 
 
-def files_of(paths: Iterable[Path]) -> list[Path]:
+def files_of(paths: Iterable[Path], fail: Callable[[OSError], object]) -> list[Path]:
     """Return files, folders replaced by all that is below them: each partition by offset, a segment before its indexes.
 
-    Raises:
-        OSError: a path does not exist, or cannot be listed.
+    Args:
+        paths: files and folders.
+        fail: told what does not exist, or cannot be listed; the others are returned.
     """
     found: list[Path] = []
     for path in paths:
-        if path.is_dir():
-            for folder in [path, *sorted(each for each in path.rglob("*") if each.is_dir())]:
-                found += sorted((each for each in folder.iterdir() if each.is_file()), key=_order)
+        try:
+            is_folder = stat.S_ISDIR(path.stat().st_mode)
+        except OSError as error:
+            fail(error)
+            continue
+        if is_folder:
+            found += _below(path, fail)
         else:
-            path.stat()
             found.append(path)
     return found
+
+
+def _below(folder: Path, fail: Callable[[OSError], object]) -> Iterator[Path]:
+    """Yield the files in a folder and in those below it; links may be circles: folders behind one are left out."""
+    waiting = [folder]
+    while waiting:
+        here = waiting.pop()
+        files: list[Path] = []
+        folders: list[Path] = []
+        is_link = here != folder and here.is_symlink()
+        try:
+            with os.scandir(here) as entries:
+                for entry in entries:
+                    try:
+                        if entry.is_file():
+                            files.append(here / entry.name)
+                        elif not is_link and entry.is_dir():
+                            folders.append(here / entry.name)
+                    except OSError as error:  # a link to nowhere is neither, one that cannot be followed is told
+                        fail(error)
+        except OSError as error:
+            fail(error)
+        yield from sorted(files, key=_order)
+        waiting += sorted(folders, reverse=True)
 
 
 def _topic(path: Path) -> str:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from struct import Struct
 from typing import overload
 
 from kafkawire.commands.dumping.files import StoredFile
 from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX
 from kafkawire.commands.dumping.output import Kind, Output
-from kafkawire.commands.dumping.window import Window
+from kafkawire.commands.dumping.window import Window, open_file
 from kafkawire.reference_broker.log.file_names import INDEX_SUFFIX, LOG_SUFFIX
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.record_formats import (
@@ -54,7 +54,10 @@ class _Entries(Sequence[tuple[int, int]]):
             return [self[number] for number in range(*index.indices(len(self)))]
         if not 0 <= index < len(self):
             raise IndexError(index)
-        first, second = self._entry.unpack(self._window.at(index * self._entry.size, self._entry.size))
+        content = self._window.at(index * self._entry.size, self._entry.size)
+        if len(content) < self._entry.size:  # somebody cut the file meanwhile
+            raise IndexError(index)
+        first, second = self._entry.unpack(content)
         return first, second
 
 
@@ -64,7 +67,9 @@ class _Header:
     def __init__(self, log: Window, position: int) -> None:
         self.is_whole = False
         head = bytes(log.at(position, BATCH_HEADER_BYTES)) if position >= 0 else b""
-        if len(head) < BATCH_HEADER_BYTES and (len(head) <= BATCH_MAGIC_AT or head[BATCH_MAGIC_AT] == BATCH_MAGIC):
+        if len(head) < MESSAGE_V0_HEADER.size or (
+            head[BATCH_MAGIC_AT] == BATCH_MAGIC and len(head) < BATCH_HEADER_BYTES
+        ):
             return
         self.base_offset, length, _, magic, _ = MESSAGE_V0_HEADER.unpack_from(head)
         self.last_offset, self.max_timestamp = self.base_offset, NO_TIMESTAMP
@@ -75,6 +80,12 @@ class _Header:
         elif magic == MESSAGE_V1_MAGIC and len(head) >= MESSAGE_V1_HEADER.size:
             self.max_timestamp = MESSAGE_V1_HEADER.unpack_from(head)[-1]
         self.is_whole = 0 <= magic <= BATCH_MAGIC and self.size >= MESSAGE_V0_HEADER.size
+
+
+def _header_at(log: Window, position: int) -> _Header:
+    """Return the header at a place, which a broker may have appended since the log was opened."""
+    header = _Header(log, position)
+    return _Header(log, position) if not header.is_whole and log.has_grown() else header
 
 
 class _Problems:
@@ -108,7 +119,7 @@ class _Index:
     """
 
     def __init__(self, file: StoredFile, output: Output, entry: Struct, stack: ExitStack) -> None:
-        self.window = Window(stack.enter_context(file.path.open("rb", buffering=0)))
+        self.window = Window(stack.enter_context(open_file(file.path)))
         self.entries = _Entries(self.window, entry)
         self.entry_bytes = entry.size
         self.problems = _Problems(output)
@@ -125,17 +136,28 @@ class _Index:
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
         """Yield position and content of each entry, up to the room that was preallocated."""
-        for number in range(len(self.entries)):
-            first, second = self.entries[number]
+        for number, (first, second) in enumerate(self.entries):  # up to where it ends by then
             position = number * self.entry_bytes
-            if not first and not second and self.window.is_zero_from(position):
-                self._output.note(f"{self.window.end - position} bytes of zeros at the end: room for further entries")
-                return
+            if not first and not second:
+                if self.window.is_zero_from(position):
+                    if (room := self.window.end - position) > 0:
+                        self._output.note(f"{room} bytes of zeros at the end: room for further entries")
+                    self._say_cuts()
+                    return
+                with suppress(IndexError):  # it may have been room when it was read, and be an entry now
+                    first, second = self.entries[number]
             yield position, first, second
+        self._say_cuts()
         if left := self.window.end % self.entry_bytes:
             self.problems.tell(f"{left} bytes of an entry of {self.entry_bytes}", self.window.end - left)
         if not self.window.end:
             self._output.note("the index is empty")
+
+    def _say_cuts(self) -> None:
+        """Say that a file got shorter, as a new index does when the broker ends its segment."""
+        for window, name in ((self.window, "file"), (self.log, "segment")):
+            if window is not None and window.is_cut:
+                self._output.note(f"the {name} got shorter while it was read, {window.end} bytes are left")
 
 
 def dump_offset_index(file: StoredFile, output: Output, read: Callable[[int], object]) -> None:
@@ -158,7 +180,7 @@ def dump_offset_index(file: StoredFile, output: Output, read: Callable[[int], ob
             before = relative, position
             if index.log is None:
                 continue
-            header = _Header(index.log, position)
+            header = _header_at(index.log, position)
             if not header.is_whole:
                 index.problems.tell(f"index offset {offset}: no batch begins at position {position} of the log", at)
             elif header.last_offset != offset:
@@ -223,7 +245,7 @@ class _Places:
             indexed = _position_of(self._entries, offset - self._base_offset)
             start = max(start, indexed) if offset >= self._offset else indexed
         self._offset = offset
-        while (header := _Header(self._log, start)).is_whole:
+        while (header := _header_at(self._log, start)).is_whole:
             self._position = start
             if header.last_offset >= offset:
                 return header
@@ -251,6 +273,13 @@ def position_before(file: StoredFile, log: Window, offset: int) -> int:
 
 def _position_of(entries: _Entries, relative: int) -> int:
     """Return the position in the last entry that is not after an offset."""
+    try:
+        return _sought(entries, relative)
+    except IndexError:  # somebody cut the index meanwhile: then from the beginning
+        return 0
+
+
+def _sought(entries: _Entries, relative: int) -> int:
     end = len(entries)
     # Entries of zeros, which are room for more, are at the end; none but the first is about offset 0.
     used = bisect_right(range(1, end), False, key=lambda number: entries[number][0] <= 0) + 1 if end else 0
@@ -261,6 +290,6 @@ def _position_of(entries: _Entries, relative: int) -> int:
 def _sibling(file: StoredFile, suffix: str, stack: ExitStack) -> Window | None:
     path = file.sibling(suffix)
     try:
-        return Window(stack.enter_context(path.open("rb", buffering=0)))
+        return Window(stack.enter_context(open_file(path)))
     except FileNotFoundError:
         return None

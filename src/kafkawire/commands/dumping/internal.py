@@ -14,6 +14,7 @@ from kafkawire.sdk.errors import DecodeError, UnknownRecord
 from kafkawire.sdk.protocol.json_form import to_json
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.group_metadata import GroupMetadataValue
 from kafkawire.sdk.protocol.messages.records.control.end_txn_marker import EndTxnMarker
+from kafkawire.sdk.protocol.messages.records.control.leader_change_message import LeaderChangeMessage
 from kafkawire.sdk.protocol.programs import message_class, program
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_PROTOCOL_TYPE
 from kafkawire.sdk.records import Record
@@ -52,9 +53,9 @@ class ContentDecoder:
         except DecodeError as error:
             self.problems.append(f"offset {offset}: {error}")
             return self._unread("undecoded", str(error)), False
-        if self._as_json:
-            return b',"decoded":%s' % _dumped(found.to_json() | {"value": _value(found)}), True
-        return _text(found), True
+        parts = _json_parts(found) if self._as_json else _text_parts(found)
+        del found  # it takes as much memory as its JSON, and is not needed twice
+        return b"".join(each if isinstance(each, bytes) else _dumped(each) for each in parts), True
 
     def control(self, offset: int, key: bytes | None, value: bytes | None) -> tuple[bytes, bool]:
         """Say what a control record means, and whether that is all to say of it."""
@@ -71,7 +72,8 @@ class ContentDecoder:
             return b" controlType: %s(%d)" % (found.key.name.encode(), found.key.number), False
         if isinstance(found.body, EndTxnMarker):
             return b" endTxnMarker: %s %s" % (found.key.name.encode(), members_text(body or {}).encode()), True
-        return b" %s: %s" % (_camel_case(found.key.name).encode(), _dumped(body)), True
+        colon = b":" if isinstance(found.body, LeaderChangeMessage) else b""  # Kafka gives it to no other of KRaft's
+        return b" %s%s %s" % (_camel_case(found.key.name).encode(), colon, _dumped(body)), True
 
     def _unread(self, name: str, reason: str) -> bytes:
         if self._as_json:
@@ -79,18 +81,25 @@ class ContentDecoder:
         return f" {name}: ({printable(reason)})".encode(errors="backslashreplace")
 
 
-def _text(record: InternalRecord) -> bytes:
-    """Return what DumpLogSegments prints of a record."""
+def _json_parts(record: InternalRecord) -> list[bytes | dict[str, Any]]:
+    """Return what `--json` says of a record, with JSON values that are not text yet."""
+    members: dict[str, Any] = {"type": record.type, "name": record.name}
+    if record.key is not None:
+        members["key"] = to_json(record.key, record.key.SCHEMA.versions.last)
+    return [b',"decoded":', members | {"version": record.version, "value": _value(record)}]
+
+
+def _text_parts(record: InternalRecord) -> list[bytes | dict[str, Any]]:
+    """Return what DumpLogSegments prints of a record, with JSON values that are not text yet."""
     if record.key is None:
         if record.value is None:
-            return b""
+            return []
         kind = _upper_case(record.name)
-        return b" payload: %s" % _dumped({"type": kind, "version": record.version, "data": _value(record)})
+        return [b" payload: ", {"type": kind, "version": record.version, "data": _value(record)}]
     key = {"type": str(record.type), "data": to_json(record.key, record.key.SCHEMA.versions.last)}
     if record.value is None:
-        return b" key: %s payload: <DELETE>" % _dumped(key)
-    value = {"version": str(record.version), "data": _value(record)}
-    return b" key: %s payload: %s" % (_dumped(key), _dumped(value))
+        return [b" key: ", key, b" payload: <DELETE>"]
+    return [b" key: ", key, b" payload: ", {"version": str(record.version), "data": _value(record)}]
 
 
 def _value(record: InternalRecord) -> dict[str, Any] | None:

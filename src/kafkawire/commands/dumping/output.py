@@ -134,6 +134,8 @@ def members_text(members: Mapping[str, object]) -> str:
 def _value_text(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, (list, dict)):
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return "none" if value is None else str(value)
 
 

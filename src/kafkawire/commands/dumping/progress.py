@@ -15,12 +15,11 @@ class Progress:
     """Writes to a terminal how far a file has been read; nothing for short files, nor to anything else.
 
     Args:
-        stream: standard error.
+        stream: standard error; None if it is closed.
     """
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._is_shown = stream.isatty()
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream if stream is not None and stream.isatty() else None
         self._is_open = False
 
     def of(self, name: str, size: int) -> Callable[[int], None]:
@@ -30,21 +29,21 @@ class Progress:
             name: of the file.
             size: in bytes.
         """
-        next_at = _STEP_BYTES if self._is_shown else size + 1
+        stream, next_at = self._stream, _STEP_BYTES
 
         def read(position: int) -> None:
             nonlocal next_at
-            if position >= next_at:
+            if position >= next_at and stream is not None:
                 next_at = position + _STEP_BYTES
                 self._is_open = True
-                self._stream.write(f"\r\x1b[K{name}: {position * 100 // size} % of {size:,} bytes")
-                self._stream.flush()
+                stream.write(f"\r\x1b[K{name}: {position * 100 // max(size, position)} % of {size:,} bytes")
+                stream.flush()
 
         return read
 
     def end(self) -> None:
         """Remove the line."""
-        if self._is_open:
+        if self._is_open and self._stream is not None:
             self._is_open = False
             self._stream.write("\r\x1b[K")
             self._stream.flush()

@@ -14,7 +14,7 @@ from kafkawire.commands.dumping.indexes import position_before
 from kafkawire.commands.dumping.internal import ContentDecoder
 from kafkawire.commands.dumping.limits import BATCH_BYTES_MAX
 from kafkawire.commands.dumping.output import Kind, Output
-from kafkawire.commands.dumping.window import Window
+from kafkawire.commands.dumping.window import Window, open_file
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE, NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.record_formats import (
@@ -70,7 +70,7 @@ def dump_segment(file: StoredFile, output: Output, options: SegmentOptions, read
         OSError: it cannot be read.
     """
     _describe(file, output)
-    with file.path.open("rb", buffering=0) as stream:
+    with open_file(file.path) as stream:
         window = Window(stream, options.max_bytes)
         position = position_before(file, window, options.from_offset) if options.from_offset else 0
         _Segment(file, output, options).dump(window, position, read)
@@ -119,9 +119,11 @@ class _Segment:
                 continue
             self._batch(found, is_start)
             is_start = False
+        if window.is_cut:
+            output.note(f"the file got shorter while it was read, {window.end} bytes are left")
         gaps = output.lines.gaps if self._is_deep else None
         members = {"batches": self._batches, "records": self._records if self._is_deep else None, "gaps": gaps}
-        output.say(Kind.END, {**members, "bytes": window.end - position})
+        output.say(Kind.END, {**members, "bytes": max(window.end - position, 0)})
 
     def _batch(self, found: StoredBatch, is_start: bool) -> None:
         """Write a batch and its records.

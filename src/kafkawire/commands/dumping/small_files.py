@@ -6,13 +6,15 @@ Source: `DumpLogSegments.dumpTxnIndex`, `dumpProducerIdSnapshot`, `CheckpointFil
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from kafkawire.commands.dumping.files import FileKind, StoredFile
 from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX, PRODUCERS_BYTES_MAX, SMALL_FILE_BYTES_MAX
 from kafkawire.commands.dumping.output import Kind, Output
-from kafkawire.commands.dumping.window import Window
-from kafkawire.reference_broker.disk.machine import MachineDisk
+from kafkawire.commands.dumping.window import Window, open_file
+from kafkawire.reference_broker.disk.disk import write_file
+from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.checkpoints import DamagedFile, read_epochs, read_offsets, read_properties
 from kafkawire.reference_broker.log.producer_snapshots import checked_snapshot
 from kafkawire.sdk.errors import DecodeError
@@ -26,6 +28,12 @@ __all__ = ["dump_small_file", "dump_transaction_index"]
 
 #: The version of entries that is known.
 _TRANSACTION_INDEX_VERSION = 0
+#: What tells lines of JSON apart; no member of a file may take its place.
+_KIND = "kind"
+#: Kafka's own has three, the voters in a list; far more could not be written as JSON again.
+_DEPTH_MAX = 20
+#: Of the only file on a disk in memory.
+_NAME = "file"
 _TRANSACTION_NAMES = ("version", "producerId", "firstOffset", "lastOffset", "lastStableOffset")
 
 
@@ -35,12 +43,15 @@ def dump_transaction_index(file: StoredFile, output: Output) -> None:
     Raises:
         OSError: the file cannot be read.
     """
-    with file.path.open("rb", buffering=0) as stream:
+    with open_file(file.path) as stream:
         window = Window(stream)
         before: int | None = None
         told = 0
         for at in range(0, window.end, ABORTED_TRANSACTION_HEADER_BYTES):
             data = window.at(at, ABORTED_TRANSACTION_HEADER_BYTES)
+            if at >= window.end:
+                output.note(f"the file got shorter while it was read, {window.end} bytes are left")
+                break
             if len(data) < ABORTED_TRANSACTION_HEADER_BYTES:
                 output.damage(f"{len(data)} bytes of an entry of {ABORTED_TRANSACTION_HEADER_BYTES}", at, len(data))
                 return
@@ -73,13 +84,16 @@ def dump_small_file(file: StoredFile, output: Output) -> None:
     Raises:
         OSError: it cannot be read.
     """
-    size = file.path.stat().st_size
     limit = PRODUCERS_BYTES_MAX if file.kind is FileKind.PRODUCERS else SMALL_FILE_BYTES_MAX
-    if size > limit:
-        output.damage(f"{size} bytes, a file of this kind is read up to {limit}", 0, size)
-        return
+    with open_file(file.path) as stream:
+        window = Window(stream)
+        size = window.end
+        if size > limit:
+            output.damage(f"{size} bytes, a file of this kind is read up to {limit}", 0, size)
+            return
+        content = bytes(window.at(0, size))
     try:
-        for members in _READERS[file.kind](file):
+        for members in _READERS[file.kind](content):
             output.say(Kind.ENTRY, members)
     except DecodeError as error:
         output.damage(f"{error.path}: {error.reason}", error.offset)
@@ -87,8 +101,8 @@ def dump_small_file(file: StoredFile, output: Output) -> None:
         output.damage(error.args[1])
 
 
-def _producers(file: StoredFile) -> Iterator[Mapping[str, object]]:
-    for entry in checked_snapshot(file.path.read_bytes()).producer_entries:
+def _producers(content: bytes) -> Iterator[Mapping[str, object]]:
+    for entry in checked_snapshot(content).producer_entries:
         members: dict[str, object] = {
             "producerId": entry.producer_id,
             "producerEpoch": entry.epoch,
@@ -107,32 +121,60 @@ def _producers(file: StoredFile) -> Iterator[Mapping[str, object]]:
         yield members
 
 
-def _leader_epochs(file: StoredFile) -> Iterator[Mapping[str, object]]:
-    for epoch, offset in read_epochs(_disk(file), file.path.name) or []:
+def _leader_epochs(content: bytes) -> Iterator[Mapping[str, object]]:
+    for epoch, offset in read_epochs(_disk_with(content), _NAME) or []:
         yield {"leaderEpoch": epoch, "startOffset": offset}
 
 
-def _offsets(file: StoredFile) -> Iterator[Mapping[str, object]]:
-    for (topic, partition), offset in read_offsets(_disk(file), file.path.name).items():
+def _offsets(content: bytes) -> Iterator[Mapping[str, object]]:
+    for (topic, partition), offset in read_offsets(_disk_with(content), _NAME).items():
         yield {"topic": topic, "partition": partition, "offset": offset}
 
 
-def _properties(file: StoredFile) -> Iterator[Mapping[str, object]]:
-    for name, value in read_properties(_disk(file), file.path.name).items():
+def _properties(content: bytes) -> Iterator[Mapping[str, object]]:
+    for name, value in read_properties(_disk_with(content), _NAME).items():
         yield {"name": name, "value": value}
 
 
-def _quorum_state(file: StoredFile) -> Iterator[Mapping[str, object]]:
+def _quorum_state(content: bytes) -> Iterator[Mapping[str, object]]:
     try:
-        found = json.loads(file.path.read_bytes())
+        found = json.loads(content, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError) as error:
         raise DecodeError("quorum-state", 0, f"no JSON: {error}") from None
     if not isinstance(found, dict):
         raise DecodeError("quorum-state", 0, "no object of JSON")
+    if _KIND in found:
+        raise DecodeError("quorum-state", 0, f"a member {_KIND!r}, which Kafka does not know")
+    if _depth(found) > _DEPTH_MAX:
+        raise DecodeError("quorum-state", 0, f"values inside more than {_DEPTH_MAX} others")
     yield found
 
 
-_READERS: dict[FileKind, Callable[[StoredFile], Iterator[Mapping[str, object]]]] = {
+def _finite(text: str) -> float:
+    """Return a number; JSON has no others, though Python reads and writes them."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text:.40} is no finite number")
+    return number
+
+
+def _depth(value: object) -> int:
+    """Return how many lists and objects are inside each other, or one more than the limit."""
+    level: list[object] = [value]
+    for depth in range(_DEPTH_MAX + 1):
+        level = [each for found in level for each in _children(found)]
+        if not level:
+            return depth
+    return _DEPTH_MAX + 1
+
+
+def _children(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+_READERS: dict[FileKind, Callable[[bytes], Iterator[Mapping[str, object]]]] = {
     FileKind.PRODUCERS: _producers,
     FileKind.LEADER_EPOCHS: _leader_epochs,
     FileKind.OFFSETS: _offsets,
@@ -141,8 +183,11 @@ _READERS: dict[FileKind, Callable[[StoredFile], Iterator[Mapping[str, object]]]]
 }
 
 
-def _disk(file: StoredFile) -> MachineDisk:
-    return MachineDisk(str(file.path.absolute().parent))
+def _disk_with(content: bytes) -> MemoryDisk:
+    """Return what the broker's readers read from: the broker's own disk would open the file for writing, too."""
+    disk = MemoryDisk()
+    write_file(disk, _NAME, content)
+    return disk
 
 
 def _sequence_before(sequence: int, delta: int) -> int:

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO
+import errno
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
 
 from kafkawire.commands.dumping.limits import WINDOW_BYTES
 
-__all__ = ["Window"]
+__all__ = ["Window", "open_file"]
+
+
+def open_file(path: Path) -> FileIO:
+    """Open a file for a window.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file: pipes wait for somebody who writes, and devices never end.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "Not a regular file", str(path))
+    return path.open("rb", buffering=0)
 
 
 class Window:
@@ -16,18 +32,21 @@ class Window:
 
     Args:
         file: opened for reading, without a buffer of its own.
-        end: where to stop, at most; a file that grows is read up to its size at the beginning.
+        end: where to stop, at most; a file that grows is read up to its size at the beginning, unless `has_grown` is
+            asked.
 
     Attributes:
-        end: see above; less if the file turns out to be shorter.
+        end: see above, or the end of the file; less if the file turns out to be shorter.
         is_limited: whether more of the file is behind it.
+        is_cut: whether the file got shorter meanwhile, so that less was returned than `end` had promised.
     """
 
-    def __init__(self, file: BinaryIO, end: int | None = None) -> None:
-        size = file.seek(0, 2)
+    def __init__(self, file: FileIO, end: int | None = None) -> None:
+        self._file = file
+        size = self._size()
         self.end = size if end is None else min(size, end)
         self.is_limited = self.end < size
-        self._file = file
+        self.is_cut = False
         self._memory = memoryview(bytearray(WINDOW_BYTES))
         self._start = self._filled = 0
 
@@ -57,18 +76,44 @@ class Window:
             position += max(len(piece), 1)
         return True
 
+    def has_grown(self) -> bool:
+        """Take in what was appended to a file without a limit; return whether that is anything."""
+        size = self._size()
+        if self.is_limited or size <= self.end:
+            return False
+        self.end = size
+        return True
+
     def _fill(self, position: int, size: int) -> None:
         """Read from a position on, into more memory than usual only while that is needed."""
         wanted = max(size, WINDOW_BYTES)
         if len(self._memory) != wanted:
             self._memory = memoryview(b"")  # free before more is taken
             self._memory = memoryview(bytearray(wanted))
-        self._file.seek(position)
         self._start, self._filled = position, 0
         room = min(wanted, self.end - position)
         while self._filled < room:
-            count = self._file.readinto(self._memory[self._filled : room])  # type: ignore[attr-defined]  # of FileIO
+            count = self._read(position + self._filled, self._memory[self._filled : room])
             if not count:
-                self.end = position + self._filled  # somebody cut the file meanwhile
+                self.end = min(position + self._filled, self._size())  # somebody cut the file meanwhile
+                self.is_cut = True
                 return
             self._filled += count
+
+    def _read(self, position: int, memory: memoryview) -> int:
+        with _naming(self._file):
+            self._file.seek(position)
+            return self._file.readinto(memory) or 0
+
+    def _size(self) -> int:
+        with _naming(self._file):
+            return self._file.seek(0, 2)
+
+
+@contextmanager
+def _naming(file: FileIO) -> Iterator[None]:
+    """Let errors say of which file they are: with an index a segment is read, too."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(file.name)) from None
