@@ -6,12 +6,14 @@ Method: a segment with indexes by hand, then with one thing wrong each.
 from __future__ import annotations
 
 import struct
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX
+from kafkawire.commands.dumping.window import Window
 from kafkawire.sdk.records import MessageSetBuilder
 from tests.commands.dumping.dump_bench import (
     START_MS,
@@ -257,6 +259,27 @@ def test_the_room_of_an_index_that_is_cut_off_meanwhile(folder: Path, monkeypatc
     assert [each["text"] for each in of_kind("note", found)] == [
         f"the file got shorter while it was read, {size} bytes are left"
     ]
+
+
+def test_a_time_index_does_not_search_in_an_offset_index_for_each_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each search in one that has much room for more entries would read it anew in several places."""
+    batches = [batch(BASE + number, b"a") for number in range(1_000)]
+    segment(tmp_path, *batches, base_offset=BASE)
+    positions = list(accumulate(map(len, batches), initial=0))
+    offset_index(tmp_path, [(number, positions[number]) for number in range(1, 1_000)], bytes(10_000_000))
+    path = time_index(tmp_path, [(START_MS + BASE + number, number) for number in range(1, 1_000)])
+    fills = []
+    fill = Window._fill
+
+    def counted(window: Window, position: int, size: int) -> None:
+        fills.append(position)
+        fill(window, position, size)
+
+    monkeypatch.setattr(Window, "_fill", counted)
+    assert reasons(objects(path)) == []
+    assert len(fills) < 20
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2, 3])

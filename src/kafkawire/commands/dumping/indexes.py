@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from struct import Struct
-from typing import overload
+from typing import Final, overload
 
 from kafkawire.commands.dumping.files import StoredFile
 from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX
@@ -33,6 +33,11 @@ from kafkawire.sdk.protocol.tables.record_formats import (
 from kafkawire.sdk.records.java_integers import int64
 
 __all__ = ["dump_offset_index", "dump_time_index", "position_before"]
+
+
+#: Batches that are looked at from the last place on before an index is asked: a search in a large one, with room for
+#: more entries, reads it in several places, and the next entry of a time index is mostly a few batches further.
+_NEAR_BATCHES: Final = 64
 
 
 class _Entries(Sequence[tuple[int, int]]):
@@ -241,16 +246,26 @@ class _Places:
     def find(self, offset: int) -> _Header | None:
         """Return the first batch whose last offset is not below one; None if there is none, or the log is damaged."""
         start = self._position if offset >= self._offset else 0
-        if self._entries is not None:
-            indexed = _position_of(self._entries, offset - self._base_offset)
-            start = max(start, indexed) if offset >= self._offset else indexed
+        if offset >= self._offset:
+            found, start = self._walk(start, offset, _NEAR_BATCHES)
+            if found is not None:
+                self._offset = offset
+                return found
         self._offset = offset
-        while (header := _header_at(self._log, start)).is_whole:
+        if self._entries is not None:
+            start = max(start, _position_of(self._entries, offset - self._base_offset))
+        return self._walk(start, offset, None)[0]
+
+    def _walk(self, start: int, offset: int, most: int | None) -> tuple[_Header | None, int]:
+        """Return the first batch from a position on whose last offset is not below one, and how far the search came."""
+        count = 0
+        while count != most and (header := _header_at(self._log, start)).is_whole:
             self._position = start
             if header.last_offset >= offset:
-                return header
+                return header, start
             start += header.size
-        return None
+            count += 1
+        return None, start
 
 
 def position_before(file: StoredFile, log: Window, offset: int) -> int:
