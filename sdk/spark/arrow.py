@@ -64,7 +64,7 @@ def decoded(rows: Iterable[pyarrow.RecordBatch], options: DecodeOptions) -> Iter
         for cells in zip(*table.columns, strict=True):
             place = Place(cells[1].as_py(), cells[2].as_py(), row=number)
             number += 1
-            aborted = cells[3] if options.is_committed_only and len(cells) > 3 else None
+            aborted = cells[3] if options.is_committed_only and table.num_columns > 3 else None
             yield from _value(decoder, place, _bytes(cells[0]), options, aborted)
     yield from decoder.finish()
 

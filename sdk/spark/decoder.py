@@ -38,6 +38,9 @@ _SEQUENCES = 2**31
 
 _INT64_MAX = 2**63 - 1
 
+#: Most of its functions are made when it is imported, where type checkers do not see them.
+_COMPUTE: Any = pyarrow.compute
+
 
 class _Run(NamedTuple):
     """Rows of one batch. The batch itself would keep a whole window of its file in memory.
@@ -214,7 +217,7 @@ def _spread(number: int, kind: pyarrow.DataType, runs: Sequence[_Run], count: in
     kept = [index for index, run in enumerate(runs) if run.end > (runs[index - 1].end if index else 0)]
     ends = pyarrow.array([runs[index].end for index in kept], pyarrow.int32())
     spread = pyarrow.RunEndEncodedArray.from_arrays(ends, pyarrow.array([values[index] for index in kept], kind))
-    return pyarrow.compute.run_end_decode(spread)
+    return _COMPUTE.run_end_decode(spread)
 
 
 def _in_microseconds(milliseconds: pyarrow.Array) -> tuple[pyarrow.Array, list[int]]:
@@ -232,11 +235,12 @@ def _in_microseconds(milliseconds: pyarrow.Array) -> tuple[pyarrow.Array, list[i
 
 def _sequences(first: pyarrow.Array, offsets: pyarrow.Array, first_offsets: pyarrow.Array) -> pyarrow.Array:
     """Return the sequence number of each record, from that of the first one in its batch."""
-    compute = pyarrow.compute
-    if compute.max(first).as_py() == NO_SEQUENCE:
+    if _COMPUTE.max(first).as_py() == NO_SEQUENCE:
         return first
-    numbers = compute.add(
-        first.cast(pyarrow.int64()), compute.subtract(offsets, compute.coalesce(first_offsets, offsets))
+    numbers = _COMPUTE.add(
+        first.cast(pyarrow.int64()), _COMPUTE.subtract(offsets, _COMPUTE.coalesce(first_offsets, offsets))
     )
-    around = compute.if_else(compute.greater_equal(numbers, _SEQUENCES), compute.subtract(numbers, _SEQUENCES), numbers)
-    return compute.if_else(compute.less(first, 0), NO_SEQUENCE, around).cast(pyarrow.int32())
+    around = _COMPUTE.if_else(
+        _COMPUTE.greater_equal(numbers, _SEQUENCES), _COMPUTE.subtract(numbers, _SEQUENCES), numbers
+    )
+    return _COMPUTE.if_else(_COMPUTE.less(first, 0), NO_SEQUENCE, around).cast(pyarrow.int32())

@@ -87,9 +87,14 @@ def _values(each: Filter) -> tuple[Any, ...]:
     return (each.value,) if isinstance(each, _EQUALS) else ()
 
 
+def _compared(each: Filter) -> Any:
+    """Return what a column is compared with; None if the filter says something else."""
+    return getattr(each, "value", None)
+
+
 def _range(column: str, each: Filter) -> Wanted:
     """Return the offsets or times that a filter leaves, and perhaps one more at each end."""
-    values = _values(each) if isinstance(each, In) else (getattr(each, "value", None),)
+    values = _values(each) if isinstance(each, In) else (_compared(each),)
     wanted = Wanted()
     if column == "offset":
         if values and all(type(value) is int for value in values):

@@ -9,7 +9,7 @@ Source: `LogSegment.read`, `CompletedFetch` in Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow
 import pyarrow.compute
@@ -31,6 +31,9 @@ from kafkawire.sdk.spark.segments.transactions import Transactions
 __all__ = ["ReadOptions", "offset_at", "read_parts"]
 
 _TIMESTAMP = "timestamp"
+
+#: Most of its functions are made when it is imported, where type checkers do not see them.
+_COMPUTE: Any = pyarrow.compute
 
 
 class ReadOptions(NamedTuple):
@@ -90,16 +93,15 @@ def _in_time(
     batches: Iterable[pyarrow.RecordBatch], wanted: Wanted, names: tuple[str, ...]
 ) -> Iterator[pyarrow.RecordBatch]:
     """Leave out rows of other times; those without one are not records."""
-    compute = pyarrow.compute
     for batch in batches:
         times = batch.column(_TIMESTAMP)
         mask = None
         if wanted.start_timestamp_ms is not None:
-            mask = compute.greater_equal(times, _time(wanted.start_timestamp_ms))
+            mask = _COMPUTE.greater_equal(times, _time(wanted.start_timestamp_ms))
         if wanted.end_timestamp_ms is not None:
-            is_before = compute.less(times, _time(wanted.end_timestamp_ms))
-            mask = is_before if mask is None else compute.and_(mask, is_before)
-        kept = batch.filter(compute.fill_null(mask, True)).select(list(names))
+            is_before = _COMPUTE.less(times, _time(wanted.end_timestamp_ms))
+            mask = is_before if mask is None else _COMPUTE.and_(mask, is_before)
+        kept = batch.filter(_COMPUTE.fill_null(mask, True)).select(list(names))
         if kept.num_rows:
             yield kept
 

@@ -70,7 +70,7 @@ def planned(files: SegmentFiles, wanted: Wanted | None = None, split_bytes: int 
 
 def offsets_of(
     parts: Iterable[SegmentPart], files: SegmentFiles, options: ReadOptions | None = None, *, alone: bool = True
-) -> list[int | None]:
+) -> list[int]:
     """Return the offsets that tasks read, each part in a task of its own if `alone`."""
     chosen = options or ReadOptions(("offset",))
     tasks = [[part] for part in parts] if alone else [list(parts)]

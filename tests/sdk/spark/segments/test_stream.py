@@ -262,7 +262,7 @@ def test_segment_that_goes_before_it_is_read(folder: Path) -> None:
         (folder / "orders-0" / f"{0:020}.log").unlink()
         if fails:
             with pytest.raises(DecodeError, match="is gone"):
-                [*query.reader.read(tasks[0])]
+                list(query.reader.read(tasks[0]))
         else:
             assert sum(rows.num_rows for rows in query.reader.read(tasks[0])) == 70
 
