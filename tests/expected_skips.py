@@ -41,6 +41,10 @@ def _no_spark() -> bool:
     return find_java() is None
 
 
+def _no_pyspark() -> bool:
+    return find_spec("pyspark") is None
+
+
 def _no_kcat() -> bool:
     return shutil.which("kcat") is None and not can_install("kcat")
 
@@ -64,6 +68,8 @@ EXPECTED = (
     ExpectedSkip("tests/sdk/*", "*extension is not built here", _no_extension),
     # Spark needs Java.
     ExpectedSkip("tests/*spark*", "*pyspark*", _no_spark),
+    # The environments of `make test-pythons` do not have it: what needs no Spark is tested there.
+    ExpectedSkip("tests/sdk/spark/*", "*pyspark*", _no_pyspark),
     ExpectedSkip("tests/*spark*", "*Java*", _no_spark),
     ExpectedSkip("tests/test_exports.py::*", "*needs pyspark", _no_spark),
     # The jars of a release come with `make test-kafka`, and tests/kafka/test_import_release.py reads them there.

@@ -10,12 +10,12 @@ import os
 import random
 from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kafkawire.commands.dumping.limits import WINDOW_BYTES
 from kafkawire.commands.dumping.window import Window, open_file
-from kafkawire.sdk.protocol.schema import Buffer
 
 CONTENT = random.Random(1).randbytes(3 * WINDOW_BYTES + 12345)
 
@@ -97,7 +97,7 @@ class Failing(FileIO):
         self._fail()
         return super().seek(position, whence)
 
-    def readinto(self, memory: Buffer, /) -> int:
+    def readinto(self, memory: Any, /) -> int:
         self._fail()
         return super().readinto(memory) or 0
 
