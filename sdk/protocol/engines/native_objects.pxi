@@ -53,6 +53,8 @@ cdef extern from *:
             return PyObject_New(PyObject, type);
         kept_counts[words]--;
         kept_blocks[words] = next_dead(block);
+        /* From Python 3.12 on, what is in this word may look like the count of an immortal object, which is kept. */
+        set_next_dead(block, NULL);
         Py_SET_REFCNT(block, 1);
         Py_SET_TYPE(block, type);
         if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) Py_INCREF(type);

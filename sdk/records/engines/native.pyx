@@ -56,9 +56,6 @@ from kafkawire.sdk.records.engines.builder_options import (
 from kafkawire.sdk.records.engines import python_record
 from kafkawire.sdk.records.engines.python_record import check_record, checked_field
 from kafkawire.sdk.records.engines import lines_form
-from kafkawire.sdk.records.engines.rows_form import (
-    COLUMNS, ROWS_BYTES_MAX, ROWS_MAX, HeaderColumns, PlainColumn, RowColumns, checked_columns,
-)
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES, MAX_DECOMPRESSED_BYTES
 
 __all__ = [

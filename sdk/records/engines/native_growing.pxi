@@ -8,6 +8,13 @@ cdef enum:
 cdef object take_memory = reusable_memory.take_memory
 
 
+cdef object rows_form():
+    """Return the module that says what rows look like; clients, which make none, do not load it."""
+    from kafkawire.sdk.records.engines import rows_form
+
+    return rows_form
+
+
 @cython.final
 cdef class Growing:
     """Memory that grows, and is handed over."""
@@ -84,7 +91,7 @@ cdef class BinaryRows:
         self.reserve(0, 0, 0)
         validity = self.bits.hand_over() if nulls else None
         self.rows = self.nulls = self.end = 0
-        return PlainColumn(self.ends.hand_over(), self.data.hand_over(), validity, nulls)
+        return rows_form().PlainColumn(self.ends.hand_over(), self.data.hand_over(), validity, nulls)
 
     cdef int add(self, bytes value) except -1:
         """Add one value, None for a null."""

@@ -137,12 +137,13 @@ cdef class RowsBuilder:
     cdef OffsetRange wanted
     cdef object records, waiting
 
-    def __init__(self, columns=COLUMNS, *, Py_ssize_t rows_max=ROWS_MAX, Py_ssize_t bytes_max=ROWS_BYTES_MAX):
-        names = checked_columns(columns)
-        if rows_max < 1 or bytes_max < 1:
+    def __init__(self, columns=None, *, rows_max=None, bytes_max=None):
+        form = rows_form()
+        names = form.checked_columns(form.COLUMNS if columns is None else columns)
+        self.rows_max = form.ROWS_MAX if rows_max is None else rows_max
+        self.bytes_max = form.ROWS_BYTES_MAX if bytes_max is None else bytes_max
+        if self.rows_max < 1 or self.bytes_max < 1:
             raise ValueError(f"{rows_max} rows and {bytes_max} bytes, at least 1 of each is needed")
-        self.rows_max = rows_max
-        self.bytes_max = bytes_max
         self.count = self.size_in_bytes = 0
         self.offsets = Growing.__new__(Growing) if "offset" in names else None
         self.timestamps = Growing.__new__(Growing) if "timestamp" in names else None
@@ -210,9 +211,9 @@ cdef class RowsBuilder:
         count = self.count
         headers = None
         if self.lists is not None:
-            headers = HeaderColumns(self.lists.hand_over(), self.names.hand_over(), self.header_values.hand_over())
+            headers = rows_form().HeaderColumns(self.lists.hand_over(), self.names.hand_over(), self.header_values.hand_over())
         self.count = self.size_in_bytes = 0
-        return RowColumns(
+        return rows_form().RowColumns(
             count,
             None if self.offsets is None else self.offsets.hand_over(),
             None if self.timestamps is None else self.timestamps.hand_over(),
