@@ -41,6 +41,9 @@ RELEASE = KAFKA_RELEASE
 #: its log is shown.
 START_TIMEOUT_SECONDS = 60
 
+#: A signal stops a process at once; its threads follow when they run next.
+STOP_TIMEOUT_SECONDS = 10
+
 #: A tool has done its work before the second compiler of the JVM would pay: this halves its time.
 _SHORT_RUN = ("-XX:TieredStopAtLevel=1",)
 
@@ -157,9 +160,11 @@ class ApacheKafka:
         return self._process.pid
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the node, SIGSTOP or SIGCONT."""
+        """Send a signal to the node, SIGSTOP or SIGCONT; it has stopped when this returns."""
         assert self._process is not None, "the node was not started"
         self._process.send_signal(number)
+        if number == signal.SIGSTOP:  # a thread that runs at the moment may go on for a while, and answer
+            _await_stop(self._process.pid)
 
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="kafkawire-apache-kafka-"))
@@ -244,6 +249,27 @@ def await_node(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
         if process.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError(f"Apache Kafka did not start:\n{log.read_text()[-2000:]}")
         time.sleep(0.1)
+
+
+def _await_stop(pid: int) -> None:
+    """Wait until every thread of a process has been stopped by a signal.
+
+    Raises:
+        RuntimeError: one goes on.
+    """
+    deadline = time.monotonic() + STOP_TIMEOUT_SECONDS
+    while any(_state(task) != "T" for task in Path(f"/proc/{pid}/task").iterdir()):
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"process {pid} has not stopped after {STOP_TIMEOUT_SECONDS} s")
+        time.sleep(0.01)
+
+
+def _state(task: Path) -> str:
+    """Return what a thread does, as in the file `stat` of /proc; the name before it may have brackets, too."""
+    try:
+        return (task / "stat").read_text("utf-8", "replace").rpartition(") ")[2][:1]
+    except FileNotFoundError:  # it has ended
+        return "T"
 
 
 def java_command(folder: Path, heap: str = "-Xmx1g") -> list[str]:
