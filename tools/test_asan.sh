@@ -14,7 +14,7 @@ fi
 tree=build/asan
 mkdir -p "$tree"
 # What was built there stays, so that only a changed extension is compiled again.
-for folder in codegen conformance docs reference_broker schemas sdk src tests tools; do
+for folder in codegen conformance docs examples reference_broker schemas sdk src tests tools; do
   find "$tree/$folder" -type f ! -name '*.so' ! -name '*.c' -delete 2>/dev/null || true
   tar --create --exclude='*.so' --exclude='*.c' --exclude=__pycache__ "$folder" | tar --extract --directory "$tree"
 done
