@@ -211,7 +211,9 @@ cdef class RowsBuilder:
         count = self.count
         headers = None
         if self.lists is not None:
-            headers = rows_form().HeaderColumns(self.lists.hand_over(), self.names.hand_over(), self.header_values.hand_over())
+            headers = rows_form().HeaderColumns(
+                self.lists.hand_over(), self.names.hand_over(), self.header_values.hand_over()
+            )
         self.count = self.size_in_bytes = 0
         return rows_form().RowColumns(
             count,
