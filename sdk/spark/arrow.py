@@ -18,12 +18,12 @@ from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records import Batch
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.stored import Damage, Memory, Stored, read_stored
-from kafkawire.sdk.spark.damage import Mode, Place
+from kafkawire.sdk.spark.damage import Mode, Place, parse_mode
 from kafkawire.sdk.spark.decoder import Decoder
-from kafkawire.sdk.spark.isolation import AbortedByResponse, AbortedTransaction, Outcomes
-from kafkawire.sdk.spark.schema import arrow_schema
+from kafkawire.sdk.spark.isolation import AbortedByResponse, AbortedTransaction, Outcomes, is_committed_only
+from kafkawire.sdk.spark.schema import arrow_schema, chosen
 
-__all__ = ["DecodeOptions", "decoded", "decoded_lists", "outcomes_of", "raw_columns"]
+__all__ = ["DecodeOptions", "decode_options", "decoded", "decoded_lists", "outcomes_of", "raw_columns"]
 
 
 class DecodeOptions(NamedTuple):
@@ -40,6 +40,24 @@ class DecodeOptions(NamedTuple):
     mode: Mode = Mode.FAILFAST
     is_committed_only: bool = False
     decompressed_bytes_max: int = MAX_DECOMPRESSED_BYTES
+
+
+def decode_options(
+    *,
+    headers: bool,
+    extra: Iterable[str],
+    mode: str,
+    isolation_level: str,
+    decompressed_bytes_max: int = MAX_DECOMPRESSED_BYTES,
+) -> DecodeOptions:
+    """Return options as users name them; see `decode_batches`.
+
+    Raises:
+        ConfigurationError: an unknown mode, isolation level or extra column.
+    """
+    parsed = parse_mode(mode)
+    names = chosen(headers=headers, extra=extra, corrupt=parsed is Mode.PERMISSIVE)
+    return DecodeOptions(names, parsed, is_committed_only(isolation_level), decompressed_bytes_max)
 
 
 def decoded(rows: Iterable[pyarrow.RecordBatch], options: DecodeOptions) -> Iterator[pyarrow.RecordBatch]:

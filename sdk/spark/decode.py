@@ -70,13 +70,15 @@ def decode_batches(
     from pyspark.sql import functions
 
     from kafkawire.sdk.spark import schema
-    from kafkawire.sdk.spark.arrow import DecodeOptions
-    from kafkawire.sdk.spark.damage import Mode, parse_mode
-    from kafkawire.sdk.spark.isolation import is_committed_only
+    from kafkawire.sdk.spark.arrow import decode_options
 
-    parsed = parse_mode(mode)
-    names = schema.chosen(headers=headers, extra=extra, corrupt=parsed is Mode.PERMISSIVE)
-    options = DecodeOptions(names, parsed, is_committed_only(isolation_level), decompressed_bytes_max)
+    options = decode_options(
+        headers=headers,
+        extra=extra,
+        mode=mode,
+        isolation_level=isolation_level,
+        decompressed_bytes_max=decompressed_bytes_max,
+    )
     named = partition if partition is None or not isinstance(partition, int) else functions.lit(partition)
     columns = [
         _column(column).cast("binary").alias("batches"),
@@ -85,7 +87,7 @@ def decode_batches(
     ]
     if aborted is not None:
         columns.append(_column(aborted).cast(_ABORTED).alias("aborted"))
-    return df.select(*columns).mapInArrow(partial(_decode, options=options), schema.ddl(names))
+    return df.select(*columns).mapInArrow(partial(_decode, options=options), schema.ddl(options.names))
 
 
 def _column(column: str | Column | None) -> Column:

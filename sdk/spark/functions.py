@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import Column, SparkSession
 
-    from kafkawire.sdk.spark.arrow import DecodeOptions
 
 __all__ = [
     "decode_internal_record",
@@ -50,8 +49,9 @@ def decode_records(
         ConfigurationError: an unknown mode, isolation level or extra column.
     """
     from kafkawire.sdk.spark import schema
+    from kafkawire.sdk.spark.arrow import decode_options
 
-    options = _options(headers, extra, mode, isolation_level)
+    options = decode_options(headers=headers, extra=extra, mode=mode, isolation_level=isolation_level)
     names = tuple(name for name in options.names if name not in ("topic", "partition"))
     own = options._replace(names=names)
     fields = ", ".join(f"{name}: {schema.COLUMNS[name].ddl}" for name in names)
@@ -90,10 +90,13 @@ def register_kafka_decode(
         ConfigurationError: an unknown mode, isolation level or extra column.
     """
     from kafkawire.sdk.spark import schema
+    from kafkawire.sdk.spark.arrow import decode_options
 
-    options = _options(headers, extra, mode, isolation_level)
+    options = decode_options(headers=headers, extra=extra, mode=mode, isolation_level=isolation_level)
 
     class KafkaDecode:
+        """Decodes a part of the table, which Spark hands over as Arrow batches."""
+
         def eval(self, table: Any) -> Iterator[Any]:
             from kafkawire.sdk.spark.arrow import decoded, raw_columns
 
@@ -198,17 +201,6 @@ def decode_internal_record(
         return messages.internal_records(topics, keys, values, parsed)
 
     return _column_function(decode, messages.INTERNAL_DDL)(topic, key, value)
-
-
-def _options(headers: bool, extra: Iterable[str], mode: str, isolation_level: str) -> DecodeOptions:
-    from kafkawire.sdk.spark import schema
-    from kafkawire.sdk.spark.arrow import DecodeOptions
-    from kafkawire.sdk.spark.damage import Mode, parse_mode
-    from kafkawire.sdk.spark.isolation import is_committed_only
-
-    parsed = parse_mode(mode)
-    names = schema.chosen(headers=headers, extra=extra, corrupt=parsed is Mode.PERMISSIVE)
-    return DecodeOptions(names, parsed, is_committed_only(isolation_level))
 
 
 def _column_function(function: Callable[..., Any], ddl: str) -> Callable[..., Column]:
