@@ -35,7 +35,20 @@ from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.walk import Batch, walk
 
-__all__ = ["BATCH_BYTES_MAX", "Damage", "Memory", "Stored", "StoredBytes", "Window", "read_stored"]
+__all__ = [
+    "BATCH_BYTES_MAX",
+    "CANDIDATE_BYTES",
+    "MAY_BEGIN",
+    "MIN_BYTES",
+    "SEARCH_BYTES_MAX",
+    "Damage",
+    "Memory",
+    "Stored",
+    "StoredBytes",
+    "Window",
+    "announced",
+    "read_stored",
+]
 
 #: Read at a time: several batches, and little enough to stay in the processor's caches.
 WINDOW_BYTES: Final = 1024 * 1024
@@ -48,20 +61,20 @@ BATCH_BYTES_MAX: Final = 128 * 1024 * 1024
 SEARCH_BYTES_MAX: Final = 1024 * 1024 * 1024
 
 #: What a look at a place costs, in bytes of checksums.
-_CANDIDATE_BYTES: Final = 4096
+CANDIDATE_BYTES: Final = 4096
 
 #: Of the base offset, with which every batch begins.
 _OFFSET_BYTES: Final = 8
 
 #: The smallest batch or message of each magic.
-_MIN_BYTES: Final = {
+MIN_BYTES: Final = {
     MESSAGE_V0_MAGIC: MESSAGE_V0_MIN_BYTES,
     MESSAGE_V1_MAGIC: MESSAGE_V1_MIN_BYTES,
     BATCH_MAGIC: BATCH_HEADER_BYTES,
 }
 
 #: What may begin a batch of magic 2: no sign in base offset, length, count of offsets; no unknown attributes.
-_HEADER = re.compile(rb"(?=[\0-\x7f].{7}[\0-\x7f].{7}\x02.{4}\0[\0-\x7f][\0-\x7f])", re.DOTALL)
+MAY_BEGIN: Final = re.compile(rb"(?=[\0-\x7f].{7}[\0-\x7f].{7}\x02.{4}\0[\0-\x7f][\0-\x7f])", re.DOTALL)
 
 
 class Damage(NamedTuple):
@@ -202,14 +215,18 @@ def read_stored(
 def _with_whole_batch(source: StoredBytes, position: int, view: memoryview) -> memoryview:
     """Return more of the bytes where the first batch is larger than what was read."""
     if len(view) > BATCH_MAGIC_AT:
-        size, magic = _announced(view)
-        if len(view) < size <= min(source.end - position, BATCH_BYTES_MAX) and magic in _MIN_BYTES:
+        size, magic = announced(view)
+        if len(view) < size <= min(source.end - position, BATCH_BYTES_MAX) and magic in MIN_BYTES:
             return source.at(position, size)
     return view
 
 
-def _announced(head: memoryview) -> tuple[int, int]:
-    """Return size and magic, as the header of any batch says."""
+def announced(head: memoryview) -> tuple[int, int]:
+    """Return size in bytes and magic, as the header of any batch says.
+
+    Args:
+        head: the first 17 bytes of it at least.
+    """
     _, length, _, magic, _ = MESSAGE_V0_HEADER.unpack(bytes(head[: BATCH_MAGIC_AT + 1]) + b"\0")
     return length + BATCH_BATCH_LENGTH_COUNTS_FROM, magic
 
@@ -228,7 +245,7 @@ class _Search:
         base_offset = None
         end = 0
         if len(head) > BATCH_MAGIC_AT:
-            size, magic = _announced(head)
+            size, magic = announced(head)
             base_offset = int.from_bytes(head[:_OFFSET_BYTES], "big", signed=True) if magic == BATCH_MAGIC else None
             # Its own size leads on if another batch begins there, or nothing is left: a bit of it may be the damage.
             if size >= MESSAGE_V0_MIN_BYTES and self._is_sound(position + size):
@@ -245,9 +262,9 @@ class _Search:
         head = source.at(position, BATCH_HEADER_BYTES)
         if len(head) <= BATCH_MAGIC_AT:
             return True
-        size, magic = _announced(head)
+        size, magic = announced(head)
         left = source.end - position
-        if magic not in _MIN_BYTES or size <= left or self.next_sound(position + 1) < source.end:
+        if magic not in MIN_BYTES or size <= left or self.next_sound(position + 1) < source.end:
             return False
         # What is there may be a whole batch whose length is damaged, which its checksum does not cover.
         return not (len(head) == BATCH_HEADER_BYTES and left <= BATCH_BYTES_MAX and self._has_right_crc(position, left))
@@ -257,12 +274,12 @@ class _Search:
         source = self._source
         while position + BATCH_HEADER_BYTES <= source.end:
             piece = bytes(source.at(position, WINDOW_BYTES))
-            for found in _HEADER.finditer(piece):
+            for found in MAY_BEGIN.finditer(piece):
                 at = position + found.start()
-                size, _ = _announced(source.at(at, BATCH_HEADER_BYTES))
+                size, _ = announced(source.at(at, BATCH_HEADER_BYTES))
                 if not BATCH_HEADER_BYTES <= size <= min(source.end - at, BATCH_BYTES_MAX):
                     continue
-                self._left_bytes -= size + _CANDIDATE_BYTES
+                self._left_bytes -= size + CANDIDATE_BYTES
                 if self._left_bytes < 0:
                     return source.end
                 if self._has_right_crc(at, size):
@@ -277,8 +294,8 @@ class _Search:
         head = self._source.at(position, BATCH_HEADER_BYTES)
         if position > self._source.end or len(head) <= BATCH_MAGIC_AT:
             return False
-        size, magic = _announced(head)
-        fits = magic in _MIN_BYTES and _MIN_BYTES[magic] <= size <= min(self._source.end - position, BATCH_BYTES_MAX)
+        size, magic = announced(head)
+        fits = magic in MIN_BYTES and MIN_BYTES[magic] <= size <= min(self._source.end - position, BATCH_BYTES_MAX)
         return fits and self._has_right_crc(position, size)
 
     def _has_right_crc(self, position: int, size: int) -> bool:

@@ -1,22 +1,20 @@
 """The batches of a segment, one after the other, whatever else is in the file.
 
-Where a header cannot be right, the next place is searched where a whole batch with a right checksum begins. A batch
-whose checksum is wrong may have a wrong length, too: it is passed over by its size if a sound batch or the end of the
-file is there; otherwise sound batches are searched inside it before its size is believed.
+Where a header cannot be right, reading goes on at the next whole batch with a right checksum. A batch whose checksum is
+wrong may have a wrong length, too: it is skipped by its size if a sound batch or the end of the file is there; if not,
+it is searched for sound batches before its size is believed.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
-from kafkawire.commands.dumping.limits import BATCH_BYTES_MAX, COMPRESSED_PART, SEARCH_BYTES_MAX, WINDOW_BYTES
+from kafkawire.commands.dumping.limits import BATCH_BYTES_MAX, COMPRESSED_PART, WINDOW_BYTES
 from kafkawire.commands.dumping.window import Window
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.record_formats import (
-    BATCH_BATCH_LENGTH_COUNTS_FROM,
     BATCH_COMPRESSION_MASK,
     BATCH_CRC_COVERS_FROM,
     BATCH_HEADER,
@@ -25,30 +23,13 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_MAGIC_AT,
     MESSAGE_V0_CRC_COVERS_FROM,
     MESSAGE_V0_HEADER,
-    MESSAGE_V0_MAGIC,
-    MESSAGE_V0_MIN_BYTES,
-    MESSAGE_V1_MAGIC,
-    MESSAGE_V1_MIN_BYTES,
 )
 from kafkawire.sdk.records import MessageBatch, RecordBatch
 from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.records.java_integers import int64
+from kafkawire.sdk.records.stored import CANDIDATE_BYTES, MAY_BEGIN, MIN_BYTES, SEARCH_BYTES_MAX, announced
 
 __all__ = ["Damage", "StoredBatch", "read_batches"]
-
-#: The smallest batch or message of each magic.
-_MIN_BYTES: Final = {
-    MESSAGE_V0_MAGIC: MESSAGE_V0_MIN_BYTES,
-    MESSAGE_V1_MAGIC: MESSAGE_V1_MIN_BYTES,
-    BATCH_MAGIC: BATCH_HEADER_BYTES,
-}
-_COUNTED_FROM = BATCH_BATCH_LENGTH_COUNTS_FROM
-
-#: What may begin a batch of magic 2: no sign in base offset, length, count of offsets; no unknown attributes.
-_HEADER = re.compile(rb"(?=[\0-\x7f].{7}[\0-\x7f].{7}\x02.{4}\0[\0-\x7f][\0-\x7f])", re.DOTALL)
-
-#: What a look at a place costs, in bytes of checksums.
-_CANDIDATE_BYTES: Final = 4096
 
 
 class StoredBatch(NamedTuple):
@@ -172,11 +153,11 @@ def _size_at(window: Window, position: int) -> tuple[int, str]:
     left = window.end - position
     if len(head) <= BATCH_MAGIC_AT:
         return 0, f"{left} bytes, too few for a batch: the file was cut"
-    size, magic = _announced(head)
-    if magic not in _MIN_BYTES:
-        return 0, f"magic {magic} is not known, {min(_MIN_BYTES)} to {max(_MIN_BYTES)} are"
-    if size < _MIN_BYTES[magic]:
-        return 0, f"a batch of {size} bytes, magic {magic} has {_MIN_BYTES[magic]} at least"
+    size, magic = announced(head)
+    if magic not in MIN_BYTES:
+        return 0, f"magic {magic} is not known, {min(MIN_BYTES)} to {max(MIN_BYTES)} are"
+    if size < MIN_BYTES[magic]:
+        return 0, f"a batch of {size} bytes, magic {magic} has {MIN_BYTES[magic]} at least"
     if size > left:
         return 0, f"a batch of {size} bytes, {left} are left: the file was cut, or the length is wrong"
     return size, ""
@@ -187,14 +168,8 @@ def _may_be_cut(window: Window, position: int) -> bool:
     head = window.at(position, BATCH_HEADER_BYTES)
     if len(head) <= BATCH_MAGIC_AT:
         return True
-    size, _ = _announced(head)
-    return head[BATCH_MAGIC_AT] in _MIN_BYTES and size > window.end - position
-
-
-def _announced(head: memoryview) -> tuple[int, int]:
-    """Return size and magic, as the header of any batch says."""
-    _, length, _, magic, _ = MESSAGE_V0_HEADER.unpack(bytes(head[: BATCH_MAGIC_AT + 1]) + b"\0")
-    return length + _COUNTED_FROM, magic
+    size, _ = announced(head)
+    return head[BATCH_MAGIC_AT] in MIN_BYTES and size > window.end - position
 
 
 def _batch_at(window: Window, position: int, size: int, batch_bytes_max: int) -> StoredBatch:
@@ -254,7 +229,7 @@ class _Search:
         end = window.end if end is None else end
         while position + BATCH_HEADER_BYTES <= window.end and position < end:
             piece = bytes(window.at(position, WINDOW_BYTES))
-            for found in _HEADER.finditer(piece):
+            for found in MAY_BEGIN.finditer(piece):
                 at = position + found.start()
                 if at >= end or self._left_bytes < 0:
                     return end
@@ -268,7 +243,7 @@ class _Search:
         size, reason = _size_at(self._window, position)
         if reason:
             return False
-        self._left_bytes -= _CANDIDATE_BYTES
+        self._left_bytes -= CANDIDATE_BYTES
         if size > self._left_bytes:  # one length that lies must not end the search
             return False
         self._left_bytes -= size

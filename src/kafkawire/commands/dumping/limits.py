@@ -9,7 +9,6 @@ __all__ = [
     "COMPRESSED_PART",
     "INDEX_PROBLEMS_MAX",
     "PRODUCERS_BYTES_MAX",
-    "SEARCH_BYTES_MAX",
     "SMALL_FILE_BYTES_MAX",
     "WINDOW_BYTES",
 ]
@@ -26,10 +25,6 @@ COMPRESSED_PART: Final = 4
 
 #: Problems of one index that are told one by one: all entries after a damaged one may be wrong.
 INDEX_PROBLEMS_MAX: Final = 1000
-
-#: The search for a sound batch behind damage computes checksums over so many bytes at most: bytes that look like
-#: headers of long batches everywhere would take quadratic time otherwise.
-SEARCH_BYTES_MAX: Final = 1024 * 1024 * 1024
 
 #: Largest checkpoint that is read: 7,000 partitions with the longest names, and 50 times as much memory for short ones.
 SMALL_FILE_BYTES_MAX: Final = 2 * 1024 * 1024
