@@ -117,9 +117,10 @@ test-spark: $(VENV)/.dev
 	$(call title,tests: Spark)
 	@$(RUN) pytest -q $(SPARK_TESTS)
 
-# What may differ between Pythons: on each engine, and once. The single module finds an extension that should be there.
-CORE_TESTS := tests/conformance tests/reference_broker tests/sdk
-CORE_TESTS_ONCE := tests/test_environment.py tests/codegen
+# What may differ between Pythons: everything once, with the first engine that is there; with the Python engine what is its
+# own. The single module finds an extension that should be there.
+CORE_TESTS := tests/conformance tests/reference_broker tests/sdk tests/test_environment.py tests/codegen
+ENGINE_TESTS := tests/conformance tests/sdk/protocol tests/sdk/records
 
 .PHONY: test-pythons test-core
 test-pythons: ## the core's tests on the other Pythons of this machine, each in an environment of its own
@@ -130,13 +131,13 @@ test-pythons: ## the core's tests on the other Pythons of this machine, each in 
 	  $(MAKE) --no-print-directory test-core PYTHON="$$python" VENV=.venv-$$version || failed=yes; \
 	done; [ -z "$$failed" ]
 
-test-core: PYTEST_ARGUMENTS += $(WITHOUT_SPARK) $(CORE_TESTS)
+test-core: PYTEST_ARGUMENTS += $(WITHOUT_SPARK)
 test-core: $(VENV)/.test
 	$(call title,tests: core with $(VENV), native engine)
-	@if $(NATIVE); then KAFKAWIRE_ENGINE=native $(RUN) pytest $(PYTEST_ARGUMENTS) $(CORE_TESTS_ONCE); \
+	@if $(NATIVE); then KAFKAWIRE_ENGINE=native $(RUN) pytest $(PYTEST_ARGUMENTS) $(CORE_TESTS); \
 	else echo 'the extension is not built here: left out'; fi
 	$(call title,tests: core with $(VENV), python engine)
-	@KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) $$($(NATIVE) || echo $(CORE_TESTS_ONCE))
+	@KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) $$($(NATIVE) && echo $(ENGINE_TESTS) || echo $(CORE_TESTS))
 
 .PHONY: test-kills test-kafka test-asan fuzz mutants soak
 KILLS := tests/soak/two_hundred_kills.py
