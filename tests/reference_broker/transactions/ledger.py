@@ -2,7 +2,8 @@
 
 An item is a record or a committed offset; its name is the record's value, or the offset in words. Where a producer
 cannot know, nothing is claimed: a request without an answer, one that was asked while another was under way, or after
-the end of the transaction but before its markers, or after an end of which nobody knows whether it was written.
+the end of the transaction but before its markers, or after an end of which nobody knows whether it was written, or an
+end whose next epoch somebody had guessed before it was given: the answer may then be that to the guesser's end.
 """
 
 from __future__ import annotations
@@ -78,6 +79,8 @@ class Ledger:
         self._under_way: dict[int, ProducerIdAndEpoch] = {}
         #: Those who do not know whether their transaction has ended: the broker may still end it.
         self._in_doubt: set[ProducerIdAndEpoch] = set()
+        #: Who has sent something, whether the epoch was given to anybody or not.
+        self._seen: set[ProducerIdAndEpoch] = set()
 
     def asked(self, number: int, asked: object, *, may_be_prepared: bool) -> None:
         """Note a request.
@@ -87,6 +90,8 @@ class Ledger:
             asked: the request.
             may_be_prepared: whether the markers of the transaction before may be unwritten.
         """
+        if isinstance(asked, Produce | Commit | End):
+            self._seen.add(asked.producer)
         if isinstance(asked, Produce | Commit):
             is_repeated = self._is_repeated(asked)
             may_end = asked.producer in self._ends() or asked.producer in self._in_doubt
@@ -149,7 +154,7 @@ class Ledger:
             for item in ending:
                 if item.progress is not Progress.STORED:
                     continue
-                if code is ErrorCode.NONE and self.believes:
+                if code is ErrorCode.NONE and self.believes and producer not in self._seen:
                     item.progress = Progress.COMMITTED if asked.is_commit else Progress.ABORTED
                 elif code is ErrorCode.NONE or code in UNKNOWN_OUTCOMES:
                     item.progress = Progress.UNKNOWN
