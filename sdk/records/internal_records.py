@@ -102,6 +102,16 @@ class RecordTypes:
         decoded, _ = program(value_class, version).decode(value, value_start)
         return InternalRecord(topic, kind, decoded_key, decoded, version)
 
+    def names_beside(self, message: str) -> dict[int, str]:
+        """Return what the records of a message's topic are called, by record type; nothing if it is in no topic."""
+        for pairs in self.keyed.values():
+            if any(message in map(_name, pair) for pair in pairs.values()):
+                return {kind: _name(key).removesuffix("Key") for kind, (key, _) in pairs.items()}
+        for types in self.framed.values():
+            if any(message == _name(each) for each in types.values()):
+                return {kind: _name(each) for kind, each in types.items()}
+        return {}
+
     def envelope(self, topic: str, key: Buffer | None, value: Buffer | None) -> tuple[int | None, int | None, int, int]:
         """Read what is in front of the messages of a record.
 
@@ -201,6 +211,10 @@ def _framed(
     if end != size:
         raise DecodeError("value", end, f"{size - end} bytes follow the {cls.SCHEMA.name} of version {version}")
     return decoded
+
+
+def _name(message: _Named) -> str:
+    return message if isinstance(message, str) else message.SCHEMA.name
 
 
 def _class(message: _Named) -> type[Message]:

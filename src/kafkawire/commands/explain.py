@@ -343,8 +343,8 @@ def _print_segment(path: Path, place: Place, wanted: tuple[RecordPart, ...]) -> 
         print_line(f"{each.part} of the record with offset {each.offset}, in the batch at byte {each.position}")
         all_right = _print_rows(each.rows, each.error) and all_right
     if not found:
-        others = sorted({number for part in wanted for number in part.others if number >= 0})
-        types = f"; there are types {', '.join(map(str, others))}" if others else ""
+        others = dict.fromkeys(each for part in wanted for each in part.other_types())
+        types = f"; there are types {', '.join(others)}" if others else ""
         raise ValueError(f"{path} has no record of type {' or '.join(part.name for part in wanted)}{types}")
     return all_right
 

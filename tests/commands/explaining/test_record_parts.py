@@ -77,7 +77,10 @@ def test_markers_are_no_keys(tmp_path: Path) -> None:
     key, value = end_transaction_marker(True, 5)
     path.write_bytes(batch(0, COMMITTED) + control_batch(3, key, value))
     output = run("explain", path, "--key", "LegacyOffsetCommitKey", code=1)
-    assert f"{path} has no record of type LegacyOffsetCommitKey; there are types 1, 2" in output
+    assert (
+        f"{path} has no record of type LegacyOffsetCommitKey; there are types 1 (OffsetCommit), 2 (GroupMetadata)"
+        in output
+    )
     output = run("explain", path, "--value", "EndTxnMarker", "--key", "ControlRecordKey")
     assert [line for line in output.splitlines() if "of the record" in line] == [
         f"{part} of the record with offset 3, in the batch at byte {path.stat().st_size - 78}"
@@ -89,7 +92,7 @@ def test_markers_are_no_keys(tmp_path: Path) -> None:
         "explain", path, "--value", "RegisterBrokerRecord", code=1
     )
     assert "leader_id 77 " in " ".join(run("explain", path, "--value", "LeaderChangeMessage").split())
-    assert "there are types 2" in run("explain", path, "--value", "EndTxnMarker", code=1)
+    assert "there are types 2 (LEADER_CHANGE)" in run("explain", path, "--value", "EndTxnMarker", code=1)
 
 
 def test_a_control_record_without_a_type(tmp_path: Path) -> None:
@@ -154,6 +157,8 @@ def test_records_of_ones_own(own: Path, segment: str, arguments: str, words: str
 def test_records_of_ones_own_that_are_not_there(own: Path) -> None:
     output = run("explain", own.parent / "left.log", "--schemas", own, "--value", "VisitValue", code=1)
     assert "left.log has no record of type VisitValue; there are types 1, 2" in output
+    output = run("explain", own.parent / "visit.log", "--schemas", own, "--key", "TransactionLog", code=1)
+    assert "there are types 1, 2, 9" in output
     assert "is it VisitKey?" in run("explain", own.parent / "left.log", "--schemas", own, "--key", "VistKey", code=1)
     assert "no message or record format is named 'VisitKey'" in run(
         "explain", own.parent / "left.log", "--key", "VisitKey", code=1

@@ -191,6 +191,9 @@ def test_topics_of_ones_own() -> None:
     assert types.decode("orders", KEY, VALUE)[1:] == decode_record(OFFSETS, KEY, VALUE)[1:]
     value = bytes.fromhex("010200 01") + bytes(17)
     assert types.decode("lamps", None, value)[1:] == decode_record(METADATA, None, value)[1:]
+    assert types.names_beside("OffsetCommitValue") == {1: "OffsetCommit"}
+    assert types.names_beside("TopicRecord") == {2: "TopicRecord"}
+    assert types.names_beside("OffsetCommit") == {}
     with pytest.raises(LocalProtocolError, match="is no internal topic, lamps, orders are"):
         types.decode(OFFSETS, KEY, VALUE)
     with pytest.raises(UnknownRecord, match="orders: record type 2 is not known, 1 are"):

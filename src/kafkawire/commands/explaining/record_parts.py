@@ -18,12 +18,12 @@ from pathlib import Path
 from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.record_formats import RecordFormat
 from kafkawire.commands.explaining.records import Row, cell_text, explain_format
-from kafkawire.commands.own_schemas import load_message
+from kafkawire.commands.own_schemas import load_message, record_types_of
 from kafkawire.sdk.errors import DecodeError, UnsupportedVersion
 from kafkawire.sdk.protocol.engines.construct import trace
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.schema import Message
-from kafkawire.sdk.protocol.tables.enums import METADATA_FRAME_VERSION
+from kafkawire.sdk.protocol.tables.enums import METADATA_FRAME_VERSION, ControlRecordType
 from kafkawire.sdk.records import Record
 from kafkawire.sdk.records.control import BODIES, MARKERS, control_type
 from kafkawire.sdk.records.internal_records import read_frame
@@ -73,6 +73,7 @@ class RecordPart:
         self.is_control = self.name in _CONTROL_NAMES
         self.others: Counter[int] = Counter()
         self._formats = formats
+        self._schemas = schemas
         self._version = int(version) if version.isdecimal() else None
         if version and self._version is None:
             raise ValueError(f"the version {version!r} of {self.name} is no number")
@@ -84,6 +85,13 @@ class RecordPart:
             raise ValueError(f"{self.name} does not begin with its version: name one, as {self.name}:{last}")
         if (owner := _PARTS.get(schema.kind, part)) != part:
             raise ValueError(f"{self.name} is in a record's {owner}, not in its {part}: give --{owner} {self.name}")
+
+    def other_types(self) -> list[str]:
+        """Return which other types there were, by number and name."""
+        names = {each.value: each.name for each in ControlRecordType}
+        if not self.is_control:
+            names = record_types_of(self._schemas).names_beside(self.name)
+        return [f"{kind} ({names[kind]})" if kind in names else str(kind) for kind in sorted(self.others)]
 
     def explain(self, key: bytes, value: bytes | None) -> tuple[list[Row], str] | None:
         """Return the rows of a record's key or value and what is wrong with it, or None if it is of another type."""
