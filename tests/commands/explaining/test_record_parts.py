@@ -41,6 +41,7 @@ def test_values_that_are_damaged(tmp_path: Path) -> None:
     output = run("explain", path, "--value", "OffsetCommitValue", code=1)
     assert "error: offset at byte 2: 8 bytes needed, 1 left" in output
     assert "error: OffsetCommitValue has no version 99" in output
+    assert "name one" not in output
     assert "error: 2 bytes needed, 1 left" in output
 
 
