@@ -224,6 +224,11 @@ def test_a_file_is_no_hexadecimal_number(tmp_path: Path) -> None:
         assert f"`kafkawire dump {arguments[-1]}`" in output
 
 
+def test_help_shows_examples() -> None:
+    lines = [line.rstrip() for line in run("explain", "--help").splitlines()]
+    assert " explain FILE.log --key OffsetCommit   keys of a type" in lines
+
+
 def test_explain_says_which_release_removed_a_version() -> None:
     output = run("explain", "ControlledShutdownRequest", 0, "00000007")
     assert "ControlledShutdownRequest version 0 was removed in release 4.0" in output

@@ -36,6 +36,7 @@ from kafkawire.sdk.protocol.schema import Api, Message
 from kafkawire.sdk.records.stored import Damage
 
 __all__ = [
+    "HELP",
     "INPUT_BYTES_MAX",
     "Row",
     "bytes_of_text",
@@ -47,6 +48,21 @@ __all__ = [
 
 #: Most bytes that are explained at once: the largest frame of a broker, and what may follow it.
 INPUT_BYTES_MAX = 2 * MAX_FRAME_BYTES
+
+#: What `--help` says; a \b keeps the lines after it apart.
+HELP = """Show what each byte is: offset, bytes, field, value.
+
+\b
+explain HEX                           a request, as a whole frame
+explain HEX --request HEX             its response
+explain HeartbeatRequest 4 HEX        a message
+explain RecordBatch 2 @FILE           batches in a file
+explain FILE.log --offset 1042        a record of a segment
+explain FILE.log --key OffsetCommit   keys of a type
+explain --pcap FILE --frame 12        a frame of a capture
+
+`kafkawire dump` shows what all of a segment holds, `kafkawire codegen show` what a message does.
+"""
 
 #: Bytes shown of one value in a terminal.
 _BYTES_SHOWN = 16
@@ -169,20 +185,7 @@ def explain(
         int | None, typer.Option("--frame", help="Of a capture: explain the frame of this number.")
     ] = None,
 ) -> None:
-    """Show what each byte is: offset, bytes, field, value.
-
-    \b
-    explain HEX                           a request, as a whole frame
-    explain HEX --request HEX             its response
-    explain HeartbeatRequest 4 HEX        a message
-    explain RecordBatch 2 @FILE           batches in a file
-    explain FILE.log --offset 1042        a record of a segment
-    explain FILE.log --key OffsetCommit   keys of a type
-    explain --pcap FILE --frame 12        a frame of a capture
-
-    \b
-    `kafkawire dump` shows what all of a segment holds, `kafkawire codegen show` what a message does.
-    """
+    """Show what each byte is: offset, bytes, field, value."""
     given = arguments or []
     kind = _kind(given, file, pcap)
     _check_options(kind, context.params)
