@@ -22,7 +22,7 @@ from kafkawire.codegen.emit.source import GENERATED, header
 from kafkawire.codegen.emit.tables import emit_apis, emit_enumerations, emit_errors, emit_registry, emit_tables_package
 from kafkawire.codegen.file_set import replace_files
 from kafkawire.codegen.load import load_file
-from kafkawire.codegen.spec import ApiFile, MessageSpec, RecordFile
+from kafkawire.codegen.spec import ApiFile, MessageSpec
 from kafkawire.codegen.state import State, load_state
 
 __all__ = ["Drift", "drift", "generated_tree", "reference_of", "write_tree"]
@@ -32,6 +32,9 @@ OWNED_FOLDERS = ("messages", "tables")
 
 #: What the table of APIs needs; a folder that does not define them has Kafka's.
 HEADERS = {"RequestHeader", "ResponseHeader"}
+
+#: The messages that records of a topic hold.
+_RECORD_KINDS = {"coordinator-key", "metadata"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ def _tables(schemas: Path, state: State, everything: str) -> dict[Path, str]:
     tables: dict[Path, str] = {}
     if any(isinstance(file, ApiFile) for file in state.files.values()):
         tables[Path("apis.py")] = emit_apis(state.files.values(), _headers(state), everything)
-    if any(isinstance(file, RecordFile) for file in state.files.values()):
+    if any(message.kind in _RECORD_KINDS for file in state.files.values() for message in file.messages):
         tables[Path("record_types.py")] = emit_record_types(state.files, everything)
     if state.errors is not None:
         tables[Path("error_codes.py")] = emit_errors(state.errors, _digest([schemas / "errors.yaml"]))

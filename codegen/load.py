@@ -87,7 +87,7 @@ def load_folder(folder: Path) -> dict[Path, SchemaFile]:
         with problems.collect():
             files[path.relative_to(folder)] = _file(path, documents[path])
     if not documents and not problems:
-        problems.add(Problem(folder, 0, "no message schemas here"))
+        problems.add(Problem(folder, 0, "no message schemas here" if folder.is_dir() else "no such folder"))
     problems.add(*_path_problems(folder, files), *_clashes(folder, files))
     problems.check()
     return files

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from typer.testing import CliRunner
 
 from kafkawire.commands.codegen import app
 
-__all__ = ["OWN", "run"]
+__all__ = ["OWN", "run", "write_record_schemas"]
 
 #: A schema of somebody's own.
 OWN = """\
@@ -26,6 +28,48 @@ response:
   versions: 0-1
   fields: []
 """
+
+#: What somebody keeps in topics: a record with a type, one in a frame, and a value that is a message and no more.
+_RECORDS = {
+    "visit.yaml": """\
+record: Visit
+type: 9
+topic: __visits
+key:
+  versions: 0
+  fields:
+    - {name: visitor, type: string}
+value:
+  versions: 0-1
+  flexible: 1+
+  fields:
+    - {name: minutes, type: int32}
+""",
+    "lamps/lamp.yaml": """\
+message: LampRecord
+kind: metadata
+type: 42
+versions: 0
+flexible: 0+
+fields:
+  - {name: lamp_id, type: int32}
+""",
+    "invoice.yaml": """\
+message: Invoice
+kind: data
+versions: 0
+fields:
+  - {name: cents, type: int64}
+""",
+}
+
+
+def write_record_schemas(folder: Path) -> Path:
+    """Write schemas of records of somebody's own: `Visit` of `__visits`, `LampRecord` of `__lamps`, `Invoice`."""
+    for name, text in _RECORDS.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
 
 
 def run(*arguments: object, code: int = 0, stdin: str = "") -> str:

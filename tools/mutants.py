@@ -28,7 +28,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal, NamedTuple
 
 from tools.faults import Fault, diff, find_faults, plant
-from tools.tidy import Tree
+from tools.tidy import Tree, own_test
 
 __all__ = ["Plan", "Survivor", "Workshop", "choose", "explain", "read_survivors", "read_table", "stale"]
 
@@ -124,7 +124,7 @@ def read_table(root: Path, rooms: Sequence[str] = ()) -> dict[str, Plan]:
             wanted = room.get("default", True) if not rooms else name in rooms or _matches(source.path, rooms)
             if source.generated or not wanted or not _matches(source.path, room["sources"]):
                 continue
-            mirror = PurePosixPath("tests", source.path.parent, f"test_{source.path.stem}.py").as_posix()
+            mirror = own_test(source)
             more = [rule for rule in table["also"] if _matches(source.path, rule["sources"])]
             tests = [mirror] * (mirror in known) + [test for rule in more for test in rule.get("tests", ())]
             engine = next((rule["engine"] for rule in more if "engine" in rule), room.get("engine", "python"))

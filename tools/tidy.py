@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeVar
 
 from tools.facts import second_homes
 
-__all__ = ["EXCEPTIONS", "RULES", "Finding", "Source", "Tree", "check"]
+__all__ = ["EXCEPTIONS", "RULES", "Finding", "Source", "Tree", "check", "own_test"]
 
 LINE_LENGTH_MAX = 120
 #: Modules stay near 400 lines; a longer one holds two things.
@@ -157,6 +157,12 @@ Place = tuple[PurePosixPath | str, int, str]
 Rule = Callable[[Tree], Iterator[Place]]
 
 
+def own_test(source: Source) -> str:
+    """Return where the test module of a module is, or would be."""
+    folder = source.path.parent.relative_to(HOUSES.get(source.top, "."))
+    return PurePosixPath("tests", folder, f"test_{source.path.stem.strip('_')}.py").as_posix()
+
+
 def check(root: Path) -> list[Finding]:
     """Return every finding in the tree at `root`, in the order of the files."""
     tree = Tree(root)
@@ -266,8 +272,7 @@ def test_module(tree: Tree) -> Iterator[Place]:
     for source in _written(tree, {".py", ".pyx"}, (*PRODUCT, "tools")):
         if source.path.stem == "__init__":
             continue
-        folder = source.path.parent.relative_to(HOUSES.get(source.top, "."))
-        expected = PurePosixPath("tests", folder, f"test_{source.path.stem.strip('_')}.py").as_posix()
+        expected = own_test(source)
         if expected not in known:
             yield source.path, 1, f"no {expected}"
 

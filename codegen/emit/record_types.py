@@ -18,7 +18,8 @@ T = TypeVar("T")
 def emit_record_types(files: Mapping[Path, SchemaFile], digest: str) -> str:
     """Return the module that says which messages the records of an internal topic hold.
 
-    A record of a coordinator names its topic; one with a frame belongs to the topic that its folder is named after.
+    A record of a coordinator names its topic; one with a frame belongs to the topic that its folder is named after, and
+    to none that is known if its file is in no folder.
     """
     keyed: dict[str, dict[int, tuple[str, str]]] = {}
     framed: dict[str, dict[int, str]] = {}
@@ -28,7 +29,7 @@ def emit_record_types(files: Mapping[Path, SchemaFile], digest: str) -> str:
                 keyed.setdefault(file.topic, {})[file.key.key or 0] = file.key.name, file.value.name
             continue
         for message in file.messages:
-            if message.kind == "metadata" and message.versions:
+            if message.kind == "metadata" and message.versions and path.parent.name:
                 framed.setdefault(f"__{path.parent.name}", {})[message.key or 0] = message.name
     lines = [
         *header("coordinator/, cluster_metadata/ and remote_log_metadata/", digest),

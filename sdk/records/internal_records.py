@@ -1,5 +1,5 @@
 """What Kafka writes into its own topics, as messages: groups and offsets, transactions, share groups, cluster metadata
-(snapshots of it have the same records), metadata of remote logs.
+(snapshots of it have the same records), metadata of remote logs. Topics of somebody's own may hold records like these.
 
 A coordinator's key begins with its record type, its value with a version. A metadata record has no key; its value is
 framed: the version of the frame, the record type and the version, all unsigned varints.
@@ -10,7 +10,8 @@ Source: `CoordinatorRecordSerde`, `AbstractApiMessageSerde`, `RemoteLogMetadataS
 from __future__ import annotations
 
 import struct
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from kafkawire.sdk.errors import DecodeError, LocalProtocolError, UnknownRecord
 from kafkawire.sdk.protocol.programs import message_class, program
@@ -18,10 +19,10 @@ from kafkawire.sdk.protocol.schema import Buffer, Message
 from kafkawire.sdk.protocol.tables.enums import METADATA_FRAME_VERSION
 from kafkawire.sdk.protocol.tables.record_types import FRAMED_RECORDS, KEYED_RECORDS
 
-__all__ = ["INTERNAL_TOPICS", "InternalRecord", "decode_record", "envelope"]
+__all__ = ["INTERNAL_TOPICS", "KAFKA_RECORDS", "InternalRecord", "RecordTypes", "decode_record", "read_frame"]
 
-#: The topics whose records `decode_record` reads.
-INTERNAL_TOPICS = frozenset({*KEYED_RECORDS, *FRAMED_RECORDS})
+#: A message: its class, or Kafka's name of it.
+_Named = str | type[Message]
 
 _PREFIX = struct.Struct(">h")
 #: Kafka reads unsigned varints of so many bytes at most.
@@ -64,6 +65,96 @@ class InternalRecord(NamedTuple):
         return found
 
 
+class RecordTypes:
+    """Which messages the records of topics hold. A message is a class, or the name of one of Kafka's.
+
+    Args:
+        keyed: by topic and record type, the messages in key and value.
+        framed: by topic and record type, the message in the value.
+
+    Attributes:
+        keyed, framed: the same.
+        topics: the names of all.
+    """
+
+    def __init__(
+        self,
+        keyed: Mapping[str, Mapping[int, tuple[_Named, _Named]]],
+        framed: Mapping[str, Mapping[int, _Named]],
+    ) -> None:
+        self.keyed = keyed
+        self.framed = framed
+        self.topics = frozenset({*keyed, *framed})
+
+    def decode(self, topic: str, key: Buffer | None, value: Buffer | None) -> InternalRecord:
+        """Decode a record of one of the topics; see `decode_record`."""
+        kind, version, key_start, value_start = self.envelope(topic, key, value)
+        if kind is None:
+            return InternalRecord(topic, None, None, None, None)
+        if topic in self.framed:
+            message = _framed(topic, kind, _class(self.framed[topic][kind]), version, value, value_start)
+            return InternalRecord(topic, kind, None, message, version)
+        key_class, value_class = map(_class, self.keyed[topic][kind])
+        decoded_key, _ = program(key_class, key_class.SCHEMA.versions.last).decode(key or b"", key_start)
+        if value is None or version is None:
+            return InternalRecord(topic, kind, decoded_key, None, None)
+        _check_version(topic, kind, value_class, version)
+        decoded, _ = program(value_class, version).decode(value, value_start)
+        return InternalRecord(topic, kind, decoded_key, decoded, version)
+
+    def names_beside(self, message: str) -> dict[int, str]:
+        """Return what the records of a message's topic are called, by record type; nothing if it is in no topic."""
+        for pairs in self.keyed.values():
+            if any(message in map(_name, pair) for pair in pairs.values()):
+                return {kind: _name(key).removesuffix("Key") for kind, (key, _) in pairs.items()}
+        for types in self.framed.values():
+            if any(message == _name(each) for each in types.values()):
+                return {kind: _name(each) for kind, each in types.items()}
+        return {}
+
+    def envelope(self, topic: str, key: Buffer | None, value: Buffer | None) -> tuple[int | None, int | None, int, int]:
+        """Read what is in front of the messages of a record.
+
+        Args:
+            topic: see `decode_record`.
+            key: see `decode_record`.
+            value: see `decode_record`.
+
+        Returns:
+            The record type (None for a tombstone of a topic without keys), the version of the value (None for a
+            tombstone), and where the messages in key and value begin. A plain tuple, as one is made for each record.
+
+        Raises:
+            UnknownRecord: the type or the version of the frame is not known.
+            DecodeError: key or value end too early, or a number in a frame is too long.
+            LocalProtocolError: the topic is none of these.
+        """
+        if topic in self.keyed:
+            types = self.keyed[topic]
+            kind = _prefix(topic, "key", key)
+            if kind not in types:
+                raise UnknownRecord("key", topic, kind, None, f"record type {kind} is not known, {_listed(types)} are")
+            if value is None:
+                return kind, None, _PREFIX.size, 0
+            return kind, _prefix(topic, "value", value), _PREFIX.size, _PREFIX.size
+        if topic not in self.framed:
+            raise LocalProtocolError(f"{topic!r:.260} is no internal topic, {', '.join(sorted(self.topics))} are")
+        if value is None:
+            return None, None, 0, 0
+        kind, version, start = read_frame(topic, value)
+        if kind not in self.framed[topic]:
+            reason = f"record type {kind} (version {version}) is not known, {_listed(self.framed[topic])} are"
+            raise UnknownRecord("value", topic, kind, version, reason)
+        return kind, version, 0, start
+
+
+#: What Kafka writes into its own topics.
+KAFKA_RECORDS: Final = RecordTypes(KEYED_RECORDS, FRAMED_RECORDS)
+
+#: The topics whose records `decode_record` reads.
+INTERNAL_TOPICS: Final = KAFKA_RECORDS.topics
+
+
 def decode_record(topic: str, key: Buffer | None, value: Buffer | None) -> InternalRecord:
     """Decode a record of one of Kafka's internal topics.
 
@@ -81,81 +172,59 @@ def decode_record(topic: str, key: Buffer | None, value: Buffer | None) -> Inter
         DecodeError: key or value are damaged, or missing where there must be one.
         LocalProtocolError: the topic is none of these.
     """
-    kind, version, key_start, value_start = envelope(topic, key, value)
-    if kind is None:
-        return InternalRecord(topic, None, None, None, None)
-    if topic in FRAMED_RECORDS:
-        name = FRAMED_RECORDS[topic][kind]
-        return InternalRecord(topic, kind, None, _framed(topic, kind, name, version, value, value_start), version)
-    key_name, value_name = KEYED_RECORDS[topic][kind]
-    decoded_key, _ = program(key_name, message_class(key_name).SCHEMA.versions.last).decode(key or b"", key_start)
-    if value is None or version is None:
-        return InternalRecord(topic, kind, decoded_key, None, None)
-    _check_version(topic, kind, value_name, version)
-    decoded, _ = program(value_name, version).decode(value, value_start)
-    return InternalRecord(topic, kind, decoded_key, decoded, version)
+    return KAFKA_RECORDS.decode(topic, key, value)
 
 
-def envelope(topic: str, key: Buffer | None, value: Buffer | None) -> tuple[int | None, int | None, int, int]:
-    """Read what is in front of the messages of a record.
+def read_frame(topic: str, value: Buffer) -> tuple[int, int, int]:
+    """Read the frame of a metadata record.
 
     Args:
-        topic: see `decode_record`.
-        key: see `decode_record`.
-        value: see `decode_record`.
+        topic: whose record it is, for errors.
+        value: of the record.
 
     Returns:
-        The record type (None for a tombstone of a topic without keys), the version of the value (None for a tombstone),
-        and where the messages in key and value begin. A plain tuple, as one is made for each record.
+        The record type, the version of the message and where it begins.
 
     Raises:
-        UnknownRecord: the type or the version of the frame is not known.
-        DecodeError: key or value end too early, or a number in a frame is too long.
-        LocalProtocolError: the topic is none of the internal ones.
+        UnknownRecord: the version of the frame is not known.
+        DecodeError: the value ends too early, or a number is too long.
     """
-    if topic in KEYED_RECORDS:
-        types = KEYED_RECORDS[topic]
-        kind = _prefix(topic, "key", key)
-        if kind not in types:
-            raise UnknownRecord("key", topic, kind, None, f"record type {kind} is not known, {_listed(types)} are")
-        if value is None:
-            return kind, None, _PREFIX.size, 0
-        return kind, _prefix(topic, "value", value), _PREFIX.size, _PREFIX.size
-    if topic in FRAMED_RECORDS:
-        return (None, None, 0, 0) if value is None else _frame(topic, memoryview(value).cast("B"))
-    raise LocalProtocolError(f"{topic!r:.260} is no internal topic, {', '.join(sorted(INTERNAL_TOPICS))} are")
-
-
-def _frame(topic: str, view: memoryview) -> tuple[int, int, int, int]:
-    types = FRAMED_RECORDS[topic]
+    view = memoryview(value).cast("B")
     frame, at = _varint(view, 0, "frame version")
     if frame != METADATA_FRAME_VERSION:
         reason = f"frame version {frame} is not known, {METADATA_FRAME_VERSION} is"
         raise UnknownRecord("value", topic, None, None, reason)
     kind, at = _varint(view, at, "type")
     version, at = _varint(view, at, "version")
-    if kind not in types:
-        reason = f"record type {kind} (version {version}) is not known, {_listed(types)} are"
-        raise UnknownRecord("value", topic, kind, version, reason)
-    return kind, version, 0, at
+    return kind, version, at
 
 
-def _framed(topic: str, kind: int, name: str, version: int | None, value: Buffer | None, start: int) -> Message:
+def _framed(
+    topic: str, kind: int, cls: type[Message], version: int | None, value: Buffer | None, start: int
+) -> Message:
     """Return the message in a frame, which has nothing behind it."""
     assert value is not None, "a tombstone has no type"
     assert version is not None, "and no version"
-    _check_version(topic, kind, name, version)
-    decoded, end = program(name, version).decode(value, start)
+    _check_version(topic, kind, cls, version)
+    decoded, end = program(cls, version).decode(value, start)
     size = memoryview(value).nbytes
     if end != size:
-        raise DecodeError("value", end, f"{size - end} bytes follow the {name} of version {version}")
+        raise DecodeError("value", end, f"{size - end} bytes follow the {cls.SCHEMA.name} of version {version}")
     return decoded
 
 
-def _check_version(topic: str, kind: int, name: str, version: int) -> None:
-    known = message_class(name).SCHEMA.versions
-    if version not in known:
-        reason = f"record type {kind} ({name}) in version {version} is not known, {known} are"
+def _name(message: _Named) -> str:
+    return message if isinstance(message, str) else message.SCHEMA.name
+
+
+def _class(message: _Named) -> type[Message]:
+    return message_class(message) if isinstance(message, str) else message
+
+
+def _check_version(topic: str, kind: int, cls: type[Message], version: int) -> None:
+    schema = cls.SCHEMA
+    if version not in schema.versions:
+        reason = f"record type {kind} ({schema.name}) in version {version} is not known, {schema.versions} are"
         raise UnknownRecord("value", topic, kind, version, reason)
 
 
@@ -182,7 +251,7 @@ def _varint(view: memoryview, at: int, path: str) -> tuple[int, int]:
     raise DecodeError(path, at, f"the number {reason}")
 
 
-def _listed(types: dict[int, Any]) -> str:
+def _listed(types: Mapping[int, object]) -> str:
     """Return record types in few words: 0 to 8, 10 to 17."""
     numbers = sorted(types)
     runs: list[list[int]] = []

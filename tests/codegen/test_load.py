@@ -340,6 +340,11 @@ def test_messages_of_two_folders_share_a_key(tmp_path: Path) -> None:
     assert [message.key for file in files.values() for message in file.messages] == [4, 4]
 
 
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="nowhere: no such folder"):
+        load_folder(tmp_path / "nowhere")
+
+
 def test_tables_and_record_formats_are_left_to_others(tmp_path: Path) -> None:
     folder(tmp_path, a=API.format(name="A", key=1), errors="errors: []\n", batch="record_format: Batch\nfields: []\n")
     assert message_paths(tmp_path) == [tmp_path / "a.yaml"]

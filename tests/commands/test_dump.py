@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from kafkawire.commands.dump import run
+from kafkawire.records import BatchBuilder
+from tests.codegen_command import write_record_schemas
 from tests.commands.dumping.dump_bench import batch, dump, log_name, objects, of_kind, segment
 
 
@@ -112,6 +114,59 @@ def test_a_topic_whose_records_are_not_decoded(tmp_path: Path, topic: str) -> No
     path = segment(tmp_path, batch(0, b"value"), topic="__consumer_offsets")
     (record,) = of_kind("record", objects("--topic", topic, path))
     assert (record["key"], record["value"]) == ("k0", "value")
+
+
+def visits(folder: Path, topic: str = "__visits") -> Path:
+    """Write a segment of a topic as `write_record_schemas` describes it."""
+    builder = BatchBuilder()
+    builder.append(0, b"\0\x09\0\x03Ada", b"\0\1\0\0\0\x4d\0", ())
+    builder.append(0, b"\0\x09\0\x03Bob", None, ())
+    builder.append(0, b"\0\x08\0\0", None, ())
+    return segment(folder, bytes(builder.build()), topic=topic)
+
+
+@pytest.mark.parametrize(("topic", "arguments"), [("__visits", []), ("t", ["--topic", "__visits"])])
+def test_records_of_ones_own(tmp_path: Path, topic: str, arguments: list[str]) -> None:
+    schemas, path = write_record_schemas(tmp_path / "schemas"), visits(tmp_path, topic)
+    visit, left, other = of_kind("record", objects("--schemas", schemas, *arguments, path))
+    assert visit["decoded"] == {
+        "type": 9,
+        "name": "Visit",
+        "key": {"visitor": "Ada"},
+        "version": 1,
+        "value": {"minutes": 77},
+    }
+    assert left["decoded"]["value"] is None
+    assert other["unknown"] == "key at byte 0: __visits: record type 8 is not known, 9 are"
+    assert (
+        ' key: {"type":"9","data":{"visitor":"Bob"}} payload: <DELETE>'
+        in dump("--schemas", schemas, *arguments, path)[-3]
+    )
+    if not arguments:
+        assert "decoded" not in of_kind("record", objects(path))[0]
+
+
+def test_kafkas_topics_are_decoded_beside_ones_own(tmp_path: Path) -> None:
+    schemas = write_record_schemas(tmp_path / "schemas")
+    builder = BatchBuilder()
+    builder.append(0, b"\0\1\0\1g\0\1t\0\0\0\0", None, ())
+    path = segment(tmp_path, bytes(builder.build()), topic="__consumer_offsets")
+    assert of_kind("record", objects("--schemas", schemas, path)) == of_kind("record", objects(path))
+    assert of_kind("record", objects(path))[0]["decoded"]["name"] == "OffsetCommit"
+
+
+def test_schemas_that_are_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "visit.yaml").write_text("record: Visit\n")
+    assert dump("--schemas", tmp_path, visits(tmp_path), code=1) == []
+    error = capsys.readouterr().err
+    assert error.startswith(f"kafkawire dump: {tmp_path / 'visit.yaml'}:1: ")
+    assert dump("--schemas", tmp_path / "nowhere", visits(tmp_path), code=1) == []
+    assert "nowhere" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        run("kafkawire dump", ["--schemas", str(write_record_schemas(tmp_path)), "--topic", "__visit", "f"])
+    assert "argument --topic: '__visit' is no internal topic whose records are known; did you mean __visits?" in (
+        capsys.readouterr().err
+    )
 
 
 def large_segment(folder: Path) -> Path:

@@ -16,8 +16,9 @@ import pytest
 
 from kafkawire.codegen import SCHEMAS
 from kafkawire.commands.codegen import app
-from kafkawire.commands.explain import explain_batch, explain_message, load_message
+from kafkawire.commands.explain import explain_batch, explain_message
 from kafkawire.commands.explaining.records import Row
+from kafkawire.commands.own_schemas import load_message
 from kafkawire.commands.terminal import run_app
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.codec import codec
@@ -195,10 +196,13 @@ def test_mistakes(arguments: tuple[object, ...], reason: str) -> None:
             "HeartbeatRequest 0 000167000000010000 --request 00",
             "--request belongs to a frame; this explains a message",
         ),
-        ("0.log --schemas nowhere", "--schemas belongs to a capture or a frame or a message; this explains a log"),
+        ("0.log --schemas nowhere", "--schemas reads keys and values of a log segment: name their types, --key or"),
         ("--file 0 --api Fetch", "--api belongs to a frame; this explains a log segment"),
         ("--pcap FILE 00", "--pcap FILE is all that is explained: '00' is not read"),
         ("--pcap FILE --file 0", "--file belongs to a log segment; this explains a capture"),
+        ("0.log --position 0 --offset 0", "--offset and --position say the same: give one of them"),
+        ("0.log --position 0 --batch 0", "--batch and --position say the same: give one of them"),
+        ("0.log --position -1", "Invalid value for '--position': "),
         ("0.log --batch 0 --offset 0", "--batch and --offset say the same: give one of them"),
         ("00 --request 00 --api Fetch", "--request and --api say the same: give one of them"),
     ],
@@ -208,6 +212,21 @@ def test_options_that_would_be_ignored(arguments: str, reason: str, capsys: pyte
     output = capsys.readouterr().err
     assert reason in output
     assert output.count("\n") == 1
+
+
+def test_a_file_is_no_hexadecimal_number(tmp_path: Path) -> None:
+    """Whoever forgets the @, or takes an index for a segment, is told."""
+    path = tmp_path / "0.index"
+    path.write_bytes(bytes(8))
+    for arguments in ((path,), ("HeartbeatRequest", 0, path), (tmp_path,)):
+        output = run("explain", *arguments, code=1)
+        assert f"{arguments[-1]} is a path, and no hexadecimal number: @{arguments[-1]} reads its bytes," in output
+        assert f"`kafkawire dump {arguments[-1]}`" in output
+
+
+def test_help_shows_examples() -> None:
+    lines = [line.rstrip() for line in run("explain", "--help").splitlines()]
+    assert " explain FILE.log --key OffsetCommit   keys of a type" in lines
 
 
 def test_explain_says_which_release_removed_a_version() -> None:

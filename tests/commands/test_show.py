@@ -95,7 +95,20 @@ def test_mistakes_with_schemas_of_ones_own(own: Path) -> None:
     assert (
         run("show", "GreetRequest", 2, "--schemas", own, code=1) == "error: GreetRequest has no version 2; it has 0-1\n"
     )
-    assert "is it GreetRequest?" in run("show", "GretRequest", 1, "--schemas", own, code=1)
+    for wrong, right in (
+        ("GretRequest", "GreetRequest"),
+        ("FetchReqest", "FetchRequest"),
+        ("RecordBach", "RecordBatch"),
+    ):
+        assert f"is it {right}?" in run("show", wrong, 1, "--schemas", own, code=1)
+
+
+@pytest.mark.parametrize("form", ["layout", "json"])
+def test_what_the_folder_does_not_have_is_kafkas(own: Path, form: str) -> None:
+    assert run("show", "HeartbeatRequest", "--form", form, "--schemas", own) == run(
+        "show", "HeartbeatRequest", "--form", form
+    )
+    assert run("show", "RecordBatch", "--schemas", own) == run("show", "RecordBatch")
 
 
 @pytest.mark.parametrize("form", ["layout", "construct", "python", "json"])

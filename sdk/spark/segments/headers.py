@@ -23,7 +23,8 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     MESSAGE_V0_HEADER_BYTES,
     MESSAGE_V0_MIN_BYTES,
 )
-from kafkawire.sdk.records.stored import BATCH_BYTES_MAX, Damage, StoredBytes, read_stored
+from kafkawire.sdk.records.sound_batches import StoredBytes
+from kafkawire.sdk.records.stored import BATCH_BYTES_MAX, Damage, read_stored
 from kafkawire.sdk.records.walk import Batch, walk
 
 __all__ = ["Header", "batch_at", "batch_headers", "header_at"]

@@ -13,7 +13,8 @@ from typing import Any, Final, Self
 import pyarrow.fs
 
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.records.stored import WINDOW_BYTES, Window
+from kafkawire.sdk.records.sound_batches import WINDOW_BYTES
+from kafkawire.sdk.records.stored import Window
 from kafkawire.sdk.spark.segments.files import FOLDER_PATTERN, FoundSegment, find_segments, open_file_system
 
 __all__ = ["OpenFile", "SegmentFiles"]

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.record_formats import ABORTED_TRANSACTION_HEADER
 from kafkawire.sdk.records import Batch
-from kafkawire.sdk.records.stored import StoredBytes
+from kafkawire.sdk.records.sound_batches import StoredBytes
 from kafkawire.sdk.spark.isolation import Outcomes
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.headers import batch_at, batch_headers

@@ -25,7 +25,7 @@ from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.names import near
 from kafkawire.codegen.spec import MessageSpec
 from kafkawire.codegen.state import State, comparable, load_state
-from kafkawire.commands.explain import explain
+from kafkawire.commands.explain import HELP, explain
 from kafkawire.commands.show import show
 from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table, run_app
 
@@ -241,5 +241,5 @@ def docs(
     print_line(f"{len(tree)} files; open {out / 'index.html'}")
 
 
-app.command()(explain)
+app.command(help=HELP)(explain)
 app.command()(show)

@@ -1,6 +1,7 @@
 """`kafkawire dump`: show what is in the files of a broker, and what is wrong with them.
 
-It takes the place of Kafka's DumpLogSegments, without a JVM. Its arguments are read with the standard library alone.
+It takes the place of Kafka's DumpLogSegments, without a JVM. Its arguments are read with the standard library alone;
+what reads schemas is loaded for `--schemas` only.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kafkawire.commands.dumping.output import DEFAULT_KINDS, Kind, Output
 from kafkawire.commands.dumping.progress import Progress
 from kafkawire.commands.dumping.segments import SegmentOptions, dump_segment
 from kafkawire.commands.dumping.small_files import dump_small_file, dump_transaction_index
-from kafkawire.sdk.records.internal_records import INTERNAL_TOPICS
+from kafkawire.sdk.records.internal_records import KAFKA_RECORDS, RecordTypes
 from kafkawire.sdk.records.java_integers import OFFSET_MAX
 
 __all__ = ["run"]
@@ -50,7 +51,13 @@ def run(program: str, arguments: Sequence[str]) -> int:
         program: what the user called, for the help and in front of errors.
         arguments: what followed.
     """
-    given = _parser(program).parse_args(arguments)
+    parser = _parser(program)
+    given = parser.parse_args(arguments)
+    types = KAFKA_RECORDS if given.schemas is None else _record_types(program, given.schemas)
+    if types is None:
+        return 1
+    if given.topic is not None and (problem := _topic_problem(given.topic, types)):
+        parser.error(f"argument --topic: {problem}")
     output = Output(
         _write,
         as_json=given.json,
@@ -58,7 +65,7 @@ def run(program: str, arguments: Sequence[str]) -> int:
         with_content=not given.without_content,
         from_offset=given.from_offset,
     )
-    options = SegmentOptions(given.from_offset, given.topic, given.max_bytes, given.max_batch_bytes)
+    options = SegmentOptions(given.from_offset, given.topic, given.max_bytes, given.max_batch_bytes, types)
     try:
         status = _dump(program, given.file, output, options)
         _write(None)
@@ -200,9 +207,11 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument("--without-content", action="store_true", help="leave out keys, values and values of headers")
     parser.add_argument(
         "--topic",
-        type=_topic,
         help="decode records as those of this internal topic (default: the folder's name without the partition); "
         "empty to show all records as they are stored",
+    )
+    parser.add_argument(
+        "--schemas", type=_path, metavar="FOLDER", help="of schemas: decode the records of its topics, too"
     )
     parser.add_argument("--max-bytes", type=_size, metavar="BYTES", help="read so much of each segment")
     parser.add_argument(
@@ -221,13 +230,28 @@ def _path(text: str) -> Path:
     return Path(text)
 
 
-def _topic(text: str) -> str:
-    """Return the name of a topic: any that its users may choose, but of Kafka's own only those that can be decoded."""
-    if not text.startswith(_INTERNAL_PREFIX) or text in INTERNAL_TOPICS:
-        return text
-    near = difflib.get_close_matches(text, INTERNAL_TOPICS, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(INTERNAL_TOPICS))}"
-    raise argparse.ArgumentTypeError(f"{text!r:.260} is no internal topic whose records are known; {hint}")
+def _topic_problem(topic: str, types: RecordTypes) -> str:
+    """Say what is wrong with a topic; nothing is if users may create it, or its records are known."""
+    if not topic.startswith(_INTERNAL_PREFIX) or topic in types.topics:
+        return ""
+    near = difflib.get_close_matches(topic, types.topics, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(types.topics))}"
+    return f"{topic!r:.260} is no internal topic whose records are known; {hint}"
+
+
+def _record_types(program: str, schemas: Path) -> RecordTypes | None:
+    """Return what the records of topics hold; None if the schemas are wrong, which is told."""
+    from kafkawire.codegen.located import SchemaError  # with what reads YAML, which nothing else here needs
+    from kafkawire.commands.own_schemas import record_types_of
+
+    try:
+        return record_types_of(schemas)
+    except SchemaError as error:
+        for problem in error.problems:
+            _say(program, problem)
+    except OSError as error:
+        _say(program, error)
+    return None
 
 
 def _kinds(text: str) -> frozenset[Kind]:

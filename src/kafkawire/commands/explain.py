@@ -1,12 +1,13 @@
 """Show which bytes are which field: `kafkawire codegen explain`.
 
 The command joins the schemas with the codecs, which know nothing of each other. Messages of somebody's own folder of
-schemas are generated and loaded on the spot. What is not one message is in modules of its own: frames, segments and
-captures in `explaining/`.
+schemas are generated and loaded on the spot, by `own_schemas.py`. What is not one message is in modules of its own:
+frames, segments and captures in `explaining/`.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,16 +17,13 @@ from typing import Annotated
 import typer
 
 from kafkawire.codegen import SCHEMAS
-from kafkawire.codegen.load import load_folder
-from kafkawire.codegen.located import SchemaError
-from kafkawire.codegen.names import near
 from kafkawire.codegen.record_formats import load_record_formats
-from kafkawire.codegen.spec import SchemaFile
 from kafkawire.commands.explaining.captures import Frame, Summary, explain_capture
 from kafkawire.commands.explaining.frames import Asked, api_named, asked_by, explain_request, explain_response
+from kafkawire.commands.explaining.record_parts import RecordPart
 from kafkawire.commands.explaining.records import Row, cell_text, explain_format, explain_records
-from kafkawire.commands.explaining.segments import LogSegment, RecordPart, explain_chosen, is_batches
-from kafkawire.commands.own_schemas import apis_of, message_of
+from kafkawire.commands.explaining.segments import LogSegment, Place, explain_chosen, is_batches
+from kafkawire.commands.own_schemas import apis_of, load_message
 from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table
 from kafkawire.sdk.errors import DecodeError, KafkaWireError
 from kafkawire.sdk.protocol.connection import Received
@@ -33,61 +31,41 @@ from kafkawire.sdk.protocol.engines.construct import trace
 from kafkawire.sdk.protocol.engines.constructs import Span
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES
 from kafkawire.sdk.protocol.layout import layout
-from kafkawire.sdk.protocol.messages import MODULES
 from kafkawire.sdk.protocol.observation import Unread
-from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Api, Message
+from kafkawire.sdk.records.stored import Damage
 
 __all__ = [
+    "HELP",
     "INPUT_BYTES_MAX",
     "Row",
     "bytes_of_text",
     "explain",
     "explain_batch",
     "explain_message",
-    "find_message",
-    "load_message",
     "note_removal",
 ]
 
 #: Most bytes that are explained at once: the largest frame of a broker, and what may follow it.
 INPUT_BYTES_MAX = 2 * MAX_FRAME_BYTES
 
+#: What `--help` says; a \b keeps the lines after it apart.
+HELP = """Show what each byte is: offset, bytes, field, value.
+
+\b
+explain HEX                           a request, as a whole frame
+explain HEX --request HEX             its response
+explain HeartbeatRequest 4 HEX        a message
+explain RecordBatch 2 @FILE           batches in a file
+explain FILE.log --offset 1042        a record of a segment
+explain FILE.log --key OffsetCommit   keys of a type
+explain --pcap FILE --frame 12        a frame of a capture
+
+`kafkawire dump` shows what all of a segment holds, `kafkawire codegen show` what a message does.
+"""
+
 #: Bytes shown of one value in a terminal.
 _BYTES_SHOWN = 16
-
-
-def load_message(name: str, schemas: Path = SCHEMAS) -> type[Message]:
-    """Return the class of a message.
-
-    Args:
-        name: its name, such as `FetchRequest`.
-        schemas: kafkawire's own schemas, or another folder, whose classes are then made here and now.
-
-    Raises:
-        SchemaError: a schema is wrong, or has no such message.
-        ValueError: kafkawire has no such message.
-    """
-    if schemas == SCHEMAS:
-        if name not in MODULES:
-            known = (*MODULES, *load_record_formats(SCHEMAS))
-            raise ValueError(f"no message or record format is named {name!r}{near(name, known)}")
-        return message_class(name)
-    find_message(name, schemas)
-    return message_of(name, schemas)
-
-
-def find_message(name: str, schemas: Path) -> tuple[Path, SchemaFile]:
-    """Return the file of a message.
-
-    Raises:
-        SchemaError: a schema is wrong, or has no such message.
-    """
-    files = {message.name: (path, file) for path, file in load_folder(schemas).items() for message in file.messages}
-    if name not in files:
-        known = (*files, *(load_record_formats(schemas) if (schemas / "records").is_dir() else ()))
-        raise SchemaError(schemas, 0, f"no message or record format is named {name!r}{near(name, known)}")
-    return files[name]
 
 
 def explain_message(
@@ -124,7 +102,7 @@ def explain_batch(segment: Path, number: int) -> list[Row]:
         DecodeError: the file is no segment, or the batch is damaged.
         ValueError: the file has fewer batches.
     """
-    _, rows, error = explain_chosen(LogSegment(segment), load_record_formats(SCHEMAS), number, None)
+    _, rows, error = explain_chosen(LogSegment(segment), load_record_formats(SCHEMAS), Place(batch=number))
     if error is not None:
         raise error
     return rows
@@ -160,7 +138,7 @@ _CAPTURE, _SEGMENT, _FRAME, _MESSAGE = "a capture", "a log segment", "a frame", 
 #: Which options belong to what is explained; where one would say nothing, it is refused.
 _OPTIONS = {
     _CAPTURE: ("--pcap", "--frame", "--schemas"),
-    _SEGMENT: ("--file", "--batch", "--offset", "--key", "--value"),
+    _SEGMENT: ("--file", "--batch", "--offset", "--position", "--key", "--value", "--schemas"),
     _FRAME: ("--request", "--api", "--api-version", "--schemas"),
     _MESSAGE: ("--deep", "--schemas"),
 }
@@ -173,17 +151,22 @@ def explain(
         typer.Argument(
             metavar="[MESSAGE VERSION] [HEX]",
             help="A message or record format (as FetchRequest or RecordBatch), its version or magic number, and its "
-            "bytes; or the bytes of a whole frame alone; or a log segment. Bytes are hexadecimal, with or without 0x; "
-            "@FILE reads raw bytes, - reads hexadecimal ones from stdin.",
+            "bytes; or the bytes of a whole frame alone; or a log segment or snapshot. Bytes are hexadecimal, with or "
+            "without 0x; @FILE reads raw bytes, - reads hexadecimal ones from stdin.",
         ),
     ] = None,
     schemas: Annotated[
-        Path, typer.Option("--schemas", help="Folder of schemas.", show_default="kafkawire's own")
+        Path,
+        typer.Option("--schemas", help="Folder of schemas of your own, read beside Kafka's.", show_default="none"),
     ] = SCHEMAS,
     deep: Annotated[bool, typer.Option("--deep", help="Explain the record batches inside a message, too.")] = False,
     file: Annotated[Path | None, typer.Option("--file", help="A log segment to take a batch from.")] = None,
     batch: Annotated[int | None, typer.Option("--batch", help="Of a segment: the number of the batch, from 0.")] = None,
     offset: Annotated[int | None, typer.Option("--offset", help="Of a segment: the record with this offset.")] = None,
+    position: Annotated[
+        int | None,
+        typer.Option("--position", min=0, help="Of a segment: what begins at this byte, as behind damage."),
+    ] = None,
     key: Annotated[
         str | None, typer.Option("--key", help="Of a segment: explain the keys of this type, as OffsetCommitKey.")
     ] = None,
@@ -214,8 +197,8 @@ def explain(
         elif kind == _SEGMENT:
             path = Path(given[0]) if file is None else file
             if file is not None and given:
-                _refuse_message(given[0], file)
-            is_complete = _print_segment(path, batch, offset, key, value)
+                _refuse_message(given[0], file, schemas)
+            is_complete = _print_segment(path, Place(batch, offset, position), _record_parts(key, value, schemas))
         elif kind == _FRAME:
             apis = apis_of(schemas)
             asked = _asked(request, api, api_version, apis)
@@ -251,13 +234,24 @@ def _check_options(kind: str, parameters: Mapping[str, object]) -> None:
         owners = " or ".join(each for each, options in _OPTIONS.items() if option in options)
         if option not in _OPTIONS[kind]:
             raise typer.BadParameter(f"{option} belongs to {owners}; this explains {kind}")
-    for one, other in (("--batch", "--offset"), ("--request", "--api"), ("--request", "--api-version")):
+    if kind == _SEGMENT and "--schemas" in given and not {"--key", "--value"} & {*given}:
+        raise typer.BadParameter("--schemas reads keys and values of a log segment: name their types, --key or --value")
+    places = (("--batch", "--offset"), ("--batch", "--position"), ("--offset", "--position"))
+    for one, other in (*places, ("--request", "--api"), ("--request", "--api-version")):
         if one in given and other in given:
             raise typer.BadParameter(f"{one} and {other} say the same: give one of them")
 
 
 def _is_segment(given: list[str]) -> bool:
-    return len(given) == 1 and given[0].endswith(".log") and not given[0].startswith("@")
+    return len(given) == 1 and not given[0].startswith("@") and _names_segment(given[0])
+
+
+def _names_segment(name: str) -> bool:
+    """Return whether a file's name is that of a segment, or of a snapshot of cluster metadata: both hold batches."""
+    from kafkawire.commands.dumping.files import FileKind, stored_file  # with parts of the broker
+
+    file = stored_file(Path(name))
+    return file is not None and file.kind in (FileKind.LOG, FileKind.SNAPSHOT)
 
 
 def _is_name(argument: str) -> bool:
@@ -273,8 +267,8 @@ def _print_message(given: list[str], schemas: Path, deep: bool) -> bool:
     name, version, *texts = given
     if not version.isdecimal():
         raise ValueError(f"the version {version!r} of {name} is no number")
-    if texts[0].startswith("@") and texts[0].endswith(".log"):
-        _refuse_message(name, Path(texts[0][1:]))
+    if texts[0].startswith("@") and _names_segment(texts[0]):
+        _refuse_message(name, Path(texts[0][1:]), schemas)
     data = bytes_of_text(" ".join(texts))
     rows, error = _explain(name, int(version), data, schemas, deep)
     return _print_rows(rows, error)
@@ -314,34 +308,46 @@ def _finder(name: str, path: str = "FILE.log") -> str:
     return f"`kafkawire codegen explain {path} {'--key' if name.endswith('Key') else '--value'} {name}`"
 
 
-def _refuse_message(name: str, path: Path) -> None:
+def _refuse_message(name: str, path: Path, schemas: Path) -> None:
     """Refuse a message as what a segment holds: only its records hold messages.
 
     Raises:
         ValueError: it is a message, or nothing at all.
     """
     if name not in load_record_formats(SCHEMAS):
-        load_message(name)
+        load_message(name, schemas)
         raise ValueError(f"{path} holds record batches, no {name}; {_finder(name, str(path))} finds it in the records")
 
 
-def _print_segment(path: Path, number: int | None, offset: int | None, key: str | None, value: str | None) -> bool:
+def _record_parts(key: str | None, value: str | None, schemas: Path) -> tuple[RecordPart, ...]:
+    """Return the types to read keys and values as."""
     formats = load_record_formats(SCHEMAS)
-    segment = LogSegment(path)
     names = {"key": key, "value": value}
-    wanted = tuple(RecordPart(part, name, formats) for part, name in names.items() if name is not None)
+    return tuple(RecordPart(part, name, formats, schemas) for part, name in names.items() if name is not None)
+
+
+def _print_segment(path: Path, place: Place, wanted: tuple[RecordPart, ...]) -> bool:
+    segment = LogSegment(path)
     if not wanted:
-        batch, rows, error = explain_chosen(segment, formats, number or 0, offset)
-        print_line(f"batch at byte {batch.position}, offsets {batch.base_offset} to {batch.last_offset}")
+        try:
+            title, rows, error = explain_chosen(segment, load_record_formats(SCHEMAS), place)
+        except DecodeError as damage:
+            hint = f"`kafkawire dump {path}` finds batches behind damage, --position takes what begins at a byte"
+            raise ValueError(f"{damage}; {hint}") from None
+        print_line(title)
         return _print_rows(rows, error)
     found, all_right = 0, True
-    for each in segment.parts(wanted, number, offset):
+    for each in segment.parts(wanted, place):
+        if isinstance(each, Damage):
+            print_line(f"error: {each}", "bold red")
+            all_right = False
+            continue
         found += 1
         print_line(f"{each.part} of the record with offset {each.offset}, in the batch at byte {each.position}")
         all_right = _print_rows(each.rows, each.error) and all_right
     if not found:
-        others = sorted({number for part in wanted for number in part.others if number >= 0})
-        types = f"; there are types {', '.join(map(str, others))}" if others else ""
+        others = dict.fromkeys(each for part in wanted for each in part.other_types())
+        types = f"; there are types {', '.join(others)}" if others else ""
         raise ValueError(f"{path} has no record of type {' or '.join(part.name for part in wanted)}{types}")
     return all_right
 
@@ -415,6 +421,9 @@ def bytes_of_text(argument: str) -> bytes:
     text = sys.stdin.read(3 * INPUT_BYTES_MAX) if argument == "-" else argument
     digits = "".join(re.sub("^0[xX]", "", word) for word in re.split(r"[\s,:]+", text))
     if wrong := re.search("[^0-9a-fA-F]+", digits):
+        if os.path.exists(argument):
+            hint = f"@{argument} reads its bytes, `kafkawire dump {argument}` says what is in files of a broker"
+            raise ValueError(f"{argument} is a path, and no hexadecimal number: {hint}")
         raise ValueError(f"non-hexadecimal characters {wrong[0]!r:.40}")
     if len(digits) % 2:
         raise ValueError(f"an odd number of hexadecimal digits: {len(digits)}")

@@ -1,4 +1,6 @@
-"""Messages and APIs of somebody's own folder of schemas, for the commands that read bytes with them.
+"""Messages, APIs and records of somebody's own folder of schemas, for the commands that read bytes with them.
+
+What the folder does not have is Kafka's: somebody who has added to the protocol speaks the rest of it, too.
 
 The folder's code is generated into a temporary package and imported, as `kafkawire codegen generate` and a program
 would do it, and is gone with the process.
@@ -7,36 +9,65 @@ would do it, and is gone with the process.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
-from typing import cast
+from typing import Any, cast
 
 from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.generate import generated_tree, write_tree
+from kafkawire.codegen.load import load_folder
+from kafkawire.codegen.names import near
+from kafkawire.codegen.record_formats import load_record_formats
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
+from kafkawire.sdk.protocol.messages import MODULES
+from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Api, Message
+from kafkawire.sdk.records.internal_records import KAFKA_RECORDS, RecordTypes
 
-__all__ = ["apis_of", "message_of"]
+__all__ = ["apis_of", "folder_of", "load_message", "record_types_of"]
 
 #: Where the generated packages are, until the process ends.
 _FOLDERS: list[TemporaryDirectory[str]] = []
 
 
-def message_of(name: str, schemas: Path) -> type[Message]:
+def load_message(name: str, schemas: Path = SCHEMAS) -> type[Message]:
     """Return the class of a message.
 
     Args:
-        name: of a message that the folder has.
-        schemas: the folder.
+        name: its name, such as `FetchRequest`.
+        schemas: kafkawire's own schemas, or another folder, whose classes are then made here and now.
 
     Raises:
         SchemaError: a schema is wrong.
+        ValueError: neither the folder nor Kafka has such a message.
     """
-    return cast("type[Message]", getattr(import_module(f"{_package(schemas)}.messages"), name))
+    if folder_of(name, schemas) == SCHEMAS:
+        return message_class(name)
+    return _own_message(name, schemas)
+
+
+def folder_of(name: str, schemas: Path) -> Path:
+    """Return the folder of schemas that has a message: somebody's own, or kafkawire's.
+
+    Args:
+        name: of the message.
+        schemas: kafkawire's own schemas, or another folder.
+
+    Raises:
+        SchemaError: a schema is wrong.
+        ValueError: none has it.
+    """
+    own: Collection[str] = () if schemas == SCHEMAS else _names(schemas)
+    if name in own:
+        return schemas
+    if name in MODULES:
+        return SCHEMAS
+    known = (*own, *load_record_formats(schemas), *MODULES, *load_record_formats(SCHEMAS))
+    raise ValueError(f"no message or record format is named {name!r}{near(name, known)}")
 
 
 def apis_of(schemas: Path) -> Mapping[int, Api]:
@@ -55,6 +86,48 @@ def apis_of(schemas: Path) -> Mapping[int, Api]:
     except ModuleNotFoundError:  # the folder has messages, but no API
         own = {}
     return {**KAFKA_APIS, **{int(key): api for key, api in own.items()}}
+
+
+def record_types_of(schemas: Path) -> RecordTypes:
+    """Return what the records of topics hold: those of the folder, and Kafka's where it has no such type.
+
+    Args:
+        schemas: kafkawire's own schemas, or another folder; it may be a changed copy of them.
+
+    Raises:
+        SchemaError: a schema is wrong.
+    """
+    if schemas == SCHEMAS:
+        return KAFKA_RECORDS
+    try:
+        own = import_module(f"{_package(schemas)}.tables.record_types")
+    except ModuleNotFoundError:  # the folder has messages, but none of them is in a topic
+        return KAFKA_RECORDS
+    keyed = {
+        topic: {number: tuple(_own_message(name, schemas) for name in names) for number, names in types.items()}
+        for topic, types in own.KEYED_RECORDS.items()
+    }
+    framed = {
+        topic: {number: _own_message(name, schemas) for number, name in types.items()}
+        for topic, types in own.FRAMED_RECORDS.items()
+    }
+    return RecordTypes(_joined(KAFKA_RECORDS.keyed, keyed), _joined(KAFKA_RECORDS.framed, framed))
+
+
+def _joined(theirs: Mapping[str, Mapping[int, Any]], own: Mapping[str, Mapping[int, Any]]) -> dict[str, Any]:
+    return {topic: {**theirs.get(topic, {}), **own.get(topic, {})} for topic in {**theirs, **own}}
+
+
+def _own_message(name: str, schemas: Path) -> type[Message]:
+    """Return the class of a message that a folder has."""
+    return cast("type[Message]", getattr(import_module(f"{_package(schemas)}.messages"), name))
+
+
+@cache
+def _names(schemas: Path) -> tuple[str, ...]:
+    """Return the names of a folder's messages that have a version."""
+    files = load_folder(schemas).values()
+    return tuple(message.name for file in files for message in file.messages if message.known)
 
 
 @cache

@@ -16,9 +16,11 @@ import typer
 from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.layout import layout as schema_layout
 from kafkawire.codegen.layout import walk
+from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.record_formats import Bits, RecordField, RecordFormat, load_record_formats
 from kafkawire.codegen.spec import NO_DEFAULT
-from kafkawire.commands.explain import find_message, load_message, note_removal
+from kafkawire.commands.explain import note_removal
+from kafkawire.commands.own_schemas import folder_of, load_message
 from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.engines.construct import construct_text
@@ -59,15 +61,14 @@ def show(
         if formats := _formats(message, version, schemas):
             _show_formats(formats, form)
             return
-        _path, file = find_message(message, schemas)
+        cls = load_message(message, schemas)
         if version is None:
-            version = next(each.known.last for each in file.messages if each.name == message)
+            version = cls.SCHEMA.known_versions.last
         if form is Form.LAYOUT:
-            rows = list(_layout_rows(message, version, schemas))
-            note_removal(load_message(message, schemas), version)
+            rows = list(_layout_rows(message, version, folder_of(message, schemas)))
+            note_removal(cls, version)
             print_table(("FIELD", "TYPE", "TAG", "DEFAULT", "ABOUT"), rows)
             return
-        cls = load_message(message, schemas)
         note_removal(cls, version)
         match form:
             case Form.CONSTRUCT:
@@ -80,8 +81,8 @@ def show(
 
 
 def _layout_rows(name: str, version: int, schemas: Path) -> Iterator[tuple[str, ...]]:
-    _path, file = find_message(name, schemas)
-    message = next(message for message in file.messages if message.name == name)
+    files = load_folder(schemas).values()
+    message = next(message for file in files for message in file.messages if message.name == name)
     for path, entry in walk(schema_layout(message, version)):
         default = entry.field.default
         yield (

@@ -26,6 +26,7 @@ def test_record_types() -> None:
         Path("coordinator/offsets/gone.yaml"): record("Gone", 3, NONE),
         Path("cluster/topic.yaml"): SingleFile((MessageSpec("TopicRecord", "metadata", 2, once),)),
         Path("cluster/gone.yaml"): SingleFile((MessageSpec("GoneRecord", "metadata", 3, NONE),)),
+        Path("lamp.yaml"): SingleFile((MessageSpec("LampRecord", "metadata", 4, once),)),
         Path("storage/state.yaml"): SingleFile((MessageSpec("State", "data", None, once),)),
     }
     found: dict[str, Any] = {}

@@ -15,7 +15,7 @@ from kafkawire.commands.dumping import batches
 from kafkawire.commands.dumping.batches import Damage, StoredBatch, read_batches
 from kafkawire.commands.dumping.limits import WINDOW_BYTES
 from kafkawire.commands.dumping.window import Window
-from kafkawire.sdk.records import Compression
+from kafkawire.sdk.records import Compression, sound_batches
 from tests.commands.dumping.dump_bench import batch
 
 
@@ -82,7 +82,7 @@ def test_a_sound_batch_that_is_too_large_to_open_is_found(tmp_path: Path, monkey
 
 
 def test_a_length_that_lies_does_not_end_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "SEARCH_BYTES_MAX", 100_000)
+    monkeypatch.setattr(sound_batches, "SEARCH_BYTES_MAX", 100_000)
     lie = bytes(8) + struct.pack(">i", 200_000) + bytes(4) + b"\x02" + bytes(44)
     content = b"\xff" * 17 + lie + batch(0, b"v")
     damage, found, _ = found_in(tmp_path / "file", content + b"\xff" * 200_000)
@@ -94,7 +94,7 @@ def test_a_length_that_lies_does_not_end_the_search(tmp_path: Path, monkeypatch:
 
 def test_the_search_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everywhere is the header of a long batch with a wrong checksum: a good one far behind is not found."""
-    monkeypatch.setattr(batches, "SEARCH_BYTES_MAX", 5_000_000)
+    monkeypatch.setattr(sound_batches, "SEARCH_BYTES_MAX", 5_000_000)
     header = bytes(8) + struct.pack(">i", 600_000) + bytes(4) + b"\x02" + bytes(44)
     content = b"\xff" * 17 + header * 20_000 + batch(0, b"v")
     (damage,) = found_in(tmp_path / "file", content)
@@ -103,7 +103,7 @@ def test_the_search_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_search_that_ended_goes_on_by_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "SEARCH_BYTES_MAX", 0)
+    monkeypatch.setattr(sound_batches, "SEARCH_BYTES_MAX", 0)
     wrong = batch(0, b"value")[:-3] + b"???"
     found = found_in(tmp_path / "file", wrong + wrong + batch(0, b"v"))
     assert [each.is_valid for each in found if isinstance(each, StoredBatch)] == [False, False, True]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import random
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,8 @@ def test_a_beginning_inside_a_connection(begin: int) -> None:
     is_at_a_request = (begin - 2) % 5 == 0
     assert any("passed over" in text for text in remarks(frames)) is not is_at_a_request
     assert (summary.passed_over_bytes == 0) is is_at_a_request
+    told = [after for before, after in pairwise(frames) if "passed over" in before.text]
+    assert all(after.read is not None for after in told), "where the first known frame begins"
 
 
 @pytest.mark.parametrize("begin", range(2, 30))
@@ -151,6 +154,18 @@ def test_pipelined_requests_and_one_without_response() -> None:
     assert read(frames) == ["> Heartbeat 0", "> Produce 1", "> Heartbeat 2"]
     assert remarks(frames) == ["2 requests without response"]
     assert "2 requests whose response is not in the capture" in summary.lines()
+
+
+def test_a_request_whose_response_was_not_captured_beside_one_that_waits() -> None:
+    written = Talk()
+    written.exchange(HeartbeatRequest("g"), HeartbeatResponse(), 4)
+    written.packets.pop()
+    written.exchange(HeartbeatRequest("g"), HeartbeatResponse(), 4)
+    written.request(HeartbeatRequest("g"), 4)
+    frames, summary = explained(written.packets)
+    assert read(frames) == ["> Heartbeat 0", *both([1]), "> Heartbeat 2"]
+    assert remarks(frames)[-1] == "2 requests without response"
+    assert summary.without_response == 2
 
 
 def test_tokens_of_sasl_do_not_show() -> None:

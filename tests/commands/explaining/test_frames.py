@@ -147,7 +147,7 @@ def test_the_command_on_a_response(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("deadbeef",), "a frame of 4 bytes is no request"),
+        (("deadbeef",), "a frame of 4 bytes is no request, which has 12 with length and header alone"),
         (("",), "a frame of 0 bytes is no request"),
         (("ff" * 30,), "no API has the key -1, so this is no request; of a response"),
         (("0x123",), "an odd number of hexadecimal digits: 3"),

@@ -13,7 +13,7 @@ import pytest
 from kafkawire.commands.explaining import tcp_streams
 from kafkawire.commands.explaining.capture_packets import TcpSegment, tcp_segment
 from kafkawire.commands.explaining.tcp_streams import Stretch, TcpStreams
-from tests.captures import ACK, RST, Talk
+from tests.captures import ACK, RST, SYN, Talk
 
 
 def conversation(opened: bool = True, rounds: int = 20) -> Talk:
@@ -132,6 +132,17 @@ def test_an_opening_that_is_repeated_or_swapped() -> None:
         found = stretches([*(packets[index] for index in order), *packets[2:]])
         assert sides(found) == (ASKED, ANSWERED), order
         assert found[0].connection.ends[0] == "10.0.0.1:50000"
+
+
+def test_bytes_that_come_with_the_opening() -> None:
+    """TCP Fast Open: the number of the segment is that of its SYN, which is no byte."""
+    talk = Talk(opened=False)
+    talk.packet(0, b"early ", SYN)
+    talk.packet(1, b"", SYN | ACK)
+    talk.packet(0, b"bytes")
+    found = stretches(talk.packets)
+    assert sides(found) == (b"early bytes", b"")
+    assert sum(each.missing_bytes for each in found) == 0
 
 
 def test_a_reset() -> None:

@@ -18,7 +18,7 @@ from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.offset_commit 
     OffsetCommitValue,
 )
 from kafkawire.sdk.protocol.tables.record_types import FRAMED_RECORDS, KEYED_RECORDS
-from kafkawire.sdk.records.internal_records import INTERNAL_TOPICS, decode_record, envelope
+from kafkawire.sdk.records.internal_records import INTERNAL_TOPICS, KAFKA_RECORDS, RecordTypes, decode_record
 from tests.vectors import read_vectors
 
 OFFSETS = "__consumer_offsets"
@@ -98,7 +98,7 @@ def test_a_committed_offset() -> None:
 def test_what_is_in_front(
     topic: str, key: bytes | None, value: bytes | None, expected: tuple[int | None, int | None, int, int]
 ) -> None:
-    assert envelope(topic, key, value) == expected
+    assert KAFKA_RECORDS.envelope(topic, key, value) == expected
 
 
 def test_tombstones() -> None:
@@ -182,3 +182,19 @@ def test_each_cut_is_found() -> None:
 def test_other_topics_are_refused() -> None:
     with pytest.raises(LocalProtocolError, match="'orders' is no internal topic, __cluster_metadata, __consumer_off"):
         decode_record("orders", KEY, VALUE)
+
+
+def test_topics_of_ones_own() -> None:
+    """Their messages are classes, of whatever package."""
+    types = RecordTypes({"orders": {1: (OffsetCommitKey, OffsetCommitValue)}}, {"lamps": {2: "TopicRecord"}})
+    assert types.topics == {"orders", "lamps"}
+    assert types.decode("orders", KEY, VALUE)[1:] == decode_record(OFFSETS, KEY, VALUE)[1:]
+    value = bytes.fromhex("010200 01") + bytes(17)
+    assert types.decode("lamps", None, value)[1:] == decode_record(METADATA, None, value)[1:]
+    assert types.names_beside("OffsetCommitValue") == {1: "OffsetCommit"}
+    assert types.names_beside("TopicRecord") == {2: "TopicRecord"}
+    assert types.names_beside("OffsetCommit") == {}
+    with pytest.raises(LocalProtocolError, match="is no internal topic, lamps, orders are"):
+        types.decode(OFFSETS, KEY, VALUE)
+    with pytest.raises(UnknownRecord, match="orders: record type 2 is not known, 1 are"):
+        types.decode("orders", b"\0\2", VALUE)

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.records import Compression, MessageSetBuilder, stored, walk
-from kafkawire.sdk.records.stored import Damage, Memory, Stored, StoredBytes, Window, read_stored
+from kafkawire.sdk.records import Compression, MessageSetBuilder, sound_batches, stored, walk
+from kafkawire.sdk.records.sound_batches import StoredBytes
+from kafkawire.sdk.records.stored import Damage, Memory, Stored, Window, read_stored
 from tests.sdk.records.conftest import batch_of
 
 RECORDS = [(1000 + number, b"key", b"value %d" % number, ()) for number in range(10)]
@@ -157,7 +158,7 @@ def test_what_was_decompressed_is_limited() -> None:
 
 def test_a_search_does_not_go_on_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """What looks like the header of a long batch everywhere is left out as a whole, once the limit is reached."""
-    monkeypatch.setattr(stored, "SEARCH_BYTES_MAX", 100_000)
+    monkeypatch.setattr(sound_batches, "SEARCH_BYTES_MAX", 100_000)
     header = bytearray(batch(0)[:61])
     header[8:12] = (50_000).to_bytes(4, "big")
     data = bytes(header) * 2_000

@@ -9,25 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
-from zlib import crc32
 
-from kafkawire.commands.dumping.limits import BATCH_BYTES_MAX, COMPRESSED_PART, WINDOW_BYTES
+from kafkawire.commands.dumping.limits import BATCH_BYTES_MAX, COMPRESSED_PART
 from kafkawire.commands.dumping.window import Window
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_COMPRESSION_MASK,
-    BATCH_CRC_COVERS_FROM,
     BATCH_HEADER,
     BATCH_HEADER_BYTES,
     BATCH_MAGIC,
     BATCH_MAGIC_AT,
-    MESSAGE_V0_CRC_COVERS_FROM,
     MESSAGE_V0_HEADER,
 )
 from kafkawire.sdk.records import MessageBatch, RecordBatch
-from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.records.java_integers import int64
-from kafkawire.sdk.records.stored import CANDIDATE_BYTES, MAY_BEGIN, MIN_BYTES, SEARCH_BYTES_MAX, announced
+from kafkawire.sdk.records.sound_batches import MIN_BYTES, SoundBatches, announced, has_right_crc, size_at
 
 __all__ = ["Damage", "StoredBatch", "read_batches"]
 
@@ -99,11 +95,11 @@ def read_batches(
     Raises:
         OSError: the file cannot be read.
     """
-    search = _Search(window)
+    search = SoundBatches(window)
     while position < window.end:
         if read is not None:
             read(position)
-        size, reason = _size_at(window, position)
+        size, reason = size_at(window, position)
         if position >= window.end:  # somebody cut the file meanwhile
             return
         if reason and window.is_limited and _may_be_cut(window, position):
@@ -112,7 +108,7 @@ def read_batches(
             is_zero = position + BATCH_MAGIC_AT < window.end and window.is_zero_from(position)
             if is_zero:
                 reason = "zeros up to the end of the file: preallocated, or lost in a crash"
-            end = window.end if is_zero else search.next_sound(position + 1)
+            end = window.end if is_zero else search.next(position + 1)
             yield Damage(position, reason, max(end - position, 0))
             position = end
             continue
@@ -127,7 +123,7 @@ def read_batches(
         position = end
 
 
-def _after_wrong_crc(window: Window, search: _Search, position: int, end: int) -> tuple[int, str]:
+def _after_wrong_crc(window: Window, search: SoundBatches, position: int, end: int) -> tuple[int, str]:
     """Return where to read on after a batch with a wrong checksum, and what to say of it.
 
     Args:
@@ -137,30 +133,14 @@ def _after_wrong_crc(window: Window, search: _Search, position: int, end: int) -
         end: where it ends, if its length is right.
     """
     reason = "its checksum is wrong"
-    if end == window.end or search.is_sound(end):
+    if end == window.end or search.begins_at(end):
         return end, reason
-    inside = search.next_sound(position + 1, end)
+    inside = search.next(position + 1, end)
     if inside < end:
         return inside, f"{reason}, and a sound batch begins inside it"
-    if not _size_at(window, end)[1] or _may_be_cut(window, end):
+    if not size_at(window, end)[1] or _may_be_cut(window, end):
         return end, reason  # the next one is damaged, too
-    return search.next_sound(end + 1), f"{reason}, and no batch begins where it ends"
-
-
-def _size_at(window: Window, position: int) -> tuple[int, str]:
-    """Return the size of the batch at a position, and why there can be none."""
-    head = window.at(position, BATCH_HEADER_BYTES)
-    left = window.end - position
-    if len(head) <= BATCH_MAGIC_AT:
-        return 0, f"{left} bytes, too few for a batch: the file was cut"
-    size, magic = announced(head)
-    if magic not in MIN_BYTES:
-        return 0, f"magic {magic} is not known, {min(MIN_BYTES)} to {max(MIN_BYTES)} are"
-    if size < MIN_BYTES[magic]:
-        return 0, f"a batch of {size} bytes, magic {magic} has {MIN_BYTES[magic]} at least"
-    if size > left:
-        return 0, f"a batch of {size} bytes, {left} are left: the file was cut, or the length is wrong"
-    return size, ""
+    return search.next(end + 1), f"{reason}, and no batch begins where it ends"
 
 
 def _may_be_cut(window: Window, position: int) -> bool:
@@ -178,7 +158,7 @@ def _batch_at(window: Window, position: int, size: int, batch_bytes_max: int) ->
     magic = head[BATCH_MAGIC_AT]
     header = (BATCH_HEADER if magic == BATCH_MAGIC else MESSAGE_V0_HEADER).unpack_from(head)
     if size > batch_bytes_max:
-        return StoredBatch(position, size, magic, header, _has_right_crc(window, position, size, magic), None)
+        return StoredBatch(position, size, magic, header, has_right_crc(window, position, size), None)
     view = window.at(position, size)
     if len(view) < size:
         return StoredBatch(position, size, magic, header, False, None)
@@ -191,61 +171,3 @@ def _batch_at(window: Window, position: int, size: int, batch_bytes_max: int) ->
     if size > batch_bytes_max // COMPRESSED_PART and found.attributes & BATCH_COMPRESSION_MASK:
         return found._replace(batch=None)
     return found
-
-
-def _has_right_crc(window: Window, position: int, size: int, magic: int) -> bool:
-    """Compare the checksum of a batch piece by piece."""
-    is_old = magic != BATCH_MAGIC
-    head = window.at(position, BATCH_HEADER_BYTES)
-    if len(head) < (MESSAGE_V0_HEADER if is_old else BATCH_HEADER).size:  # somebody cut the file meanwhile
-        return False
-    expected: int = MESSAGE_V0_HEADER.unpack_from(head)[2] if is_old else BATCH_HEADER.unpack_from(head)[4]
-    at = position + (MESSAGE_V0_CRC_COVERS_FROM if is_old else BATCH_CRC_COVERS_FROM)
-    crc = 0
-    while at < position + size:
-        piece = window.at(at, min(WINDOW_BYTES, position + size - at))
-        if not piece:
-            return False
-        crc = crc32(piece, crc) if is_old else crc32c(piece, crc)
-        at += len(piece)
-    return crc == expected
-
-
-class _Search:
-    """Finds where batches of magic 2 with a right checksum begin, with a bound on the work for one file."""
-
-    def __init__(self, window: Window) -> None:
-        self._window = window
-        self._left_bytes = SEARCH_BYTES_MAX
-
-    def next_sound(self, position: int, end: int | None = None) -> int:
-        """Return where the next one begins, the end if there is none or the search took too long.
-
-        Args:
-            position: where to begin.
-            end: where to stop; None for the end of the file.
-        """
-        window = self._window
-        end = window.end if end is None else end
-        while position + BATCH_HEADER_BYTES <= window.end and position < end:
-            piece = bytes(window.at(position, WINDOW_BYTES))
-            for found in MAY_BEGIN.finditer(piece):
-                at = position + found.start()
-                if at >= end or self._left_bytes < 0:
-                    return end
-                if self.is_sound(at):
-                    return at
-            position += max(len(piece) - BATCH_HEADER_BYTES + 1, 1)
-        return end
-
-    def is_sound(self, position: int) -> bool:
-        """Return whether a batch with a right checksum begins at a position; False if the search took too long."""
-        size, reason = _size_at(self._window, position)
-        if reason:
-            return False
-        self._left_bytes -= CANDIDATE_BYTES
-        if size > self._left_bytes:  # one length that lies must not end the search
-            return False
-        self._left_bytes -= size
-        magic = self._window.at(position, BATCH_HEADER_BYTES)[BATCH_MAGIC_AT]
-        return _has_right_crc(self._window, position, size, magic)

@@ -1,6 +1,7 @@
-"""What a line says of control records and of records of Kafka's internal topics, in the words of DumpLogSegments.
+"""What a line says of control records and of records of internal topics, in the words of DumpLogSegments.
 
-What cannot be decoded is shown as it is stored. If a newer broker wrote it, that is no damage.
+The topics are Kafka's, and those of somebody's own schemas. What cannot be decoded is shown as it is stored. If a newer
+broker wrote it, that is no damage.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kafkawire.sdk.protocol.programs import message_class, program
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_PROTOCOL_TYPE
 from kafkawire.sdk.records import Record
 from kafkawire.sdk.records.control import control_record
-from kafkawire.sdk.records.internal_records import InternalRecord, decode_record
+from kafkawire.sdk.records.internal_records import KAFKA_RECORDS, InternalRecord, RecordTypes
 
 __all__ = ["ContentDecoder"]
 
@@ -34,20 +35,22 @@ class ContentDecoder:
     Args:
         topic: whose records they are.
         as_json: the form of the lines.
+        types: what the records of topics hold.
 
     Attributes:
         problems: what was damaged since somebody took it, with the offsets.
     """
 
-    def __init__(self, topic: str, as_json: bool) -> None:
+    def __init__(self, topic: str, as_json: bool, types: RecordTypes = KAFKA_RECORDS) -> None:
         self.problems: list[str] = []
         self._topic = topic
         self._as_json = as_json
+        self._types = types
 
     def record(self, offset: int, key: bytes | None, value: bytes | None) -> tuple[bytes, bool]:
         """Say what a record of the topic means, and whether that is all to say of it."""
         try:
-            found = decode_record(self._topic, key, value)
+            found = self._types.decode(self._topic, key, value)
         except UnknownRecord as error:
             return self._unread("unknown", str(error)), False
         except DecodeError as error:

@@ -29,7 +29,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     Compression,
 )
 from kafkawire.sdk.records import MessageBatch, RecordBatch
-from kafkawire.sdk.records.internal_records import INTERNAL_TOPICS
+from kafkawire.sdk.records.internal_records import KAFKA_RECORDS, RecordTypes
 from kafkawire.sdk.records.java_integers import int64, sequence_after
 
 __all__ = ["SegmentOptions", "dump_segment"]
@@ -49,12 +49,14 @@ class SegmentOptions(NamedTuple):
         topic: decode the records as those of this topic; None for that of the folder, empty for none.
         max_bytes: of each file, how much is read.
         batch_bytes_max: larger batches are not opened.
+        types: what the records of topics hold.
     """
 
     from_offset: int = 0
     topic: str | None = None
     max_bytes: int | None = None
     batch_bytes_max: int = BATCH_BYTES_MAX
+    types: RecordTypes = KAFKA_RECORDS
 
 
 def dump_segment(file: StoredFile, output: Output, options: SegmentOptions, read: Callable[[int], object]) -> None:
@@ -96,10 +98,10 @@ class _Segment:
         self._output = output
         self._options = options
         topic = file.topic if options.topic is None else options.topic
-        self._decoder = ContentDecoder(topic, output.as_json)
+        self._decoder = ContentDecoder(topic, output.as_json, options.types)
         #: What is wrong inside the batch that is being read.
         self._problems = self._decoder.problems
-        self._decode = self._decoder.record if topic in INTERNAL_TOPICS and output.with_content else None
+        self._decode = self._decoder.record if topic in options.types.topics and output.with_content else None
         #: The offset after the batches so far, and after the records; a snapshot's count from 0.
         self._next_offset = (file.base_offset or 0) if file.kind is FileKind.LOG else 0
         self._is_nameless = file.kind is FileKind.LOG and file.base_offset is None

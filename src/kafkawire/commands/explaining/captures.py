@@ -176,8 +176,8 @@ class _Stream:
         """Yield the frames that are complete; what cannot be a frame loses the step."""
         start = 0
         while len(self.data) - start >= LENGTH_BYTES:
-            length = int.from_bytes(self.data[start : start + LENGTH_BYTES], "big", signed=True)
-            if not 0 <= length <= MAX_FRAME_BYTES:
+            length = int.from_bytes(self.data[start : start + LENGTH_BYTES], "big")
+            if length > MAX_FRAME_BYTES:  # as one with a sign is, too
                 del self.data[:start]
                 self.lose_step()
                 return
@@ -254,7 +254,7 @@ class _Conversation:
     def _begins_response(self, data: bytes) -> bool:
         if len(data) < LENGTH_BYTES + CORRELATION_ID_BYTES:
             return False
-        length = int.from_bytes(data[:LENGTH_BYTES], "big", signed=True)
+        length = int.from_bytes(data[:LENGTH_BYTES], "big")
         correlation_id = correlation_id_of(data[LENGTH_BYTES:])
         return CORRELATION_ID_BYTES <= length <= MAX_FRAME_BYTES and self._observed.expects(correlation_id)
 
@@ -290,7 +290,7 @@ def _begins_request(data: bytes, apis: Mapping[int, Api]) -> bool:
     """Return whether a segment begins with a frame of a known API and version, even if it does not have all of it."""
     if len(data) < LENGTH_BYTES + _API_BYTES:
         return False
-    length = int.from_bytes(data[:LENGTH_BYTES], "big", signed=True)
+    length = int.from_bytes(data[:LENGTH_BYTES], "big")
     start = data[LENGTH_BYTES : LENGTH_BYTES + HEADER_START.size]
     key, version, _ = HEADER_START.unpack(start.ljust(HEADER_START.size, b"\0"))
     in_range = HEADER_START.size <= length <= MAX_FRAME_BYTES

@@ -70,8 +70,9 @@ def asked_by(frame: bytes, apis: Mapping[int, Api] = KAFKA_APIS) -> Asked:
         ValueError: it is no request of a known API.
     """
     start, _ = _request_bounds(frame, apis)
-    if len(frame) < start + HEADER_START.size:
-        raise ValueError(f"a frame of {len(frame)} bytes is no request: length and header alone have more")
+    least = start + HEADER_START.size
+    if len(frame) < least:
+        raise ValueError(f"a frame of {len(frame)} bytes is no request, which has {least} with length and header alone")
     key, version, correlation_id = HEADER_START.unpack_from(frame, start)
     if key not in apis:
         raise ValueError(_unknown_key(key))

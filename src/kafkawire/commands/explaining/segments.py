@@ -1,51 +1,39 @@
 """Find something in a log segment and say what its bytes are: a batch, a record by its offset, keys and values.
 
-Keys and values of Kafka's own topics say by their first bytes what they are, and control records by their batch and
-key, so that a record of another type is never taken for the one that was asked for. Called by `explain.py`.
-
-Source: `ConsumerProtocol`, `ControlRecordUtils` in Apache Kafka.
+Damage hides nothing that can be read: batches with a wrong checksum are explained like others, what is no batch as far
+as it goes, and keys and values are looked for behind it, too. Called by `explain.py`.
 """
 
 from __future__ import annotations
 
 import mmap
-import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from kafkawire.codegen.names import near
 from kafkawire.codegen.record_formats import RecordFormat
-from kafkawire.commands.explaining.records import Row, cell_text, explain_format, explain_records
-from kafkawire.sdk.errors import DecodeError, KafkaWireError, UnknownRecord, UnsupportedVersion
-from kafkawire.sdk.protocol.engines.construct import trace
-from kafkawire.sdk.protocol.layout import layout
-from kafkawire.sdk.protocol.messages import MODULES
-from kafkawire.sdk.protocol.programs import message_class
-from kafkawire.sdk.protocol.schema import Message
-from kafkawire.sdk.protocol.tables.enums import METADATA_FRAME_VERSION
-from kafkawire.sdk.protocol.tables.record_types import FRAMED_RECORDS, KEYED_RECORDS
+from kafkawire.commands.explaining.record_parts import RecordPart
+from kafkawire.commands.explaining.records import Row, explain_records
+from kafkawire.sdk.errors import DecodeError, KafkaWireError
+from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
 from kafkawire.sdk.records import Batch, MessageBatch, Record, walk, walk_headers
-from kafkawire.sdk.records.control import BODIES, MARKERS, control_type
-from kafkawire.sdk.records.internal_records import envelope
+from kafkawire.sdk.records.stored import Damage, Memory, Stored, read_stored
 
-__all__ = ["ExplainedRecord", "LogSegment", "RecordPart", "explain_chosen", "is_batches", "one_record"]
+__all__ = ["ExplainedRecord", "LogSegment", "Place", "explain_chosen", "is_batches", "one_record"]
 
-_PREFIX_BYTES = 2
 
-#: A number of a frame: its last byte is the first one without a sign.
-_VARINT = re.compile(rb"[\x80-\xff]*[\0-\x7f]")
+class Place(NamedTuple):
+    """What is to be explained of a segment; everything if nothing is given.
 
-#: What only records of control batches hold.
-_CONTROL_NAMES = {"ControlRecordKey", "ControlRecordTypeSchema", *BODIES.values()}
+    Attributes:
+        batch: the number of a batch, from 0.
+        offset: of a record.
+        position: where a batch begins, in bytes.
+    """
 
-#: The internal topic of each message that is in one.
-_TOPICS = {
-    **{name: topic for topic, types in KEYED_RECORDS.items() for names in types.values() for name in names},
-    **{name: topic for topic, types in FRAMED_RECORDS.items() for name in types.values()},
-}
+    batch: int | None = None
+    offset: int | None = None
+    position: int | None = None
 
 
 class ExplainedRecord(NamedTuple):
@@ -64,128 +52,6 @@ class ExplainedRecord(NamedTuple):
     part: str
     rows: list[Row]
     error: str
-
-
-class RecordPart:
-    """A type that keys or values are to be read as.
-
-    Args:
-        part: `key` or `value`.
-        name: of a message, such as `OffsetCommitKey`, or a record format; `NAME:VERSION` for a message whose bytes do
-            not begin with their version.
-        formats: the record formats.
-
-    Raises:
-        ValueError: there is no such type, or its bytes do not say their version, and the name does not either.
-
-    Attributes:
-        is_control: whether only records of control batches have it; the others are never in one.
-        others: how many records had another type, by its number.
-    """
-
-    def __init__(self, part: str, name: str, formats: Mapping[str, RecordFormat]) -> None:
-        self.part = part
-        self.name, _, version = name.partition(":")
-        self.is_control = self.name in _CONTROL_NAMES
-        self.others: Counter[int] = Counter()
-        self._formats = formats
-        self._version = int(version) if version.isdecimal() else None
-        if self.name not in (*formats, *MODULES):
-            hint = near(self.name, (*MODULES, *formats))
-            raise ValueError(f"no message or record format is named {self.name!r}{hint}")
-        self._class = None if self.name in formats else message_class(self.name)
-        if version and self._version is None:
-            raise ValueError(f"the version {version!r} of {self.name} is no number")
-        if self._class is not None and self._version is None and self._class.SCHEMA.kind in _WITHOUT_VERSION:
-            last = self._class.SCHEMA.versions.last
-            raise ValueError(f"{self.name} does not begin with its version: name one, as {self.name}:{last}")
-
-    def explain(self, key: bytes, value: bytes | None) -> tuple[list[Row], str] | None:
-        """Return the rows of a record's key or value and what is wrong with it, or None if it is of another type."""
-        data = key if self.part == "key" else value
-        if data is None:
-            return None
-        if self._class is None:
-            rows, error = explain_format(self._formats, self.name, data)
-            return rows, str(error or "")
-        if self._version is not None:
-            return self._rows(self._class, self._version, data, 0, [])
-        if self.name in _TOPICS:
-            return self._internal(self._class, _TOPICS[self.name], key, data)
-        return self._versioned(self._class, key, data)
-
-    def _internal(self, cls: type[Message], topic: str, key: bytes, data: bytes) -> tuple[list[Row], str] | None:
-        """Read a message of an internal topic, if the record has its type."""
-        is_keyed = topic in KEYED_RECORDS
-        try:
-            kind, *_ = envelope(topic, key, None if is_keyed else data)
-        except UnknownRecord as unknown:
-            if unknown.type is None:
-                return _unread(data, unknown)
-            kind = unknown.type
-        except DecodeError as error:
-            return None if is_keyed else _unread(data, error)
-        if kind is None or kind != cls.SCHEMA.key:
-            self.others[-1 if kind is None else kind] += 1
-            return None
-        if cls.SCHEMA.kind == "coordinator-key":
-            row = Row(0, data[:_PREFIX_BYTES], "type", str(kind))
-            return self._rows(cls, cls.SCHEMA.versions.last, data, _PREFIX_BYTES, [row])
-        try:
-            _, version, _, start = envelope(topic, key, data)
-        except DecodeError as error:
-            return _unread(data, error)
-        assert version is not None, "only a tombstone has none"
-        numbers = {"version": version}
-        starts = [0]
-        if not is_keyed:
-            numbers = {"frame_version": METADATA_FRAME_VERSION, "type": kind, "version": version}
-            starts = [number.start() for number in _VARINT.finditer(data, 0, start)]
-        bounds = pairwise([*starts, start])
-        rows = [
-            Row(at, data[at:end], name, str(numbers[name])) for name, (at, end) in zip(numbers, bounds, strict=True)
-        ]
-        return self._rows(cls, version, data, start, rows)
-
-    def _versioned(self, cls: type[Message], key: bytes, data: bytes) -> tuple[list[Row], str] | None:
-        """Read a message behind its version, as in the keys and values of control records and what members say."""
-        if self.name in BODIES.values():
-            try:
-                kind = control_type(Record(0, 0, key, data))
-            except DecodeError as error:
-                return _unread(data, error)
-            if BODIES.get(kind.type) != self.name:
-                self.others[kind.number] += 1
-                return None
-            if kind.type not in MARKERS:  # those of KRaft have it inside, and are always read in their first version
-                return self._rows(cls, cls.SCHEMA.versions.first, data, 0, [])
-        if len(data) < _PREFIX_BYTES:
-            return _unread(data, f"{_PREFIX_BYTES} bytes needed, {len(data)} left")
-        version = int.from_bytes(data[:_PREFIX_BYTES], "big", signed=True)
-        return self._rows(cls, version, data, _PREFIX_BYTES, [Row(0, data[:_PREFIX_BYTES], "version", str(version))])
-
-    def _rows(
-        self, cls: type[Message], version: int, data: bytes, start: int, rows: list[Row]
-    ) -> tuple[list[Row], str]:
-        try:
-            spans, error = trace(layout(cls, version), data, start)
-        except UnsupportedVersion as unknown:
-            return [*rows, Row(start, data[start:], "", "not read")], str(unknown)
-        for span in spans:
-            part = data[span.offset : span.offset + span.length]
-            rows.append(Row(span.offset, part, span.path, cell_text(span.value)))
-            start = span.offset + span.length
-        if start < len(data):
-            rows.append(Row(start, data[start:], "", "not read" if error else "behind the message"))
-        return rows, str(error or "")
-
-
-def _unread(data: bytes, reason: object) -> tuple[list[Row], str]:
-    return [Row(0, data, "", "not read")], str(reason)
-
-
-#: Kinds of messages whose bytes do not say their version.
-_WITHOUT_VERSION = ("request", "response", "header")
 
 
 class LogSegment:
@@ -234,44 +100,64 @@ class LogSegment:
         held = "it has no batch" if first is None else f"it begins with {first}; {last} is the last one looked at"
         raise ValueError(f"{self._path} has no batch with offset {offset}: {held}")
 
-    def bytes_of(self, batch: Batch) -> bytes:
-        """Return the bytes of a batch."""
-        return bytes(self._data[batch.position : batch.position + batch.size_in_bytes])
+    def batch_at(self, position: int) -> Batch:
+        """Return the batch that begins at a byte of the file; its own position counts from there.
 
-    def parts(
-        self, wanted: tuple[RecordPart, ...], number: int | None = None, offset: int | None = None
-    ) -> Iterator[ExplainedRecord]:
+        Raises:
+            DecodeError: no batch begins there.
+            ValueError: the file ends before.
+        """
+        for batch in walk_headers(self._data[position:]):
+            return batch
+        raise ValueError(f"{self._path} has {len(self._data)} bytes, so no batch begins at byte {position}")
+
+    def found(self, place: Place) -> tuple[int, Batch]:
+        """Return where a batch begins, and it; the first one if nothing is said of the place.
+
+        Raises:
+            DecodeError: the file is no segment, or damaged before the end of the batch.
+            ValueError: there is no such batch.
+        """
+        if place.offset is not None:
+            batch = self.batch_with(place.offset)
+        elif place.batch is not None:
+            batch = self.batch(place.batch)
+        else:
+            return place.position or 0, self.batch_at(place.position or 0)
+        return batch.position, batch
+
+    def at(self, position: int, size: int) -> bytes:
+        """Return bytes of the file."""
+        return bytes(self._data[position : position + size])
+
+    def parts(self, wanted: tuple[RecordPart, ...], place: Place) -> Iterator[ExplainedRecord | Damage]:
         """Yield what keys and values are.
 
         Args:
             wanted: the types to read them as.
-            number: of a batch, for its records only.
-            offset: of a record, for this one only.
+            place: of the records; the whole file if nothing is said of it. Then damage is passed over, and yielded.
 
         Raises:
-            DecodeError: the file is no segment, or damaged.
+            DecodeError: the chosen batch is damaged, or something before it.
+            ValueError: there is no such batch.
         """
-        for batch in self._chosen(number, offset):
-            for record in batch.records():
-                if offset in (None, record.offset):
-                    yield from _explained(record, batch, wanted)
-
-    def _chosen(self, number: int | None, offset: int | None) -> Iterator[Batch]:
-        if offset is not None:
-            yield self.batch_with(offset)
-        elif number is not None:
-            yield self.batch(number)
-        else:
-            yield from walk(self._data)
+        chosen = read_stored(Memory(self._data)) if place == Place() else (Stored(*self.found(place)),)
+        for each in chosen:
+            if isinstance(each, Damage):
+                yield each
+                continue
+            for record in each.batch.records():
+                if place.offset in (None, record.offset):
+                    yield from _explained(record, each, wanted)
 
 
-def _explained(record: Record, batch: Batch, wanted: tuple[RecordPart, ...]) -> Iterator[ExplainedRecord]:
+def _explained(record: Record, stored: Stored, wanted: tuple[RecordPart, ...]) -> Iterator[ExplainedRecord]:
     for part in wanted:
-        if part.is_control != batch.is_control:
+        if part.is_control != stored.batch.is_control:
             continue
         found = part.explain(record.key or b"", record.value)
         if found is not None:
-            yield ExplainedRecord(record.offset, batch.position, part.part, *found)
+            yield ExplainedRecord(record.offset, stored.position, part.part, *found)
 
 
 def one_record(rows: list[Row], offset: int, base_offset: int) -> list[Row] | None:
@@ -293,22 +179,34 @@ def is_batches(data: bytes) -> bool:
 
 
 def explain_chosen(
-    segment: LogSegment, formats: Mapping[str, RecordFormat], number: int, offset: int | None
-) -> tuple[Batch, list[Row], DecodeError | None]:
-    """Return a batch and what its bytes are, of its records the one with an offset if that is given.
+    segment: LogSegment, formats: Mapping[str, RecordFormat], place: Place
+) -> tuple[str, list[Row], DecodeError | None]:
+    """Explain a batch, or one record of it if its offset is given.
+
+    Returns:
+        What is explained, its rows, and what is wrong with it. If no batch begins at the place, the rows are of what
+        may be its header.
 
     Raises:
-        DecodeError: the file is no segment, or damaged before the end of the batch.
+        DecodeError: the file is no segment, or damaged before the batch.
         ValueError: there is no such batch, or no such record in it.
     """
-    batch = segment.batch(number) if offset is None else segment.batch_with(offset)
-    rows, error = explain_records(formats, segment.bytes_of(batch))
-    if offset is not None and error is None and not isinstance(batch, MessageBatch):
-        found = one_record(rows, offset, batch.base_offset)
+    try:
+        position, batch = segment.found(place)
+    except DecodeError as damage:
+        if place.batch is not None or place.offset is not None:
+            raise
+        position = place.position or 0
+        head = segment.at(position, BATCH_HEADER_BYTES)
+        rows, _ = explain_records(formats, head)
+        return f"no batch at byte {position}", rows or [Row(0, head, "", "not read")], damage
+    rows, error = explain_records(formats, segment.at(position, batch.size_in_bytes))
+    if place.offset is not None and error is None and not isinstance(batch, MessageBatch):
+        found = one_record(rows, place.offset, batch.base_offset)
         if found is None:
             raise ValueError(
-                f"no record has offset {offset}: its batch, at byte {batch.position}, has "
+                f"no record has offset {place.offset}: its batch, at byte {batch.position}, has "
                 f"{batch.base_offset} to {batch.last_offset}, but not this one any more"
             )
         rows = found
-    return batch, rows, error
+    return f"batch at byte {position}, offsets {batch.base_offset} to {batch.last_offset}", rows, error
