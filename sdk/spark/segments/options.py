@@ -21,7 +21,7 @@ from kafkawire.sdk.spark.damage import Mode, parse_mode
 from kafkawire.sdk.spark.isolation import ISOLATION_LEVELS
 from kafkawire.sdk.spark.segments.files import FOLDER_PATTERN, FoundSegment
 from kafkawire.sdk.spark.segments.plan import SPLIT_BYTES, Wanted
-from kafkawire.sdk.spark.segments.selection import (
+from kafkawire.sdk.spark.selection import (
     EARLIEST,
     LATEST,
     Offsets,

@@ -29,8 +29,8 @@ from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.options import SegmentOptions
 from kafkawire.sdk.spark.segments.plan import Wanted, plan, tasks
 from kafkawire.sdk.spark.segments.reading import ReadOptions, read_parts
-from kafkawire.sdk.spark.segments.selection import EARLIEST, LATEST, Offsets
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
+from kafkawire.sdk.spark.selection import EARLIEST, LATEST, Offsets
 
 __all__ = ["SegmentStreamReader"]
 

@@ -13,8 +13,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.spark.segments.files import SegmentFolder
 
 __all__ = ["EARLIEST", "LATEST", "Offsets", "Selection", "parse_offsets", "parse_partitions", "parse_pattern"]
 
@@ -35,11 +35,11 @@ class Offsets(NamedTuple):
     """
 
     others: int
-    named: Mapping[SegmentFolder, int] = {}
+    named: Mapping[TopicPartition, int] = {}
 
-    def of(self, folder: SegmentFolder) -> int:
+    def of(self, partition: TopicPartition) -> int:
         """Return where to begin or end in a partition."""
-        return self.named.get(folder, self.others)
+        return self.named.get(partition, self.others)
 
 
 class Selection(NamedTuple):
@@ -53,14 +53,14 @@ class Selection(NamedTuple):
 
     topics: frozenset[str] | None = None
     pattern: str | None = None
-    partitions: frozenset[SegmentFolder] | None = None
+    partitions: frozenset[TopicPartition] | None = None
 
-    def has(self, folder: SegmentFolder) -> bool:
+    def has(self, partition: TopicPartition) -> bool:
         """Return whether a partition is meant."""
         return (
-            (self.topics is None or folder.topic in self.topics)
-            and (self.pattern is None or re.fullmatch(self.pattern, folder.topic) is not None)
-            and (self.partitions is None or folder in self.partitions)
+            (self.topics is None or partition.topic in self.topics)
+            and (self.pattern is None or re.fullmatch(self.pattern, partition.topic) is not None)
+            and (self.partitions is None or partition in self.partitions)
         )
 
 
@@ -79,7 +79,7 @@ def parse_offsets(option: str, text: str, others: int) -> Offsets:
     if name is not None:
         return Offsets(name)
     expected = 'expected "earliest", "latest" or JSON such as {"orders":{"0":23,"1":-2}}'
-    named: dict[SegmentFolder, int] = {}
+    named: dict[TopicPartition, int] = {}
     for topic, partitions in _json(option, text, expected).items():
         if not isinstance(partitions, dict):
             raise ConfigurationError(option, text, f"{expected}, {topic!r} has no object")
@@ -90,11 +90,11 @@ def parse_offsets(option: str, text: str, others: int) -> Offsets:
             if isinstance(offset, bool) or not isinstance(offset, int) or not EARLIEST <= offset <= _INT64_MAX:
                 allowed = f"0 to {_INT64_MAX}, {LATEST} for latest or {EARLIEST} for earliest is expected"
                 raise ConfigurationError(option, text, f"{offset!r} of {topic}-{number}: {allowed}")
-            named[SegmentFolder(topic, number)] = offset
+            named[TopicPartition(topic, number)] = offset
     return Offsets(others, named)
 
 
-def parse_partitions(option: str, text: str) -> frozenset[SegmentFolder]:
+def parse_partitions(option: str, text: str) -> frozenset[TopicPartition]:
     """Return the partitions that JSON names.
 
     Args:
@@ -111,7 +111,7 @@ def parse_partitions(option: str, text: str) -> frozenset[SegmentFolder]:
         for number in numbers:
             if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= _INT32_MAX:
                 raise ConfigurationError(option, text, f"{expected}, {topic!r} has {partitions!r}")
-            found.add(SegmentFolder(topic, number))
+            found.add(TopicPartition(topic, number))
     return frozenset(found)
 
 

@@ -8,8 +8,8 @@ from kafkawire.sdk.errors import ConfigurationError
 
 pytest.importorskip("pyarrow")
 
-from kafkawire.sdk.spark.segments.files import SegmentFolder
-from kafkawire.sdk.spark.segments.selection import (
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.spark.selection import (
     EARLIEST,
     LATEST,
     Selection,
@@ -18,14 +18,14 @@ from kafkawire.sdk.spark.segments.selection import (
     parse_pattern,
 )
 
-ORDERS = SegmentFolder("orders", 0)
+ORDERS = TopicPartition("orders", 0)
 
 
 def test_offsets() -> None:
     assert parse_offsets("o", " Earliest", LATEST).of(ORDERS) == EARLIEST
     assert parse_offsets("o", "latest", EARLIEST).of(ORDERS) == LATEST
     found = parse_offsets("o", '{"orders":{"0":23,"1":-2},"a-b":{"7":-1}}', LATEST)
-    assert [found.of(SegmentFolder(*each)) for each in [("orders", 0), ("orders", 1), ("a-b", 7), ("a-b", 8)]] == [
+    assert [found.of(TopicPartition(*each)) for each in [("orders", 0), ("orders", 1), ("a-b", 7), ("a-b", 8)]] == [
         23,
         EARLIEST,
         LATEST,
@@ -58,7 +58,7 @@ def test_other_offsets(text: str, reason: str) -> None:
 
 def test_partitions() -> None:
     found = parse_partitions("assign", '{"orders":[0,1],"other":[]}')
-    assert found == {ORDERS, SegmentFolder("orders", 1)}
+    assert found == {ORDERS, TopicPartition("orders", 1)}
     for text in ("x", "[]", '{"a":5}', '{"a":["0"]}', '{"a":[-1]}', '{"a":[true]}'):
         with pytest.raises(ConfigurationError, match="assign="):
             parse_partitions("assign", text)
@@ -71,7 +71,7 @@ def test_selection() -> None:
     assert Selection(pattern="ord.*").has(ORDERS)
     assert not Selection(pattern="ord").has(ORDERS)
     assert Selection(partitions=frozenset([ORDERS])).has(ORDERS)
-    assert not Selection(partitions=frozenset([SegmentFolder("orders", 1)])).has(ORDERS)
+    assert not Selection(partitions=frozenset([TopicPartition("orders", 1)])).has(ORDERS)
 
 
 def test_pattern() -> None:
