@@ -13,9 +13,11 @@ from kafkawire.sdk.spark.selection import (
     EARLIEST,
     LATEST,
     Selection,
+    Times,
     parse_offsets,
     parse_partitions,
     parse_pattern,
+    parse_times,
 )
 
 ORDERS = TopicPartition("orders", 0)
@@ -54,6 +56,17 @@ def test_other_offsets(text: str, reason: str) -> None:
         parse_offsets("startingOffsets", text, LATEST)
     assert reason in str(caught.value)
     assert caught.value.option == "startingOffsets"
+
+
+def test_times() -> None:
+    assert parse_times("t", '{"orders":{"0":5}}') == Times(None, {ORDERS: 5})
+    for text, reason in [
+        ("5", "expected JSON such as"),
+        ('{"orders":5}', "'orders' has no object"),
+        ('{"orders":{"0":-1}}', "-1 of orders-0: 0 to 9223372036854775807 ms is expected"),
+    ]:
+        with pytest.raises(ConfigurationError, match=reason):
+            parse_times("startingOffsetsByTimestamp", text)
 
 
 def test_partitions() -> None:
