@@ -85,8 +85,7 @@ class _Reading:
     def batches(self) -> Iterator[ConsumerBatch]:
         """Yield the batches that have offsets of the range."""
         partition = self._wanted.partition
-        self._consumer.assign([partition])
-        self._consumer.seek(partition, self._offset)
+        self._consumer.assign({partition: self._offset})
         deadline_ms = monotonic_ms() + self._options.poll_timeout_ms
         while self._offset < self._wanted.end:
             before = self._offset
