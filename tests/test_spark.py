@@ -13,7 +13,7 @@ from kafkawire.sdk.spark.segments import frame
 
 
 def test_names() -> None:
-    assert spark.__all__ == sorted([*decode.__all__, *functions.__all__, *frame.__all__, "KafkaSegments"])
+    assert spark.__all__ == sorted([*decode.__all__, *functions.__all__, *frame.__all__, "KafkaSegments", "KafkaWire"])
     assert spark.decode_batches is decode.decode_batches
     assert spark.decode_records is functions.decode_records
     assert spark.read_segments is frame.read_segments
@@ -21,11 +21,13 @@ def test_names() -> None:
         _ = spark.KafkaTopics  # type: ignore[attr-defined]  # what the test is about
 
 
-def test_data_source() -> None:
+def test_data_sources() -> None:
     pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
-    from kafkawire.sdk.spark.segments import source
+    from kafkawire.sdk.spark.brokers.source import KafkaWire
+    from kafkawire.sdk.spark.segments.source import KafkaSegments
 
-    assert spark.KafkaSegments is source.KafkaSegments
+    assert spark.KafkaSegments is KafkaSegments
+    assert spark.KafkaWire is KafkaWire
 
 
 def test_import_does_not_need_spark() -> None:

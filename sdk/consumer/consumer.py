@@ -120,7 +120,7 @@ class Consumer(ConsumerFace[Key, Value]):
             if self._subscription is not None:
                 await core.subscribe(self._subscription)
             if self._by_hand:
-                self.assign(self._by_hand)
+                core.assign(self._by_hand)
         except BaseException:
             calls, self._calls, self._core = self._calls, None, None
             try:

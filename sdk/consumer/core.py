@@ -259,6 +259,13 @@ class ConsumerCore:
 
         return self.driver.ask(ask)
 
+    def assign(self, partitions: Collection[TopicPartition] | Mapping[TopicPartition, int]) -> None:
+        """Read exactly these partitions, from an offset where a mapping has one for each."""
+        if isinstance(partitions, Mapping):
+            self.assignment.assign({each: Position(offset) for each, offset in partitions.items()})
+        else:
+            self.assignment.assign(partitions)
+
     def seek(self, partitions: Iterable[TopicPartition], place: Place) -> None:
         """Continue each of some partitions, or of all if none is given, from a place."""
         for partition in tuple(partitions) or tuple(self.assignment.readings):

@@ -6,13 +6,14 @@ that is added in `consumer.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Generic
 
 from kafkawire.sdk.client.arguments import (
     MAX_INT32,
     checked_methods,
     checked_number,
+    checked_offset,
     checked_partition,
     checked_partitions,
     checked_text,
@@ -72,7 +73,7 @@ class ConsumerFace(Generic[Key, Value]):
             from kafkawire.sdk.consumer.reading.hooks import ConsumerHooks  # few programs have hooks
 
             self._hooks = ConsumerHooks(key_deserializer, value_deserializer, interceptors or ())
-        self._by_hand: list[TopicPartition] = []
+        self._by_hand: Collection[TopicPartition] | Mapping[TopicPartition, int] = ()
         self._subscription = self._chosen(topics) if topics else None
         self._core: ConsumerCore | None = None
         self._calls: ListenerCalls | BlockingListenerCalls | None = None
@@ -88,20 +89,24 @@ class ConsumerFace(Generic[Key, Value]):
         """The partitions assigned now."""
         return frozenset(self._by_hand) if self._core is None else self._core.assignment.assigned
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+    def assign(self, partitions: Iterable[TopicPartition] | Mapping[TopicPartition, int]) -> None:
         """Read exactly these partitions, without group membership.
 
         Args:
-            partitions: replace those assigned before.
+            partitions: replace those assigned before; a mapping has for each the offset to begin at.
 
         Raises:
-            LocalProtocolError: the consumer subscribes to topics, or one of them can be no partition.
+            LocalProtocolError: the consumer subscribes to topics, or one of them can be no partition or offset.
         """
         if self._subscription is not None:
             raise LocalProtocolError("assign: this consumer subscribes to topics; create one without topics")
-        self._by_hand = checked_partitions(partitions)
+        checked = checked_partitions(partitions)
+        if isinstance(partitions, Mapping):
+            self._by_hand = {each: checked_offset(each, partitions[each]) for each in checked}
+        else:
+            self._by_hand = checked
         if self._core is not None:
-            self._core.assignment.assign(self._by_hand)
+            self._core.assign(self._by_hand)
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Suspend reading of these partitions; they stay assigned to this consumer.

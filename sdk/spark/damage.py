@@ -38,8 +38,8 @@ class Place(NamedTuple):
     Attributes:
         topic: None if it is not known.
         partition: None if it is not known.
-        path: of the file; None if they come from a column.
-        row: of a column, its number within the task, from 0; None for a file.
+        path: of the file; None if they come from a column or a broker.
+        row: of a column, its number within the task, from 0; None for a file, or a partition at a broker.
     """
 
     topic: str | None
@@ -51,6 +51,8 @@ class Place(NamedTuple):
         known = "" if self.topic is None else f"{self.topic}-{self.partition}"
         if self.path is not None:
             return f"{self.path} ({known})" if known else self.path
+        if self.row is None:
+            return known
         return f"row {self.row} ({known})" if known else f"row {self.row}"
 
 

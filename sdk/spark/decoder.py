@@ -48,20 +48,20 @@ class _Run(NamedTuple):
     Attributes:
         end: after the last of them, in rows of the Arrow batch.
         place: where the batch is.
-        position: where it begins in the file or value.
+        position: where it begins in the file or value, None if it is in neither.
         base_offset: of the batch, if its header says so.
         held: what it has in each column that is the same for all its records.
     """
 
     end: int
     place: Place
-    position: int
+    position: int | None
     base_offset: int | None
     held: tuple[Any, ...]
 
 
 #: What each column of a batch holds, the same for all its records: of its place, itself and its position.
-_OF_BATCHES: dict[str, Callable[[Place, Batch, int], Any]] = {
+_OF_BATCHES: dict[str, Callable[[Place, Batch, int | None], Any]] = {
     "topic": lambda place, batch, position: place.topic,
     "partition": lambda place, batch, position: place.partition,
     "timestampType": lambda place, batch, position: (
@@ -111,14 +111,14 @@ class Decoder:
         self._corrupt: list[tuple[Place, Damage]] = []
 
     def add(
-        self, place: Place, batch: Batch, position: int, wanted: OffsetRange = None
+        self, place: Place, batch: Batch, position: int | None, wanted: OffsetRange = None
     ) -> Iterator[pyarrow.RecordBatch]:
         """Add the records of a batch, and yield what is full.
 
         Args:
             place: where it is.
             batch: of any magic, with its checksum compared, and no control batch.
-            position: where it begins in the file or value.
+            position: where it begins in the file or value; None if it was fetched from a broker.
             wanted: which records are wanted; None for all.
 
         Raises:
@@ -178,7 +178,7 @@ class Decoder:
             for row in outside:
                 run = next(run for run in runs if row < run.end)
                 reason = f"timestamp {milliseconds[row]} of a record is outside what Spark can hold"
-                yield from self.add_damage(run.place, Damage(run.position, 0, reason, run.base_offset))
+                yield from self.add_damage(run.place, Damage(run.position or 0, 0, reason, run.base_offset))
         yield pyarrow.RecordBatch.from_arrays([arrays[name] for name in self._names], schema=self._schema)
 
     def _take_corrupt(self) -> pyarrow.RecordBatch:
@@ -199,8 +199,8 @@ class Decoder:
         return pyarrow.RecordBatch.from_pylist(rows, schema=self._schema)
 
 
-def _damage_of(batch: Batch, position: int, error: DecodeError) -> Damage:
-    return Damage(position, batch.size_in_bytes, f"{error.path}: {error.reason}", _base_offset(batch))
+def _damage_of(batch: Batch, position: int | None, error: DecodeError) -> Damage:
+    return Damage(position or 0, batch.size_in_bytes, f"{error.path}: {error.reason}", _base_offset(batch))
 
 
 def _base_offset(batch: Batch) -> int | None:

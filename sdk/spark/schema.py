@@ -62,8 +62,10 @@ COLUMNS: Final = {
     "isTransactional": Column("boolean", pyarrow.bool_(), "whether the record was written in a transaction"),
     "compression": Column("string", pyarrow.string(), "of the batch: none, gzip, snappy, lz4 or zstd"),
     "batchOffset": Column("bigint", pyarrow.int64(), "the first offset of the batch; null before magic 2"),
-    "batchPosition": Column("bigint", pyarrow.int64(), "where the batch begins in its file or value, in bytes"),
-    "path": Column("string", pyarrow.string(), "of the file; null if the bytes come from a column"),
+    "batchPosition": Column(
+        "bigint", pyarrow.int64(), "where the batch begins in its file or value; null from brokers"
+    ),
+    "path": Column("string", pyarrow.string(), "of the file; null if the bytes come from a column or a broker"),
     CORRUPT: Column("struct<path: string, position: bigint, size: bigint, reason: string>", _CORRUPT, "see CORRUPT"),
 }
 

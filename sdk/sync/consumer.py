@@ -149,7 +149,7 @@ class Consumer(Generic[Key, Value]):
         """The partitions assigned now."""
         return self._inner.assignment
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+    def assign(self, partitions: Iterable[TopicPartition] | Mapping[TopicPartition, int]) -> None:
         """Read exactly these partitions, without group membership; see `kafkawire.Consumer.assign`."""
         self._inner.assign(partitions)
 

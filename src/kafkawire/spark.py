@@ -1,11 +1,12 @@
-"""Kafka's record batches in Apache Spark, without Kafka: `pip install kafkawire[spark]`.
+"""Kafka's records in Apache Spark, without Kafka's jars: `pip install kafkawire[spark]`.
 
     spark.dataSource.register(KafkaSegments)
     records = spark.read.format("kafka_segments").load("/var/lib/kafka/data")
     records.groupBy("topic", "partition").count().show()
 
-`read_segments` does the same, with a function on Arrow batches inside the workers. `decode_batches` decodes raw batches
-that are in a column. Names and types of the columns are those of Spark's own Kafka connector.
+`read_segments` does the same, with a function on Arrow batches inside the workers. `KafkaWire` is the data source that
+fetches from brokers, `decode_batches` decodes raw batches that are in a column. Names and types of the columns are
+those of Spark's own Kafka connector.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ from kafkawire.sdk.spark.functions import (
 from kafkawire.sdk.spark.segments.frame import read_segments
 
 if TYPE_CHECKING:
+    from kafkawire.sdk.spark.brokers.source import KafkaWire
     from kafkawire.sdk.spark.segments.source import KafkaSegments
 
 __all__ = [
     "KafkaSegments",
+    "KafkaWire",
     "decode_batches",
     "decode_internal_record",
     "decode_message",
@@ -40,9 +43,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Return the data source, a class of Spark's: this module can be imported without Spark."""
-    if name != "KafkaSegments":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from kafkawire.sdk.spark.segments.source import KafkaSegments
+    """Return a data source, a class of Spark's: this module can be imported without Spark."""
+    if name == "KafkaSegments":
+        from kafkawire.sdk.spark.segments.source import KafkaSegments
 
-    return KafkaSegments
+        return KafkaSegments
+    if name == "KafkaWire":
+        from kafkawire.sdk.spark.brokers.source import KafkaWire
+
+        return KafkaWire
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -28,6 +29,7 @@ __all__ = [
     "ApacheKafka",
     "await_node",
     "cache_folder",
+    "copy_jars",
     "fetch_jars",
     "free_port",
     "java_command",
@@ -86,11 +88,26 @@ def fetch_jars(release: str = RELEASE) -> Path:
     Raises:
         subprocess.CalledProcessError: Maven could not resolve them; its output goes to standard error.
     """
-    folder = cache_folder() / f"kafka-{release}"
+    return copy_jars("pom.xml", f"kafka-{release}", {"kafka.version": release})
+
+
+def copy_jars(pom: str, name: str, properties: Mapping[str, str]) -> Path:
+    """Return the folder with the jars that a project beside this module depends on, fetched on first use.
+
+    Args:
+        pom: the file of the project.
+        name: of the folder, in the user's cache folder.
+        properties: that the project leaves open.
+
+    Raises:
+        subprocess.CalledProcessError: Maven could not resolve them; its output goes to standard error.
+    """
+    folder = cache_folder() / name
     if not (folder / ".complete").exists():
         folder.mkdir(parents=True, exist_ok=True)
-        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}", f"-Dkafka.version={release}"]
-        subprocess.run(["mvn", "-q", "-B", "-f", str(_HERE / "pom.xml"), *goal], check=True, stdout=sys.stderr)
+        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
+        given = [f"-D{key}={value}" for key, value in properties.items()]
+        subprocess.run(["mvn", "-q", "-B", "-f", str(_HERE / pom), *goal, *given], check=True, stdout=sys.stderr)
         (folder / ".complete").touch()
     return folder
 

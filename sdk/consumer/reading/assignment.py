@@ -228,17 +228,20 @@ class Assignment:
             raise LocalProtocolError(f"partition {partition} is not assigned to this consumer")
         return reading
 
-    def assign(self, partitions: Iterable[TopicPartition], place: Place = None) -> None:
+    def assign(
+        self, partitions: Iterable[TopicPartition] | Mapping[TopicPartition, Position], place: Place = None
+    ) -> None:
         """Read exactly these partitions; those already assigned keep their positions, stopped ones go on.
 
         Args:
-            partitions: replace those assigned before.
-            place: where the new ones begin.
+            partitions: replace those assigned before; a mapping says where each of them begins.
+            place: where new ones begin of which it is not said.
         """
+        begins = partitions if isinstance(partitions, Mapping) else {}
         with self._lock:
             former = self.readings
             chosen = {
-                each: former.get(each) or Reading(each, place, auto_finish=self._auto_finish)
+                each: former.get(each) or Reading(each, begins.get(each, place), auto_finish=self._auto_finish)
                 for each in sorted(partitions)
             }
             for partition in former.keys() - chosen.keys():
@@ -256,6 +259,8 @@ class Assignment:
         self._run(partial(self._fetching.assign, epochs))
         if held:
             self._run(partial(self._fetching.pause, held))
+        for partition in begins.keys() & former.keys():
+            self.seek(partition, begins[partition])
         self._queue.signal()
 
     # The group's side.

@@ -1,9 +1,6 @@
-"""How much of what is there a micro-batch takes: a limit, spread over the partitions by what each has.
+"""How many bytes of what is there a micro-batch takes: a limit, spread over the partitions by what each has.
 
-A partition that has something gets at least one offset, or one batch, as in Spark's connector: otherwise it would never
-go on beside larger ones.
-
-Source: `KafkaOffsetReader.rateLimit` in Apache Spark.
+A partition that has something gets at least one batch, for the reason that `limited_by_offsets` has.
 """
 
 from __future__ import annotations
@@ -11,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
+from kafkawire.sdk.spark.admission import Ranges
 from kafkawire.sdk.spark.segments.ends import start_position
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.headers import batch_headers
@@ -18,18 +16,7 @@ from kafkawire.sdk.spark.segments.plan import index_cuts
 from kafkawire.sdk.spark.segments.reading import offset_at
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
 
-__all__ = ["limited_by_bytes", "limited_by_offsets"]
-
-#: What is there: of each partition that has something, where to begin and where it ends.
-Ranges = Mapping[str, tuple[int, int]]
-
-
-def limited_by_offsets(ranges: Ranges, limit: int) -> dict[str, int]:
-    """Return where each partition ends in a micro-batch of about so many offsets."""
-    total = sum(end - start for start, end in ranges.values())
-    if total <= limit:
-        return {key: end for key, (_, end) in ranges.items()}
-    return {key: min(end, start + max(limit * (end - start) // total, 1)) for key, (start, end) in ranges.items()}
+__all__ = ["limited_by_bytes"]
 
 
 def limited_by_bytes(

@@ -12,8 +12,9 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.records.stored import Stored, read_stored
-from kafkawire.sdk.spark.segments.files import FoundSegment, SegmentFolder
+from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.headers import batch_headers
 from kafkawire.sdk.spark.segments.order import in_order
 from kafkawire.sdk.spark.segments.plan import index_cuts
@@ -60,7 +61,7 @@ class PartitionEnds:
     def __init__(self, files: SegmentFiles) -> None:
         self._files = files
         self._known: dict[str, tuple[tuple[int, int | None], End]] = {}
-        self._followed: dict[SegmentFolder, _Followed] = {}
+        self._followed: dict[TopicPartition, _Followed] = {}
 
     def of(self, segment: FoundSegment) -> End:
         """Return where a partition ends.

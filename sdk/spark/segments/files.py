@@ -18,9 +18,10 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow.fs
 
+from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
 
-__all__ = ["FOLDER_PATTERN", "FoundSegment", "SegmentFolder", "find_segments", "open_file_system"]
+__all__ = ["FOLDER_PATTERN", "FoundSegment", "find_segments", "open_file_system"]
 
 #: A partition's folder and a segment in it, as brokers name them. Folders of partitions that are being removed or moved
 #: have a suffix, and do not match.
@@ -31,21 +32,6 @@ _WILDCARD = re.compile(r"[*?\[]")
 
 #: Names of a topic that a broker makes.
 _TOPIC_CHARACTERS_MAX = 249
-
-
-class SegmentFolder(NamedTuple):
-    """A partition's segments.
-
-    Attributes:
-        topic: its name.
-        partition: its number.
-    """
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 class FoundSegment(NamedTuple):
@@ -61,7 +47,7 @@ class FoundSegment(NamedTuple):
     """
 
     path: str
-    folder: SegmentFolder
+    folder: TopicPartition
     base_offset: int
     size_bytes: int
     end_offset: int | None
@@ -123,7 +109,7 @@ def find_segments(system: Any, paths: Sequence[str], pattern: str = FOLDER_PATTE
     return [
         FoundSegment(
             found[key][0],
-            SegmentFolder(*key[:2]),
+            TopicPartition(*key[:2]),
             key[2],
             found[key][1],
             after[2] if after is not None and after[:2] == key[:2] else None,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kafkawire.sdk.spark.segments.mapping import MapBatches
     from kafkawire.sdk.spark.segments.options import SegmentOptions
-    from kafkawire.sdk.spark.segments.selection import Offsets
+    from kafkawire.sdk.spark.selection import Offsets
 
 __all__ = ["read_segments"]
 

@@ -1,27 +1,31 @@
-"""The options of the data source: names as Spark writes them, in any case, and values as text.
-
-What Spark's Kafka connector has, too, has its name and means the same. A name that nobody knows is refused, where Spark
-would pass over it.
+"""The options of the data source. What Spark's Kafka connector has, too, has its name and means the same.
 
 Source: `KafkaSourceProvider` in Apache Spark.
 """
 
 from __future__ import annotations
 
-import difflib
 import json
-import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.spark import schema
 from kafkawire.sdk.spark.damage import Mode, parse_mode
-from kafkawire.sdk.spark.isolation import ISOLATION_LEVELS
+from kafkawire.sdk.spark.option_values import (
+    OptionTable,
+    one_of,
+    parse_columns,
+    parse_committed_only,
+    parse_flag,
+    parse_number,
+    parse_size,
+    parse_topics,
+)
 from kafkawire.sdk.spark.segments.files import FOLDER_PATTERN, FoundSegment
 from kafkawire.sdk.spark.segments.plan import SPLIT_BYTES, Wanted
-from kafkawire.sdk.spark.segments.selection import (
+from kafkawire.sdk.spark.selection import (
     EARLIEST,
     LATEST,
     Offsets,
@@ -35,10 +39,6 @@ __all__ = ["SPLIT_BYTES_MIN", "SegmentOptions", "parse_options"]
 
 #: Smaller parts would cost more to start than to read, and each knows where all others of its segment begin.
 SPLIT_BYTES_MIN: Final = 1024 * 1024
-
-_INT64_MAX = 2**63 - 1
-_SIZE = re.compile(r"([0-9]{1,19})\s*([kmgt]?)b?", re.ASCII | re.IGNORECASE)
-_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 
 
 class SegmentOptions(NamedTuple):
@@ -132,18 +132,11 @@ def parse_options(given: Mapping[str, str]) -> SegmentOptions:
     Raises:
         ConfigurationError: an option is unknown, its value is refused, or two contradict each other.
     """
-    values: dict[str, Any] = {}
-    for name, text in given.items():
-        known = _OPTIONS.get(name.lower())
-        if known is None:
-            raise ConfigurationError(name, text, _unknown(name))
-        values[known[0]] = known[1](known[0], text)
+    values = _OPTIONS.read(given)
     paths = (*values.get("path", ()), *values.get("paths", ()))
     if not paths:
         raise ConfigurationError("path", "", "a folder of segments is needed: load(path)")
-    topics = [name for name in ("topics", "subscribe", "subscribePattern", "assign") if name in values]
-    if len(topics) > 1:
-        raise ConfigurationError(topics[0], _given_text(given, topics[0]), f"{topics[1]} is given, too; expected one")
+    one_of(values, given, ("topics", "subscribe", "subscribePattern", "assign"))
     start, end = values.get("startingTimestamp"), values.get("endingTimestamp")
     if start is not None and end is not None and start > end:
         raise ConfigurationError("startingTimestamp", start, f"expected at most endingTimestamp={end}")
@@ -174,17 +167,6 @@ def parse_options(given: Mapping[str, str]) -> SegmentOptions:
     )
 
 
-def _given_text(given: Mapping[str, str], option: str) -> str:
-    """Return the text of an option that was given, in whatever case."""
-    return next(text for name, text in given.items() if name.lower() == option.lower())
-
-
-def _unknown(name: str) -> str:
-    names = {lower: known[0] for lower, known in _OPTIONS.items()}
-    near = difflib.get_close_matches(name.lower(), names, n=1)
-    return f"no such option; did you mean {names[near[0]]}?" if near else "no such option"
-
-
 def _paths(option: str, text: str) -> tuple[str, ...]:
     return tuple(path for path in map(str.strip, text.split(",")) if path)
 
@@ -200,82 +182,28 @@ def _path_list(option: str, text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _names(option: str, text: str) -> tuple[str, ...]:
-    names = tuple(name for name in map(str.strip, text.split(",")) if name)
-    if not names:
-        raise ConfigurationError(option, text, "expected names, separated by commas")
-    return names
-
-
-def _topics(option: str, text: str) -> frozenset[str]:
-    return frozenset(_names(option, text))
-
-
-def _extra(option: str, text: str) -> tuple[str, ...]:
-    known = {name.lower(): name for name in schema.EXTRAS}
-    return tuple(known.get(name.lower(), name) for name in _names(option, text))
-
-
-def _flag(option: str, text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ConfigurationError(option, text, "expected true or false")
-    return text.lower() == "true"
-
-
-def _size(low: int, high: int = _INT64_MAX) -> Callable[[str, str], int]:
-    def parse(option: str, text: str) -> int:
-        match = _SIZE.fullmatch(text.strip())
-        size = -1 if match is None else int(match[1]) * _UNITS[match[2].lower()]
-        if not low <= size <= high:
-            raise ConfigurationError(option, text, f"expected {low} to {high} bytes, such as 64m")
-        return size
-
-    return parse
-
-
-def _number(low: int) -> Callable[[str, str], int]:
-    def parse(option: str, text: str) -> int:
-        number = int(text) if re.fullmatch(r"-?[0-9]{1,19}", text.strip(), re.ASCII) else low - 1
-        if not low <= number <= _INT64_MAX:
-            raise ConfigurationError(option, text, f"expected {low} to {_INT64_MAX}")
-        return number
-
-    return parse
-
-
-def _isolation(option: str, text: str) -> bool:
-    if text.lower() not in ISOLATION_LEVELS:
-        raise ConfigurationError(option, text, f"expected {' or '.join(ISOLATION_LEVELS)}")
-    return text.lower() == "read_committed"
-
-
-def _options(parsers: Iterable[tuple[str, Callable[[str, str], object]]]) -> dict[str, tuple[str, Any]]:
-    return {name.lower(): (name, parse) for name, parse in parsers}
-
-
-#: Each by its name in small letters: how it is written, and what reads its value.
-_OPTIONS: Final = _options(
-    [
-        ("path", _paths),
-        ("paths", _path_list),
-        ("pathPattern", parse_pattern),
-        ("topics", _topics),
-        ("subscribe", _topics),
-        ("subscribePattern", parse_pattern),
-        ("assign", parse_partitions),
-        ("startingOffsets", lambda option, text: parse_offsets(option, text, EARLIEST)),
-        ("endingOffsets", lambda option, text: parse_offsets(option, text, LATEST)),
-        ("startingTimestamp", _number(0)),
-        ("endingTimestamp", _number(0)),
-        ("splitBytes", _size(SPLIT_BYTES_MIN)),
-        ("includeHeaders", _flag),
-        ("extra", _extra),
-        ("mode", lambda option, text: parse_mode(text)),
-        ("isolationLevel", _isolation),
-        ("decompressedBytesMax", _size(1)),
-        ("pushdown", _flag),
-        ("maxBytesPerTrigger", _size(1)),
-        ("maxOffsetsPerTrigger", _number(1)),
-        ("failOnDataLoss", _flag),
-    ]
+_OPTIONS: Final = OptionTable(
+    {
+        "path": _paths,
+        "paths": _path_list,
+        "pathPattern": parse_pattern,
+        "topics": parse_topics,
+        "subscribe": parse_topics,
+        "subscribePattern": parse_pattern,
+        "assign": parse_partitions,
+        "startingOffsets": lambda option, text: parse_offsets(option, text, EARLIEST),
+        "endingOffsets": lambda option, text: parse_offsets(option, text, LATEST),
+        "startingTimestamp": parse_number(0),
+        "endingTimestamp": parse_number(0),
+        "splitBytes": parse_size(SPLIT_BYTES_MIN),
+        "includeHeaders": parse_flag,
+        "extra": parse_columns,
+        "mode": lambda option, text: parse_mode(text),
+        "isolationLevel": parse_committed_only,
+        "decompressedBytesMax": parse_size(1),
+        "pushdown": parse_flag,
+        "maxBytesPerTrigger": parse_size(1),
+        "maxOffsetsPerTrigger": parse_number(1),
+        "failOnDataLoss": parse_flag,
+    }
 )

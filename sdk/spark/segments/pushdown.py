@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from kafkawire.sdk.spark.segments.files import SegmentFolder
+from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.spark.segments.plan import Wanted
 
 __all__ = ["Pushed", "pushed"]
@@ -47,7 +47,7 @@ class Pushed(NamedTuple):
     partitions: frozenset[int] | None = None
     offsets: Wanted = Wanted()
 
-    def narrowed(self, folder: SegmentFolder, wanted: Wanted | None) -> Wanted | None:
+    def narrowed(self, folder: TopicPartition, wanted: Wanted | None) -> Wanted | None:
         """Return what is left of what was wanted of a partition; None for nothing."""
         if self.topics is not None and folder.topic not in self.topics:
             return None

@@ -8,7 +8,6 @@ Source: `KafkaMicroBatchStream` in Apache Spark; `pyspark.sql.streaming.datasour
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,19 +21,18 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from kafkawire.sdk.errors import LocalProtocolError
-from kafkawire.sdk.spark.segments.admission import limited_by_bytes, limited_by_offsets
+from kafkawire.sdk.spark.admission import limited_by_offsets
+from kafkawire.sdk.spark.loss import report_loss
+from kafkawire.sdk.spark.segments.admission import limited_by_bytes
 from kafkawire.sdk.spark.segments.ends import PartitionEnds
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.options import SegmentOptions
 from kafkawire.sdk.spark.segments.plan import Wanted, plan, tasks
 from kafkawire.sdk.spark.segments.reading import ReadOptions, read_parts
-from kafkawire.sdk.spark.segments.selection import EARLIEST, LATEST, Offsets
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
+from kafkawire.sdk.spark.selection import EARLIEST, LATEST, Offsets
 
 __all__ = ["SegmentStreamReader"]
-
-_log = logging.getLogger("kafkawire.spark")
 
 #: Of each partition, by its name, its segments in order.
 _Partitions = dict[str, list[FoundSegment]]
@@ -216,9 +214,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [*segments[:-1], segments[-1]._replace(size_bytes=self._ends.of(segments[-1]).position)]
 
     def _lose(self, what: str) -> None:
-        if self._fails_on_loss:
-            raise LocalProtocolError(f"{what}; with failOnDataLoss=false the query goes on")
-        _log.warning("lost: %s", what)
+        report_loss(what, fails=self._fails_on_loss)
 
     def __getstate__(self) -> dict[str, Any]:
         # Workers read parts, and need not know ends.

@@ -15,13 +15,36 @@ from kafkawire.sdk.consumer.consumer import Consumer
 from kafkawire.sdk.errors import Closed, LocalProtocolError
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
-T0 = TopicPartition("t", 0)
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 @pytest.mark.parametrize("call", ["pause", "resume", "seek_to_beginning", "seek_to_end", "lag"])
 def test_before_the_start(call: str) -> None:
     with pytest.raises(Closed, match="not started"):
         getattr(Consumer(str(BROKER)), call)(T0)
+
+
+def test_an_assignment_with_offsets(caplog: pytest.LogCaptureFixture) -> None:
+    """Before the start, after it, and for a partition that is read already; nothing is looked up."""
+
+    async def run() -> None:
+        broker = StoringBroker({"t": 2})
+        for partition in (0, 1):
+            broker.fill("t", b"a", b"b", b"c", partition=partition)
+        consumer = Consumer(str(BROKER), network=broker.network, auto_offset_reset="none")
+        consumer.assign({T0: 1})
+        assert consumer.assignment == {T0}
+        async with consumer:
+            assert (await anext(aiter(consumer))).offset == 1
+            consumer.assign({T0: 0, T1: 2})
+            found = [await anext(aiter(consumer)) for _ in range(4)]
+            assert sorted((each.partition, each.offset) for each in found) == [(0, 0), (0, 1), (0, 2), (1, 2)]
+            with pytest.raises(LocalProtocolError, match="offset of t-0"):
+                consumer.assign({T0: -1})
+            assert consumer.assignment == {T0, T1}
+
+    asyncio.run(run())
+    assert caplog.messages == []
 
 
 def test_an_assignment_before_the_start() -> None:

@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tools.find_java import JAVA_VERSION_MIN, find_java
+from tests.spark_session import local_session
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """Start a local Spark without its web pages, whose workers run on this Python."""
-    sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
-    java = find_java()
-    if java is None:
-        pytest.skip(f"Spark needs Java {JAVA_VERSION_MIN} or newer, none was found")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["JAVA_HOME"] = str(java.home)
-    session = (
-        sql.SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.session.timeZone", "Asia/Kolkata")
-        # Short queries gain more from a quick start than from good code.
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .config("spark.sql.adaptive.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "1")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
+    """Start a local Spark."""
+    with local_session() as session:
+        yield session

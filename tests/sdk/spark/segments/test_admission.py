@@ -8,24 +8,9 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from kafkawire.sdk.spark.segments.admission import limited_by_bytes, limited_by_offsets
+from kafkawire.sdk.spark.segments.admission import limited_by_bytes
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
 from tests.sdk.spark.segments.logs import batch, write_segment
-
-
-@pytest.mark.parametrize(
-    ("ranges", "limit", "expected"),
-    [
-        ({}, 5, {}),
-        ({"a-0": (0, 10), "a-1": (5, 15)}, 20, {"a-0": 10, "a-1": 15}),
-        ({"a-0": (0, 10), "a-1": (5, 35)}, 20, {"a-0": 5, "a-1": 20}),
-        ({"a-0": (0, 1), "a-1": (0, 1000)}, 100, {"a-0": 1, "a-1": 99}),
-        ({"a-0": (7, 9), "a-1": (0, 1000)}, 1, {"a-0": 8, "a-1": 1}),
-    ],
-)
-def test_offsets(ranges: dict[str, tuple[int, int]], limit: int, expected: dict[str, int]) -> None:
-    assert limited_by_offsets(ranges, limit) == expected
-
 
 SIZES = [len(batch(number * 10)) for number in range(20)]
 

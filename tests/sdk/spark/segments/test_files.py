@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
 
 pytest.importorskip("pyarrow")
 
-from kafkawire.sdk.spark.segments.files import FoundSegment, SegmentFolder, find_segments, open_file_system
+from kafkawire.sdk.spark.segments.files import FoundSegment, find_segments, open_file_system
 
 NAMES = [
     "a/orders-0/00000000000000000000.log",
@@ -53,7 +54,7 @@ def test_segments(root: Path) -> None:
     system, path = open_file_system(str(root))
     _, _, first, second, _ = find_segments(system, [path])
     log = root / NAMES[0]
-    assert first == FoundSegment(str(log), SegmentFolder("orders", 0), 0, len(NAMES[0]), 40, log.stat().st_mtime_ns)
+    assert first == FoundSegment(str(log), TopicPartition("orders", 0), 0, len(NAMES[0]), 40, log.stat().st_mtime_ns)
     assert first.sibling(".index") == str(log.with_suffix(".index"))
     assert (second.base_offset, second.end_offset, str(second.folder)) == (40, None, "orders-0")
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
 
 pytest.importorskip("pyarrow")
 
 from kafkawire.sdk.spark.damage import Mode
 from kafkawire.sdk.spark.schema import CONNECTOR, CORRUPT, HEADERS
-from kafkawire.sdk.spark.segments.files import FoundSegment, SegmentFolder
+from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.options import SegmentOptions, parse_options
 from kafkawire.sdk.spark.segments.plan import Wanted
 
@@ -24,7 +25,7 @@ def options(**given: str) -> SegmentOptions:
 
 
 def segment(topic: str = "orders", partition: int = 0) -> FoundSegment:
-    return FoundSegment("/x.log", SegmentFolder(topic, partition), 0, 1, None)
+    return FoundSegment("/x.log", TopicPartition(topic, partition), 0, 1, None)
 
 
 def test_defaults() -> None:

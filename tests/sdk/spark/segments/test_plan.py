@@ -8,7 +8,8 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from kafkawire.sdk.spark.segments.files import FoundSegment, SegmentFolder
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.plan import Cut, SegmentPart, Wanted, index_cuts, plan, tasks
 
 TIME_MS = 1_700_000_000_000
@@ -19,7 +20,7 @@ TIMES = b"".join(struct.pack(">qi", TIME_MS + number * 10 + 9, number * 10 + 9) 
 
 
 def segment(base_offset: int = 1000, end_offset: int | None = 1100, size_bytes: int = 1000) -> FoundSegment:
-    return FoundSegment(f"/a-0/{base_offset:020}.log", SegmentFolder("a", 0), base_offset, size_bytes, end_offset)
+    return FoundSegment(f"/a-0/{base_offset:020}.log", TopicPartition("a", 0), base_offset, size_bytes, end_offset)
 
 
 def read(path: str) -> bytes:

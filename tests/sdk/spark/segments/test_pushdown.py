@@ -26,7 +26,7 @@ from pyspark.sql.datasource import (  # noqa: E402 - only where it has them
     StringStartsWith,
 )
 
-from kafkawire.sdk.spark.segments.files import SegmentFolder  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.client.partitions import TopicPartition  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.segments.plan import Wanted  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.segments.pushdown import Pushed, pushed  # noqa: E402 - it needs pyspark
 
@@ -106,8 +106,8 @@ def test_several() -> None:
     found, left = pushed(filters)
     assert found == Pushed(frozenset("b"), frozenset([2]), Wanted(7, 100))
     assert left == filters[4:]
-    folder = SegmentFolder("b", 2)
+    folder = TopicPartition("b", 2)
     assert found.narrowed(folder, Wanted(0, 50, 3, 4)) == Wanted(7, 50, 3, 4)
     assert found.narrowed(folder, None) is None
-    assert found.narrowed(SegmentFolder("a", 2), Wanted()) is None
-    assert found.narrowed(SegmentFolder("b", 1), Wanted()) is None
+    assert found.narrowed(TopicPartition("a", 2), Wanted()) is None
+    assert found.narrowed(TopicPartition("b", 1), Wanted()) is None

@@ -7,18 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.records import walk
 
 pytest.importorskip("pyarrow")
 
 from kafkawire.sdk.spark.damage import Mode
-from kafkawire.sdk.spark.segments.files import FoundSegment, SegmentFolder
+from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.reading import ReadOptions
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
 from kafkawire.sdk.spark.segments.transactions import Transactions, aborted_transactions
 from tests.sdk.spark.segments.logs import batch, marker, offsets_of, planned, records_of, write_segment
 
-SEGMENT = FoundSegment("/x.log", SegmentFolder("orders", 0), 10, 1, 50)
+SEGMENT = FoundSegment("/x.log", TopicPartition("orders", 0), 10, 1, 50)
 DROP = ReadOptions(("offset",), Mode.DROPMALFORMED, is_committed_only=True)
 
 

@@ -8,24 +8,26 @@ from kafkawire.sdk.errors import ConfigurationError
 
 pytest.importorskip("pyarrow")
 
-from kafkawire.sdk.spark.segments.files import SegmentFolder
-from kafkawire.sdk.spark.segments.selection import (
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.spark.selection import (
     EARLIEST,
     LATEST,
     Selection,
+    Times,
     parse_offsets,
     parse_partitions,
     parse_pattern,
+    parse_times,
 )
 
-ORDERS = SegmentFolder("orders", 0)
+ORDERS = TopicPartition("orders", 0)
 
 
 def test_offsets() -> None:
     assert parse_offsets("o", " Earliest", LATEST).of(ORDERS) == EARLIEST
     assert parse_offsets("o", "latest", EARLIEST).of(ORDERS) == LATEST
     found = parse_offsets("o", '{"orders":{"0":23,"1":-2},"a-b":{"7":-1}}', LATEST)
-    assert [found.of(SegmentFolder(*each)) for each in [("orders", 0), ("orders", 1), ("a-b", 7), ("a-b", 8)]] == [
+    assert [found.of(TopicPartition(*each)) for each in [("orders", 0), ("orders", 1), ("a-b", 7), ("a-b", 8)]] == [
         23,
         EARLIEST,
         LATEST,
@@ -56,9 +58,20 @@ def test_other_offsets(text: str, reason: str) -> None:
     assert caught.value.option == "startingOffsets"
 
 
+def test_times() -> None:
+    assert parse_times("t", '{"orders":{"0":5}}') == Times(None, {ORDERS: 5})
+    for text, reason in [
+        ("5", "expected JSON such as"),
+        ('{"orders":5}', "'orders' has no object"),
+        ('{"orders":{"0":-1}}', "-1 of orders-0: 0 to 9223372036854775807 ms is expected"),
+    ]:
+        with pytest.raises(ConfigurationError, match=reason):
+            parse_times("startingOffsetsByTimestamp", text)
+
+
 def test_partitions() -> None:
     found = parse_partitions("assign", '{"orders":[0,1],"other":[]}')
-    assert found == {ORDERS, SegmentFolder("orders", 1)}
+    assert found == {ORDERS, TopicPartition("orders", 1)}
     for text in ("x", "[]", '{"a":5}', '{"a":["0"]}', '{"a":[-1]}', '{"a":[true]}'):
         with pytest.raises(ConfigurationError, match="assign="):
             parse_partitions("assign", text)
@@ -71,7 +84,7 @@ def test_selection() -> None:
     assert Selection(pattern="ord.*").has(ORDERS)
     assert not Selection(pattern="ord").has(ORDERS)
     assert Selection(partitions=frozenset([ORDERS])).has(ORDERS)
-    assert not Selection(partitions=frozenset([SegmentFolder("orders", 1)])).has(ORDERS)
+    assert not Selection(partitions=frozenset([TopicPartition("orders", 1)])).has(ORDERS)
 
 
 def test_pattern() -> None:

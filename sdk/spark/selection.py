@@ -1,7 +1,7 @@
 """Which partitions, and which of their offsets, somebody asks for: what the connector's options of these names say.
 
-Partitions that a JSON of offsets does not name are read from the earliest offset or to the latest one; Spark's
-connector insists on all of them, but knows from the broker which there are.
+Partitions that a JSON does not name are read from the earliest offset or to the latest one, where files are read. Who
+asks brokers knows which there are, and insists on all of them, as Spark's connector does.
 
 Source: `ConsumerStrategy`, `JsonUtils` in Apache Spark.
 """
@@ -13,10 +13,20 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.spark.segments.files import SegmentFolder
 
-__all__ = ["EARLIEST", "LATEST", "Offsets", "Selection", "parse_offsets", "parse_partitions", "parse_pattern"]
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "Offsets",
+    "Selection",
+    "Times",
+    "parse_offsets",
+    "parse_partitions",
+    "parse_pattern",
+    "parse_times",
+]
 
 #: What stands for the ends of a partition, as in the connector's JSON.
 LATEST: Final = -1
@@ -35,11 +45,23 @@ class Offsets(NamedTuple):
     """
 
     others: int
-    named: Mapping[SegmentFolder, int] = {}
+    named: Mapping[TopicPartition, int] = {}
 
-    def of(self, folder: SegmentFolder) -> int:
+    def of(self, partition: TopicPartition) -> int:
         """Return where to begin or end in a partition."""
-        return self.named.get(folder, self.others)
+        return self.named.get(partition, self.others)
+
+
+class Times(NamedTuple):
+    """Where to begin, or end, in each partition: at the first record that is not older than a time.
+
+    Attributes:
+        others: of a partition that is not named, in ms since the epoch; None if all are named.
+        named: of the others.
+    """
+
+    others: int | None
+    named: Mapping[TopicPartition, int] = {}
 
 
 class Selection(NamedTuple):
@@ -53,14 +75,14 @@ class Selection(NamedTuple):
 
     topics: frozenset[str] | None = None
     pattern: str | None = None
-    partitions: frozenset[SegmentFolder] | None = None
+    partitions: frozenset[TopicPartition] | None = None
 
-    def has(self, folder: SegmentFolder) -> bool:
+    def has(self, partition: TopicPartition) -> bool:
         """Return whether a partition is meant."""
         return (
-            (self.topics is None or folder.topic in self.topics)
-            and (self.pattern is None or re.fullmatch(self.pattern, folder.topic) is not None)
-            and (self.partitions is None or folder in self.partitions)
+            (self.topics is None or partition.topic in self.topics)
+            and (self.pattern is None or re.fullmatch(self.pattern, partition.topic) is not None)
+            and (self.partitions is None or partition in self.partitions)
         )
 
 
@@ -79,22 +101,41 @@ def parse_offsets(option: str, text: str, others: int) -> Offsets:
     if name is not None:
         return Offsets(name)
     expected = 'expected "earliest", "latest" or JSON such as {"orders":{"0":23,"1":-2}}'
-    named: dict[SegmentFolder, int] = {}
+    allowed = f"0 to {_INT64_MAX}, {LATEST} for latest or {EARLIEST} for earliest is expected"
+    return Offsets(others, _numbers(option, text, expected, EARLIEST, allowed))
+
+
+def parse_times(option: str, text: str) -> Times:
+    """Return what an option says about times.
+
+    Args:
+        option: its name.
+        text: JSON such as {"orders":{"0":1700000000000}}, in ms since the epoch.
+
+    Raises:
+        ConfigurationError: it is no such JSON.
+    """
+    expected = 'expected JSON such as {"orders":{"0":1700000000000}}'
+    return Times(None, _numbers(option, text, expected, 0, f"0 to {_INT64_MAX} ms is expected"))
+
+
+def _numbers(option: str, text: str, expected: str, lowest: int, allowed: str) -> dict[TopicPartition, int]:
+    """Return a number for each partition that JSON names."""
+    named: dict[TopicPartition, int] = {}
     for topic, partitions in _json(option, text, expected).items():
         if not isinstance(partitions, dict):
             raise ConfigurationError(option, text, f"{expected}, {topic!r} has no object")
-        for partition, offset in partitions.items():
+        for partition, found in partitions.items():
             number = int(partition) if partition.isascii() and partition.isdigit() else -1
             if not 0 <= number <= _INT32_MAX:
                 raise ConfigurationError(option, text, f"{partition!r} of {topic!r} is no partition")
-            if isinstance(offset, bool) or not isinstance(offset, int) or not EARLIEST <= offset <= _INT64_MAX:
-                allowed = f"0 to {_INT64_MAX}, {LATEST} for latest or {EARLIEST} for earliest is expected"
-                raise ConfigurationError(option, text, f"{offset!r} of {topic}-{number}: {allowed}")
-            named[SegmentFolder(topic, number)] = offset
-    return Offsets(others, named)
+            if isinstance(found, bool) or not isinstance(found, int) or not lowest <= found <= _INT64_MAX:
+                raise ConfigurationError(option, text, f"{found!r} of {topic}-{partition}: {allowed}")
+            named[TopicPartition(topic, number)] = found
+    return named
 
 
-def parse_partitions(option: str, text: str) -> frozenset[SegmentFolder]:
+def parse_partitions(option: str, text: str) -> frozenset[TopicPartition]:
     """Return the partitions that JSON names.
 
     Args:
@@ -111,7 +152,7 @@ def parse_partitions(option: str, text: str) -> frozenset[SegmentFolder]:
         for number in numbers:
             if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= _INT32_MAX:
                 raise ConfigurationError(option, text, f"{expected}, {topic!r} has {partitions!r}")
-            found.add(SegmentFolder(topic, number))
+            found.add(TopicPartition(topic, number))
     return frozenset(found)
 
 

@@ -1,0 +1,116 @@
+"""The clients of a query: what its options that begin with `kafka.` say about them.
+
+The driver asks an admin and a consumer about topics and offsets. Each task reads with a consumer of its own: it is made
+in less than ten milliseconds, so none is kept for the next task. Nobody joins a group, and nothing is committed: the
+offsets are in Spark's checkpoint.
+
+Source: `KafkaSourceProvider.kafkaParamsForExecutors` in Apache Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kafkawire.sdk.client.options import AdminOptions, ConsumerOptions
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.secret import shown
+from kafkawire.sdk.spark.brokers.jaas import parse_login
+from kafkawire.sdk.sync.admin import Admin
+from kafkawire.sdk.sync.consumer import Consumer
+
+__all__ = ["PREFIX", "ClientSettings"]
+
+#: How Java's clients are told user and password.
+_JAAS: Final = "sasl.jaas.config"
+
+#: What the names of these options begin with.
+PREFIX: Final = "kafka."
+
+#: What one fetch of a task takes from its partition, unless told otherwise. From 1 to 16 MiB a task needs the same CPU;
+#: more keeps distant brokers busy, with less there is less that was fetched beyond the end of a task, for nothing.
+FETCH_BYTES: Final = 4 * 1024 * 1024
+
+_MANAGED = "Spark decides where reading begins, and keeps in the checkpoint how far it came: use startingOffsets"
+_BYTES = "keys and values are binary columns: convert them with functions of Spark"
+
+#: What would contradict the data source, and what to do instead.
+_REFUSED: Final[Mapping[str, str]] = {
+    "auto_offset_reset": _MANAGED,
+    "enable_auto_commit": _MANAGED,
+    "auto_commit_interval_ms": _MANAGED,
+    "enable_auto_finish": _MANAGED,
+    "group_protocol": "no task joins a group: leave it out",
+    "group_remote_assignor": "no task joins a group: leave it out",
+    "io": "clients of workers block: leave it out",
+    "metrics_reporter": "a function cannot be given as text: leave it out",
+    "key.deserializer": _BYTES,
+    "value.deserializer": _BYTES,
+    "interceptor.classes": "an interceptor could change records: leave it out",
+}
+
+#: What only a member of a group needs. The connector takes it, and so it is taken here.
+_OF_MEMBERS: Final = frozenset(
+    {
+        "group_id",
+        "group_instance_id",
+        "assignors",
+        "session_timeout_ms",
+        "heartbeat_interval_ms",
+        "max_poll_interval_ms",
+    }
+)
+
+
+class ClientSettings:
+    """The options of a query's clients: can be pickled, and does not show secrets.
+
+    Args:
+        given: text by names without the prefix, those of Kafka's documentation or of docs/options.md.
+
+    Raises:
+        ConfigurationError: a name is unknown or contradicts the data source, or a value is refused.
+    """
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._values: dict[str, Any] = {}
+        for name, text in given.items():
+            if name == _JAAS:
+                for own_name, value in parse_login(f"{PREFIX}{name}", text).items():
+                    self._add(own_name, value)
+            else:
+                self._add(name, text)
+        if "bootstrap_servers" not in self._values:
+            raise ConfigurationError(f"{PREFIX}bootstrap.servers", None, "it is needed: host:port,host:port")
+        try:
+            ConsumerOptions.read(self._consumer_options().items())
+        except ConfigurationError as error:
+            name = ConsumerOptions.OPTIONS[error.option].kafka_name or error.option
+            raise ConfigurationError(f"{PREFIX}{name}", self._values.get(error.option), error.reason) from None
+
+    def consumer(self) -> Consumer[bytes, bytes]:
+        """Return a consumer that was not started, without topics."""
+        return Consumer(**self._consumer_options())
+
+    def admin(self) -> Admin:
+        """Return an admin that was not started."""
+        return Admin(**{name: value for name, value in self._values.items() if name in AdminOptions.OPTIONS})
+
+    def _add(self, given_name: str, text: str) -> None:
+        name = ConsumerOptions.KAFKA_NAMES.get(given_name, given_name)
+        if (reason := _REFUSED.get(name)) is not None:
+            raise ConfigurationError(f"{PREFIX}{given_name}", text, reason)
+        option = ConsumerOptions.OPTIONS.get(name)
+        if option is None:
+            raise ConfigurationError(f"{PREFIX}{given_name}", text, ConsumerOptions.unknown(given_name))
+        if name in self._values:
+            raise ConfigurationError(f"{PREFIX}{given_name}", text, f"{name} was given already")
+        if name not in _OF_MEMBERS:
+            self._values[name] = text if option.parse is None else option.parse(text)
+
+    def _consumer_options(self) -> dict[str, Any]:
+        own = {"auto_offset_reset": "none", "enable_auto_commit": False, "max_partition_fetch_bytes": FETCH_BYTES}
+        return {**own, **self._values}
+
+    def __repr__(self) -> str:
+        return f"ClientSettings({', '.join(f'{name}={shown(name, value)}' for name, value in self._values.items())})"

@@ -1,0 +1,187 @@
+"""What the driver asks the brokers: which partitions there are, where they begin and end, where a time is.
+
+What fails is tried again with new clients, as often as `fetchOffset.numRetries` says.
+
+Source: `KafkaOffsetReaderAdmin` in Apache Spark.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from contextlib import suppress
+from typing import TypeVar
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.errors import BrokerError, ConfigurationError, KafkaWireError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.spark.brokers.options import Bound, WireOptions
+from kafkawire.sdk.spark.selection import EARLIEST, LATEST, Times
+from kafkawire.sdk.sync.admin import Admin
+from kafkawire.sdk.sync.consumer import Consumer
+
+__all__ = ["Cluster", "Positions"]
+
+_log = logging.getLogger("kafkawire.spark")
+
+#: Offsets by partition.
+Positions = dict[TopicPartition, int]
+
+Found = TypeVar("Found")
+Client = TypeVar("Client", Admin, Consumer[bytes, bytes])
+
+
+class Cluster:
+    """The brokers of a query, for its driver. Connects when it is first asked.
+
+    Args:
+        options: of the query.
+    """
+
+    def __init__(self, options: WireOptions) -> None:
+        self._options = options
+        self._admin: Admin | None = None
+        self._consumer: Consumer[bytes, bytes] | None = None
+
+    def partitions(self, known: Container[TopicPartition] | None = None) -> list[TopicPartition]:
+        """Return the partitions that the query reads, in order.
+
+        Args:
+            known: those of which somebody else notices that they are gone; None if all that are named must be there.
+
+        Raises:
+            ConfigurationError: there is no such partition.
+            KafkaWireError: there is no such topic, or the brokers cannot be asked.
+        """
+        selection = self._options.selection
+        found = self._tried(lambda: self._topics(is_strict=known is None))
+        chosen = [each for each in found if selection.has(each)]
+        for missing in sorted((selection.partitions or frozenset()) - set(chosen)):
+            if known is None or missing not in known:
+                raise ConfigurationError("assign", str(missing), "the cluster has no such partition")
+        return chosen
+
+    def earliest(self, partitions: Collection[TopicPartition]) -> Positions:
+        """Return the first offset of each partition.
+
+        Raises:
+            KafkaWireError: the brokers cannot be asked.
+        """
+        return self._tried(lambda: self._asked().beginning_offsets(partitions)) if partitions else {}
+
+    def latest(self, partitions: Collection[TopicPartition], known: Mapping[TopicPartition, int] = {}) -> Positions:
+        """Return the end of each partition, with `read_committed` before its first open transaction.
+
+        Args:
+            partitions: which ones.
+            known: offsets that were there before: a broker that has just become the leader may not know them yet, and
+                is asked again.
+
+        Raises:
+            KafkaWireError: the brokers cannot be asked.
+        """
+        if not partitions:
+            return {}
+        attempts = 1
+        while True:
+            found = self._tried(lambda: self._asked().end_offsets(partitions))
+            behind = [each for each, end in found.items() if end < known.get(each, 0)]
+            if not behind or attempts >= self._options.attempts:
+                return found
+            _log.warning("%s ends at %d, before offset %d", behind[0], found[behind[0]], known[behind[0]])
+            self._pause()
+            attempts += 1
+
+    def place(self, bound: Bound, partitions: Collection[TopicPartition]) -> Positions:
+        """Return where a query begins or ends in each partition.
+
+        Args:
+            bound: what the options say. Without a record of that time, or a younger one, a query ends at the end of
+                the partition, and begins there if the options say so.
+            partitions: which ones.
+
+        Raises:
+            ConfigurationError: the option names other partitions, or no record is that young.
+            KafkaWireError: the brokers cannot be asked.
+        """
+        named = bound.place.named
+        if (named or bound.place.others is None) and named.keys() != set(partitions):
+            there = f"{_listed(partitions)} are there"
+            raise ConfigurationError(bound.option, _listed(named), f"expected every partition, and no other: {there}")
+        if isinstance(bound.place, Times):
+            wanted = self._at(bound, {each: named.get(each, bound.place.others or 0) for each in partitions})
+        else:
+            wanted = {each: bound.place.of(each) for each in partitions}
+        first = self.earliest([each for each, offset in wanted.items() if offset == EARLIEST])
+        last = self.latest([each for each, offset in wanted.items() if offset == LATEST])
+        return {**wanted, **first, **last}
+
+    def close(self) -> None:
+        """Disconnect; what is asked afterwards connects again."""
+        clients, self._admin, self._consumer = (self._admin, self._consumer), None, None
+        for client in clients:
+            if client is not None:
+                with suppress(KafkaWireError):
+                    client.close()
+
+    def _at(self, bound: Bound, times: Mapping[TopicPartition, int]) -> Positions:
+        places = self._tried(lambda: self._asked().offsets_for_times(times)) if times else {}
+        found = {}
+        for partition, place in places.items():
+            if place is None and bound.option.startswith("starting") and not self._options.takes_latest:
+                reason = (
+                    f"{partition} has no record of that time or a younger one; "
+                    "startingOffsetsByTimestampStrategy=latest begins at its end"
+                )
+                raise ConfigurationError(bound.option, times[partition], reason)
+            found[partition] = LATEST if place is None else place.offset
+        return found
+
+    def _topics(self, *, is_strict: bool) -> list[TopicPartition]:
+        """Return the partitions of the topics that may be meant."""
+        selection = self._options.selection
+        if self._admin is None:
+            self._admin = _started(self._options.client.admin())
+        if selection.pattern is not None:
+            topics = self._admin.list_topics()
+        else:
+            names = selection.topics or {each.topic for each in selection.partitions or ()}
+            try:
+                topics = self._admin.describe_topics(sorted(names))
+            except BrokerError as error:
+                if is_strict or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+                every = self._admin.list_topics(include_internal=True)
+                topics = {name: topic for name, topic in every.items() if name in names}
+        return sorted(TopicPartition(name, number) for name, topic in topics.items() for number in topic.partitions)
+
+    def _asked(self) -> Consumer[bytes, bytes]:
+        if self._consumer is None:
+            self._consumer = _started(self._options.client.consumer())
+        return self._consumer
+
+    def _tried(self, ask: Callable[[], Found]) -> Found:
+        """Return an answer, at the last attempt or before."""
+        for _ in range(self._options.attempts - 1):
+            try:
+                return ask()
+            except KafkaWireError as error:
+                if not error.retriable:
+                    raise
+                _log.warning("asking the brokers again: %s", error)
+                self.close()
+                self._pause()
+        return ask()
+
+    def _pause(self) -> None:
+        threading.Event().wait(self._options.retry_interval_ms / 1000)
+
+
+def _started(client: Client) -> Client:
+    client.start()
+    return client
+
+
+def _listed(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(map(str, sorted(partitions))) or "none"

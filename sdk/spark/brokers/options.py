@@ -1,0 +1,247 @@
+"""The options of the data source, those of Spark's Kafka connector: names, defaults, and what contradicts what.
+
+Source: `KafkaSourceProvider` in Apache Spark.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.spark import schema
+from kafkawire.sdk.spark.brokers.clients import PREFIX, ClientSettings
+from kafkawire.sdk.spark.damage import Mode, parse_mode
+from kafkawire.sdk.spark.option_values import (
+    OptionTable,
+    one_of,
+    parse_columns,
+    parse_committed_only,
+    parse_duration,
+    parse_flag,
+    parse_number,
+    parse_topics,
+)
+from kafkawire.sdk.spark.selection import (
+    EARLIEST,
+    LATEST,
+    Offsets,
+    Selection,
+    Times,
+    parse_offsets,
+    parse_partitions,
+    parse_pattern,
+    parse_times,
+)
+
+__all__ = ["Bound", "WireOptions", "parse_options"]
+
+_log = logging.getLogger("kafkawire.spark")
+
+_INT32_MAX = 2**31 - 1
+
+#: Most attempts to learn where partitions begin and end.
+_ATTEMPTS_MAX = 1000
+
+
+class Bound(NamedTuple):
+    """Where a query begins, or ends.
+
+    Attributes:
+        option: that says so.
+        place: in each partition.
+    """
+
+    option: str
+    place: Offsets | Times
+
+
+class WireOptions(NamedTuple):
+    """What a user asks for.
+
+    Attributes:
+        client: what the clients are told.
+        selection: which partitions.
+        starting: where to begin; None if nothing is said.
+        ending: where to end; None if nothing is said.
+        takes_latest: whether a partition without a record of the starting time, or a younger one, begins at its end.
+        fails_on_loss: whether it is an error that what is to be read is gone.
+        columns: that there are if nobody gives a schema.
+        tasks_min: about so many tasks at least.
+        task_records_max: most records of a task, counted by offsets.
+        trigger_offsets_max: for a micro-batch of a stream.
+        trigger_offsets_min: a micro-batch waits for so many, but not longer than `trigger_delay_max_ms`.
+        trigger_delay_max_ms: see above.
+        poll_timeout_ms: how long a task waits for the next record.
+        attempts: how often the driver asks for offsets.
+        retry_interval_ms: time between two of them.
+    """
+
+    client: ClientSettings
+    selection: Selection
+    starting: Bound | None = None
+    ending: Bound | None = None
+    takes_latest: bool = False
+    fails_on_loss: bool = True
+    columns: tuple[str, ...] = schema.CONNECTOR
+    tasks_min: int | None = None
+    task_records_max: int | None = None
+    trigger_offsets_max: int | None = None
+    trigger_offsets_min: int | None = None
+    trigger_delay_max_ms: int = 15 * 60_000
+    poll_timeout_ms: int = 120_000
+    attempts: int = 3
+    retry_interval_ms: int = 1000
+
+    def check_batch(self) -> None:
+        """Refuse what only a stream can do.
+
+        Raises:
+            ConfigurationError: records from the latest offset on, or up to the earliest, are asked for.
+        """
+        for bound, refused in ((self.starting, LATEST), (self.ending, EARLIEST)):
+            if bound is None or not isinstance(bound.place, Offsets):
+                continue
+            if refused in (*([] if bound.place.named else [bound.place.others]), *bound.place.named.values()):
+                name = "latest" if refused == LATEST else "earliest"
+                raise ConfigurationError(bound.option, name, "a query that is no stream would read nothing")
+        for option, value in (
+            ("maxOffsetsPerTrigger", self.trigger_offsets_max),
+            ("minOffsetsPerTrigger", self.trigger_offsets_min),
+        ):
+            if value is not None:
+                _log.warning("%s=%d is for streams, and has no effect here", option, value)
+
+    def check_stream(self) -> None:
+        """Refuse what a stream cannot do.
+
+        Raises:
+            ConfigurationError: it is to end somewhere.
+        """
+        if self.ending is not None:
+            raise ConfigurationError(self.ending.option, "given", "only for a query that is no stream")
+
+
+def parse_options(given: Mapping[str, str]) -> WireOptions:
+    """Return options from text.
+
+    Args:
+        given: values by names in any case.
+
+    Raises:
+        ConfigurationError: an option is unknown or missing, its value is refused, or two contradict each other.
+    """
+    client = {name[len(PREFIX) :].lower(): text for name, text in given.items() if name.lower().startswith(PREFIX)}
+    own = {name: text for name, text in given.items() if not name.lower().startswith(PREFIX)}
+    values = _OPTIONS.read(own)
+    _take_isolation(client, own, values)
+    settings = ClientSettings(client)
+    if one_of(values, own, _TOPICS) is None:
+        raise ConfigurationError("subscribe", None, f"one of {', '.join(_TOPICS)} is needed")
+    if values.get("assign") == frozenset():
+        raise ConfigurationError("assign", "{}", "it names no partition")
+    least, most = values.get("minOffsetsPerTrigger"), values.get("maxOffsetsPerTrigger")
+    if least is not None and most is not None and least > most:
+        raise ConfigurationError("minOffsetsPerTrigger", least, f"expected at most maxOffsetsPerTrigger={most}")
+    fields: dict[str, Any] = {field: values[name] for name, field in _FIELDS.items() if name in values}
+    return WireOptions(
+        client=settings,
+        selection=Selection(values.get("subscribe"), values.get("subscribePattern"), values.get("assign")),
+        starting=_bound(values, _STARTING),
+        ending=_bound(values, _ENDING),
+        columns=schema.chosen(headers=values.get("includeHeaders", False), extra=values.get("extra", ())),
+        **fields,
+    )
+
+
+def _take_isolation(client: dict[str, str], own: Mapping[str, str], values: Mapping[str, Any]) -> None:
+    """Put the isolation level where the clients find it."""
+    if "isolationLevel" not in values:
+        return
+    level = "read_committed" if values["isolationLevel"] else "read_uncommitted"
+    for name in ("isolation.level", "isolation_level"):
+        if client.pop(name, level) != level:
+            raise ConfigurationError("isolationLevel", level, f"{PREFIX}{name} says otherwise; expected one of them")
+    client["isolation.level"] = level
+
+
+def _bound(values: Mapping[str, Any], names: tuple[str, ...]) -> Bound | None:
+    """Return where to begin or end; of several options the first one counts, as for the connector."""
+    for name in names:
+        if name in values:
+            place = values[name]
+            return Bound(name, Times(place) if isinstance(place, int) else place)
+    return None
+
+
+def _pattern(option: str, text: str) -> str:
+    if not text.strip():
+        raise ConfigurationError(option, text, "expected a regular expression")
+    return parse_pattern(option, text.strip())
+
+
+def _strategy(option: str, text: str) -> bool:
+    if text.lower() not in ("error", "latest"):
+        raise ConfigurationError(option, text, "expected error or latest")
+    return text.lower() == "latest"
+
+
+def _mode(option: str, text: str) -> Mode:
+    mode = parse_mode(text)
+    if mode is not Mode.FAILFAST:
+        reason = (
+            "a consumer cannot go on behind a damaged batch, whose end nobody knows; expected FAILFAST. "
+            "The format kafka_segments reads what is left, from the broker's files"
+        )
+        raise ConfigurationError(option, text, reason)
+    return mode
+
+
+#: Of each of these, one is given, or the first one counts.
+_TOPICS: Final = ("subscribe", "subscribePattern", "assign")
+_STARTING: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
+_ENDING: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+
+#: What is taken as it is.
+_FIELDS: Final = {
+    "startingOffsetsByTimestampStrategy": "takes_latest",
+    "failOnDataLoss": "fails_on_loss",
+    "minPartitions": "tasks_min",
+    "maxRecordsPerPartition": "task_records_max",
+    "maxOffsetsPerTrigger": "trigger_offsets_max",
+    "minOffsetsPerTrigger": "trigger_offsets_min",
+    "maxTriggerDelay": "trigger_delay_max_ms",
+    "kafkaConsumer.pollTimeoutMs": "poll_timeout_ms",
+    "fetchOffset.numRetries": "attempts",
+    "fetchOffset.retryIntervalMs": "retry_interval_ms",
+}
+
+_OPTIONS: Final = OptionTable(
+    {
+        "subscribe": parse_topics,
+        "subscribePattern": _pattern,
+        "assign": parse_partitions,
+        "startingOffsets": lambda option, text: parse_offsets(option, text, EARLIEST),
+        "endingOffsets": lambda option, text: parse_offsets(option, text, LATEST),
+        "startingTimestamp": parse_number(0),
+        "endingTimestamp": parse_number(0),
+        "startingOffsetsByTimestamp": parse_times,
+        "endingOffsetsByTimestamp": parse_times,
+        "startingOffsetsByTimestampStrategy": _strategy,
+        "failOnDataLoss": parse_flag,
+        "minPartitions": parse_number(1, _INT32_MAX),
+        "maxRecordsPerPartition": parse_number(1),
+        "maxOffsetsPerTrigger": parse_number(1),
+        "minOffsetsPerTrigger": parse_number(1),
+        "maxTriggerDelay": parse_duration,
+        "includeHeaders": parse_flag,
+        "extra": parse_columns,
+        "mode": _mode,
+        "isolationLevel": parse_committed_only,
+        "groupIdPrefix": lambda option, text: text,
+        "kafkaConsumer.pollTimeoutMs": parse_number(1),
+        "fetchOffset.numRetries": parse_number(1, _ATTEMPTS_MAX),
+        "fetchOffset.retryIntervalMs": parse_number(0, _INT32_MAX),
+    }
+)

@@ -1,0 +1,77 @@
+"""What tasks read: ranges of offsets, cut so that there are enough tasks, and none is too large.
+
+Source: `KafkaOffsetRangeCalculator` in Apache Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from kafkawire.sdk.client.partitions import TopicPartition
+
+__all__ = ["OffsetRange", "split"]
+
+
+class OffsetRange(NamedTuple):
+    """What a task reads of a partition.
+
+    Attributes:
+        partition: which one.
+        start: the first offset.
+        end: after the last one.
+        may_begin_later: whether the query begins with whatever is there, so that it is no loss if records at the start
+            are gone.
+    """
+
+    partition: TopicPartition
+    start: int
+    end: int
+    may_begin_later: bool = False
+
+    @property
+    def size(self) -> int:
+        """How many offsets it has; there may be fewer records."""
+        return self.end - self.start
+
+
+def split(
+    ranges: Iterable[OffsetRange], tasks_min: int | None = None, task_records_max: int | None = None
+) -> list[OffsetRange]:
+    """Return what each task reads, leaving out what is empty.
+
+    Args:
+        ranges: of each partition one.
+        tasks_min: about so many tasks at least; None for one for each partition.
+        task_records_max: most offsets of a task; None for no limit.
+    """
+    found = [each for each in ranges if each.size > 0]
+    if task_records_max is not None:
+        found = [part for each in found for part in _cut(each, -(-each.size // task_records_max))]
+    if tasks_min is None or len(found) >= tasks_min:
+        return found
+    # Small ranges stay whole, and what is left of the tasks is for the large ones, by their sizes.
+    total = sum(each.size for each in found)
+    whole = [_parts(each.size, total, tasks_min) == 1 for each in found]
+    large = sum(each.size for each, is_whole in zip(found, whole, strict=True) if not is_whole)
+    left = max(tasks_min - sum(whole), 1)
+    return [
+        part
+        for each, is_whole in zip(found, whole, strict=True)
+        for part in _cut(each, 1 if is_whole else _parts(each.size, large, left))
+    ]
+
+
+def _parts(size: int, total: int, tasks: int) -> int:
+    """Return into how many parts a range is cut, its share of the tasks."""
+    return max((2 * size * tasks + total) // (2 * total), 1)
+
+
+def _cut(whole: OffsetRange, parts: int) -> Iterator[OffsetRange]:
+    """Cut a range into parts of the same size; the last ones have what is left over."""
+    start = whole.start
+    for number in range(parts):
+        end = start + (whole.end - start) // (parts - number)
+        if end > start:
+            yield whole._replace(start=start, end=end)
+        start = end

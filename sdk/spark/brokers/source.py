@@ -1,0 +1,135 @@
+"""The data source `kafkawire` as Spark knows it: options and schema in, tasks and Arrow batches out.
+
+The driver plans in a Python process of its own, which learns from the brokers what there is; each task reads a range of
+offsets of one partition.
+
+Source: `pyspark.sql.datasource`; `KafkaSourceProvider`, `KafkaBatch` in Apache Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.spark import schema as columns
+from kafkawire.sdk.spark.brokers.cluster import Cluster
+from kafkawire.sdk.spark.brokers.options import Bound, WireOptions, parse_options
+from kafkawire.sdk.spark.brokers.ranges import OffsetRange, split
+from kafkawire.sdk.spark.brokers.reading import ReadOptions, read_range
+from kafkawire.sdk.spark.selection import EARLIEST, LATEST, Offsets
+
+__all__ = ["KafkaWire", "KafkaWireReader", "read_options"]
+
+_FROM_EARLIEST = Bound("startingOffsets", Offsets(EARLIEST))
+_TO_LATEST = Bound("endingOffsets", Offsets(LATEST))
+
+
+class KafkaWire(DataSource):
+    """Records that are fetched from brokers.
+
+        spark.dataSource.register(KafkaWire)
+        spark.read.format("kafkawire").option("kafka.bootstrap.servers", "broker:9092").option("subscribe", "orders")
+
+    Names and types of the columns are those of Spark's Kafka connector, as are the options: docs/spark_brokers.md.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return "kafkawire"
+
+    def schema(self) -> str:
+        """Return the columns that there are if nobody gives a schema.
+
+        Raises:
+            ConfigurationError: an option cannot be used.
+        """
+        return columns.ddl(parse_options(self.options).columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return what reads a batch query.
+
+        Raises:
+            ConfigurationError: an option, or the schema, cannot be used.
+        """
+        options = parse_options(self.options)
+        options.check_batch()
+        return KafkaWireReader(options, _names(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return what reads a stream.
+
+        Raises:
+            ConfigurationError: an option, or the schema, cannot be used.
+        """
+        from kafkawire.sdk.spark.brokers.stream import KafkaWireStreamReader  # needs a newer Spark than batch queries
+
+        options = parse_options(self.options)
+        options.check_stream()
+        return KafkaWireStreamReader(options, _names(schema))
+
+
+class KafkaWireReader(DataSourceReader):
+    """Reads a batch query.
+
+    Args:
+        options: what the user asks for.
+        names: of the columns.
+    """
+
+    def __init__(self, options: WireOptions, names: tuple[str, ...]) -> None:
+        self._options = options
+        self._read_options = read_options(options, names)
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the tasks.
+
+        Raises:
+            ConfigurationError: there is no such partition, a JSON names others than there are, or a partition begins
+                after its end.
+            KafkaWireError: there is no such topic, or the brokers cannot be asked.
+        """
+        cluster = Cluster(self._options)
+        try:
+            partitions = cluster.partitions()
+            starting, ending = self._options.starting or _FROM_EARLIEST, self._options.ending or _TO_LATEST
+            starts, ends = cluster.place(starting, partitions), cluster.place(ending, partitions)
+        finally:
+            cluster.close()
+        ranges = []
+        for each in partitions:
+            if starts[each] > ends[each]:
+                raise ConfigurationError(starting.option, starts[each], f"{each} is to end before, at {ends[each]}")
+            is_earliest = isinstance(starting.place, Offsets) and starting.place.of(each) == EARLIEST
+            ranges.append(OffsetRange(each, starts[each], ends[each], is_earliest))
+        return [InputPartition(each) for each in split(ranges, self._options.tasks_min, self._options.task_records_max)]
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """Yield the Arrow batches of a task.
+
+        Raises:
+            KafkaWireError: see `read_range`.
+        """
+        wanted: OffsetRange | None = partition.value  # Spark makes a task of nothing if there is none
+        return iter(()) if wanted is None else read_range(wanted, self._read_options)
+
+
+def read_options(options: WireOptions, names: tuple[str, ...]) -> ReadOptions:
+    """Return how ranges are read.
+
+    Args:
+        options: what the user asks for.
+        names: of the columns.
+    """
+    return ReadOptions(options.client, names, options.poll_timeout_ms, options.fails_on_loss)
+
+
+def _names(schema: StructType) -> tuple[str, ...]:
+    names = columns.checked((field.name, field.dataType.simpleString(), field.nullable) for field in schema.fields)
+    if columns.CORRUPT in names:
+        raise ConfigurationError("schema", columns.CORRUPT, "damage is an error here, not a row")
+    return names

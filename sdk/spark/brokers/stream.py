@@ -1,0 +1,188 @@
+"""Topics as a stream, with the offsets in Spark's checkpoint.
+
+An offset of the query says of each partition, named `topic-partition`, which offset is the next. A partition that comes
+later is read from its beginning; one that goes is left out, and that is a loss.
+
+Source: `KafkaMicroBatchStream`, `KafkaOffsetReaderAdmin` in Apache Spark; `pyspark.sql.streaming.datasource`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.spark.admission import limited_by_offsets
+from kafkawire.sdk.spark.brokers.cluster import Cluster, Positions
+from kafkawire.sdk.spark.brokers.options import Bound, WireOptions
+from kafkawire.sdk.spark.brokers.ranges import OffsetRange, split
+from kafkawire.sdk.spark.brokers.reading import read_range
+from kafkawire.sdk.spark.brokers.source import read_options
+from kafkawire.sdk.spark.loss import report_loss
+from kafkawire.sdk.spark.selection import LATEST, Offsets
+
+__all__ = ["KafkaWireStreamReader"]
+
+_FROM_LATEST = Bound("startingOffsets", Offsets(LATEST))
+
+
+class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads a stream.
+
+    Args:
+        options: what the user asks for.
+        names: of the columns.
+    """
+
+    def __init__(self, options: WireOptions, names: tuple[str, ...]) -> None:
+        self._options = options
+        self._read_options = read_options(options, names)
+        self._cluster = Cluster(options)
+        #: Where it ends, for a query that reads what is available now.
+        self._target: Positions | None = None
+        self._reported: dict[str, int] | None = None
+        #: When a micro-batch was planned last; None before the first one, which does not wait.
+        self._planned_ms: int | None = None
+
+    # Where it begins and ends.
+
+    def initialOffset(self) -> dict[str, int]:
+        """Return where a new query begins.
+
+        Raises:
+            ConfigurationError: there is no such partition, a JSON names others than there are, or no record is as young
+                as asked for.
+            KafkaWireError: there is no such topic, or the brokers cannot be asked.
+        """
+        return _named(self._cluster.place(self._options.starting or _FROM_LATEST, self._cluster.partitions()))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return the limit of a micro-batch; Spark takes one, so with two the least is applied here."""
+        if self._options.trigger_offsets_max is not None:
+            return ReadMaxRows(self._options.trigger_offsets_max)
+        if self._options.trigger_offsets_min is not None:
+            return ReadMinRows(self._options.trigger_offsets_min)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        """Return where the next micro-batch ends.
+
+        Args:
+            start: where it begins.
+            limit: how much it may have.
+
+        Raises:
+            KafkaWireError: there is no such topic, or the brokers cannot be asked.
+        """
+        begins = _positions(start)
+        ends = self._target
+        if ends is None:
+            ends = self._cluster.latest(self._cluster.partitions(begins), begins)
+        self._reported = _named(ends)
+        if isinstance(limit, ReadAllAvailable):
+            return self._reported
+        added = self._cluster.earliest([each for each in ends if each not in begins])
+        begins = {**added, **begins}
+        ranges = {str(each): (begins[each], end) for each, end in ends.items() if begins[each] < end}
+        if self._is_too_little(sum(end - begin for begin, end in ranges.values())):
+            return start
+        if isinstance(limit, ReadMaxRows):
+            return {**self._reported, **limited_by_offsets(ranges, limit.max_rows)}
+        return self._reported
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Note where the query ends that reads what is available now.
+
+        Raises:
+            KafkaWireError: there is no such topic, or the brokers cannot be asked.
+        """
+        self._target = self._cluster.latest(self._cluster.partitions(()))
+
+    def reportLatestOffset(self) -> dict[str, int] | None:
+        """Return how far the partitions reached when a micro-batch was planned last."""
+        return self._reported
+
+    def stop(self) -> None:
+        """Disconnect."""
+        self._cluster.close()
+
+    # What is read.
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        """Return the tasks of a micro-batch.
+
+        Raises:
+            LocalProtocolError: what is to be read is gone, and that is an error.
+            KafkaWireError: the brokers cannot be asked.
+        """
+        begins, ends = _positions(start), _positions(end)
+        there = set(self._cluster.partitions(ends))
+        for partition in sorted(begins.keys() - ends.keys()):
+            self._lose(f"{partition} is gone, it was to be read from offset {begins[partition]} on")
+        added = self._cluster.earliest([each for each in ends if each not in begins and each in there])
+        ranges = []
+        for partition, until in ends.items():
+            begin = begins.get(partition, added.get(partition, 0))
+            if partition in added and added[partition] > 0:
+                self._lose(f"{partition} is new and begins with offset {added[partition]}, not with 0")
+            if until < begin:
+                self._lose(f"{partition} ends at offset {until}, it was to be read from {begin} on")
+            elif begin < until and partition not in there:
+                self._lose(f"{partition} is gone, it was to be read from offset {begin} to {until}")
+            else:
+                ranges.append(OffsetRange(partition, begin, until))
+        return [InputPartition(each) for each in split(ranges, self._options.tasks_min, self._options.task_records_max)]
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """Yield the Arrow batches of a task.
+
+        Raises:
+            KafkaWireError: see `read_range`.
+        """
+        return read_range(partition.value, self._read_options)
+
+    def _is_too_little(self, available: int) -> bool:
+        """Return whether a micro-batch waits for more; a query that reads what is available now never does."""
+        least, now_ms = self._options.trigger_offsets_min, monotonic_ms()
+        waits = (
+            least is not None
+            and self._target is None
+            and available < least
+            and self._planned_ms is not None
+            and now_ms - self._planned_ms < self._options.trigger_delay_max_ms
+        )
+        if not waits:
+            self._planned_ms = now_ms
+        return waits
+
+    def _lose(self, what: str) -> None:
+        report_loss(what, fails=self._options.fails_on_loss)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Workers read ranges, and ask nothing about them.
+        return {**vars(self), "_cluster": Cluster(self._options)}
+
+
+def _named(positions: Mapping[TopicPartition, int]) -> dict[str, int]:
+    """Return offsets as the checkpoint has them."""
+    return {str(partition): offset for partition, offset in sorted(positions.items())}
+
+
+def _positions(named: Mapping[str, int]) -> Positions:
+    """Return offsets from the checkpoint."""
+    found = {}
+    for name, offset in named.items():
+        topic, _, number = name.rpartition("-")
+        found[TopicPartition(topic, int(number))] = offset
+    return found

@@ -1,0 +1,160 @@
+"""What the options of the data sources may be: names as Spark writes them, in any case, and values as text.
+
+A name that nobody knows is refused, where Spark would pass over it. Each function here reads one value: it takes the
+name of the option, for the error, and raises `ConfigurationError`, which says what was expected.
+
+Source: `JavaUtils.timeStringAs`, `ByteUnit` in Apache Spark.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.spark import schema
+from kafkawire.sdk.spark.isolation import ISOLATION_LEVELS
+
+__all__ = [
+    "INT64_MAX",
+    "OptionTable",
+    "Parser",
+    "one_of",
+    "parse_columns",
+    "parse_committed_only",
+    "parse_duration",
+    "parse_flag",
+    "parse_names",
+    "parse_number",
+    "parse_size",
+    "parse_topics",
+]
+
+INT64_MAX: Final = 2**63 - 1
+
+#: Takes the name of an option and its text.
+Parser = Callable[[str, str], object]
+
+_SIZE = re.compile(r"([0-9]{1,19})\s*([kmgt]?)b?", re.ASCII | re.IGNORECASE)
+_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
+
+_DURATION = re.compile(r"([0-9]{1,19})\s*(ms|s|m|min|h|d)?", re.ASCII | re.IGNORECASE)
+_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class OptionTable:
+    """The options of a data source.
+
+    Args:
+        parsers: of each, by its name, what reads its value.
+    """
+
+    def __init__(self, parsers: Mapping[str, Parser]) -> None:
+        self._known = {name.lower(): (name, parse) for name, parse in parsers.items()}
+
+    def read(self, given: Mapping[str, str]) -> dict[str, Any]:
+        """Return values by names as they are written here.
+
+        Args:
+            given: text by names in any case.
+
+        Raises:
+            ConfigurationError: an option is unknown, or its value is refused.
+        """
+        values: dict[str, Any] = {}
+        for name, text in given.items():
+            known = self._known.get(name.lower())
+            if known is None:
+                raise ConfigurationError(name, text, self._unknown(name))
+            values[known[0]] = known[1](known[0], text)
+        return values
+
+    def _unknown(self, name: str) -> str:
+        near = difflib.get_close_matches(name.lower(), self._known, n=1)
+        return f"no such option; did you mean {self._known[near[0]][0]}?" if near else "no such option"
+
+
+def one_of(values: Mapping[str, Any], given: Mapping[str, str], names: tuple[str, ...]) -> str | None:
+    """Return which of some options was given, None for none of them.
+
+    Args:
+        values: what was read.
+        given: text by names in any case.
+        names: of the options.
+
+    Raises:
+        ConfigurationError: two were given.
+    """
+    found = [name for name in names if name in values]
+    if len(found) > 1:
+        text = next(text for name, text in given.items() if name.lower() == found[0].lower())
+        raise ConfigurationError(found[0], text, f"{found[1]} is given, too; expected one")
+    return found[0] if found else None
+
+
+def parse_names(option: str, text: str) -> tuple[str, ...]:
+    """Return names between commas; at least one is expected."""
+    names = tuple(name for name in map(str.strip, text.split(",")) if name)
+    if not names:
+        raise ConfigurationError(option, text, "expected names, separated by commas")
+    return names
+
+
+def parse_topics(option: str, text: str) -> frozenset[str]:
+    """Return the names of topics."""
+    return frozenset(parse_names(option, text))
+
+
+def parse_columns(option: str, text: str) -> tuple[str, ...]:
+    """Return the names of further columns, in any case."""
+    known = {name.lower(): name for name in schema.EXTRAS}
+    return tuple(known.get(name.lower(), name) for name in parse_names(option, text))
+
+
+def parse_flag(option: str, text: str) -> bool:
+    """Return true or false."""
+    if text.lower() not in ("true", "false"):
+        raise ConfigurationError(option, text, "expected true or false")
+    return text.lower() == "true"
+
+
+def parse_committed_only(option: str, text: str) -> bool:
+    """Return whether an isolation level shows committed records only."""
+    if text.lower() not in ISOLATION_LEVELS:
+        raise ConfigurationError(option, text, f"expected {' or '.join(ISOLATION_LEVELS)}")
+    return text.lower() == "read_committed"
+
+
+def parse_size(low: int, high: int = INT64_MAX) -> Parser:
+    """Return what reads a size in bytes, such as 64m."""
+
+    def parse(option: str, text: str) -> int:
+        match = _SIZE.fullmatch(text.strip())
+        size = -1 if match is None else int(match[1]) * _UNITS[match[2].lower()]
+        if not low <= size <= high:
+            raise ConfigurationError(option, text, f"expected {low} to {high} bytes, such as 64m")
+        return size
+
+    return parse
+
+
+def parse_number(low: int, high: int = INT64_MAX) -> Parser:
+    """Return what reads an integer."""
+
+    def parse(option: str, text: str) -> int:
+        number = int(text) if re.fullmatch(r"-?[0-9]{1,19}", text.strip(), re.ASCII) else low - 1
+        if not low <= number <= high:
+            raise ConfigurationError(option, text, f"expected {low} to {high}")
+        return number
+
+    return parse
+
+
+def parse_duration(option: str, text: str) -> int:
+    """Return a time such as 15m in milliseconds; a number by itself is one of milliseconds."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise ConfigurationError(option, text, "expected a time, such as 500ms, 30s or 15m")
+    return int(match[1]) * _MILLISECONDS[(match[2] or "ms").lower()]

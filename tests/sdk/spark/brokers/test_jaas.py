@@ -1,0 +1,48 @@
+"""A login is read as Java's clients are told it; what is none is refused, and not shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.errors import ConfigurationError
+
+pytest.importorskip("pyarrow")
+
+from kafkawire.sdk.spark.brokers.jaas import parse_login
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM = "kafkashaded.org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+@pytest.mark.parametrize(
+    ("text", "user", "password"),
+    [
+        (f'{PLAIN} required username="me" password="secret";', "me", "secret"),
+        (f"  {SCRAM}  required\n  password=secret\n  username=me ; ", "me", "secret"),
+        (f'{PLAIN} required username="" password="a b;c=\\"d\\" \\\\e";', "", 'a b;c="d" \\e'),
+    ],
+)
+def test_login(text: str, user: str, password: str) -> None:
+    assert parse_login("o", text) == {"sasl_username": user, "sasl_password": password}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        f'{PLAIN} required username="me" password="secret"',
+        f'{PLAIN} optional username="me" password="secret";',
+        f'{PLAIN} required username="me" username="me";',
+        f'{PLAIN} required username="me";',
+        f'{PLAIN} required username="me" password="secret" more="secret";',
+        f'{PLAIN} required username="me" password="secret"password="secret";',
+        f'{PLAIN} required username="me" password="secret;',
+        'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="secret";',
+        f'{PLAIN} required username="me" password="{"secret" * 2000}";',
+    ],
+)
+def test_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_login("kafka.sasl.jaas.config", text)
+    assert str(caught.value).startswith("kafka.sasl.jaas.config=<hidden>: expected PlainLoginModule or Scram")
+    assert "secret" not in str(caught.value)

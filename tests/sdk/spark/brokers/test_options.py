@@ -1,0 +1,180 @@
+"""Options are the connector's, in any case, with its defaults; what it refuses, or does not know, is refused."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.errors import ConfigurationError
+
+pytest.importorskip("pyarrow")
+
+from kafkawire.sdk.spark.brokers.options import Bound, WireOptions, parse_options
+from kafkawire.sdk.spark.schema import CONNECTOR, HEADERS
+from kafkawire.sdk.spark.selection import EARLIEST, LATEST, Offsets, Selection, Times
+
+GIVEN = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "orders"}
+ORDERS = TopicPartition("orders", 0)
+
+
+def options(**given: str) -> WireOptions:
+    return parse_options({**GIVEN, **given})
+
+
+def test_defaults() -> None:
+    found = options()
+    assert found == WireOptions(found.client, Selection(frozenset(["orders"])))
+    assert (found.columns, found.fails_on_loss, found.poll_timeout_ms) == (CONNECTOR, True, 120_000)
+    assert (found.attempts, found.retry_interval_ms, found.trigger_delay_max_ms) == (3, 1000, 900_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "field", "value"),
+    [
+        ("startingoffsets", "earliest", "starting", Bound("startingOffsets", Offsets(EARLIEST))),
+        ("endingOffsets", "latest", "ending", Bound("endingOffsets", Offsets(LATEST))),
+        ("startingTimestamp", "5", "starting", Bound("startingTimestamp", Times(5))),
+        ("endingTimestamp", "0", "ending", Bound("endingTimestamp", Times(0))),
+        (
+            "startingOffsetsByTimestamp",
+            '{"orders":{"0":5}}',
+            "starting",
+            Bound("startingOffsetsByTimestamp", Times(None, {ORDERS: 5})),
+        ),
+        ("startingOffsetsByTimestampStrategy", "LATEST", "takes_latest", True),
+        ("startingOffsetsByTimestampStrategy", "error", "takes_latest", False),
+        ("failOnDataLoss", "false", "fails_on_loss", False),
+        ("includeHeaders", "true", "columns", (*CONNECTOR, HEADERS)),
+        ("extra", "leaderEpoch, path", "columns", (*CONNECTOR, "leaderEpoch", "path")),
+        ("minPartitions", "7", "tasks_min", 7),
+        ("maxRecordsPerPartition", "8", "task_records_max", 8),
+        ("maxOffsetsPerTrigger", "9", "trigger_offsets_max", 9),
+        ("minOffsetsPerTrigger", "9", "trigger_offsets_min", 9),
+        ("maxTriggerDelay", "2h", "trigger_delay_max_ms", 7_200_000),
+        ("kafkaConsumer.pollTimeoutMs", "10", "poll_timeout_ms", 10),
+        ("kafkaconsumer.polltimeoutms", "10", "poll_timeout_ms", 10),
+        ("fetchOffset.numRetries", "5", "attempts", 5),
+        ("fetchOffset.retryIntervalMs", "0", "retry_interval_ms", 0),
+        ("mode", "failfast", "columns", CONNECTOR),
+        ("groupIdPrefix", "g", "columns", CONNECTOR),
+    ],
+)
+def test_values(name: str, text: str, field: str, value: object) -> None:
+    assert getattr(options(**{name: text}), field) == value
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"subscribePattern": " ord.{1,2} "}, Selection(pattern="ord.{1,2}")),
+        ({"assign": '{"orders":[0]}'}, Selection(partitions=frozenset([ORDERS]))),
+    ],
+)
+def test_topics(given: dict[str, str], expected: Selection) -> None:
+    assert parse_options({"kafka.bootstrap.servers": "127.0.0.1:1", **given}).selection == expected
+
+
+def test_first_of_several_ways_to_begin() -> None:
+    """As for the connector, a time for all partitions comes before times by partition, and these before offsets."""
+    given = {"startingOffsets": "earliest", "startingOffsetsByTimestamp": '{"orders":{"0":5}}'}
+    assert options(**given).starting == Bound("startingOffsetsByTimestamp", Times(None, {ORDERS: 5}))
+    assert options(**given, startingTimestamp="6").starting == Bound("startingTimestamp", Times(6))
+
+
+@pytest.mark.parametrize(
+    ("given", "level"),
+    [
+        ({}, 0),
+        ({"isolationLevel": "READ_COMMITTED"}, 1),
+        ({"kafka.isolation.level": "read_committed"}, 1),
+        ({"KAFKA.isolation.LEVEL": "read_committed", "isolationlevel": "read_committed"}, 1),
+    ],
+)
+def test_isolation_level(given: dict[str, str], level: int) -> None:
+    assert options(**given).client.consumer()._inner._options.isolation_level == level
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"subscribe": ""}, "subscribe='': expected names, separated by commas"),
+        ({"assign": '{"orders":[0]}'}, "subscribe='orders': assign is given, too; expected one"),
+        ({"startingOffset": "latest"}, "startingOffset='latest': no such option; did you mean startingOffsets?"),
+        ({"topics": "orders"}, "topics='orders': no such option"),
+        ({"kafka.isolation.level": "read_committed", "isolationLevel": "read_uncommitted"}, "isolationLevel='read_un"),
+        ({"kafka.fetch.min.byte": "1"}, "kafka.fetch.min.byte='1': no such option; did you mean fetch.min.bytes?"),
+        ({"minOffsetsPerTrigger": "2", "maxOffsetsPerTrigger": "1"}, "minOffsetsPerTrigger=2: expected at most maxOff"),
+        (
+            {"startingOffsetsByTimestampStrategy": "x"},
+            "startingOffsetsByTimestampStrategy='x': expected error or latest",
+        ),
+        ({"minPartitions": "0"}, "minPartitions='0': expected 1 to 2147483647"),
+        ({"mode": "PERMISSIVE"}, "mode='PERMISSIVE': a consumer cannot go on behind a damaged batch"),
+        ({"mode": "DROPMALFORMED"}, "mode='DROPMALFORMED': a consumer cannot"),
+        ({"mode": "x"}, "mode='x': expected PERMISSIVE, DROPMALFORMED, FAILFAST"),
+        ({"maxTriggerDelay": "soon"}, "maxTriggerDelay='soon': expected a time, such as"),
+        ({"kafka.sasl.passwort": "do not tell"}, "kafka.sasl.passwort=<hidden>: no such option"),
+    ],
+)
+def test_refused(given: dict[str, str], reason: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        options(**given)
+    assert str(caught.value).startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({}, "subscribe=None: one of subscribe, subscribePattern, assign is needed"),
+        ({"assign": "{}"}, "assign='{}': it names no partition"),
+        ({"subscribePattern": " "}, "subscribePattern=' ': expected a regular expression"),
+        ({"subscribePattern": "("}, "subscribePattern='(': no regular expression: "),
+    ],
+)
+def test_refused_topics(given: dict[str, str], reason: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_options({"kafka.bootstrap.servers": "127.0.0.1:1", **given})
+    assert str(caught.value).startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("given", "refused"),
+    [
+        ({}, None),
+        ({"startingOffsets": "earliest", "endingOffsets": "latest"}, None),
+        ({"startingOffsets": '{"orders":{"0":-2}}', "endingOffsets": '{"orders":{"0":-1}}'}, None),
+        ({"startingTimestamp": "0", "endingTimestamp": "1"}, None),
+        ({"startingOffsets": "latest"}, "startingOffsets='latest'"),
+        ({"startingOffsets": '{"orders":{"0":-1}}'}, "startingOffsets='latest'"),
+        ({"endingOffsets": "earliest"}, "endingOffsets='earliest'"),
+        ({"endingOffsets": '{"orders":{"0":-2}}'}, "endingOffsets='earliest'"),
+    ],
+)
+def test_batch(given: dict[str, str], refused: str | None) -> None:
+    if refused is None:
+        options(**given).check_batch()
+        return
+    with pytest.raises(ConfigurationError, match=refused):
+        options(**given).check_batch()
+
+
+def test_limits_of_streams_in_a_batch_query(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "kafkawire.spark"):
+        options(maxOffsetsPerTrigger="5").check_batch()
+    assert caplog.messages == ["maxOffsetsPerTrigger=5 is for streams, and has no effect here"]
+
+
+@pytest.mark.parametrize(
+    "given", [{"endingOffsets": "latest"}, {"endingTimestamp": "5"}, {"endingOffsetsByTimestamp": '{"orders":{"0":5}}'}]
+)
+def test_stream(given: dict[str, str]) -> None:
+    options(startingOffsets="latest").check_stream()
+    with pytest.raises(ConfigurationError, match="only for a query that is no stream"):
+        options(**given).check_stream()
+
+
+def test_secrets() -> None:
+    login = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.username": "me"}
+    assert "do not tell" not in repr(options(**login, **{"kafka.sasl.password": "do not tell"}))

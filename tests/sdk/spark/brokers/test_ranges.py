@@ -1,0 +1,44 @@
+"""Tasks cover every range once, in about the sizes and numbers that are asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.spark.brokers.ranges import OffsetRange, split
+
+A, B, C = (TopicPartition(topic, 0) for topic in "abc")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tasks_min", "task_records_max", "expected"),
+    [
+        ({A: 5}, None, None, [5]),
+        ({A: 5, B: 0, C: -3}, None, None, [5]),
+        ({A: 5, B: 5}, 2, None, [5, 5]),
+        ({A: 5, B: 5}, 1, None, [5, 5]),
+        ({A: 10}, 3, None, [3, 3, 4]),
+        ({A: 2}, 5, None, [1, 1]),
+        ({A: 100, B: 100, C: 1}, 6, None, [33, 33, 34, 33, 33, 34, 1]),  # about so many
+        ({A: 1, B: 100, C: 300}, 10, None, [1, 50, 50, 42, 43, 43, 43, 43, 43, 43]),
+        ({A: 10}, None, 4, [3, 3, 4]),
+        ({A: 10, B: 3}, None, 5, [5, 5, 3]),
+        ({A: 10, B: 3}, 2, 5, [5, 5, 3]),
+        ({A: 10}, 4, 5, [2, 3, 2, 3]),
+        ({A: 2**62}, 2, None, [2**61, 2**61]),
+        ({}, 5, 5, []),
+    ],
+)
+def test_sizes(
+    sizes: dict[TopicPartition, int], tasks_min: int | None, task_records_max: int | None, expected: list[int]
+) -> None:
+    ranges = [OffsetRange(partition, 7, 7 + size, True) for partition, size in sizes.items()]
+    found = split(ranges, tasks_min, task_records_max)
+    assert [each.size for each in found] == expected
+    assert all(each.may_begin_later for each in found)
+    for whole in ranges:
+        reached = whole.start
+        for part in (each for each in found if each.partition == whole.partition):
+            assert part.start == reached
+            reached = part.end
+        assert reached == max(whole.start, whole.end)

@@ -1,0 +1,144 @@
+"""A task reads each record of its range once and ends, whatever is between the offsets; if it cannot, it says why.
+
+Method: a reference broker on logs that were written by hand, and every range between their edges.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.errors import DecodeError, LocalProtocolError, RequestTimedOut
+from kafkawire.sdk.records import Compression
+
+pyarrow = pytest.importorskip("pyarrow")
+
+from kafkawire.sdk.spark.brokers.ranges import OffsetRange  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.brokers.reading import read_range  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.schema import CONNECTOR, EXTRAS, HEADERS  # noqa: E402 - it needs pyarrow
+from tests.sdk.spark.brokers.topics import ORDERS, offsets_of, read_options, stored  # noqa: E402 - it needs pyarrow
+from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, records_of  # noqa: E402 - it needs pyarrow
+
+
+def test_gaps(tmp_path: Path) -> None:
+    """As compaction leaves them: within what is asked for, and around its ends."""
+    there = [*range(10), *range(15, 20), *range(30, 33)]
+    with stored(tmp_path, batch(0), batch(15, 5), batch(30, 3)) as broker:
+        options = read_options(broker)
+        for start, end in itertools.combinations([0, 3, 10, 12, 15, 20, 25, 30, 31, 33], 2):
+            assert offsets_of(options, start, end) == [each for each in there if start <= each < end], (start, end)
+
+
+@pytest.mark.parametrize("level", ["read_committed", "read_uncommitted"])
+def test_transactions(tmp_path: Path, level: str) -> None:
+    """Markers and aborted records may be all that is before the end of a range, in a fetch of their own, too."""
+    log = [
+        batch(0, 2),
+        records_of(2, 7, 3),
+        marker(5, 7, False),
+        records_of(6, 8, 2),
+        marker(8, 8, True),
+        records_of(9, 7, 2),
+        marker(11, 7, False),
+    ]
+    there = {0, 1, 6, 7} if level == "read_committed" else {0, 1, 2, 3, 4, 6, 7, 9, 10}
+    with stored(tmp_path, *log) as broker:
+        for size in ("1048576", "1"):
+            options = read_options(broker, isolation_level=level, max_partition_fetch_bytes=size)
+            for start, end in [(0, 12), (0, 11), (0, 9), (2, 6), (2, 5), (3, 4), (5, 6), (8, 9), (9, 12), (11, 12)]:
+                expected = [each for each in range(start, end) if each in there]
+                assert offsets_of(options, start, end) == expected, (size, start, end)
+
+
+@pytest.mark.parametrize("compression", Compression)
+def test_columns(tmp_path: Path, compression: Compression) -> None:
+    given = {"producer_id": 5, "producer_epoch": 1, "base_sequence": 7, "partition_leader_epoch": 3}
+    with stored(tmp_path, batch(0, 3, compression, **given)) as broker:
+        names = (*CONNECTOR, HEADERS, *EXTRAS)
+        (rows,) = read_range(OffsetRange(ORDERS, 1, 3), read_options(broker, *names))
+    assert rows.schema.names == list(names)
+    row: dict[str, Any] = rows.to_pylist()[1]
+    assert row.pop("timestamp").timestamp() == (TIME_MS + 2) / 1000
+    assert row == {
+        "key": b"key 2",
+        "value": b"value 2 " * 3,
+        "topic": "orders",
+        "partition": 0,
+        "offset": 2,
+        "timestampType": 0,
+        "headers": None,
+        "leaderEpoch": 3,
+        "producerId": 5,
+        "producerEpoch": 1,
+        "sequence": 9,
+        "isTransactional": False,
+        "compression": compression.name.lower(),
+        "batchOffset": 0,
+        "batchPosition": None,
+        "path": None,
+    }
+
+
+def test_a_reader_that_stops_early(tmp_path: Path) -> None:
+    with stored(tmp_path, *(batch(base, 1) for base in range(50))) as broker:
+        rows = read_range(OffsetRange(ORDERS, 0, 50), read_options(broker))
+        assert next(rows).num_rows == 50
+        rows.close()  # type: ignore[attr-defined]  # it is a generator
+
+
+def test_nothing_comes(tmp_path: Path) -> None:
+    with stored(tmp_path, batch(0)) as broker, pytest.raises(RequestTimedOut) as caught:
+        offsets_of(read_options(broker, poll_timeout_ms=100), 5, 11)
+    assert str(caught.value) == (
+        "orders-0: nothing from offset 10 on came in 100 ms (kafkaConsumer.pollTimeoutMs), 11 is the end; "
+        "the consumer waits for records"
+    )
+
+
+def test_topic_that_is_not_there(tmp_path: Path) -> None:
+    with stored(tmp_path, batch(0)) as broker:
+        options = read_options(broker, poll_timeout_ms=100)
+        with pytest.raises(RequestTimedOut, match="others-0: nothing from offset 0 on came in 100 ms"):
+            list(read_range(OffsetRange(ORDERS._replace(topic="others"), 0, 5), options))
+
+
+# What is gone.
+
+
+def test_lost_beginning(tmp_path: Path) -> None:
+    with stored(tmp_path, batch(100)) as broker:
+        with pytest.raises(LocalProtocolError) as caught:
+            offsets_of(read_options(broker), 95, 105)
+        assert str(caught.value) == (
+            "orders-0: offsets 95 to 99 are gone, the first one is 100; with failOnDataLoss=false the query goes on"
+        )
+        assert offsets_of(read_options(broker, fails_on_loss=False), 95, 105) == list(range(100, 105))
+        assert offsets_of(read_options(broker, fails_on_loss=False), 5, 10) == []
+        # A query that begins with whatever is there loses nothing.
+        assert offsets_of(read_options(broker), 5, 10, may_begin_later=True) == []
+        assert offsets_of(read_options(broker), 95, 105, may_begin_later=True) == list(range(100, 105))
+
+
+def test_lost_end(tmp_path: Path) -> None:
+    with stored(tmp_path, batch(0)) as broker:
+        with pytest.raises(
+            LocalProtocolError, match="orders-0: offsets 15 to 19 are gone or others now, it ends at 10: "
+        ):
+            offsets_of(read_options(broker), 15, 20)
+        assert offsets_of(read_options(broker, fails_on_loss=False), 15, 20) == []
+
+
+def test_damage(tmp_path: Path) -> None:
+    """What comes before it is there; the error says where it is."""
+    with stored(tmp_path, batch(0), batch(10)) as broker:
+        path = tmp_path / "orders-0" / f"{0:020}.log"
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(content)
+        options = read_options(broker)
+        assert offsets_of(options, 0, 10) == list(range(10))
+        with pytest.raises(DecodeError, match=r"orders-0, from offset 10 on: .*checksum"):
+            offsets_of(options, 0, 20)

@@ -1,0 +1,142 @@
+"""The data source plans and reads as Spark calls it; what goes to workers can be pickled. No Spark runs."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.testing import Broker
+
+pytest.importorskip("pyarrow")
+types = pytest.importorskip("pyspark.sql.types", reason="pyspark is not installed: the extra `spark` brings it")
+
+from pyspark.sql.datasource import InputPartition  # noqa: E402 - it may be missing
+
+from kafkawire.sdk.spark.brokers.source import KafkaWire  # noqa: E402 - it needs pyspark
+from tests.sdk.spark.brokers.topics import create, produce  # noqa: E402 - it needs pyarrow
+
+SCHEMA = types.StructType().add("partition", "integer").add("offset", "long")
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(ephemeral=True) as node:
+        create(node, orders=2, empty=1)
+        produce(node, "orders", 0, 20)
+        produce(node, "orders", 1, 10)
+        yield node
+
+
+def source(broker: Broker, **options: str) -> KafkaWire:
+    topics = {} if "assign" in options else {"subscribe": "orders"}
+    return KafkaWire({"kafka.bootstrap.servers": broker.bootstrap, **topics, **options})
+
+
+def read(reader: Any) -> list[tuple[int, int]]:
+    """Do what Spark does: plan, pickle, read each task."""
+    worker = pickle.loads(pickle.dumps(reader))
+    tasks = pickle.loads(pickle.dumps(reader.partitions()))
+    found = [row for task in tasks for rows in worker.read(task) for row in rows.to_pylist()]
+    return [(row["partition"], row["offset"]) for row in found]
+
+
+def rows(*ranges: range) -> list[tuple[int, int]]:
+    return [(partition, offset) for partition, offsets in enumerate(ranges) for offset in offsets]
+
+
+def test_schema(broker: Broker) -> None:
+    assert KafkaWire.name() == "kafkawire"
+    assert source(broker, includeHeaders="true", extra="sequence").schema() == (
+        "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
+        "headers array<struct<key: string, value: binary>>, sequence int"
+    )
+    with pytest.raises(ConfigurationError, match="did you mean failOnDataLoss"):
+        source(broker, failOnDataLos="x").schema()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, rows(range(20), range(10))),
+        ({"startingOffsets": '{"orders":{"0":18,"1":-2}}'}, rows(range(18, 20), range(10))),
+        ({"endingOffsets": '{"orders":{"0":2,"1":-1}}'}, rows(range(2), range(10))),
+        ({"assign": '{"orders":[1]}', "endingOffsets": '{"orders":{"1":5}}'}, rows(range(0), range(5))),
+        ({"startingTimestamp": "0", "endingTimestamp": "1"}, []),
+    ],
+)
+def test_rows(broker: Broker, options: dict[str, str], expected: list[tuple[int, int]]) -> None:
+    assert read(source(broker, **options).reader(SCHEMA)) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes"),
+    [({}, [20, 10]), ({"minPartitions": "6"}, [5, 5, 5, 5, 5, 5]), ({"maxRecordsPerPartition": "10"}, [10, 10, 10])],
+)
+def test_tasks(broker: Broker, options: dict[str, str], sizes: list[int]) -> None:
+    reader = source(broker, **options).reader(SCHEMA)
+    assert [task.value.size for task in reader.partitions()] == sizes
+    assert read(reader) == rows(range(20), range(10))
+
+
+def test_nothing(broker: Broker) -> None:
+    reader = source(broker, assign='{"empty":[0]}').reader(SCHEMA)
+    assert reader.partitions() == []
+    assert list(reader.read(InputPartition(None))) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"startingOffsets": "latest"}, "startingOffsets='latest': a query that is no stream would read nothing"),
+        ({"startingOffsets": '{"orders":{"0":1}}'}, "startingOffsets='orders-0': expected every partition"),
+        (
+            {"startingOffsets": '{"orders":{"0":5,"1":0}}', "endingOffsets": '{"orders":{"0":4,"1":1}}'},
+            "startingOffsets=5: orders-0 is to end before, at 4",
+        ),
+        ({"assign": '{"orders":[7]}'}, "assign='orders-7': the cluster has no such partition"),
+    ],
+)
+def test_refused(broker: Broker, options: dict[str, str], reason: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        source(broker, **options).reader(SCHEMA).partitions()
+    assert str(caught.value).startswith(reason)
+
+
+def test_refused_schema(broker: Broker) -> None:
+    for schema, reason in [
+        (types.StructType().add("offset", "integer"), "schema='offset int': the column is bigint"),
+        (types.StructType().add("_corrupt", _CORRUPT), "schema='_corrupt': damage is an error here, not a row"),
+    ]:
+        for make in (source(broker).reader, source(broker).streamReader):
+            with pytest.raises(ConfigurationError) as caught:
+                make(schema)
+            assert str(caught.value) == reason
+
+
+_CORRUPT = types.StructType().add("path", "string").add("position", "long").add("size", "long").add("reason", "string")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [True, True]),
+        ({"startingOffsets": '{"orders":{"0":0,"1":-2}}'}, [False, True]),
+        ({"startingTimestamp": "0"}, [False, False]),
+    ],
+)
+def test_what_is_no_loss(broker: Broker, options: dict[str, str], expected: list[bool]) -> None:
+    """A query from the earliest offset on may begin later when it runs; one that names an offset may not."""
+    tasks = source(broker, **options).reader(SCHEMA).partitions()
+    assert [task.value.may_begin_later for task in tasks] == expected
+
+
+def test_secrets(broker: Broker) -> None:
+    """Tasks, which Spark may show, hold nothing of the options; readers do not show them."""
+    login = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.username": "me"}
+    reader = source(broker, **login, **{"kafka.sasl.password": "do not tell"}).reader(SCHEMA)
+    assert "do not tell" not in repr(vars(reader))
+    assert b"do not tell" not in pickle.dumps(source(broker).reader(SCHEMA).partitions())

@@ -1,0 +1,253 @@
+"""A stream gives each record once, through limits, restarts, new partitions and topics that are made anew.
+
+Method: the reader is called in the order in which Spark calls it, and a new one is made where a query starts again; no
+Spark runs. Time is that of a clock which only the test moves.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator
+
+import pytest
+
+from kafkawire.sdk.errors import BrokerError, LocalProtocolError
+from kafkawire.testing import Broker
+
+pytest.importorskip("pyarrow")
+pytest.importorskip(
+    "pyspark.sql.streaming.datasource", reason="this pyspark has no limits for streams in Python: 4.2 has"
+)
+
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+
+from kafkawire.sdk.spark.brokers import stream
+from kafkawire.sdk.spark.brokers.stream import KafkaWireStreamReader
+from kafkawire.sync import Admin
+from tests.sdk.spark.brokers.topics import create, produce, wire_options
+
+Rows = list[tuple[int, int]]
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(ephemeral=True) as node:
+        create(node, orders=2)
+        produce(node, "orders", 0, 100)
+        produce(node, "orders", 1, 20)
+        yield node
+
+
+class Query:
+    """A streaming query: what Spark keeps in its checkpoint, and what came out of it, as (partition, offset)."""
+
+    def __init__(self, broker: Broker, **options: str) -> None:
+        self.broker = broker
+        self.options = {"startingOffsets": "earliest", **options}
+        self.rows: Rows = []
+        self.offsets: list[dict[str, int]] = []
+        self.start()
+
+    def start(self) -> None:
+        """Start, or start again with nothing but the checkpoint."""
+        self.reader = KafkaWireStreamReader(wire_options(self.broker, **self.options), ("partition", "offset"))
+        if not self.offsets:
+            self.offsets.append(json.loads(json.dumps(self.reader.initialOffset())))
+
+    def plan(self) -> bool:
+        """Write the end of the next micro-batch into the checkpoint; return whether there is one."""
+        end = self.reader.latestOffset(self.offsets[-1], self.reader.getDefaultReadLimit())
+        self.offsets.append(json.loads(json.dumps(end)))
+        return self.offsets[-1] != self.offsets[-2]
+
+    def run(self) -> Rows:
+        """Return the rows of the micro-batch that was planned."""
+        worker = pickle.loads(pickle.dumps(self.reader))
+        tasks = pickle.loads(pickle.dumps(self.reader.partitions(*self.offsets[-2:])))
+        found = [row for task in tasks for rows in worker.read(task) for row in rows.to_pylist()]
+        return [(row["partition"], row["offset"]) for row in found]
+
+    def take_all(self) -> list[int]:
+        """Run micro-batches until nothing is left, and return how many rows each had."""
+        sizes = []
+        while self.plan():
+            rows = self.run()
+            self.rows += rows
+            sizes.append(len(rows))
+        self.offsets.pop()
+        return sizes
+
+
+def rows_of(*ends: int) -> Rows:
+    return [(partition, offset) for partition, end in enumerate(ends) for offset in range(end)]
+
+
+def test_all(broker: Broker) -> None:
+    query = Query(broker)
+    assert query.take_all() == [120]
+    assert query.rows == rows_of(100, 20)
+    assert query.offsets == [{"orders-0": 0, "orders-1": 0}, {"orders-0": 100, "orders-1": 20}]
+    assert query.reader.reportLatestOffset() == query.offsets[-1]
+    assert query.reader.partitions(query.offsets[-1], query.offsets[-1]) == []
+    query.reader.stop()
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes"),
+    [
+        ({"maxOffsetsPerTrigger": "50"}, [49, 49, 22]),
+        ({"maxOffsetsPerTrigger": "1000"}, [120]),
+        ({"maxOffsetsPerTrigger": "60", "minPartitions": "4"}, [60, 60]),
+    ],
+)
+def test_limits(broker: Broker, options: dict[str, str], sizes: list[int]) -> None:
+    """Each micro-batch stays near its limit, and takes of every partition; any may be planned by a new reader."""
+    query = Query(broker, **options)
+    found = []
+    while query.plan():
+        rows = query.run()
+        query.reader.stop()
+        query.start()
+        assert query.run() == rows  # what a query does again after a crash
+        query.rows += rows
+        found.append(len(rows))
+    assert sorted(query.rows) == rows_of(100, 20)
+    assert found == sizes
+    query.reader.stop()
+
+
+def test_default_limits(broker: Broker) -> None:
+    for options, expected in [
+        ({}, ReadAllAvailable()),
+        ({"maxOffsetsPerTrigger": "5"}, ReadMaxRows(5)),
+        ({"minOffsetsPerTrigger": "5"}, ReadMinRows(5)),
+        ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "6"}, ReadMaxRows(6)),
+    ]:
+        reader = KafkaWireStreamReader(wire_options(broker, **options), ("offset",))
+        assert reader.getDefaultReadLimit() == expected
+
+
+@pytest.mark.parametrize("more", [{}, {"maxOffsetsPerTrigger": "100"}])
+def test_least(broker: Broker, monkeypatch: pytest.MonkeyPatch, more: dict[str, str]) -> None:
+    """After the first micro-batch each waits for enough, but not too long."""
+    now_ms = 5_000_000
+    monkeypatch.setattr(stream, "monotonic_ms", lambda: now_ms)
+    query = Query(broker, minOffsetsPerTrigger="10", maxTriggerDelay="60s", assign='{"orders":[1]}', **more)
+    assert query.take_all() == [20]
+    produce(broker, "orders", 1, 9)
+    assert query.take_all() == []
+    produce(broker, "orders", 1, 1)
+    assert query.take_all() == [10]
+    produce(broker, "orders", 1, 2)
+    now_ms += 59_999
+    assert query.take_all() == []
+    now_ms += 1
+    assert query.take_all() == [2]
+    produce(broker, "orders", 1, 3)
+    query.reader.prepareForTriggerAvailableNow()
+    assert query.take_all() == [3]
+    query.reader.stop()
+
+
+def test_available_now(broker: Broker) -> None:
+    query = Query(broker, maxOffsetsPerTrigger="50")
+    query.reader.prepareForTriggerAvailableNow()
+    produce(broker, "orders", 1, 20)
+    query.take_all()
+    assert sorted(query.rows) == rows_of(100, 20)
+    query.reader.stop()
+    query.start()
+    query.reader.prepareForTriggerAvailableNow()
+    query.take_all()
+    assert sorted(query.rows) == rows_of(100, 40)
+    query.reader.stop()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"startingOffsets": "latest"}, []),
+        ({"startingOffsets": '{"orders":{"0":98,"1":-2}}'}, [(0, 98), (0, 99), *((1, offset) for offset in range(20))]),
+        ({"startingTimestamp": "0"}, rows_of(100, 20)),
+    ],
+)
+def test_beginnings(broker: Broker, options: dict[str, str], expected: Rows) -> None:
+    query = Query(broker, **options)
+    query.take_all()
+    assert query.rows == expected
+    query.reader.stop()
+
+
+def test_topic_that_comes_later(broker: Broker) -> None:
+    """A new partition is read from its beginning, whatever the query began with."""
+    query = Query(broker, subscribePattern="orders|later", startingOffsets="latest")
+    assert query.take_all() == []
+    create(broker, later=1)
+    produce(broker, "later", 0, 3)
+    assert query.take_all() == [3]
+    assert query.offsets[-1] == {"later-0": 3, "orders-0": 100, "orders-1": 20}
+    query.reader.stop()
+
+
+def test_topic_that_never_was(broker: Broker) -> None:
+    with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION: topic others"):
+        Query(broker, subscribe="orders,others")
+
+
+# What is gone.
+
+
+def delete(broker: Broker, topic: str) -> None:
+    with Admin(broker.bootstrap) as admin:
+        admin.delete_topics(topic)
+
+
+def test_lost_topic(broker: Broker) -> None:
+    query = Query(broker)
+    query.take_all()
+    delete(broker, "orders")
+    query.plan()
+    with pytest.raises(LocalProtocolError, match="orders-0 is gone, it was to be read from offset 100 on; with failOn"):
+        query.run()
+    query.options["failOnDataLoss"] = "false"
+    query.reader.stop()
+    query.start()
+    assert query.run() == []
+    create(broker, orders=1)
+    produce(broker, "orders", 0, 7)
+    assert query.take_all() == [7]
+    query.reader.stop()
+
+
+def test_topic_that_is_made_anew(broker: Broker) -> None:
+    """It has fewer records than were read of the former one; as with the connector, the query goes on at its end."""
+    query = Query(broker, assign='{"orders":[0]}')
+    query.take_all()
+    delete(broker, "orders")
+    create(broker, orders=1)
+    produce(broker, "orders", 0, 5)
+    query.plan()
+    with pytest.raises(LocalProtocolError, match="orders-0 ends at offset 5, it was to be read from 100 on"):
+        query.run()
+    query.options["failOnDataLoss"] = "false"
+    query.reader.stop()
+    query.start()
+    assert query.run() == []
+    produce(broker, "orders", 0, 2)
+    assert query.take_all() == [2]
+    query.reader.stop()
+
+
+def test_topic_that_goes_before_a_micro_batch_is_read(broker: Broker) -> None:
+    """The query does not wait for what cannot come, and not again when it starts again."""
+    query = Query(broker)
+    query.plan()
+    delete(broker, "orders")
+    with pytest.raises(LocalProtocolError, match="orders-0 is gone, it was to be read from offset 0 to 100"):
+        query.run()
+    query.options["failOnDataLoss"] = "false"
+    query.reader.stop()
+    query.start()
+    assert query.run() == []
+    query.reader.stop()

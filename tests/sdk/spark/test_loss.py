@@ -1,0 +1,24 @@
+"""What is gone is an error or a line of the log, and either says what it was."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from kafkawire.sdk.errors import LocalProtocolError, NoOffset
+from kafkawire.sdk.spark.loss import report_loss
+
+
+def test_error() -> None:
+    cause = NoOffset("out of range")
+    with pytest.raises(LocalProtocolError) as caught:
+        report_loss("a-0 is gone", fails=True, cause=cause)
+    assert str(caught.value) == "a-0 is gone; with failOnDataLoss=false the query goes on"
+    assert caught.value.__cause__ is cause
+
+
+def test_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "kafkawire.spark"):
+        report_loss("a-0 is gone", fails=False)
+    assert caplog.messages == ["lost: a-0 is gone"]

@@ -1,0 +1,91 @@
+"""Values are read as Spark writes them; for anything else the error says what was expected."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.errors import ConfigurationError
+
+pytest.importorskip("pyarrow")
+
+from kafkawire.sdk.spark.option_values import (
+    INT64_MAX,
+    OptionTable,
+    Parser,
+    one_of,
+    parse_columns,
+    parse_committed_only,
+    parse_duration,
+    parse_flag,
+    parse_names,
+    parse_number,
+    parse_size,
+    parse_topics,
+)
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "value"),
+    [
+        (parse_names, "a, b,", ("a", "b")),
+        (parse_topics, "a,b,a", frozenset("ab")),
+        (parse_columns, "LeaderEpoch,sequence", ("leaderEpoch", "sequence")),
+        (parse_flag, "TRUE", True),
+        (parse_flag, "false", False),
+        (parse_committed_only, "Read_Committed", True),
+        (parse_committed_only, "read_uncommitted", False),
+        (parse_size(1), " 64M ", 64 << 20),
+        (parse_size(1), "1gb", 1 << 30),
+        (parse_size(1), "7", 7),
+        (parse_number(0), " 0 ", 0),
+        (parse_number(-5), "-5", -5),
+        (parse_number(0), str(INT64_MAX), INT64_MAX),
+        (parse_duration, "15m", 900_000),
+        (parse_duration, "15 min", 900_000),
+        (parse_duration, "30s", 30_000),
+        (parse_duration, "500ms", 500),
+        (parse_duration, "500", 500),
+        (parse_duration, "1h", 3_600_000),
+        (parse_duration, "1D", 86_400_000),
+    ],
+)
+def test_values(parse: Parser, text: str, value: object) -> None:
+    assert parse("o", text) == value
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "expected"),
+    [
+        (parse_names, " , ", "expected names, separated by commas"),
+        (parse_flag, "1", "expected true or false"),
+        (parse_committed_only, "x", "expected read_uncommitted or read_committed"),
+        (parse_size(5), "4", f"expected 5 to {INT64_MAX} bytes, such as 64m"),
+        (parse_size(5), "5x", f"expected 5 to {INT64_MAX} bytes, such as 64m"),
+        (parse_number(1, 3), "4", "expected 1 to 3"),
+        (parse_number(1, 3), "0", "expected 1 to 3"),
+        (parse_number(1, 3), "2.0", "expected 1 to 3"),
+        (parse_duration, "soon", "expected a time, such as 500ms, 30s or 15m"),
+        (parse_duration, "-1s", "expected a time, such as 500ms, 30s or 15m"),
+    ],
+)
+def test_refused(parse: Parser, text: str, expected: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse("o", text)
+    assert str(caught.value) == f"o={text!r}: {expected}"
+
+
+def test_table() -> None:
+    table = OptionTable({"splitBytes": parse_size(1), "mode": lambda option, text: (option, text)})
+    assert table.read({"SPLITBYTES": "1k", "Mode": "x"}) == {"splitBytes": 1024, "mode": ("mode", "x")}
+    for name, reason in [("splitByte", "no such option; did you mean splitBytes?"), ("xyz", "no such option")]:
+        with pytest.raises(ConfigurationError) as caught:
+            table.read({name: "1"})
+        assert str(caught.value) == f"{name}='1': {reason}"
+
+
+def test_one_of() -> None:
+    names = ("subscribe", "assign")
+    assert one_of({}, {}, names) is None
+    assert one_of({"assign": 1, "other": 2}, {"ASSIGN": "1"}, names) == "assign"
+    with pytest.raises(ConfigurationError, match="subscribe='a': assign is given, too; expected one"):
+        one_of({"assign": 1, "subscribe": 2}, {"ASSIGN": "1", "Subscribe": "a"}, names)
