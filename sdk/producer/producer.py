@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.metrics.names import MetricName
     from kafkawire.sdk.producer.core import ProducerCore
     from kafkawire.sdk.producer.hooks import ProducerHooks, ProducerInterceptor
+    from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction
 
 __all__ = ["Producer"]
 
@@ -122,7 +123,7 @@ class Producer(Generic[GivenKey, GivenValue]):
             self.send = core.accumulator.appender.send  # type: ignore[assignment, method-assign]  # the same function
 
     async def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
-        """Flush, and disconnect; a transaction that is open is aborted, one that is being committed is waited for.
+        """Flush, and disconnect; abort an open transaction that is not prepared, wait for one that is being committed.
 
         A second call waits for the first.
 
@@ -356,6 +357,27 @@ class Producer(Generic[GivenKey, GivenValue]):
             with suppress(KafkaWireError):
                 core.abort(None)  # nobody is left to end it
             raise
+
+    async def prepare_transaction(self, timeout_ms: int | None = None) -> PreparedTransaction | None:
+        """Flush, and leave the open transaction open even when the producer is closed, for another process to end.
+
+        The producer takes no more records. It may commit or abort the transaction itself, or be closed. A later
+        producer with the same `transactional_id` aborts it, and so does the coordinator after `transaction_timeout_ms`.
+
+        Args:
+            timeout_ms: the limit; None for `api_timeout_ms`.
+
+        Returns:
+            What `end_prepared` needs to end it, in any process; None if nothing was sent, and there is nothing to end.
+
+        Raises:
+            TransactionAborted: a record was not stored, or offsets were not taken, as the cause says.
+            RequestTimedOut: not everything was stored within the limit. The transaction can only be aborted.
+            LocalProtocolError: no transaction is open.
+            ProducerFenced: another producer uses the `transactional_id`, and the transaction was aborted.
+            KafkaWireError: another error has made transactions impossible.
+        """
+        return await self._started().prepare(timeout_ms)
 
     async def commit_transaction(self, timeout_ms: int | None = None) -> None:
         """Flush, and commit the open transaction.
