@@ -22,7 +22,7 @@ def spark() -> Iterator[Any]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["JAVA_HOME"] = str(java.home)
     session = (
-        sql.SparkSession.builder.master("local[2]")
+        sql.SparkSession.builder.master("local[2, 2]")  # two cores, and two attempts at each task
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.host", "127.0.0.1")
