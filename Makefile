@@ -95,7 +95,7 @@ generated: $(VENV)/.dev ## generated code and pages equal what the schemas and t
 ENGINE_FREE := --ignore=tests/codegen --ignore-glob='tests/test_*.py'
 # Spark brings a JVM and workers of its own: its tests run once, and not in several processes of pytest.
 SPARK_TESTS := tests/sdk/spark/test_decode.py tests/sdk/spark/test_functions.py tests/sdk/spark/segments/test_frame.py \
-  tests/sdk/spark/brokers/test_source_in_spark.py \
+  tests/sdk/spark/brokers/test_source_in_spark.py tests/sdk/spark/sink/test_writer.py tests/sdk/spark/sink/test_kills.py \
   tests/commands/test_demo_spark.py
 WITHOUT_SPARK := $(addprefix --ignore=,$(SPARK_TESTS))
 # tests/test_environment.py fails if the extension is missing although it could be built.

@@ -29,7 +29,7 @@ def local_session(**settings: str) -> Iterator[Any]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["JAVA_HOME"] = str(java.home)
     builder = (
-        sql.SparkSession.builder.master("local[2]")
+        sql.SparkSession.builder.master("local[2, 2]")  # two cores, and two attempts at each task
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.host", "127.0.0.1")

@@ -29,6 +29,7 @@ from kafkawire.sdk.transport.wire import Network
 if TYPE_CHECKING:
     from kafkawire.sdk.client.groups.protocol import GroupMetadata
     from kafkawire.sdk.producer.transactions.machine import Transactions
+    from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction
 
 __all__ = ["ProducerCore", "machines"]
 
@@ -143,6 +144,14 @@ class ProducerCore:
         transactions, limit_ms = self._transactional(), self._options.api_timeout_ms
         ended: Promise[None] = self.client.driver.ask(partial(transactions.await_end, limit_ms))
         return self._times.measured("begin", ended)
+
+    async def prepare(self, timeout_ms: int | None) -> PreparedTransaction | None:
+        """Have everything of the open transaction stored, and leave it open; takes no more records at once."""
+        transactions, limit_ms = self._transactional(), self._limit_ms(timeout_ms)
+        self.accumulator.refuse(OUTSIDE)
+        prepared: Promise[None] = self.client.driver.ask(partial(transactions.prepare, limit_ms))
+        await prepared
+        return transactions.prepared()
 
     def commit(self, timeout_ms: int | None) -> Promise[None]:
         """Commit the open transaction; takes no more records at once."""

@@ -96,4 +96,4 @@ def fenced(transactional_id: str, timeout_ms: int, error: KafkaWireError) -> Kaf
 def late(transactional_id: str, timeout_ms: int, state: str) -> RequestTimedOut:
     """Return the error of an end that nobody waits for any longer."""
     text = f"transactional id {transactional_id}: after {timeout_ms} ms the transaction is still {state}"
-    return RequestTimedOut(f"{text}; that goes on, and the next transaction begins after it")
+    return RequestTimedOut(f"{text}; that goes on, and no other transaction begins before its end")

@@ -1,8 +1,8 @@
 """The machine of a producer's transactions: begin, what joins, and how each of them ends.
 
-One transaction after the other: ready → open → committing or aborting → ready. What goes wrong in between dooms the
-transaction (it can only be aborted), or is fatal: the producer can do nothing more. An end that was begun goes on until
-the coordinator has confirmed it, whether or not anybody still waits for it.
+One transaction after the other: ready → open → committing or aborting → ready. One that is prepared outlives its
+producer. What goes wrong in between dooms the transaction (it can only be aborted), or is fatal: the producer can do
+nothing more. An end that was begun goes on until the coordinator has confirmed it, whoever still waits for it.
 
 Source: Apache Kafka, `TransactionManager`; KIP-98, KIP-360 (epochs), KIP-447 (groups), KIP-890 (transaction version 2).
 """
@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from enum import Enum
 from functools import partial
-from typing import Final
 
 from kafkawire.sdk.client.call import Call, Coordinator, Target
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
@@ -38,6 +36,8 @@ from kafkawire.sdk.producer.transactions.errors import (
     late,
 )
 from kafkawire.sdk.producer.transactions.partitions import TransactionPartitions
+from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction
+from kafkawire.sdk.producer.transactions.states import CAN_BE_ABORTED, ENDS, GOES_WELL, RESTS, State
 from kafkawire.sdk.producer.transactions.waiters import TransactionWaiters
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
@@ -53,23 +53,6 @@ from kafkawire.sdk.transport.promise import Promise
 __all__ = ["State", "Transactions"]
 
 logger = logging.getLogger("kafkawire.producer")
-
-
-class State(Enum):
-    """How far a producer's transaction is."""
-
-    READY = "ready"
-    OPEN = "open"
-    DOOMED = "doomed"
-    COMMITTING = "being committed"
-    ABORTING = "being aborted"
-    RENEWING = "ended, the coordinator raises the epoch"
-    FATAL = "fatal"
-
-
-_GOES_WELL: Final = frozenset({State.OPEN, State.COMMITTING})
-_RESTS: Final = frozenset({State.READY, State.FATAL})
-_ENDS: Final = frozenset({State.COMMITTING, State.ABORTING, State.RENEWING})
 
 
 class Transactions:
@@ -136,10 +119,25 @@ class Transactions:
 
     def await_end(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
         """Keep the promise once no end is under way."""
-        if self.state in _ENDS:
+        if self.state in ENDS:
             self._waiters.add(promise, timeout_ms, now_ms, hears=False)
         else:
             promise.keep(None)
+
+    def prepare(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
+        """Send what is buffered; the promise is kept once all of it is stored, and the transaction is still open."""
+        self._check()
+        if self.state is not State.OPEN:
+            doomed = self._reason if self.state is State.DOOMED else None
+            raise doomed.again() if doomed is not None else LocalProtocolError(f"prepare: {self._what()}")
+        self.state = State.PREPARING
+        self._accumulator.refuse(OUTSIDE)
+        self._sender.hurry(now_ms)
+        self._waiters.add(promise, timeout_ms, now_ms, hears=True)
+
+    def prepared(self) -> PreparedTransaction | None:
+        """Return what it takes to end the transaction that is prepared; None if nothing has joined it."""
+        return PreparedTransaction(self._id, self._producer(), self._partitions.version) if self._has_joined else None
 
     def commit(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
         """Send what is buffered and commit; the promise fails if that was not possible, and all of it is aborted.
@@ -147,7 +145,7 @@ class Transactions:
         Asked again, before the next transaction begins, it tells what became of the commit.
         """
         self._check()
-        if self.state is State.OPEN:
+        if self.state in (State.OPEN, State.PREPARED):
             self.state = State.COMMITTING
             self._accumulator.refuse(OUTSIDE)
             self._sender.hurry(now_ms)
@@ -163,8 +161,9 @@ class Transactions:
     def abort(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
         """Fail what has not left yet, and abort."""
         self._check()
-        if self.state is State.OPEN:
-            self._drop(aborted(self._id), now_ms)
+        if self.state in CAN_BE_ABORTED:
+            self._reason = aborted(self._id)  # whoever waits until it is prepared hears it
+            self._drop(self._reason, now_ms)
         elif self.state is not State.DOOMED:
             raise LocalProtocolError(f"abort: {self._what()}")
         self.state = State.ABORTING
@@ -172,8 +171,8 @@ class Transactions:
         self._waiters.add(promise, timeout_ms, now_ms, hears=False)
 
     def finish(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
-        """Abort what is open, and keep the promise once nothing is under way any more."""
-        if self.state in (State.OPEN, State.DOOMED):
+        """Abort what is open and not prepared, and keep the promise once nothing is under way any more."""
+        if self.state in (State.OPEN, State.PREPARING, State.DOOMED):
             self.abort(timeout_ms, promise, now_ms)
         else:
             self.await_end(timeout_ms, promise, now_ms)
@@ -200,7 +199,7 @@ class Transactions:
 
         def added(now_ms: int) -> None:
             self._groups.add(group.group_id)
-            if self.state in _GOES_WELL:
+            if self.state in GOES_WELL:
                 self._commit_offsets(offsets, group, deadline_ms, promise, now_ms)
             else:
                 promise.fail(self._reason or aborted(self._id))
@@ -222,7 +221,7 @@ class Transactions:
     def poll(self, now_ms: int) -> None:
         """Do whatever is due."""
         self._waiters.expire(now_ms, lambda timeout_ms: late(self._id, timeout_ms, self.state.value))
-        if self.state in _RESTS:
+        if self.state in RESTS:
             return
         if self._identity.error is not None:
             self._end_for_good(self._identity.error, now_ms)
@@ -231,13 +230,16 @@ class Transactions:
                 self._ended()
         else:
             failed = self._accumulator.failed
-            if self.state in _GOES_WELL and failed is not None and failed.error is not None:
+            if self.state in GOES_WELL and failed is not None and failed.error is not None:
                 self._doom(failed.error, now_ms)
-            if self.state in _GOES_WELL and self._partitions.wanted and not self._is_adding:
+            if self.state in GOES_WELL and self._partitions.wanted and not self._is_adding:
                 self._add_partitions(now_ms)
-            has_left = self._sender.is_settled if self.state is State.COMMITTING else self._sender.is_silent
-            if self.state in _ENDS and has_left and not self._calls:
+            has_left = self._sender.is_settled if self.state in GOES_WELL else self._sender.is_silent
+            if self.state in ENDS and has_left and not self._calls:
                 self._end(now_ms)
+            elif self.state is State.PREPARING and has_left and not self._calls:
+                self.state = State.PREPARED
+                self._waiters.ended(None)
 
     def due_ms(self, now_ms: int) -> int | None:
         """Return when to poll again if nothing happens before."""
@@ -340,7 +342,7 @@ class Transactions:
             return
         if code_of(error) is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
             self._is_forgotten = True
-        if self.state not in _GOES_WELL:
+        if self.state not in GOES_WELL:
             return
         self._reason = aborted(self._id, error)
         logger.warning("%s", self._reason)
@@ -349,6 +351,7 @@ class Transactions:
         else:
             self.state = State.DOOMED
             self._accumulator.refuse(self._reason)
+            self._waiters.ended(self._reason)
         self._drop(self._reason, now_ms)
 
     def _drop(self, error: KafkaWireError, now_ms: int) -> None:

@@ -19,13 +19,14 @@ from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.errors import DecodeError, NoOffset, RequestTimedOut
 from kafkawire.sdk.spark.brokers.clients import ClientSettings
+from kafkawire.sdk.spark.brokers.options import WireOptions
 from kafkawire.sdk.spark.brokers.ranges import OffsetRange
 from kafkawire.sdk.spark.damage import Mode, Place
 from kafkawire.sdk.spark.decoder import Decoder
 from kafkawire.sdk.spark.loss import report_loss
 from kafkawire.sdk.sync.consumer import Consumer
 
-__all__ = ["ReadOptions", "read_range"]
+__all__ = ["ReadOptions", "read_options", "read_range"]
 
 #: How long a read waits for a batch before it is asked how far the consumer came: what has no records wakes nobody.
 _READ_MS: Final = 50
@@ -45,6 +46,16 @@ class ReadOptions(NamedTuple):
     names: tuple[str, ...]
     poll_timeout_ms: int = 120_000
     fails_on_loss: bool = True
+
+
+def read_options(options: WireOptions, names: tuple[str, ...]) -> ReadOptions:
+    """Return how ranges are read.
+
+    Args:
+        options: what the user asks for.
+        names: of the columns.
+    """
+    return ReadOptions(options.client, names, options.poll_timeout_ms, options.fails_on_loss)
 
 
 def read_range(wanted: OffsetRange, options: ReadOptions) -> Iterator[pyarrow.RecordBatch]:

@@ -1,4 +1,4 @@
-"""The data source `kafkawire` as Spark knows it: options and schema in, tasks and Arrow batches out.
+"""The data source `kafkawire` as Spark knows it: options and schema in, tasks and Arrow batches out. `sink/` writes.
 
 The driver plans in a Python process of its own, which learns from the brokers what there is; each task reads a range of
 offsets of one partition.
@@ -11,7 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 from kafkawire.sdk.errors import ConfigurationError
@@ -19,22 +26,23 @@ from kafkawire.sdk.spark import schema as columns
 from kafkawire.sdk.spark.brokers.cluster import Cluster
 from kafkawire.sdk.spark.brokers.options import Bound, WireOptions, parse_options
 from kafkawire.sdk.spark.brokers.ranges import OffsetRange, split
-from kafkawire.sdk.spark.brokers.reading import ReadOptions, read_range
+from kafkawire.sdk.spark.brokers.reading import read_options, read_range
 from kafkawire.sdk.spark.selection import EARLIEST, LATEST, Offsets
 
-__all__ = ["KafkaWire", "KafkaWireReader", "read_options"]
+__all__ = ["KafkaWire", "KafkaWireReader"]
 
 _FROM_EARLIEST = Bound("startingOffsets", Offsets(EARLIEST))
 _TO_LATEST = Bound("endingOffsets", Offsets(LATEST))
 
 
 class KafkaWire(DataSource):
-    """Records that are fetched from brokers.
+    """Records that are fetched from brokers, and rows that become records.
 
         spark.dataSource.register(KafkaWire)
         spark.read.format("kafkawire").option("kafka.bootstrap.servers", "broker:9092").option("subscribe", "orders")
 
-    Names and types of the columns are those of Spark's Kafka connector, as are the options: docs/spark_brokers.md.
+    Names and types of the columns are those of Spark's Kafka connector, as are the options: docs/spark_brokers.md,
+    docs/spark_writing.md.
     """
 
     @classmethod
@@ -71,6 +79,26 @@ class KafkaWire(DataSource):
         options = parse_options(self.options)
         options.check_stream()
         return KafkaWireStreamReader(options, _names(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return what writes a batch query.
+
+        Raises:
+            ConfigurationError: an option or the schema cannot be used, or the query is to overwrite.
+        """
+        from kafkawire.sdk.spark.sink.writer import BatchWriter  # needs a newer Spark than to read
+
+        return BatchWriter(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Return what writes a stream, in the output mode `append` or `update`.
+
+        Raises:
+            ConfigurationError: an option or the schema cannot be used.
+        """
+        from kafkawire.sdk.spark.sink.writer import StreamWriter  # needs a newer Spark than to read
+
+        return StreamWriter(self.options, schema)
 
 
 class KafkaWireReader(DataSourceReader):
@@ -116,16 +144,6 @@ class KafkaWireReader(DataSourceReader):
         """
         wanted: OffsetRange | None = partition.value  # Spark makes a task of nothing if there is none
         return iter(()) if wanted is None else read_range(wanted, self._read_options)
-
-
-def read_options(options: WireOptions, names: tuple[str, ...]) -> ReadOptions:
-    """Return how ranges are read.
-
-    Args:
-        options: what the user asks for.
-        names: of the columns.
-    """
-    return ReadOptions(options.client, names, options.poll_timeout_ms, options.fails_on_loss)
 
 
 def _names(schema: StructType) -> tuple[str, ...]:

@@ -27,8 +27,7 @@ from kafkawire.sdk.spark.admission import limited_by_offsets
 from kafkawire.sdk.spark.brokers.cluster import Cluster, Positions
 from kafkawire.sdk.spark.brokers.options import Bound, WireOptions
 from kafkawire.sdk.spark.brokers.ranges import OffsetRange, split
-from kafkawire.sdk.spark.brokers.reading import read_range
-from kafkawire.sdk.spark.brokers.source import read_options
+from kafkawire.sdk.spark.brokers.reading import read_options, read_range
 from kafkawire.sdk.spark.loss import report_loss
 from kafkawire.sdk.spark.selection import LATEST, Offsets
 

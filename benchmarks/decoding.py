@@ -1,0 +1,137 @@
+"""Measure the decoder of Spark's data sources alone: raw batches in memory to Arrow, on one thread, beside a memcpy.
+
+What a task does between reading a file and handing Arrow batches to Spark: find each batch, compare its checksum, and
+copy keys, values and what else a record has into the connector's seven columns, or values alone. A memcpy of the same
+bytes, in pieces of the same size, is what the machine's memory allows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+from benchmarks.goals import Goal
+from benchmarks.timing import best_seconds
+from kafkawire.sdk.records import BatchBuilder, stamp
+from kafkawire.sdk.records.stored import Memory, Stored, read_stored
+from kafkawire.sdk.spark.damage import Mode, Place
+from kafkawire.sdk.spark.decoder import Decoder
+from kafkawire.sdk.spark.schema import CONNECTOR
+
+__all__ = ["CASES", "Decoded", "goals", "measure", "table"]
+
+#: Bytes of a value and of a batch: the default of Kafka's producer, and large ones.
+CASES = ((100, 16 * 1024), (100, 256 * 1024), (1024, 16 * 1024), (1024, 256 * 1024))
+
+#: So much that no cache of a processor holds it.
+_SIZE_BYTES = 64 * 1024 * 1024
+_PIECE_BYTES = 4 * 1024 * 1024
+_TIMESTAMP = 1_790_000_000_000
+_PLACE = Place("benchmark", 0)
+
+#: Records a second at 100 B, bytes a second at 1 KiB.
+_RECORDS_WANTED, _BYTES_WANTED = 30e6, 4e9
+
+
+class Decoded(NamedTuple):
+    """The times of one case.
+
+    Attributes:
+        value_bytes: of each record.
+        batch_bytes: of each batch, at most.
+        records_count: in all batches.
+        size_bytes: of all batches.
+        seconds: of the decoder with seven columns, with values alone, and of the memcpy, by name.
+    """
+
+    value_bytes: int
+    batch_bytes: int
+    records_count: int
+    size_bytes: int
+    seconds: dict[str, float]
+
+    @property
+    def name(self) -> str:
+        """The name of the case."""
+        return f"{self.value_bytes} B in {self.batch_bytes // 1024} KiB"
+
+
+def measure(value_bytes: int, batch_bytes: int, seconds: float = 3.0) -> Decoded:
+    """Measure one case.
+
+    Raises:
+        RuntimeError: the decoder does not find every record.
+    """
+    content, count = _batches(value_bytes, batch_bytes)
+    functions: dict[str, Callable[[], object]] = {
+        "seven columns": lambda: _decode(content, CONNECTOR),
+        "values": lambda: _decode(content, ("value",)),
+        "memcpy": lambda: _copy(content),
+    }
+    for name in ("seven columns", "values"):
+        if functions[name]() != count:
+            raise RuntimeError(f"{name}: the decoder has not found all of {count} records")
+    return Decoded(value_bytes, batch_bytes, count, len(content), best_seconds(functions, seconds, rounds=5))
+
+
+def _batches(value_bytes: int, batch_bytes: int) -> tuple[memoryview, int]:
+    content, count = bytearray(), 0
+    while len(content) < _SIZE_BYTES:
+        builder, offset = BatchBuilder(batch_bytes), count
+        while builder.append(_TIMESTAMP, None, os.urandom(value_bytes)) is not None:
+            count += 1
+        batch = bytearray(builder.seal())
+        stamp(batch, offset, 0)
+        content += batch
+    return memoryview(content), count
+
+
+def _decode(content: memoryview, names: tuple[str, ...]) -> int:
+    decoder, rows = Decoder(names, Mode.FAILFAST), 0
+    for found in read_stored(Memory(content)):
+        assert isinstance(found, Stored)
+        for table in decoder.add(_PLACE, found.batch, found.position):
+            rows += table.num_rows
+    return rows + sum(table.num_rows for table in decoder.finish())
+
+
+def _copy(content: memoryview) -> None:
+    for start in range(0, len(content), _PIECE_BYTES):
+        bytearray(content[start : start + _PIECE_BYTES])
+
+
+def table(found: list[Decoded]) -> str:
+    """Return the results as a table in Markdown."""
+    lines = [
+        "M records and GB a second of seven columns, beside a memcpy of the same bytes; and of values alone.",
+        "",
+        "| values and batches | M records/s | GB/s | of a memcpy | values: M records/s | GB/s | memcpy: GB/s |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for case in found:
+        columns, values, memcpy = (case.seconds[name] for name in ("seven columns", "values", "memcpy"))
+        cells = [
+            f"{case.records_count / columns / 1e6:.1f}",
+            f"{case.size_bytes / columns / 1e9:.2f}",
+            f"{memcpy / columns:.2f}x",
+            f"{case.records_count / values / 1e6:.1f}",
+            f"{case.size_bytes / values / 1e9:.2f}",
+            f"{case.size_bytes / memcpy / 1e9:.2f}",
+        ]
+        lines.append(f"| {case.name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def goals(found: list[Decoded]) -> list[Goal]:
+    """Return the goals of the decoder: rates over the wanted ones."""
+    small = {case.name: case.records_count / case.seconds["seven columns"] for case in found if case.value_bytes == 100}
+    large = {case.name: case.size_bytes / case.seconds["seven columns"] for case in found if case.value_bytes == 1024}
+    return [
+        Goal(
+            "decoder alone, 100 B: over 30 M records/s",
+            1.0,
+            {name: rate / _RECORDS_WANTED for name, rate in small.items()},
+        ),
+        Goal("decoder alone, 1 KiB: over 4 GB/s", 1.0, {name: rate / _BYTES_WANTED for name, rate in large.items()}),
+    ]

@@ -1,0 +1,135 @@
+"""What is measured in Spark: the same question to each source, which all must answer alike.
+
+Each query counts records and adds up the lengths of their values. Sources in Python have no column pruning, so seven
+columns are sent to Spark where the query needs one, unless the schema names it; the connector builds what it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow
+import pyarrow.compute
+
+from kafkawire.spark import decode_batches, read_segments
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Answer", "Place", "Query", "of_batches", "of_topic", "write_batches"]
+
+#: Most of its functions are made when it is imported, where type checkers do not see them.
+_COMPUTE: Any = pyarrow.compute
+
+#: Records, and bytes of their values.
+Answer = tuple[int, int]
+Query = Callable[[], Answer]
+
+_SUMS = "records bigint, bytes bigint"
+_DECODED = "array<struct<key: binary, value: binary, offset: bigint, timestamp: bigint>>"
+
+
+class Place(NamedTuple):
+    """Where a topic is.
+
+    Attributes:
+        bootstrap: of the broker.
+        folder: with the broker's logs.
+        topic: its name.
+    """
+
+    bootstrap: str
+    folder: Path
+    topic: str
+
+
+def of_topic(spark: SparkSession, place: Place) -> dict[str, Query]:
+    """Return what reads a topic, by name."""
+
+    def connected(source: str, schema: str | None = None) -> Answer:
+        reader = spark.read.format(source).option("kafka.bootstrap.servers", place.bootstrap)
+        reader = reader.option("subscribe", place.topic).option("startingOffsets", "earliest")
+        return _summed((reader if schema is None else reader.schema(schema)).load())
+
+    def segments(schema: str | None = None) -> Answer:
+        return _summed(read_segments(spark, place.folder, topics=place.topic, schema=schema))
+
+    def inside() -> Answer:
+        rows = read_segments(
+            spark, place.folder, topics=place.topic, columns=["value"], map_batches=_sums, schema=_SUMS
+        )
+        return _answer(rows.selectExpr("sum(records)", "sum(bytes)"))
+
+    return {
+        "Kafka connector": lambda: connected("kafka"),
+        "kafka_segments": segments,
+        "kafka_segments, values alone": lambda: segments("value binary"),
+        "kafka_segments, summed up in Python": inside,
+        "kafkawire": lambda: connected("kafkawire"),
+        "kafkawire, values alone": lambda: connected("kafkawire", "value binary"),
+    }
+
+
+def write_batches(spark: SparkSession, place: Place, folder: Path, batches: int) -> None:
+    """Write the first raw batches of a topic into Parquet files, one in each row."""
+    from kafkawire.sdk.records import walk
+
+    rows: list[bytes] = []
+    for path in sorted(place.folder.glob(f"{place.topic}-*/*.log")):
+        with path.open("rb") as file:
+            for batch in walk(file.read(batches * 20_000)):
+                if len(rows) < batches:
+                    rows.append(bytes(batch.data))
+    spark.createDataFrame([(bytearray(row),) for row in rows], "batches binary").repartition(4).write.parquet(
+        str(folder)
+    )
+
+
+def of_batches(spark: SparkSession, folder: Path) -> dict[str, Query]:
+    """Return what decodes raw batches in a column, by name."""
+    from pyspark.sql import functions
+
+    def by(decode: Callable[[bytes], list[tuple[Any, ...]]]) -> Answer:
+        decoded = functions.udf(decode, _DECODED)
+        rows = spark.read.parquet(str(folder)).select(functions.inline(decoded("batches")))
+        return _summed(rows)
+
+    return {
+        "UDF on kafka-python": lambda: by(_kafka_python),
+        "UDF on aiokafka": lambda: by(_aiokafka),
+        "decode_batches": lambda: _summed(decode_batches(spark.read.parquet(str(folder)), "batches")),
+    }
+
+
+def _summed(rows: DataFrame) -> Answer:
+    return _answer(rows.selectExpr("count(*)", "sum(length(value))"))
+
+
+def _answer(rows: DataFrame) -> Answer:
+    records, size = rows.collect()[0]
+    return records, size
+
+
+def _sums(rows: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+    size = _COMPUTE.sum(_COMPUTE.binary_length(rows["value"])).as_py() or 0
+    return pyarrow.RecordBatch.from_pydict({"records": [rows.num_rows], "bytes": [size]})
+
+
+def _kafka_python(batches: bytes) -> list[tuple[Any, ...]]:
+    from kafka.record import MemoryRecords
+
+    return list(_fields(MemoryRecords(batches)))
+
+
+def _aiokafka(batches: bytes) -> list[tuple[Any, ...]]:
+    from aiokafka.record import MemoryRecords
+
+    return list(_fields(MemoryRecords(batches)))
+
+
+def _fields(records: Any) -> Iterator[tuple[Any, ...]]:
+    while records.has_next():
+        for record in records.next_batch():
+            yield record.key, record.value, record.offset, record.timestamp

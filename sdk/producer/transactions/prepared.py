@@ -1,0 +1,124 @@
+"""A transaction that outlives its producer: everything of it is stored, and another process commits or aborts it.
+
+Which process that is does not matter to the coordinator, which looks at the producer id and its epoch. A later producer
+with the same transactional id aborts the transaction, and so does the coordinator after `transaction_timeout_ms`.
+
+Source: KIP-98 (EndTxn); the words are those of KIP-939, which adds transactions without that time limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from kafkawire.sdk.client.call import Coordinator
+from kafkawire.sdk.client.groups.protocol import GroupMetadata
+from kafkawire.sdk.client.operations import Operations
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.producer.batch import ProducerId
+from kafkawire.sdk.producer.transactions import requests
+from kafkawire.sdk.producer.transactions.errors import FINAL_FOR_OFFSETS
+from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
+from kafkawire.sdk.protocol.messages.end_txn import EndTxnResponse
+from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import CoordinatorType
+from kafkawire.sdk.protocol.tables.enums.transaction_version import TransactionVersion
+from kafkawire.sdk.transport.driven import Versions
+
+__all__ = ["PreparedTransaction", "add_offsets", "end_prepared"]
+
+
+class PreparedTransaction(NamedTuple):
+    """What it takes to end a transaction; it can be pickled.
+
+    Attributes:
+        transactional_id: of its producer.
+        producer: its id and epoch.
+        version: a level of the feature transaction.version.
+    """
+
+    transactional_id: str
+    producer: ProducerId
+    version: int
+
+    @property
+    def coordinator(self) -> Coordinator:
+        """Who ends it."""
+        return Coordinator(CoordinatorType.TRANSACTION, self.transactional_id)
+
+    @property
+    def joins_by_itself(self) -> bool:
+        """Whether brokers add groups to it, and raise the epoch at its end."""
+        return self.version >= TransactionVersion.TV_2
+
+
+async def add_offsets(
+    operations: Operations,
+    prepared: PreparedTransaction,
+    group_id: str,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+) -> None:
+    """Have offsets of a group without members committed with a transaction.
+
+    Args:
+        operations: of a client of any kind.
+        prepared: the transaction.
+        group_id: the group.
+        offsets: by partition.
+
+    Raises:
+        BrokerError: the transaction is not open any more, or the offsets were refused.
+        RequestTimedOut: there was no answer in time; the offsets may have been added.
+    """
+    name, producer, by_itself = prepared.transactional_id, prepared.producer, prepared.joins_by_itself
+    if not by_itself:
+        await operations.request(
+            prepared.coordinator,
+            lambda _: requests.add_offsets(name, producer, group_id),
+            AddOffsetsToTxnResponse,
+            _raising(requests.add_offsets_error),
+        )
+
+    def request(versions: Versions) -> tuple[Message, int]:
+        group = GroupMetadata(group_id)
+        return requests.commit_offsets(name, producer, group, offsets, versions, joins_by_itself=by_itself)
+
+    await operations.request(
+        Coordinator(CoordinatorType.GROUP, group_id),
+        request,
+        TxnOffsetCommitResponse,
+        _raising(requests.commit_offsets_error),
+        final=FINAL_FOR_OFFSETS,
+    )
+
+
+async def end_prepared(operations: Operations, prepared: PreparedTransaction, *, commits: bool) -> None:
+    """Commit a transaction, or abort it; asked again, it does nothing.
+
+    Args:
+        operations: of a client of any kind.
+        prepared: the transaction.
+        commits: whether it is to be committed.
+
+    Raises:
+        BrokerError: it is not open any more, and was not ended like this: it was fenced, took too long, or was ended
+            the other way.
+        RequestTimedOut: the coordinator did not confirm it in time, but may have done it.
+    """
+
+    def request(versions: Versions) -> tuple[Message, int]:
+        name, producer, raises_epoch = prepared.transactional_id, prepared.producer, prepared.joins_by_itself
+        return requests.end_transaction(name, producer, versions, commits=commits, raises_epoch=raises_epoch)
+
+    await operations.request(prepared.coordinator, request, EndTxnResponse, _raising(requests.end_transaction_error))
+
+
+def _raising(error_of: Callable[[Message], KafkaWireError | None]) -> Callable[[Message], None]:
+    def check(response: Message) -> None:
+        error = error_of(response)
+        if error is not None:
+            raise error
+
+    return check

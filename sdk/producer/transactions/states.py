@@ -1,0 +1,32 @@
+"""How far a producer's transaction is, and what that means for it."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+__all__ = ["CAN_BE_ABORTED", "ENDS", "GOES_WELL", "RESTS", "State"]
+
+
+class State(Enum):
+    """How far a producer's transaction is; the values end the sentence "a transaction is"."""
+
+    READY = "ready"
+    OPEN = "open"
+    PREPARING = "being prepared"
+    PREPARED = "prepared"
+    DOOMED = "doomed"
+    COMMITTING = "being committed"
+    ABORTING = "being aborted"
+    RENEWING = "ended, the coordinator raises the epoch"
+    FATAL = "fatal"
+
+
+#: Batches leave, and what goes wrong dooms the transaction.
+GOES_WELL: Final = frozenset({State.OPEN, State.PREPARING, State.COMMITTING})
+#: Nothing happens until the application asks for something.
+RESTS: Final = frozenset({State.READY, State.PREPARED, State.FATAL})
+#: The end is under way.
+ENDS: Final = frozenset({State.COMMITTING, State.ABORTING, State.RENEWING})
+#: Nothing has gone wrong, and it need not be committed.
+CAN_BE_ABORTED: Final = frozenset({State.OPEN, State.PREPARING, State.PREPARED})

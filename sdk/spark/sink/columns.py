@@ -1,0 +1,97 @@
+"""The columns that the sink takes: those of Spark's Kafka connector; it passes over all others.
+
+Source: `KafkaWriter` in Apache Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import pyarrow
+import pyarrow.compute
+from pyspark.sql.types import StructType
+
+from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
+
+__all__ = ["WrittenColumns", "by_topic", "checked_columns"]
+
+VALUE: Final = "value"
+KEY: Final = "key"
+TOPIC: Final = "topic"
+PARTITION: Final = "partition"
+HEADERS: Final = "headers"
+
+#: Types by column, in Spark's words.
+_TYPES: Final = {
+    VALUE: ("string", "binary"),
+    KEY: ("string", "binary"),
+    TOPIC: ("string",),
+    PARTITION: ("int",),
+    HEADERS: ("array<struct<key:string,value:binary>>",),
+}
+
+
+class WrittenColumns(NamedTuple):
+    """The columns that there are, by argument of `Producer.send_arrow`; None for one that is missing."""
+
+    key: str | None
+    headers: str | None
+    partition: str | None
+
+
+def checked_columns(schema: StructType, topic: str | None) -> WrittenColumns:
+    """Return which columns a query has.
+
+    Args:
+        schema: of the query.
+        topic: the option, None if the column is needed.
+
+    Raises:
+        ConfigurationError: a column is missing, or has a type that cannot be written.
+    """
+    kinds = {field.name: field.dataType.simpleString() for field in schema.fields}
+    for name, allowed in _TYPES.items():
+        # A string with a collation is one, too.
+        if name in kinds and kinds[name].partition(" ")[0] not in allowed:
+            raise ConfigurationError("schema", f"{name} {kinds[name]}", f"expected {' or '.join(allowed)}")
+    found = ", ".join(kinds) or "none"
+    if VALUE not in kinds:
+        raise ConfigurationError("schema", found, "a column `value` is needed, string or binary")
+    if topic is None and TOPIC not in kinds:
+        raise ConfigurationError("schema", found, "a column `topic` is needed, or the option topic")
+    return WrittenColumns(*(name if name in kinds else None for name in (KEY, HEADERS, PARTITION)))
+
+
+def by_topic(rows: pyarrow.RecordBatch, topic: str | None) -> Iterator[tuple[str, pyarrow.RecordBatch]]:
+    """Yield topics and their rows, in the order that the rows have.
+
+    Args:
+        rows: of a task.
+        topic: of all rows; None if the column says it.
+
+    Raises:
+        LocalProtocolError: a row has no topic.
+    """
+    if topic is not None:
+        yield topic, rows
+        return
+    column = rows.column(TOPIC)
+    if column.null_count:
+        raise LocalProtocolError(
+            f"column `topic`: null in {column.null_count} of {len(column)} rows; "
+            "every row needs a topic, or the query the option topic"
+        )
+    encoded = column.dictionary_encode()
+    topics = encoded.dictionary.to_pylist()
+    if len(topics) == 1:
+        yield topics[0], rows
+        return
+    # One pass for any number of topics: a filter for each would read all rows as often.
+    order = pyarrow.compute.sort_indices(encoded.indices)  # stable
+    sorted_rows = rows.take(order)
+    counts = pyarrow.compute.value_counts(encoded.indices.take(order)).field("counts").to_pylist()
+    start = 0
+    for name, count in zip(topics, counts, strict=True):
+        yield name, sorted_rows.slice(start, count)
+        start += count

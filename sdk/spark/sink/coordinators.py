@@ -1,0 +1,119 @@
+"""What the sink asks of coordinators, blocking: the offsets of its groups, and the ends of prepared transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Self
+
+from kafkawire.sdk.client.call import Coordinator
+from kafkawire.sdk.client.core import ClientCore
+from kafkawire.sdk.client.groups.offset_requests import TopicNames, fetch_request, fetch_results
+from kafkawire.sdk.client.options import AdminOptions, read_options
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.client.requests import check
+from kafkawire.sdk.errors import Closed, KafkaWireError
+from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction, add_offsets, end_prepared
+from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import CoordinatorType
+from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.waiting import result_of
+
+__all__ = ["Coordinators"]
+
+
+class Coordinators:
+    """A client for `with`; what its methods raise beside what is said there is that of an admin.
+
+    Args:
+        options: of a producer, by dotted name; those that other clients do not have are passed over.
+
+    Raises:
+        ConfigurationError: an option cannot be used.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        known = AdminOptions.OPTIONS.keys() | AdminOptions.KAFKA_NAMES.keys()
+        given = {name: value for name, value in options.items() if name in known}
+        self._core = ClientCore("sink", read_options(AdminOptions, None, {**given, "io": "thread"}), None)
+
+    def __enter__(self) -> Self:
+        try:
+            result_of(self._start)
+        except BaseException:
+            result_of(self._core.finish, Closed("the client could not be started"))
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        result_of(self._core.finish)
+
+    def committed(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return all offsets that a group has committed; wait while an open transaction would change one of them.
+
+        Raises:
+            BrokerError: the group may not be read.
+        """
+        return result_of(self._committed, group_id)
+
+    def add_offsets(
+        self, prepared: PreparedTransaction, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        """Have offsets of a group committed with a transaction; see `add_offsets` of the producer."""
+        result_of(self._add_offsets, prepared, group_id, offsets)
+
+    def end(self, transactions: Iterable[PreparedTransaction], *, commits: bool) -> None:
+        """Commit or abort transactions, all at once.
+
+        Raises:
+            KafkaWireError: the first error; it was tried to end each of them.
+        """
+        result_of(self._end, list(transactions), commits)
+
+    async def _start(self) -> None:
+        await self._core.start()
+
+    async def _committed(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        names: TopicNames = {}
+        found: dict[TopicPartition, OffsetAndMetadata] = {}
+
+        def request(versions: Versions) -> tuple[Message, int]:
+            nonlocal names
+            message, version, names = fetch_request(group_id, None, self._core.router.metadata, versions)
+            return message, version
+
+        def read(response: OffsetFetchResponse) -> None:
+            code, results = fetch_results(response, names)
+            check(code, f"committed offsets of group {group_id}")
+            for partition, code, offset in results:
+                check(code, f"committed offset of group {group_id} in {partition}")
+                if offset is not None:
+                    found[partition] = offset
+
+        async def ask() -> None:
+            coordinator = Coordinator(CoordinatorType.GROUP, group_id)
+            await self._core.operations.request(coordinator, request, OffsetFetchResponse, read)
+
+        await self._core.perform(ask())
+        return found
+
+    async def _add_offsets(
+        self, prepared: PreparedTransaction, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        await self._core.perform(add_offsets(self._core.operations, prepared, group_id, offsets))
+
+    async def _end(self, transactions: list[PreparedTransaction], commits: bool) -> None:
+        operations = self._core.operations
+        ends = [self._core.perform(end_prepared(operations, each, commits=commits)) for each in transactions]
+        first: KafkaWireError | None = None
+        for each, end in zip(transactions, ends, strict=True):
+            try:
+                await end
+            except KafkaWireError as error:
+                error.add_note(f"This is what the coordinator of transactional id {each.transactional_id} says.")
+                first = first or error
+        if first is not None:
+            raise first

@@ -1,0 +1,57 @@
+"""A header that tells each row from all others, so that readers can drop what a repeated task has written again.
+
+The id is `query/micro-batch/task/row`: the same in each attempt at a task, as long as its rows come in the same order.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow
+import pyarrow.compute
+
+from kafkawire.sdk.spark import schema
+from kafkawire.sdk.spark.sink.columns import HEADERS
+from kafkawire.sdk.spark.sink.task import WriteTask
+
+__all__ = ["ROW_ID", "with_row_ids"]
+
+#: The name of the header.
+ROW_ID: Final = "spark-row-id"
+
+_HEADERS_TYPE: Final = schema.COLUMNS[schema.HEADERS].arrow
+
+
+def with_row_ids(rows: pyarrow.RecordBatch, task: WriteTask, first: int) -> pyarrow.RecordBatch:
+    """Return rows with one more header each.
+
+    Args:
+        rows: of a task.
+        task: that writes them.
+        first: the number of the first one in the task.
+    """
+    batch = task.batch_id if task.is_streaming else ""
+    prefix = f"{task.query_id}/{batch}/{task.number}/"
+    numbers = pyarrow.array(range(first, first + rows.num_rows), pyarrow.int64()).cast(pyarrow.string())
+    ids = pyarrow.compute.binary_join_element_wise(prefix, numbers, "").cast(pyarrow.binary())
+    names = pyarrow.repeat(ROW_ID, rows.num_rows)
+    added = pyarrow.StructArray.from_arrays([names, ids], fields=list(_HEADERS_TYPE.value_type))
+    if HEADERS in rows.schema.names:
+        headers = _appended(rows.column(HEADERS).cast(_HEADERS_TYPE), added)
+        return rows.set_column(rows.schema.get_field_index(HEADERS), HEADERS, headers)
+    return rows.append_column(HEADERS, _lists(pyarrow.repeat(1, rows.num_rows), added))
+
+
+def _appended(lists: pyarrow.ListArray, added: pyarrow.StructArray) -> pyarrow.ListArray:
+    """Return lists with one more element each; a list that is null counts as empty."""
+    compute = pyarrow.compute
+    own = pyarrow.array(range(len(lists)), pyarrow.int64())
+    rows = pyarrow.concat_arrays([compute.list_parent_indices(lists), own])
+    elements = pyarrow.concat_arrays([lists.flatten(), added]).take(compute.sort_indices(rows))  # stable
+    return _lists(compute.add(compute.fill_null(compute.list_value_length(lists), 0), 1), elements)
+
+
+def _lists(lengths: pyarrow.Array, elements: pyarrow.StructArray) -> pyarrow.ListArray:
+    ends = pyarrow.compute.cumulative_sum(lengths).cast(pyarrow.int32())
+    offsets = pyarrow.concat_arrays([pyarrow.array([0], pyarrow.int32()), ends])
+    return pyarrow.ListArray.from_arrays(offsets, elements)

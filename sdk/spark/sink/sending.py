@@ -1,0 +1,86 @@
+"""What a task does without transactions: send its rows, wait until each is stored, or fail.
+
+One Arrow batch is held at a time, beside the producer's `buffer_memory`: when that is full, sending waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import pyarrow
+
+from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.spark.sink.columns import HEADERS, VALUE, WrittenColumns, by_topic
+from kafkawire.sdk.spark.sink.options import WriteOptions
+from kafkawire.sdk.spark.sink.row_ids import with_row_ids
+from kafkawire.sdk.spark.sink.task import WriteTask
+from kafkawire.sdk.sync.producer import Producer
+
+__all__ = ["Sent", "send_rows", "write"]
+
+
+class Sent(NamedTuple):
+    """How much a task has sent.
+
+    Attributes:
+        rows: how many.
+        topic: one that it has sent rows to; None without rows.
+    """
+
+    rows: int = 0
+    topic: str | None = None
+
+
+def write(
+    options: WriteOptions, columns: WrittenColumns, task: WriteTask | None, batches: Iterable[pyarrow.RecordBatch]
+) -> int:
+    """Write rows, and return how many; all are stored then.
+
+    Args:
+        options: what the user asks for.
+        columns: that the rows have.
+        task: which part of the query the rows are; None if they get no ids.
+        batches: the rows.
+
+    Raises:
+        KafkaWireError: a row could not be written; others may be stored.
+    """
+    given: dict[str, Any] = dict(options.producer)
+    with Producer(**given) as producer:
+        sent = send_rows(producer, options.topic, columns, task, batches)
+        producer.flush()
+    return sent.rows
+
+
+def send_rows(
+    producer: Producer[Any, Any],
+    option: str | None,
+    columns: WrittenColumns,
+    task: WriteTask | None,
+    batches: Iterable[pyarrow.RecordBatch],
+) -> Sent:
+    """Buffer rows, waiting when the buffer is full.
+
+    Args:
+        producer: is open.
+        option: the topic of all rows; None if a column says it.
+        columns: that the rows have.
+        task: which part of the query the rows are; None if they get no ids.
+        batches: the rows.
+
+    Raises:
+        KafkaWireError: a row cannot be written.
+    """
+    sent = Sent()
+    headers = columns.headers if task is None else HEADERS
+    for batch in batches:
+        numbered = batch if task is None else with_row_ids(batch, task, sent.rows)
+        for topic, rows in by_topic(numbered, option):
+            try:
+                producer.send_arrow(topic, rows, VALUE, key=columns.key, headers=headers, partition=columns.partition)
+            except KafkaWireError as error:
+                error.add_note(f"Rows are counted within those for topic {topic}, from row {sent.rows} of the task on.")
+                raise
+            sent = Sent(sent.rows + rows.num_rows, topic)
+    return sent

@@ -1,0 +1,60 @@
+"""Which part of a query a task writes, as Spark tells it.
+
+Source: `MicroBatchExecution`, `StreamExecution` in Apache Spark, which name the micro-batch in properties of the job.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyspark import TaskContext
+
+from kafkawire.sdk.errors import LocalProtocolError
+
+__all__ = ["WriteTask", "current_task"]
+
+_QUERY_ID = "sql.streaming.queryId"
+_BATCH_ID = "streaming.sql.batchId"
+
+
+class WriteTask(NamedTuple):
+    """A part of a query, the same in each attempt at it.
+
+    Attributes:
+        query_id: stays the same as long as the query keeps its checkpoint.
+        batch_id: of the micro-batch; -1 if the query is no stream.
+        number: among the tasks of the micro-batch, from 0.
+    """
+
+    query_id: str
+    batch_id: int
+    number: int
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether it belongs to a micro-batch of a stream."""
+        return self.batch_id >= 0
+
+    def __str__(self) -> str:
+        batch = f", micro-batch {self.batch_id}" if self.is_streaming else ""
+        return f"query {self.query_id}{batch}, task {self.number}"
+
+
+def current_task(query_id: str | None) -> WriteTask:
+    """Return the part that this process writes.
+
+    Args:
+        query_id: of a query that is no stream; None for a stream, whose id Spark knows.
+
+    Raises:
+        LocalProtocolError: this is no task, or Spark does not say of which micro-batch.
+    """
+    context = TaskContext.get()
+    if context is None:
+        raise LocalProtocolError("only tasks of Spark write, and this process runs none")
+    if query_id is not None:
+        return WriteTask(query_id, -1, context.partitionId())
+    query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
+    if query is None or batch is None:
+        raise LocalProtocolError(f"Spark names no micro-batch: {_QUERY_ID} is {query!r}, {_BATCH_ID} is {batch!r}")
+    return WriteTask(query, int(batch), context.partitionId())

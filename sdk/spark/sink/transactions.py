@@ -1,0 +1,177 @@
+"""Transactions over the tasks of a micro-batch: tasks prepare them, the driver commits all of them.
+
+A task uses the transactional id `prefix-number`, so each attempt ends what an earlier one has left open. A micro-batch
+that is repeated finds in the marks (`marks.py`) what was committed of it already.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow
+
+from kafkawire.sdk.client.groups.protocol import GroupMetadata
+from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
+from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction
+from kafkawire.sdk.spark.sink.columns import VALUE, WrittenColumns
+from kafkawire.sdk.spark.sink.coordinators import Coordinators
+from kafkawire.sdk.spark.sink.marks import Fingerprint, Mark
+from kafkawire.sdk.spark.sink.options import WriteOptions
+from kafkawire.sdk.spark.sink.sending import send_rows
+from kafkawire.sdk.spark.sink.task import WriteTask
+from kafkawire.sdk.sync.producer import Producer
+
+__all__ = ["Prepared", "abort", "commit", "prepare"]
+
+logger = logging.getLogger("kafkawire.spark")
+
+
+class Prepared(NamedTuple):
+    """What a task has to say to the driver.
+
+    Attributes:
+        task: which part of the query it has written.
+        transaction: that is to be committed; None if there were no rows, or they are committed already.
+        topic: one that it has written to; None without a transaction.
+    """
+
+    task: WriteTask
+    transaction: PreparedTransaction | None = None
+    topic: str | None = None
+
+
+def prepare(
+    options: WriteOptions, columns: WrittenColumns, task: WriteTask, batches: Iterable[pyarrow.RecordBatch]
+) -> Prepared:
+    """Write rows in a transaction that stays open, and return what it takes to commit it.
+
+    Args:
+        options: what the user asks for.
+        columns: that the rows have.
+        task: which part of the query the rows are.
+        batches: the rows.
+
+    Raises:
+        LocalProtocolError: this part is committed already, with other rows; or a later micro-batch is.
+        KafkaWireError: a row could not be written; the transaction is aborted.
+    """
+    name = f"{options.transactional_id_prefix}-{task.number}"
+    given: dict[str, Any] = {**options.producer, "transactional_id": name}
+    contents = [VALUE] if columns.key is None else [VALUE, columns.key]
+    counted = _Counted(batches, contents if task.is_streaming else [])
+    # To start is to end whatever an earlier attempt has left open: the mark cannot change any more.
+    with Producer(**given) as producer:
+        mark = _last_mark(options, name, task)
+        if mark is not None and mark.batch_id == task.batch_id:
+            counted.drain()
+            _check_repeated(name, mark, task, counted.fingerprint)
+            return Prepared(task)
+        producer.begin_transaction()
+        sent = send_rows(producer, options.topic, columns, task if options.has_row_ids else None, counted)
+        if sent.topic is None:
+            return Prepared(task)
+        producer.flush()  # from here on the topic exists
+        if task.is_streaming:
+            offsets = Mark(task.query_id, task.batch_id, counted.fingerprint).offsets(sent.topic)
+            producer.send_offsets(offsets, GroupMetadata(name))
+        return Prepared(task, producer.prepare_transaction(), sent.topic)
+
+
+def commit(options: WriteOptions, prepared: Sequence[Prepared]) -> None:
+    """Commit the transactions of all tasks.
+
+    Args:
+        options: what the user asks for.
+        prepared: what each task said.
+
+    Raises:
+        LocalProtocolError: some of the micro-batch is committed already, and it had another number of tasks then.
+        KafkaWireError: a transaction was not committed; others may be.
+    """
+    left = [each for each in prepared if each.transaction is not None]
+    if not left:
+        return
+    first, others = left[0], left[1:]
+    with Coordinators(options.producer) as coordinators:
+        if first.task.is_streaming:
+            _mark_commit(coordinators, options.transactional_id_prefix or "", first, len(prepared))
+            coordinators.end(_transactions([first]), commits=True)
+            coordinators.end(_transactions(others), commits=True)
+        else:
+            coordinators.end(_transactions(left), commits=True)
+
+
+def abort(options: WriteOptions, prepared: Sequence[Prepared]) -> None:
+    """Abort the transactions of the tasks that have prepared one; what fails ends by itself some time later."""
+    transactions = _transactions(prepared)
+    if not transactions:
+        return
+    try:
+        with Coordinators(options.producer) as coordinators:
+            coordinators.end(transactions, commits=False)
+    except KafkaWireError as error:
+        logger.warning("%s: a transaction was not aborted: %s", prepared[0].task, error)
+
+
+class _Counted:
+    """Arrow batches on their way, and the fingerprint of those that have passed."""
+
+    def __init__(self, batches: Iterable[pyarrow.RecordBatch], names: Sequence[str]) -> None:
+        self._batches = batches
+        self._names = names
+        self.fingerprint = Fingerprint()
+
+    def __iter__(self) -> Iterator[pyarrow.RecordBatch]:
+        for batch in self._batches:
+            self.fingerprint = self.fingerprint.with_rows(batch, self._names)
+            yield batch
+
+    def drain(self) -> None:
+        for _ in self:
+            pass
+
+
+def _last_mark(options: WriteOptions, group_id: str, task: WriteTask) -> Mark | None:
+    if not task.is_streaming:
+        return None
+    with Coordinators(options.producer) as coordinators:
+        mark = Mark.last(coordinators.committed(group_id), task)
+    if mark is not None and mark.batch_id > task.batch_id:
+        reason = f"micro-batch {mark.batch_id} is committed already; was the checkpoint set back?"
+        raise LocalProtocolError(f"transactional id {group_id}: {task}: {reason}")
+    return mark
+
+
+def _check_repeated(transactional_id: str, mark: Mark, task: WriteTask, found: Fingerprint) -> None:
+    """Refuse to leave out rows that are not the ones that were committed."""
+    if mark.what != found:
+        was = Fingerprint(*mark.what)
+        raise LocalProtocolError(
+            f"transactional id {transactional_id}: {task}: {was.rows} rows with {was.size_bytes} bytes are committed "
+            f"already, and now there are {found.rows} with {found.size_bytes}, not the same ones: "
+            "the query has to split a micro-batch in the same way when it is repeated"
+        )
+
+
+def _mark_commit(coordinators: Coordinators, prefix: str, first: Prepared, tasks: int) -> None:
+    """Have the first transaction say of how many tasks the micro-batch consists; refuse another number of them."""
+    task, transaction, topic = first
+    assert transaction is not None
+    assert topic is not None
+    group_id = f"{prefix}-commit"  # no task's: those end with a number
+    mark = Mark.last(coordinators.committed(group_id), task)
+    if mark is None or mark.batch_id < task.batch_id:
+        offsets = Mark(task.query_id, task.batch_id, (tasks,)).offsets(topic)
+        coordinators.add_offsets(transaction, group_id, offsets)
+    elif mark.what != (tasks,):
+        raise LocalProtocolError(
+            f"transactional id prefix {prefix}: query {task.query_id}, micro-batch {task.batch_id}: a part of it is "
+            f"committed already, of {mark.what[0]} tasks, and now there are {tasks}: "
+            "the query has to split a micro-batch in the same way when it is repeated"
+        )
+
+
+def _transactions(prepared: Iterable[Prepared]) -> list[PreparedTransaction]:
+    return [each.transaction for each in prepared if each.transaction is not None]

@@ -1,0 +1,143 @@
+"""The writers that Spark calls: one for queries, one for streams.
+
+`write` runs in the tasks, `commit` and `abort` in the driver, each in a Python process of its own: what one of them
+knows reaches another only in the messages.
+
+Source: `pyspark.sql.datasource`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from uuid import uuid4
+
+import pyarrow
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.spark.sink.columns import checked_columns
+from kafkawire.sdk.spark.sink.options import parse_options
+from kafkawire.sdk.spark.sink.sending import write
+from kafkawire.sdk.spark.sink.task import current_task
+from kafkawire.sdk.spark.sink.transactions import Prepared, abort, commit, prepare
+
+__all__ = ["BatchWriter", "StreamWriter", "Written"]
+
+Messages = Iterable[WriterCommitMessage | None]
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What a task tells the driver.
+
+    Attributes:
+        prepared: what the driver has to commit; None without transactions.
+    """
+
+    prepared: Prepared | None = None
+
+
+class Sink:
+    """What both writers have in common.
+
+    Args:
+        options: as Spark hands them over.
+        schema: of the query.
+        query_id: of a query that is no stream; None for a stream.
+
+    Raises:
+        ConfigurationError: an option or the schema cannot be used.
+    """
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, query_id: str | None) -> None:
+        self._options = parse_options(options)
+        self._columns = checked_columns(schema, self._options.topic)
+        self._query_id = query_id
+
+    def write(self, batches: Iterable[pyarrow.RecordBatch]) -> Written:
+        """Write the rows of a task.
+
+        Raises:
+            KafkaWireError: see `sending.write` and `transactions.prepare`.
+        """
+        options = self._options
+        if options.transactional_id_prefix is not None:
+            return Written(prepare(options, self._columns, current_task(self._query_id), batches))
+        write(options, self._columns, current_task(self._query_id) if options.has_row_ids else None, batches)
+        return Written()
+
+    def commit(self, messages: Messages) -> None:
+        """Commit what the tasks have prepared.
+
+        Raises:
+            KafkaWireError: see `transactions.commit`.
+        """
+        commit(self._options, _prepared(messages))
+
+    def abort(self, messages: Messages) -> None:
+        """Abort what the tasks have prepared."""
+        abort(self._options, _prepared(messages))
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes a query that is no stream.
+
+    Args:
+        options: as Spark hands them over.
+        schema: of the query.
+        overwrite: whether the query is to replace what is there.
+
+    Raises:
+        ConfigurationError: an option or the schema cannot be used, or the query is to overwrite.
+    """
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool = False) -> None:
+        if overwrite:
+            raise ConfigurationError("mode", "overwrite", "records are only added to topics: use append")
+        self._sink = Sink(options, schema, str(uuid4()))
+
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of a task; see `Sink.write`."""
+        return self._sink.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """End a query whose tasks have succeeded; see `Sink.commit`."""
+        self._sink.commit(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """End a query that has failed."""
+        self._sink.abort(messages)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes the micro-batches of a stream.
+
+    Args:
+        options: as Spark hands them over.
+        schema: of the query.
+
+    Raises:
+        ConfigurationError: an option or the schema cannot be used.
+    """
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self._sink = Sink(options, schema, None)
+
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of a task; see `Sink.write`."""
+        return self._sink.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """End a micro-batch whose tasks have succeeded; see `Sink.commit`."""
+        self._sink.commit(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """End a micro-batch that has failed."""
+        self._sink.abort(messages)
+
+
+def _prepared(messages: Messages) -> list[Prepared]:
+    """Return what tasks have said; those that have failed have said nothing."""
+    return [each.prepared for each in messages if isinstance(each, Written) and each.prepared is not None]

@@ -1,0 +1,91 @@
+"""The sink of Spark beside Apache Kafka: transactions that another process ends, and drivers that are killed 20 times.
+
+Method: see tests/sdk/spark/sink/killing.py, which kills them. The transactions are tried in both versions of the
+protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
+
+from kafkawire import GroupMetadata, OffsetAndMetadata, TopicPartition
+from kafkawire.errors import BrokerError
+from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction
+from kafkawire.sdk.protocol.tables.enums import TRANSACTION_VERSION_FEATURE
+from kafkawire.sdk.spark.sink.coordinators import Coordinators
+from kafkawire.sync import Producer
+from tests.kafka.apache import ApacheKafka
+from tests.sdk.spark.sink.killing import PREFIX, KilledStream, check_once, check_row_ids
+from tests.sdk.spark.sink.topics import committed
+
+# Each kill takes as long as a driver needs to start.
+pytestmark = pytest.mark.timeout(1_200)
+
+KILLS = 20
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def node(request: pytest.FixtureRequest) -> Iterator[ApacheKafka]:
+    """A node of either version of transactions; each test takes topics and ids of its own."""
+    with ApacheKafka(features={TRANSACTION_VERSION_FEATURE: request.param}) as kafka:
+        yield kafka
+
+
+def prepared(node: ApacheKafka, topic: str) -> PreparedTransaction:
+    """Return a transaction of one record, whose producer is gone."""
+    with Producer(node.bootstrap, transactional_id=topic) as producer:
+        producer.begin_transaction()
+        producer.send(topic, b"v")
+        producer.flush()
+        producer.send_offsets({TopicPartition(topic, 0): OffsetAndMetadata(1, "own")}, GroupMetadata(topic))
+        found = producer.prepare_transaction()
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_ends_from_outside(node: ApacheKafka, commits: bool) -> None:
+    topic = f"prepared-{commits}"
+    transaction = prepared(node, topic)
+    assert committed(node.bootstrap, topic) == []
+    with Coordinators({"bootstrap.servers": node.bootstrap}) as coordinators:
+        coordinators.add_offsets(transaction, f"{topic}-more", {TopicPartition(topic, 0): OffsetAndMetadata(2)})
+        for _ in range(2):  # an answer may be lost
+            coordinators.end([transaction], commits=commits)
+        offsets = [coordinators.committed(group) for group in (topic, f"{topic}-more")]
+        assert [[each.offset for each in found.values()] for found in offsets] == ([[1], [2]] if commits else [[], []])
+        with pytest.raises(BrokerError):
+            coordinators.end([transaction], commits=not commits)
+    prepared(node, topic)  # begins after the end is complete
+    assert [each.value for each in committed(node.bootstrap, topic)] == ([b"v"] if commits else [])
+
+
+def test_a_later_producer_fences(node: ApacheKafka) -> None:
+    first, second = prepared(node, "fenced"), prepared(node, "fenced")
+    with Coordinators({"bootstrap.servers": node.bootstrap}) as coordinators:
+        with pytest.raises(BrokerError, match=r"PRODUCER_FENCED|INVALID_PRODUCER_EPOCH"):
+            coordinators.end([first], commits=True)
+        coordinators.end([second], commits=True)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_kills_with_transactions(kafka: ApacheKafka, tmp_path: Path) -> None:
+    stream = KilledStream(kafka.bootstrap, "spark-once", tmp_path / "in", KILLS, transactionalIdPrefix=PREFIX)
+    for number in range(KILLS):
+        stream.run_and_kill(number)
+    stream.finish()
+    check_once(stream)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_kills_with_row_ids(kafka: ApacheKafka, tmp_path: Path) -> None:
+    stream = KilledStream(kafka.bootstrap, "spark-ids", tmp_path / "in", KILLS, dedupeHeaders="true")
+    for number in range(KILLS):
+        stream.run_and_kill(number)
+    stream.finish()
+    check_row_ids(stream)

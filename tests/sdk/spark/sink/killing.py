@@ -1,0 +1,190 @@
+"""Kill the driver of a stream again and again, at moments that are chosen by what can be seen of it from outside.
+
+The driver is `killed_program.py`, in a process of its own; SIGKILL takes its JVM, too. Its Python workers are in a
+group of their own and find out later: they are the tasks of the past that transactions have to keep out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from kafkawire import TopicPartition
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sync import Admin
+from tests.sdk.spark.sink.topics import row_id, written
+from tools.find_java import JAVA_VERSION_MIN, find_java
+
+__all__ = ["PREFIX", "KilledStream", "check_once", "check_row_ids"]
+
+PREFIX = "writers"
+#: Of a micro-batch; a task reads each of them.
+_FILES_IN_BATCH = 3
+_ROWS_IN_FILE = 40
+#: What the records come from.
+_PARTITIONS = 3
+#: How often the driver is looked at before it counts as stuck, and the pause in between.
+_LOOKS_MAX = 40_000
+_PAUSE_SECONDS = 0.005
+
+
+class KilledStream:
+    """A stream from a folder to a topic.
+
+    Args:
+        servers: of the broker.
+        topic: to write to.
+        folder: to be filled, and read by the stream; nothing is there yet.
+        kills: how many there will be.
+        options: of the sink.
+    """
+
+    def __init__(self, servers: str, topic: str, folder: Path, kills: int, **options: str) -> None:
+        self.servers = servers
+        self.topic = topic
+        self._folder = folder
+        self._options = options
+        self._environment = _environment()
+        self._stored_before = 0
+        self.expected = self._fill(_FILES_IN_BATCH * (2 * kills + 2))
+        self._checkpoint = Path(f"{folder}.checkpoint")
+        self._runs = 0
+
+    def _fill(self, files: int) -> Counter[str]:
+        self._folder.mkdir()
+        expected: Counter[str] = Counter()
+        for number in range(files):
+            partition, first = number % _PARTITIONS, number // _PARTITIONS * _ROWS_IN_FILE
+            offsets = range(first, first + _ROWS_IN_FILE)
+            lines = (json.dumps({"partition": partition, "offset": offset}) for offset in offsets)
+            (self._folder / f"{number:04}.json").write_text("\n".join(lines))
+            expected.update(f"{partition}-{offset}" for offset in offsets)
+        return expected
+
+    def run_and_kill(self, number: int) -> str:
+        """Start the driver, and kill it at one of several moments of its second micro-batch.
+
+        Args:
+            number: of the kill; chooses the moment.
+
+        Returns:
+            The moment.
+        """
+        batch_id = self._last("offsets") + 1
+        moments: dict[str, Callable[[Admin], bool]] = {
+            "its offsets are written": lambda admin: self._last("offsets") >= batch_id,
+            "some of its rows are stored": lambda admin: (
+                self._last("offsets") >= batch_id and self._stored(admin) > self._stored_before
+            ),
+            "its commit has begun": lambda admin: self._committed(admin) >= batch_id,
+            "Spark has noted its commit": lambda admin: self._last("commits") >= batch_id,
+        }
+        if "transactionalIdPrefix" not in self._options:
+            del moments["its commit has begun"]
+        name = [*moments][number % len(moments)]
+        process = self._start()
+        try:
+            with Admin(self.servers) as admin:
+                self._stored_before = sys.maxsize
+                for _ in range(_LOOKS_MAX):
+                    if self._last("commits") >= batch_id - 1:
+                        self._stored_before = min(self._stored_before, self._stored(admin))
+                    if moments[name](admin):
+                        return name
+                    with suppress(subprocess.TimeoutExpired):
+                        code = process.wait(_PAUSE_SECONDS)
+                        raise AssertionError(f"the driver has ended with {code}: {self._log().read_text()[-3000:]}")
+            raise AssertionError(f"{name}: not seen; {self._log().read_text()[-3000:]}")
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(30)
+
+    def finish(self) -> None:
+        """Let the driver write what is left."""
+        process = self._start()
+        try:
+            code = process.wait(200)
+            assert code == 0, self._log().read_text()[-3000:]
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(30)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._runs += 1
+        program = Path(__file__).with_name("killed_program.py")
+        arguments = [self.servers, self.topic, str(self._folder), str(_FILES_IN_BATCH), json.dumps(self._options)]
+        with self._log().open("wb") as log:
+            return subprocess.Popen(
+                [sys.executable, str(program), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment,
+                start_new_session=True,
+            )
+
+    def _log(self) -> Path:
+        return self._folder.with_name(f"{self._folder.name}.{self._runs}.log")
+
+    def _last(self, what: str) -> int:
+        """Return the last micro-batch in a part of the checkpoint, -1 without one."""
+        folder = self._checkpoint / what
+        names = os.listdir(folder) if folder.is_dir() else []
+        return max((int(name) for name in names if name.isdigit()), default=-1)
+
+    def _stored(self, admin: Admin) -> int:
+        """Return how many offsets there are, those of open transactions included."""
+        try:
+            partitions = [
+                TopicPartition(self.topic, each) for each in admin.describe_topics(self.topic)[self.topic].partitions
+            ]
+        except BrokerError:
+            return 0
+        return sum(each.offset for each in admin.list_offsets(dict.fromkeys(partitions, -1)).values())
+
+    def _committed(self, admin: Admin) -> int:
+        """Return the last micro-batch whose first transaction is committed."""
+        offsets = admin.list_group_offsets(f"{PREFIX}-commit")
+        return max((each.offset for each in offsets.values()), default=-1)
+
+
+def check_once(stream: KilledStream) -> None:
+    """Check that readers of committed records see each record once."""
+    found = Counter(str(each.value, "utf-8") for each in written(stream.servers, stream.topic))
+    _compare(stream, found)
+
+
+def check_row_ids(stream: KilledStream) -> int:
+    """Check that there is each record once if those with an id that was seen before are dropped; return the rest."""
+    records = written(stream.servers, stream.topic)
+    values: dict[str, str] = {}
+    for record in records:
+        value = str(record.value, "utf-8")
+        known = values.setdefault(row_id(record), value)
+        assert known == value, f"{row_id(record)} is of {known} and of {value}"
+    _compare(stream, Counter(values.values()))
+    return len(records) - len(values)
+
+
+def _environment() -> dict[str, str]:
+    """Return what Spark needs to find its Java, and this Python."""
+    java = find_java()
+    if java is None:
+        pytest.skip(f"Spark needs Java {JAVA_VERSION_MIN} or newer, none was found")
+    return {**os.environ, "PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(java.home)}
+
+
+def _compare(stream: KilledStream, found: Counter[str]) -> None:
+    missing, more = stream.expected - found, found - stream.expected
+    assert not missing, f"{missing.total()} of {stream.expected.total()} are missing: {sorted(missing)[:10]}"
+    assert not more, f"{more.total()} too many of {stream.expected.total()}: {sorted(more)[:10]}"

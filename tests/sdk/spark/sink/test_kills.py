@@ -1,0 +1,42 @@
+"""A stream whose driver is killed and started again leaves no gap, and no duplicate.
+
+Method: see killing.py. With transactions, readers of committed records see each record once; without, those that drop
+what has an id that they have seen. tests/kafka/test_spark_sink.py kills more drivers, at Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
+
+from kafkawire.testing import Broker
+from tests.sdk.spark.sink.killing import PREFIX, KilledStream, check_once, check_row_ids
+
+# Each kill takes as long as a driver needs to start.
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(ephemeral=True, num_partitions=2) as running:
+        yield running
+
+
+def test_transactions(broker: Broker, tmp_path: Path) -> None:
+    stream = KilledStream(broker.bootstrap, "out", tmp_path / "in", 5, transactionalIdPrefix=PREFIX)
+    for number in range(5):
+        stream.run_and_kill(number)
+    stream.finish()
+    check_once(stream)
+
+
+def test_row_ids(broker: Broker, tmp_path: Path) -> None:
+    stream = KilledStream(broker.bootstrap, "out", tmp_path / "in", 3, dedupeHeaders="true")
+    for number in range(3):
+        stream.run_and_kill(number)
+    stream.finish()
+    check_row_ids(stream)

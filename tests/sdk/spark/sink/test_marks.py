@@ -1,0 +1,63 @@
+"""Marks go into a group's offsets and come back; fingerprints do not depend on order, and little else escapes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+import pyarrow
+
+from kafkawire import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.spark.sink.marks import Fingerprint, Mark
+from kafkawire.sdk.spark.sink.task import WriteTask
+
+TASK = WriteTask("query", 3, 1)
+
+
+def test_there_and_back() -> None:
+    mark = Mark("query", 3, Fingerprint(1, 2, 2**63))
+    offsets = mark.offsets("t")
+    assert offsets == {TopicPartition("t", 0): OffsetAndMetadata(3, f"query 1 2 {2**63}")}
+    assert Mark.last(offsets, TASK) == mark
+
+
+def test_the_last_one_of_the_query_counts() -> None:
+    offsets = {
+        TopicPartition("a", 0): OffsetAndMetadata(5, "query 1"),
+        TopicPartition("b", 0): OffsetAndMetadata(6, "query 2"),
+        TopicPartition("c", 0): OffsetAndMetadata(9, "other 3"),
+        TopicPartition("d", 0): OffsetAndMetadata(9),
+    }
+    assert Mark.last(offsets, TASK) == Mark("query", 6, (2,))
+    assert Mark.last(offsets, TASK._replace(query_id="third")) is None
+    assert Mark.last({}, TASK) is None
+
+
+def fingerprint(values: list[Any], keys: list[Any] | None = None, kind: Any = None) -> Fingerprint:
+    columns = {"value": pyarrow.array(values, kind or pyarrow.binary())}
+    if keys is not None:
+        columns["key"] = pyarrow.array(keys, pyarrow.string())
+    batch = pyarrow.RecordBatch.from_pydict(columns)
+    return Fingerprint().with_rows(batch, tuple(columns))
+
+
+def test_fingerprint() -> None:
+    found = fingerprint([b"ab", None, b""], ["c", None, "d"])
+    assert found == Fingerprint(3, 4, sum(b"abcd"))
+    assert fingerprint([None, b"", b"ab"], [None, "d", "c"]) == found
+    assert fingerprint([b"ac", None, b""], ["c", None, "d"]) != found
+    assert fingerprint([]) == fingerprint([None])._replace(rows=0) == Fingerprint()
+    for kind in (pyarrow.string(), pyarrow.large_string(), pyarrow.large_binary()):
+        assert fingerprint(["ab", None], kind=kind) == Fingerprint(2, 2, sum(b"ab"))
+
+
+def test_parts_of_a_batch() -> None:
+    batch = pyarrow.RecordBatch.from_pydict({"value": [b"a", None, b"bc", b"", b"d"]})
+    whole = Fingerprint().with_rows(batch, ("value",))
+    for cut in range(6):
+        parts = Fingerprint().with_rows(batch.slice(0, cut), ("value",)).with_rows(batch.slice(cut), ("value",))
+        assert parts == whole

@@ -1,0 +1,79 @@
+"""Options are read as Spark hands them over, and refused with their name, their value and what is allowed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.spark.sink.options import TRANSACTION_TIMEOUT_MS, WriteOptions, parse_options
+
+SERVERS = "broker:9092"
+
+
+def options(**given: str) -> WriteOptions:
+    return parse_options({"kafka.bootstrap.servers": SERVERS, **given})
+
+
+def test_defaults() -> None:
+    assert options() == WriteOptions({"bootstrap.servers": SERVERS, "enable.idempotence": "true"})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "field", "value"),
+    [
+        ("TOPIC", " out ", "topic", "out"),
+        ("dedupeheaders", "TRUE", "has_row_ids", True),
+        ("transactionalIdPrefix", "w", "transactional_id_prefix", "w"),
+        ("checkpointLocation", "/x", "topic", None),
+    ],
+)
+def test_values(name: str, text: str, field: str, value: object) -> None:
+    assert getattr(options(**{name: text}), field) == value
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"Kafka.Linger.Ms": "7"}, {"linger.ms": "7", "enable.idempotence": "true"}),
+        ({"kafka.acks": "1", "kafka.enable.idempotence": "false"}, {"acks": "1", "enable.idempotence": "false"}),
+        ({"transactionalIdPrefix": "w"}, {"transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS)}),
+        (
+            {"transactionalIdPrefix": "w", "kafka.transaction.timeout.ms": "9000"},
+            {"transaction.timeout.ms": "9000"},
+        ),
+    ],
+)
+def test_of_the_producer(given: dict[str, str], expected: dict[str, str]) -> None:
+    assert options(**given).producer == {"bootstrap.servers": SERVERS, **expected}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("topics", "a", "no such option; did you mean topic"),
+        ("linger.ms", "7", "those of the producer begin with kafka."),
+        ("topic", "a/b", "topic='a/b': "),
+        ("dedupeHeaders", "yes", "expected true or false"),
+        ("transactionalIdPrefix", "", "leave it out to write without transactions"),
+        ("kafka.key.serializer", "x", "cast the column `key`"),
+        ("kafka.value.serializer", "x", "cast the column `value`"),
+        ("kafka.transactional.id", "x", "use transactionalIdPrefix"),
+        ("kafka.io", "loop", "leave it out"),
+        ("kafka.linger.ms", "x", "expected an integer"),
+        ("kafka.linger", "7", "no such option"),
+        ("kafka.acks", "1", "it needs acks"),
+        ("kafka.transaction.timeout.ms", "7", "has no effect without transactional_id"),
+    ],
+)
+def test_refused(name: str, text: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        options(**{name: text})
+    assert reason in str(caught.value)
+
+
+def test_servers_are_needed() -> None:
+    given: dict[str, Any] = {"topic": "out"}
+    with pytest.raises(ConfigurationError, match=r"kafka\.bootstrap\.servers"):
+        parse_options(given)

@@ -1,0 +1,244 @@
+"""A micro-batch is there once, whoever dies when, or it says why it cannot be.
+
+Method: what tasks and driver do, without Spark, at the reference broker: attempts that overlap, a driver that stops
+between any two of its steps, and a micro-batch that is repeated with other rows.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+import pyarrow
+
+from kafkawire.sdk.errors import BrokerError, KafkaWireError, LocalProtocolError, RecordTooLarge
+from kafkawire.sdk.spark.sink.columns import WrittenColumns
+from kafkawire.sdk.spark.sink.coordinators import Coordinators
+from kafkawire.sdk.spark.sink.options import WriteOptions, parse_options
+from kafkawire.sdk.spark.sink.task import WriteTask
+from kafkawire.sdk.spark.sink.transactions import Prepared, abort, commit, prepare
+from kafkawire.testing import Broker
+from tests.sdk.spark.sink.topics import committed, row_id
+
+COLUMNS = WrittenColumns(None, None, None)
+#: What the driver is told of a transaction that is not open any more; it depends on what it asked for.
+FENCED = "PRODUCER_FENCED|INVALID_PRODUCER_EPOCH|INVALID_TXN_STATE"
+
+
+class Query:
+    """A query, and what it has in the topic `out`.
+
+    Args:
+        broker: to write to.
+        name: its id.
+        given: options.
+    """
+
+    def __init__(self, broker: Broker, name: str = "query", **given: str) -> None:
+        self.name = name
+        self.servers = broker.bootstrap
+        base = {"kafka.bootstrap.servers": broker.bootstrap, "topic": "out", "transactionalIdPrefix": "w"}
+        self.options: WriteOptions = parse_options({**base, **given})
+
+    def task(self, batch_id: int, number: int, *values: str) -> Prepared:
+        """Run a task, and return what goes to the driver."""
+        batches = [pyarrow.RecordBatch.from_pydict({"value": [value]}) for value in values]
+        prepared = prepare(self.options, COLUMNS, WriteTask(self.name, batch_id, number), batches)
+        return pickle.loads(pickle.dumps(prepared))  # type: ignore[no-any-return]  # the same
+
+    def tasks(self, batch_id: int, count: int = 3) -> list[Prepared]:
+        """Run the tasks of a micro-batch, of two rows each."""
+        return [self.task(batch_id, each, f"{batch_id} {each} a", f"{batch_id} {each} b") for each in range(count)]
+
+    def commit(self, prepared: list[Prepared]) -> None:
+        commit(self.options, prepared)
+
+    def check(self, expected: list[str]) -> None:
+        """Check what readers of committed records see, or will see: markers follow the answer to a commit."""
+        found: list[str] = []
+        for _ in range(200):
+            found = sorted(str(each.value, "utf-8") for each in committed(self.servers, "out"))
+            if found == sorted(expected):
+                return
+        assert found == sorted(expected)
+
+
+def expected(*batch_ids: int, count: int = 3) -> list[str]:
+    return sorted(f"{batch} {task} {row}" for batch in batch_ids for task in range(count) for row in "ab")
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(ephemeral=True, num_partitions=2) as running:
+        yield running
+
+
+def test_nothing_is_seen_before_the_commit(broker: Broker) -> None:
+    query = Query(broker)
+    for batch_id in range(3):
+        prepared = query.tasks(batch_id)
+        query.check(expected(*range(batch_id)))
+        query.commit(prepared)
+        query.check(expected(*range(batch_id + 1)))
+
+
+def test_abort(broker: Broker) -> None:
+    query = Query(broker)
+    abort(query.options, [])
+    prepared = query.tasks(0)
+    abort(query.options, prepared)
+    query.check([])
+    with pytest.raises(BrokerError, match=FENCED):
+        query.commit(prepared)
+    query.commit(query.tasks(0))
+    abort(query.options, prepared)  # too late, and no error: Spark has one already
+    query.check(expected(0))
+
+
+class Stopped(Exception):
+    """The driver is killed here."""
+
+
+@pytest.mark.parametrize("steps", range(7))
+def test_the_driver_stops_after_any_step(broker: Broker, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each transaction that it ends, and what comes before the first one, is a step."""
+    query = Query(broker)
+    query.commit(query.tasks(0))
+    left = steps
+
+    def step(method: Callable[..., None]) -> Callable[..., None]:
+        def counted(*arguments: Any, **named: Any) -> None:
+            nonlocal left
+            if not left:
+                raise Stopped
+            left -= 1
+            method(*arguments, **named)
+
+        return counted
+
+    def end(self: Coordinators, transactions: Any, *, commits: bool) -> None:
+        for each in transactions:  # one after the other, so that there is something in between
+            step(one)(self, [each], commits=commits)
+
+    one = Coordinators.end
+    with monkeypatch.context() as patched:
+        patched.setattr(Coordinators, "add_offsets", step(Coordinators.add_offsets))
+        patched.setattr(Coordinators, "end", end)
+        prepared = query.tasks(1, 5)
+        if steps < 6:
+            with pytest.raises(Stopped):
+                query.commit(prepared)
+        else:
+            query.commit(prepared)
+    for left_out in (max(steps - 1, 0), 5):
+        repeated = query.tasks(1, 5)
+        assert sum(each.transaction is None for each in repeated) == left_out
+        query.commit(repeated)
+        query.check(expected(0) + expected(1, count=5))
+    query.commit(query.tasks(2))
+    query.check(expected(0, 2) + expected(1, count=5))
+
+
+def test_a_later_attempt_fences_the_earlier(broker: Broker) -> None:
+    query = Query(broker)
+    first = query.tasks(0)
+    second = query.task(0, 1, "0 1 a", "0 1 b")
+    with pytest.raises(BrokerError, match=FENCED):
+        query.commit(first)
+    # Task 0 is committed; Spark repeats the micro-batch.
+    query.commit(query.tasks(0))
+    query.check(expected(0))
+    with pytest.raises(KafkaWireError):
+        query.commit([second])
+    query.check(expected(0))
+
+
+def partly_committed(query: Query) -> None:
+    """Commit the second task of three, and not the others, as of a driver that was killed."""
+    prepared = query.tasks(0)
+    query.task(0, 2)  # its transaction is gone: the commit stops there
+    with pytest.raises(BrokerError):
+        query.commit([prepared[1], prepared[2], prepared[2]])
+    query.check(["0 1 a", "0 1 b"])
+
+
+def test_other_rows_of_a_part_that_is_committed(broker: Broker) -> None:
+    query = Query(broker)
+    partly_committed(query)
+    with pytest.raises(LocalProtocolError, match=r"w-1: query query, micro-batch 0, task 1: 2 rows with 10 bytes are"):
+        query.task(0, 1, "0 1 a", "0 1 c")
+    assert query.task(0, 1, "0 1 b", "0 1 a").transaction is None, "their order does not matter"
+
+
+def test_another_number_of_tasks(broker: Broker) -> None:
+    query = Query(broker)
+    partly_committed(query)
+    repeated = query.tasks(0, 4)
+    with pytest.raises(LocalProtocolError, match="a part of it is committed already, of 3 tasks, and now there are 4"):
+        query.commit(repeated)
+    query.check(["0 1 a", "0 1 b"])
+
+
+def test_another_number_of_tasks_before_anything_is_committed(broker: Broker) -> None:
+    query = Query(broker)
+    query.tasks(0, 4)
+    query.commit(query.tasks(0, 5))
+    query.check(expected(0, count=5))
+
+
+def test_a_checkpoint_that_was_set_back(broker: Broker) -> None:
+    query = Query(broker)
+    query.commit(query.tasks(5))
+    with pytest.raises(LocalProtocolError, match="micro-batch 5 is committed already; was the checkpoint set back"):
+        query.task(4, 0, "v")
+
+
+def test_another_query_with_the_same_prefix(broker: Broker) -> None:
+    """A new checkpoint begins at micro-batch 0 again, and fences what the query before has left."""
+    old, new = Query(broker, "old"), Query(broker, "new")
+    old.commit(old.tasks(0))
+    left = old.tasks(1)
+    new.commit(new.tasks(0))
+    with pytest.raises(BrokerError, match=FENCED):
+        old.commit(left)
+    new.check(expected(0) * 2)
+
+
+def test_tasks_without_rows(broker: Broker) -> None:
+    query = Query(broker)
+    query.commit([query.task(0, 0), query.task(0, 1)])
+    query.commit([query.task(1, 0), query.task(1, 1, "v"), query.task(1, 2)])
+    query.check(["v"])
+
+
+def test_a_query_that_is_no_stream(broker: Broker) -> None:
+    """Nothing of it is left out: nobody repeats it with the same id."""
+    query = Query(broker)
+    for _ in range(2):
+        prepared = query.tasks(-1)
+        query.commit(prepared)
+    query.check(expected(-1) * 2)
+    with Coordinators(query.options.producer) as coordinators:
+        assert coordinators.committed("w-commit") == coordinators.committed("w-0") == {}
+
+
+def test_a_row_that_cannot_be_written(broker: Broker) -> None:
+    """The task aborts its transaction: readers do not wait for it."""
+    query = Query(broker)
+    with pytest.raises(KafkaWireError) as caught:
+        query.task(0, 0, "good", "v" * 3_000_000)
+    assert isinstance(caught.value, RecordTooLarge)
+    query.commit([query.task(0, 1, "later")])
+    query.check(["later"])
+
+
+def test_row_ids(broker: Broker) -> None:
+    query = Query(broker, dedupeHeaders="true")
+    query.commit(query.tasks(7, 1))
+    assert [row_id(each) for each in committed(broker.bootstrap, "out")] == ["query/7/0/0", "query/7/0/1"]

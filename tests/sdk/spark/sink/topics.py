@@ -1,0 +1,41 @@
+"""What is in a topic, for tests of the sink."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from kafkawire import TopicPartition
+from kafkawire.sync import Consumer
+
+__all__ = ["committed", "row_id", "written"]
+
+#: How often a topic is looked at before a transaction counts as open for good.
+_LOOKS_MAX = 2_000
+
+
+def committed(servers: str, topic: str) -> list[Any]:
+    """Return what readers of committed records see now, each partition in order."""
+    with Consumer(servers, isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
+        consumer.assign(consumer.partitions_for(topic))
+        return list(consumer.records(stop_at_end=True))
+
+
+def written(servers: str, topic: str) -> list[Any]:
+    """Return what they see once no transaction is open: brokers write the markers after they have answered EndTxn."""
+    for _ in range(_LOOKS_MAX):
+        if _ends(servers, topic, "read_committed") == _ends(servers, topic, "read_uncommitted"):
+            return committed(servers, topic)
+    raise AssertionError(f"a transaction is open in {topic}")
+
+
+def row_id(record: Any) -> str:
+    """Return the id that the sink gave to a row."""
+    (found,) = [value for name, value in record.headers if name == "spark-row-id"]
+    return str(bytes(found), "utf-8")
+
+
+def _ends(
+    servers: str, topic: str, isolation_level: Literal["read_committed", "read_uncommitted"]
+) -> dict[TopicPartition, int]:
+    with Consumer(servers, isolation_level=isolation_level) as consumer:
+        return consumer.end_offsets(consumer.partitions_for(topic))
