@@ -132,7 +132,7 @@ def test_a_row_that_is_not_stored(source: Any) -> None:
         save(source.sql("select repeat('v', 2000) value"), broker)
 
 
-@pytest.mark.parametrize("name", ["sink", "failing"])
+@pytest.mark.parametrize("name", ["kafkawire", "failing"])
 @pytest.mark.parametrize("options", [{}, {"transactionalIdPrefix": "writers"}])
 def test_a_task_that_is_repeated(source: Any, broker: Broker, name: str, options: dict[str, str]) -> None:
     """What it has written twice has the same ids, or is seen once."""
@@ -173,9 +173,9 @@ def add_file(folder: Path, number: int) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "repeated"),
     [
-        ("sink", {}, 0),
+        ("kafkawire", {}, 0),
         ("failing", {}, 10),  # a task writes one of the two files
-        ("sink", {"transactionalIdPrefix": "writers"}, 0),
+        ("kafkawire", {"transactionalIdPrefix": "writers"}, 0),
         ("failing", {"transactionalIdPrefix": "writers"}, 0),
     ],
 )
