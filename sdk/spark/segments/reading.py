@@ -156,9 +156,7 @@ def _time(timestamp_ms: int) -> pyarrow.Scalar:
     return pyarrow.scalar(timestamp_ms * 1000, pyarrow.timestamp("us", "UTC"))
 
 
-def _part(
-    part: SegmentPart, files: SegmentFiles, options: ReadOptions, sink: Sink
-) -> Iterator[pyarrow.RecordBatch]:
+def _part(part: SegmentPart, files: SegmentFiles, options: ReadOptions, sink: Sink) -> Iterator[pyarrow.RecordBatch]:
     """Add what is in a part to a sink, and yield what is full."""
     segment, cuts = part.segment, part.cuts
     place = Place(segment.folder.topic, segment.folder.partition, segment.path)
