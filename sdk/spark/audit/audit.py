@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.spark.audit.store import AuditStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from kafkawire.sdk.spark.audit.findings import Finding
 
 __all__ = ["AuditResult", "audit"]
 
@@ -26,19 +28,15 @@ class AuditResult(NamedTuple):
     Attributes:
         folder: where it is.
         version: counts the runs.
-        partitions: how many there are.
-        records: in all of them, as far as they are counted.
-        summary: numbers by name, as the report begins with.
-        findings: what somebody should look at, in the report's words.
+        numbers: by name, as the report begins with.
+        findings: what somebody should look at, the worst first.
         report: the path of the report; None without one.
     """
 
     folder: Path
     version: int
-    partitions: int
-    records: int
-    summary: Mapping[str, Any]
-    findings: tuple[str, ...]
+    numbers: Mapping[str, int | float | None]
+    findings: tuple[Finding, ...]
     report: Path | None
 
 
@@ -87,7 +85,7 @@ def audit(
         next_offsets = _note(spark, store, texts)
         runs = (*store.before.runs, store.version)
         _write_tables(spark, store, runs, on_step)
-        result = _finish(spark, store, with_report, on_step)
+        result = _finish(spark, store, texts["path"], with_report, on_step)
         store.commit(runs, next_offsets)
     return result
 
@@ -153,6 +151,21 @@ def _write_tables(
 
 
 def _finish(
-    spark: SparkSession, store: AuditStore, with_report: bool, on_step: Callable[[str], None]
+    spark: SparkSession, store: AuditStore, source: str, with_report: bool, on_step: Callable[[str], None]
 ) -> AuditResult:
-    raise NotImplementedError
+    """Return what the tables come to, and write the report."""
+    from kafkawire.sdk.spark.audit.findings import findings_of
+    from kafkawire.sdk.spark.audit.report import numbers_of, report
+    from kafkawire.sdk.spark.audit.summary import summary_of
+
+    on_step("report")
+    summary = summary_of(lambda name: spark.read.parquet(str(store.table(name))))
+    if with_report:
+        (store.version_folder / "report.html").write_text(report(summary, source), "utf-8")
+    return AuditResult(
+        folder=store.folder,
+        version=store.version,
+        numbers=numbers_of(summary),
+        findings=tuple(findings_of(summary)),
+        report=store.folder / "report.html" if with_report else None,
+    )

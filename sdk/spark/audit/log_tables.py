@@ -131,9 +131,7 @@ def transactions(batches: DataFrame) -> DataFrame:
         .where(f.col("isTransactional"))
         .withColumn(
             "number",
-            f.coalesce(
-                f.sum(is_marker.cast("int")).over(before.rowsBetween(Window.unboundedPreceding, -1)), f.lit(0)
-            ),
+            f.coalesce(f.sum(is_marker.cast("int")).over(before.rowsBetween(Window.unboundedPreceding, -1)), f.lit(0)),
         )
     )
 
@@ -196,5 +194,12 @@ def corrupt(batches: DataFrame) -> DataFrame:
         batches.where(f.col("reason").isNotNull())
         .groupBy(*_PARTITION, "path", "position")
         .agg(f.max_by(f.struct("sizeBytes", "baseOffset", "reason"), "run").alias("last"))
-        .select(*_PARTITION, "path", "position", "last.sizeBytes", f.col("last.baseOffset").alias("expectedOffset"), "last.reason")
+        .select(
+            *_PARTITION,
+            "path",
+            "position",
+            "last.sizeBytes",
+            f.col("last.baseOffset").alias("expectedOffset"),
+            "last.reason",
+        )
     )

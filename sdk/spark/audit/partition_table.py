@@ -47,9 +47,20 @@ def partitions(batches: DataFrame, written: Callable[[str], DataFrame]) -> DataF
     )
     found = batches.select(*_PARTITION).distinct().join(all_batches, [*_PARTITION], "left")
     for part in (
-        _summed(written("compression"), batches=_sum("batches"), records=_sum("records"), sizeBytes=_sum("sizeBytes"), plainBytes=_sum("plainBytes")),
+        _summed(
+            written("compression"),
+            batches=_sum("batches"),
+            records=_sum("records"),
+            sizeBytes=_sum("sizeBytes"),
+            plainBytes=_sum("plainBytes"),
+        ),
         times,
-        _summed(written("gaps"), gaps=f.count("*"), gapOffsets=_sum("offsets"), unknownGaps=_count(f.col("cause") == "unknown")),
+        _summed(
+            written("gaps"),
+            gaps=f.count("*"),
+            gapOffsets=_sum("offsets"),
+            unknownGaps=_count(f.col("cause") == "unknown"),
+        ),
         _summed(written("duplicates"), duplicateBatches=f.count("*"), duplicateRecords=_sum("records")),
         _summed(
             written("transactions"),
