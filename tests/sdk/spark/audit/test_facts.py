@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed: the extra `arrow` brings it")
+pytest.importorskip("pyarrow", reason="pyarrow is not installed: the extra `arrow` brings it")
+
+import pyarrow
 
 from kafkawire.sdk.spark.audit.facts import COLUMNS_OF, FACTS, FactKind, fact_ddl, fact_rows, fact_schema
 

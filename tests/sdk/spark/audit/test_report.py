@@ -52,7 +52,23 @@ def test_self_contained() -> None:
     text = report(summary(), "/var/lib/kafka/data")
     page = Page(text)
     assert page.tags <= {
-        *("html", "head", "meta", "title", "style", "body", "header", "main", "footer", "h1", "h2", "h3", "p", "b", "i"),
+        *(
+            "html",
+            "head",
+            "meta",
+            "title",
+            "style",
+            "body",
+            "header",
+            "main",
+            "footer",
+            "h1",
+            "h2",
+            "h3",
+            "p",
+            "b",
+            "i",
+        ),
         *("div", "span", "small", "ul", "li", "details", "summary", "table", "thead", "tbody", "tr", "th", "td"),
         *("svg", "path", "rect", "text", "g", "circle"),
     }

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed: the extra `arrow` brings it")
+pytest.importorskip("pyarrow", reason="pyarrow is not installed: the extra `arrow` brings it")
+
+import pyarrow
 
 from kafkawire.sdk.spark.audit.sums import KEY_BYTES_MAX, Sums, short_key
 
