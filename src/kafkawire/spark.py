@@ -5,13 +5,15 @@
     records.groupBy("topic", "partition").count().show()
 
 `read_segments` does the same, with a function on Arrow batches inside the workers. `decode_batches` decodes raw batches
-that are in a column. Names and types of the columns are those of Spark's own Kafka connector.
+that are in a column; `read_batches` returns the batches of segments, and `audit` says what is wrong with them. Names and types of the columns are those of Spark's own Kafka connector.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkawire.sdk.spark.audit.audit import AuditResult, audit
+from kafkawire.sdk.spark.audit.batches import read_batches
 from kafkawire.sdk.spark.decode import decode_batches
 from kafkawire.sdk.spark.functions import (
     decode_internal_record,
@@ -27,13 +29,16 @@ if TYPE_CHECKING:
     from kafkawire.sdk.spark.segments.source import KafkaSegments
 
 __all__ = [
+    "AuditResult",
     "KafkaSegments",
+    "audit",
     "decode_batches",
     "decode_internal_record",
     "decode_message",
     "decode_records",
     "decode_request",
     "decode_response",
+    "read_batches",
     "read_segments",
     "register_kafka_decode",
 ]

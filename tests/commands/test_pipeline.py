@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -79,8 +80,11 @@ def test_killed_and_completed(folder: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     tables = out / "versions" / "1" / "tables"
     try:
-        while process.poll() is None and not tables.exists():
-            pass  # until it has noted everything, and writes tables
+        while not tables.exists():  # until it has noted everything, and writes tables
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.05)
+                break
+        assert process.poll() is None, "it ended too soon"
         os.killpg(process.pid, signal.SIGKILL)
     finally:
         process.kill()
@@ -109,7 +113,7 @@ def test_mistakes(arguments: list[str], text: str, capsys: pytest.CaptureFixture
 def test_nothing_to_audit(folder: Path, tmp_path: Path) -> None:
     found = run("audit", tmp_path / "none", "--out", tmp_path / "audit")
     assert found.returncode == 2
-    assert found.stderr.splitlines()[-1].endswith("it does not exist")
+    assert found.stderr.splitlines()[-1] == f"kafkawire pipeline: path='{tmp_path / 'none'}': it does not exist"
 
 
 def test_no_spark(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

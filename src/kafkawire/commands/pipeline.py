@@ -129,11 +129,9 @@ def _audit(path: list[str], out: str, master: str, options: dict[str, Any]) -> A
         spark = start_spark("kafkawire audit", master or None)
         with SparkProgress(spark.sparkContext.statusTracker(), console) as progress:
             return run_audit(spark, path, out, on_step=progress.step, **options)
-    except ConfigurationError as error:
-        raise typer.BadParameter(str(error), param_hint="audit") from None
     except (KafkaWireError, OSError) as error:
         typer.echo(f"kafkawire pipeline: {error}", err=True)
-        raise typer.Exit(1) from None
+        raise typer.Exit(2 if isinstance(error, ConfigurationError) else 1) from None
     finally:
         if spark is not None:
             spark.stop()
