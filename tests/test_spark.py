@@ -14,7 +14,9 @@ from kafkawire.sdk.spark.segments import frame
 
 
 def test_names() -> None:
-    assert spark.__all__ == sorted([*decode.__all__, *functions.__all__, *frame.__all__, *batches.__all__, *audit.__all__, "KafkaSegments"])
+    assert spark.__all__ == sorted(
+        [*decode.__all__, *functions.__all__, *frame.__all__, *batches.__all__, *audit.__all__, "KafkaSegments"]
+    )
     assert spark.decode_batches is decode.decode_batches
     assert spark.decode_records is functions.decode_records
     assert spark.read_segments is frame.read_segments

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -55,21 +56,42 @@ def test_audit(folder: Path, tmp_path: Path) -> None:
     assert "Traceback" not in found.stderr
 
 
-@pytest.mark.parametrize("how", ["cluster", "spark-submit"])
-def test_elsewhere(folder: Path, tmp_path: Path, how: str) -> None:
-    """Two workers with a JVM each, and what is said to be run on a cluster."""
+def test_two_workers(folder: Path, tmp_path: Path) -> None:
+    """A standalone cluster: each worker has a JVM of its own, and shares nothing with the driver but the files."""
     out = tmp_path / "audit"
-    if how == "cluster":
-        found = run("audit", folder, "--out", out, "--json", "--no-report", "--master", "local-cluster[2,1,1024]")
-    else:
-        import pyspark
-
-        submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
-        options = ["--master", "local[1]", "--conf", "spark.driver.host=127.0.0.1", pipeline.__file__]
-        found = run("audit", folder, "--out", out, "--json", "--no-report", command=[submit, *options])
+    found = run("audit", folder, "--out", out, "--json", "--no-report", "--master", "local-cluster[2,1,1024]")
     assert found.returncode == 0, found.stderr
     numbers = json.loads(found.stdout)
     assert (numbers["records"], numbers["partitions"], numbers["report"], numbers["findings"]) == (600, 3, None, [])
+
+
+def test_a_large_partition_that_does_not_fit_into_memory(folder: Path, tmp_path: Path) -> None:
+    """By spark-submit, with settings that send sorts and windows to disk after a few rows."""
+    import pyspark
+
+    from tests.sdk.spark.segments.logs import batch, write_segment
+
+    write_segment(folder / "large-0", [batch(base, 100) for base in range(0, 30_000, 100)])
+    (tmp_path / "events").mkdir()
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "512m",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": (tmp_path / "events").as_uri(),
+        "spark.shuffle.spill.numElementsForceSpillThreshold": "100",
+        "spark.sql.windowExec.buffer.in.memory.threshold": "10",
+        "spark.sql.windowExec.buffer.spill.threshold": "10",
+    }
+    submit = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[1]"]
+    confs = [text for name, value in settings.items() for text in ("--conf", f"{name}={value}")]
+    command = [*submit, *confs, pipeline.__file__]
+    found = run("audit", folder, "--out", tmp_path / "audit", "--json", "--no-report", command=command)
+    assert found.returncode == 0, found.stderr
+    numbers = json.loads(found.stdout)
+    assert (numbers["records"], numbers["partitions"], numbers["gaps"]) == (30_600, 4, 0)
+    events = "".join(path.read_text("utf-8") for path in (tmp_path / "events").rglob("*") if path.is_file())
+    spilled = sum(map(int, re.findall(r'"Disk Bytes Spilled":(\d+)', events)))
+    assert spilled > 0, "everything fitted into memory"
 
 
 def test_killed_and_completed(folder: Path, tmp_path: Path) -> None:

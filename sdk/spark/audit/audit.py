@@ -52,6 +52,7 @@ def audit(
     topics: Iterable[str] | None = None,
     since_ms: int | None = None,
     until_ms: int | None = None,
+    split_bytes: int | None = None,
     with_report: bool = True,
     on_step: Callable[[str], None] = _quiet,
 ) -> AuditResult:
@@ -66,6 +67,7 @@ def audit(
         topics: names of topics; all by default, internal ones too.
         since_ms: batches whose highest timestamp is before are not counted.
         until_ms: likewise, of those from then on.
+        split_bytes: of segments that a task reads, 128 MiB by default; the tables do not depend on it.
         with_report: whether to write `report.html`.
         on_step: is called with a few words when a step begins.
 
@@ -78,6 +80,7 @@ def audit(
     chosen = None if topics is None else sorted(topics)
     said = {"topics": chosen, "since_ms": since_ms, "until_ms": until_ms}
     options: dict[str, object] = {"startingTimestamp": since_ms, "endingTimestamp": until_ms, "topics": chosen}
+    options["splitBytes"] = split_bytes
     texts = option_texts(path, {name: value for name, value in options.items() if value is not None})
     with AuditStore(out, said) as store:
         _check(texts)

@@ -67,7 +67,8 @@ def span_text(milliseconds: float) -> str:
         return f"{milliseconds:.0f} ms"
     if milliseconds < 60_000:
         return f"{milliseconds / 1000:.1f} s".replace(".0 s", " s")
-    parts, left = [], int(milliseconds)
+    parts: list[str] = []
+    left = int(milliseconds)
     for size, unit in _SPANS[:-1]:
         if left >= size or parts:
             parts.append(f"{left // size} {unit}")

@@ -207,7 +207,7 @@ class FactSink:
 
     def _facts(self, kind: FactKind, count: int, **columns: Any) -> pyarrow.RecordBatch:
         topic, partition = self._place
-        place = {"topic": [topic] * count, "partition": [partition] * count}
+        place: dict[str, Any] = {"topic": [topic] * count, "partition": [partition] * count}
         return fact_rows(kind, {**place, **columns})
 
 

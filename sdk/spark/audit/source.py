@@ -54,9 +54,11 @@ class KafkaBatches(DataSource):
         if options.is_committed_only or options.pushdown:
             option = "isolationLevel" if options.is_committed_only else "pushdown"
             raise ConfigurationError(option, self.options.get(option), "only for records")
-        times = {"since_ms": options.starting_timestamp_ms, "until_ms": options.ending_timestamp_ms}
         mode = Mode.PERMISSIVE if self.noted.is_summed else options.mode
-        return FactReader(options._replace(mode=mode), self.noted._replace(mode=mode, **times))
+        noted = self.noted._replace(
+            mode=mode, since_ms=options.starting_timestamp_ms, until_ms=options.ending_timestamp_ms
+        )
+        return FactReader(options._replace(mode=mode), noted)
 
 
 class OpenedBatches(KafkaBatches):

@@ -93,7 +93,7 @@ class Sums:
             return None
         joined = _joined(held, name, sums)
         held.clear()
-        if joined.num_rows >= self._held_max:
+        if joined is None or joined.num_rows >= self._held_max:
             return joined
         held.append(joined)
         return None

@@ -182,7 +182,7 @@ def _lateness(summary: Summary, topic: str) -> str:
     rows = _of(summary.lateness, topic)
     if not rows:
         return ""
-    parts = []
+    parts: list[Part] = []
     styles = iter(("c1", "c3", "c3", "c5", "c5", "cbad", "cbad"))
     bounds = [row["lateMs"] for row in rows if row["lateMs"] is not None]
     for row in rows:

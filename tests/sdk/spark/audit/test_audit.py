@@ -155,6 +155,21 @@ def test_interrupted(spark: Any, folder: Path, whole: dict[str, list[Any]], tmp_
     assert sorted(path.name for path in (out / "facts").iterdir()) == ["run=1"]
 
 
+def test_many_tasks_for_one_partition(spark: Any, tmp_path: Path) -> None:
+    """Where tasks begin and end does not show."""
+    write_segment(tmp_path / "segments" / "large-0", [batch(base, 1000) for base in range(0, 60_000, 1000)])
+    (path,) = (tmp_path / "segments").glob("*/*.log")
+    assert path.stat().st_size > 3 << 20
+    found = []
+    for split_bytes in (1 << 20, None):
+        out = tmp_path / f"audit-{split_bytes}"
+        audit(spark, path.parent, out, split_bytes=split_bytes, with_report=False)
+        found.append(tables(spark, out))
+    assert found[0] == found[1]
+    assert (found[0]["partitions"][0].records, found[0]["partitions"][0].gaps) == (60_000, 0)
+    assert found[0]["partitions"][0]["keys"] == 60_000
+
+
 def test_a_time_and_topics(spark: Any, folder: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"topics": ["orders"], "since_ms": TIME_MS + 25, "until_ms": TIME_MS + 45}
     result = audit(spark, folder, tmp_path / "audit", with_report=False, **options)
