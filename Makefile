@@ -99,8 +99,8 @@ generated: $(VENV)/.dev ## generated code and pages equal what the schemas and t
 ENGINE_FREE := --ignore=tests/codegen --ignore-glob='tests/test_*.py'
 # Spark brings a JVM and workers of its own: its tests run once, and not in several processes of pytest.
 SPARK_TESTS := tests/sdk/spark/test_decode.py tests/sdk/spark/test_functions.py tests/sdk/spark/segments/test_frame.py \
-  $(addprefix tests/sdk/spark/audit/test_,audit.py batches.py group_tables.py key_tables.py log_tables.py partition_table.py \
-    summary.py tables.py) \
+  $(addprefix tests/sdk/spark/audit/test_,audit.py batches.py group_tables.py key_tables.py log_tables.py merging.py \
+    partition_table.py summary.py tables.py) \
   tests/commands/test_demo_spark.py tests/commands/test_pipeline.py tests/commands/test_spark_session.py
 WITHOUT_SPARK := $(addprefix --ignore=,$(SPARK_TESTS))
 # tests/test_environment.py fails if the extension is missing although it could be built.

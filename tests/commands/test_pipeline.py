@@ -82,7 +82,7 @@ def test_a_large_partition_that_does_not_fit_into_memory(folder: Path, tmp_path:
         "spark.sql.windowExec.buffer.in.memory.threshold": "10",
         "spark.sql.windowExec.buffer.spill.threshold": "10",
     }
-    submit = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[1]"]
+    submit = [str(Path(pyspark.__path__[0]) / "bin" / "spark-submit"), "--master", "local[1]"]
     confs = [text for name, value in settings.items() for text in ("--conf", f"{name}={value}")]
     command = [*submit, *confs, pipeline.__file__]
     found = run("audit", folder, "--out", tmp_path / "audit", "--json", "--no-report", command=command)

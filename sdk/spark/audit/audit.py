@@ -6,7 +6,7 @@ has a part of the segments, and by Spark's sorts and sums, which go to disk. The
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -85,8 +85,7 @@ def audit(
     with AuditStore(out, said) as store:
         _check(texts)
         on_step("reading segments")
-        next_offsets = _note(spark, store, texts)
-        runs = (*store.before.runs, store.version)
+        runs, next_offsets = _note(spark, store, texts)
         _write_tables(spark, store, runs, on_step)
         result = _finish(spark, store, texts["path"], with_report, on_step)
         store.commit(runs, next_offsets)
@@ -108,42 +107,50 @@ def _check(texts: Mapping[str, str]) -> None:
         raise ConfigurationError("topics", texts.get("topics", ""), f"there are {', '.join(there[:10])}{more}")
 
 
-def _note(spark: SparkSession, store: AuditStore, texts: Mapping[str, str]) -> dict[str, dict[str, int]]:
-    """Write the facts of what is new, and return where each partition goes on."""
+def _note(
+    spark: SparkSession, store: AuditStore, texts: Mapping[str, str]
+) -> tuple[tuple[int, ...], dict[str, dict[str, int]]]:
+    """Write the facts of what is new, and return whose facts count, and where each partition goes on."""
     from pyspark.sql import functions as f
 
+    from kafkawire.sdk.spark.audit.merging import RUNS_MAX, merged
     from kafkawire.sdk.spark.audit.source import AuditFacts, read_source
     from kafkawire.sdk.spark.segments.options import option_texts
 
     before = store.before.next_offsets
     where = {"startingOffsets": before} if before else {}
     facts = read_source(spark, AuditFacts, {**texts, **option_texts("", where), "path": texts["path"]})
-    facts.write.partitionBy("kind").parquet(str(store.facts_of(store.version)))
-    noted = _facts(spark, store).where(f.col("run") == store.version)
+    run = max(store.before.runs, default=0) + 1
+    facts.write.partitionBy("kind").parquet(str(store.facts_of(run)))
+    noted = _facts(spark, store, [run])
     batches = noted.where((f.col("kind") == "batch") & f.col("reason").isNull())
     ends = batches.groupBy("topic", "partition").agg((f.max("lastOffset") + 1).alias("end")).collect()
     found = {topic: dict(partitions) for topic, partitions in before.items()}
     for row in ends:
         found.setdefault(row["topic"], {})[str(row["partition"])] = row["end"]
-    return found
+    runs = (*store.before.runs, run)
+    if len(runs) > RUNS_MAX:
+        merged(_facts(spark, store, runs)).write.partitionBy("kind").parquet(str(store.facts_of(run + 1)))
+        runs = (run + 1,)
+    return runs, found
 
 
-def _facts(spark: SparkSession, store: AuditStore) -> DataFrame:
-    """Return all facts; what a killed run left was removed before."""
+def _facts(spark: SparkSession, store: AuditStore, runs: Sequence[int]) -> DataFrame:
+    """Return the facts of some runs."""
+    from pyspark.sql import functions as f
+
     from kafkawire.sdk.spark.audit.facts import fact_ddl
 
-    schema = f"{fact_ddl()}, run int"
-    return spark.read.schema(schema).parquet(str(store.facts_folder))
+    facts: DataFrame = spark.read.schema(f"{fact_ddl()}, run int").parquet(str(store.facts_folder))
+    return facts.where(f.col("run").isin(*runs))
 
 
 def _write_tables(
     spark: SparkSession, store: AuditStore, runs: tuple[int, ...], on_step: Callable[[str], None]
 ) -> None:
-    from pyspark.sql import functions as f
-
     from kafkawire.sdk.spark.audit.tables import TABLES, Tables
 
-    facts = _facts(spark, store).where(f.col("run").isin(*runs))
+    facts = _facts(spark, store, runs)
     tables = Tables(facts, lambda name: spark.read.parquet(str(store.table(name))))
     try:
         for number, name in enumerate(TABLES, 1):

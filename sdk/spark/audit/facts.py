@@ -120,7 +120,7 @@ def fact_rows(kind: FactKind, columns: Mapping[str, Iterable[Any]], *, is_wide: 
     return pyarrow.RecordBatch.from_arrays(found, schema=schema)
 
 
-def _array(values: Iterable[Any], kind: pyarrow.DataType) -> pyarrow.Array:
+def _array(values: Any, kind: pyarrow.DataType) -> pyarrow.Array:
     if isinstance(values, pyarrow.ChunkedArray):
         values = values.combine_chunks()
     if isinstance(values, pyarrow.Array):

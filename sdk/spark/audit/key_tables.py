@@ -11,7 +11,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as f
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 __all__ = ["TOP_KEYS", "compaction", "key_counts", "keys_of_partitions", "top_keys"]
 
@@ -21,12 +21,18 @@ TOP_KEYS: Final = 20
 _PARTITION: Final = ("topic", "partition")
 
 
-def keys_of_partitions(keys: DataFrame) -> DataFrame:
-    """Return the facts about keys, put together by partition and key."""
+def keys_of_partitions(keys: DataFrame, *more: Column) -> DataFrame:
+    """Return the facts about keys, put together by partition and key.
+
+    Args:
+        keys: facts.
+        more: what else is wanted of each key.
+    """
     return keys.groupBy(*_PARTITION, "key").agg(
         f.sum("records").alias("records"),
         f.sum("recordBytes").alias("recordBytes"),
         f.max_by(f.struct("lastBytes", "lastIsTombstone"), "lastOffset").alias("last"),
+        *more,
     )
 
 

@@ -16,7 +16,9 @@ __all__ = [
     "corrupt",
     "duplicates",
     "gaps",
+    "last_damage",
     "lateness",
+    "minute_sums",
     "rates",
     "sound",
     "time_of",
@@ -176,17 +178,22 @@ def lateness(batches: DataFrame) -> DataFrame:
     )
 
 
-def rates(minutes: DataFrame) -> DataFrame:
-    """Return records and the bytes of their keys and values, by minute."""
-    return (
-        minutes.groupBy(*_PARTITION, "minute")
-        .agg(f.sum("records").alias("records"), f.sum("recordBytes").alias("recordBytes"))
-        .select(*_PARTITION, time_of(f.col("minute") * 60_000).alias("minute"), "records", "recordBytes")
+def minute_sums(minutes: DataFrame) -> DataFrame:
+    """Return the facts about minutes, put together."""
+    return minutes.groupBy(*_PARTITION, "minute").agg(
+        f.sum("records").alias("records"), f.sum("recordBytes").alias("recordBytes")
     )
 
 
-def corrupt(batches: DataFrame) -> DataFrame:
-    """Return bytes that are no batch.
+def rates(minutes: DataFrame) -> DataFrame:
+    """Return records and the bytes of their keys and values, by minute."""
+    return minute_sums(minutes).select(
+        *_PARTITION, time_of(f.col("minute") * 60_000).alias("minute"), "records", "recordBytes"
+    )
+
+
+def last_damage(batches: DataFrame) -> DataFrame:
+    """Return the facts about damage, once for each place.
 
     Damage at the end of a partition is met by each run, and may be longer or shorter for a later one: the last counts.
     """
@@ -194,12 +201,10 @@ def corrupt(batches: DataFrame) -> DataFrame:
         batches.where(f.col("reason").isNotNull())
         .groupBy(*_PARTITION, "path", "position")
         .agg(f.max_by(f.struct("sizeBytes", "baseOffset", "reason"), "run").alias("last"))
-        .select(
-            *_PARTITION,
-            "path",
-            "position",
-            "last.sizeBytes",
-            f.col("last.baseOffset").alias("expectedOffset"),
-            "last.reason",
-        )
+        .select(*_PARTITION, "path", "position", "last.*")
     )
+
+
+def corrupt(batches: DataFrame) -> DataFrame:
+    """Return bytes that are no batch."""
+    return last_damage(batches).withColumnRenamed("baseOffset", "expectedOffset")

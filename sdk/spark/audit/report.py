@@ -49,7 +49,7 @@ def report(summary: Summary, source: str) -> str:
         _groups(summary),
         lists(summary),
     ]
-    style = files(__package__).joinpath("report.css").read_text("utf-8")
+    style = files("kafkawire.sdk.spark.audit").joinpath("report.css").read_text("utf-8")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -119,7 +119,7 @@ def _findings(findings: Sequence[Finding]) -> str:
 
 def _all_topics(summary: Summary) -> str:
     cards = []
-    styles = dict(zip(summary.topics, STYLES, strict=False))
+    styles: dict[str, str] = dict(zip(summary.topics, STYLES, strict=False))
     if summary.frame is not None and summary.rates:
         series = _series(summary, styles)
         legend = "".join(f'<span><i class="{each.style}"></i>{escape(each.name)}</span>' for each in series)

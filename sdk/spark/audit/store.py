@@ -129,7 +129,7 @@ class AuditStore:
         path = self.folder / _CURRENT / _MANIFEST
         try:
             found = json.loads(path.read_text("utf-8"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             foreign = [each.name for each in self._listed() if each.name not in (_VERSIONS, _FACTS, *_Lock.NAMES)]
             if foreign:
                 reason = f"it is no audit, and not empty: it holds {', '.join(sorted(foreign)[:3])}"

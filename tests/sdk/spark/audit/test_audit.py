@@ -18,7 +18,7 @@ from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.records import BatchBuilder, Compression
 from kafkawire.sdk.spark.audit.audit import audit
 from kafkawire.sdk.spark.audit.tables import TABLES
-from tests.sdk.spark.audit.test_commits import key, value
+from tests.sdk.spark.audit.commit_records import key, value
 from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, records_of, write_segment
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore")]
@@ -28,7 +28,7 @@ def orders() -> list[list[bytes]]:
     """Return the segments of a partition."""
     broken = bytearray(batch(30, 5))
     broken[-1] ^= 1
-    idempotent = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
+    idempotent: dict[str, Any] = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
     return [
         [batch(0, compression=Compression.ZSTD), records_of(10, 7, 3), marker(13, 7, is_commit=False)],
         [batch(20), bytes(broken), batch(35, 5, **idempotent), batch(40, 5, **idempotent)],
@@ -133,6 +133,20 @@ def test_in_pieces(spark: Any, folder: Path, whole: dict[str, list[Any]], tmp_pa
         # The files are at another place.
         rows = [row.asDict() | ({"path": None} if "path" in row else {}) for row in found[name]]
         assert rows == [row.asDict() | ({"path": None} if "path" in row else {}) for row in whole[name]], name
+
+
+def test_many_runs(
+    spark: Any, folder: Path, whole: dict[str, list[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is kept of each run is put together once there are too many, and says the same."""
+    from kafkawire.sdk.spark.audit import merging
+
+    monkeypatch.setattr(merging, "RUNS_MAX", 1)
+    for version in (1, 2, 3):
+        audit(spark, folder, tmp_path / "audit", with_report=False)
+        runs = sorted(path.name for path in (tmp_path / "audit" / "facts").iterdir())
+        assert runs == [["run=1"], ["run=3"], ["run=5"]][version - 1]
+    assert tables(spark, tmp_path / "audit") == whole
 
 
 def test_interrupted(spark: Any, folder: Path, whole: dict[str, list[Any]], tmp_path: Path) -> None:

@@ -8,18 +8,7 @@ from __future__ import annotations
 import struct
 
 from kafkawire.sdk.spark.audit.commits import Commit, commits
-
-
-def text(value: str) -> bytes:
-    return struct.pack(">h", len(value)) + value.encode()
-
-
-def key(group: str, topic: str, partition: int, kind: int = 1) -> bytes:
-    return struct.pack(">h", kind) + text(group) + text(topic) + struct.pack(">i", partition)
-
-
-def value(offset: int, timestamp_ms: int) -> bytes:
-    return struct.pack(">hqi", 3, offset, -1) + text("") + struct.pack(">q", timestamp_ms)
+from tests.sdk.spark.audit.commit_records import key, text, value
 
 
 def test_commits() -> None:

@@ -14,13 +14,15 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed: the extra `arro
 pytest.importorskip("numpy", reason="numpy is not installed: the extra `spark` brings it")
 
 from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.tables.record_formats import TimestampType
 from kafkawire.sdk.records import BatchBuilder, Compression
+from kafkawire.sdk.records.batch import set_max_timestamp
 from kafkawire.sdk.spark.audit.facts import COLUMNS_OF, FactKind
 from kafkawire.sdk.spark.audit.sink import FactSink, NotedFacts
 from kafkawire.sdk.spark.damage import Mode
 from kafkawire.sdk.spark.segments.reading import ReadOptions, read_into
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
-from tests.sdk.spark.audit.test_commits import key, value
+from tests.sdk.spark.audit.commit_records import key, value
 from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, planned, records_of, write_segment
 
 
@@ -120,11 +122,7 @@ def test_records_that_cannot_be_read(tmp_path: Path) -> None:
     broken.append(TIME_MS, b"k", b"v")
     content = bytearray(broken.build())
     content[-1] = 0x7F  # a count of headers that are not there
-    from kafkawire.sdk.records.batch import set_max_timestamp
-    from kafkawire.sdk.records.walk import walk_headers
-
-    (header,) = walk_headers(bytes(content))
-    set_max_timestamp(content, header.timestamp_type, TIME_MS)  # computes the checksum anew
+    set_max_timestamp(content, TimestampType.CREATE_TIME, TIME_MS)  # computes the checksum anew
     write_segment(tmp_path / "t-0", [batch(0), bytes(content), batch(11, 2)])
     rows = facts(tmp_path)["batch"]
     assert [(row["baseOffset"], row["reason"] is None) for row in rows] == [(0, True), (10, False), (11, True)]

@@ -67,6 +67,7 @@ def test_rates_and_lags(request: pytest.FixtureRequest) -> None:
     )
     frame = module._frame(rates)
     assert frame == TimeFrame(START_MS, START_MS + 2 * MINUTE, MINUTE)
+    assert frame is not None
     assert [tuple(row.values()) for row in module._rates(rates, frame, ["a", "b"])] == [
         (None, START_MS + MINUTE, 7, 3),
         ("a", START_MS, 5000, 10),

@@ -66,6 +66,8 @@ def test_pieces(piece: int) -> None:
         sums.add(table(records[start : start + piece]))
         assert sums.take_full()[0] is None  # 21 keys are fewer than may be held
     keys, minutes = sums.take()
+    assert keys is not None
+    assert minutes is not None
     wanted_keys, wanted_minutes = expected(records)
     assert {row["key"]: tuple(row.values())[1:] for row in keys.to_pylist()} == wanted_keys
     found: dict[int | None, list[int]] = {}
@@ -81,6 +83,7 @@ def test_many_keys_are_handed_over() -> None:
     sums = Sums(rows_max=10, held_max=5)
     sums.add(table([(b"%d" % number, number, 0, b"") for number in range(10)]))
     keys, minutes = sums.take_full()
+    assert keys is not None
     assert keys.num_rows == 10
     assert minutes is None
     assert sums.take()[0] is None
@@ -91,6 +94,7 @@ def test_long_keys() -> None:
     sums = Sums()
     sums.add(table([(first, 0, 0, b"v"), (second, 1, 0, b"v"), (first, 2, 0, None), (None, 3, 0, b"v")]))
     keys, _ = sums.take()
+    assert keys is not None
     found = {row["key"]: (row["records"], row["recordBytes"]) for row in keys.to_pylist()}
     assert found == {short_key(first): (2, 2 * 129 + 1), short_key(second): (1, 130), None: (1, 1)}
     assert all(key is None or len(key) <= KEY_BYTES_MAX for key in found)
