@@ -50,7 +50,7 @@ def test_audit(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "audit"
     found = run("audit", folder, "--out", out)
     assert found.returncode == 0, found.stderr
-    assert "600 records in 3 partitions of 1 topics" in found.stdout
+    assert "600 records, 3 partitions, 1 topic\n" in found.stdout
     assert f"report: {out / 'report.html'}" in found.stdout
     assert (out / "report.html").read_text("utf-8").startswith("<!DOCTYPE html>")
     assert "Traceback" not in found.stderr

@@ -129,7 +129,7 @@ def _of_transactions(summary: Summary) -> Iterator[Finding]:
 
 
 def _of_groups(summary: Summary) -> Iterator[Finding]:
-    behind = [row for row in summary.groups if row["lag"] and row["topic"] not in ("__consumer_offsets",)]
+    behind = [row for row in summary.groups if row["lag"]]
     if behind:
         total = sum(row["lag"] for row in behind)
         names = sorted({row["group"] for row in behind})

@@ -157,15 +157,17 @@ def _json(result: Any) -> dict[str, Any]:
 def _print(result: Any) -> None:
     console = Console(soft_wrap=True, highlight=False)
     numbers = result.numbers
-    print_line(
-        f"{numbers['records']:,} records in {numbers['partitions']:,} partitions of {numbers['topics']:,} topics"
-    )
+    print_line(", ".join(_many(numbers[f"{noun}s"], noun) for noun in ("record", "partition", "topic")))
     for finding in result.findings:
         mark = Text("● ", style=_STYLES[finding.severity])
         console.print(mark + Text(finding.text) + Text(f"  {finding.detail}", style="dim"))
     print_line(f"tables: {result.folder / 'tables'}")
     if result.report is not None:
         print_line(f"report: {result.report}")
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _has_display() -> bool:
