@@ -4,8 +4,9 @@
     records = spark.read.format("kafka_segments").load("/var/lib/kafka/data")
     records.groupBy("topic", "partition").count().show()
 
-`read_segments` does the same, with a function on Arrow batches inside the workers. `decode_batches` decodes raw batches
-that are in a column; `read_batches` returns the batches of segments, and `audit` says what is wrong with them. Names and types of the columns are those of Spark's own Kafka connector.
+`read_segments` does the same, with a function on Arrow batches inside the workers; `read_batches` returns the batches
+themselves. `decode_batches` decodes raw batches that are in a column. Names and types of the columns are those of
+Spark's own Kafka connector. `audit` says what is in topics and what is wrong with them.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ __all__ = [
     "LATE_MS",
     "compression",
     "corrupt",
+    "counted",
     "duplicates",
     "gaps",
     "last_damage",

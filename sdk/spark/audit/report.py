@@ -25,7 +25,7 @@ from kafkawire.sdk.spark.audit.quantities import (
 from kafkawire.sdk.spark.audit.summary import GROUPS_SHOWN, Row, Summary
 from kafkawire.sdk.spark.audit.topic_section import topic_section
 
-__all__ = ["numbers_of", "report"]
+__all__ = ["lag_series", "numbers_of", "report"]
 
 #: Colours of series; what is in none of them shares the last.
 STYLES: Final = ("c1", "c2", "c3", "c4", "c5", "c6")

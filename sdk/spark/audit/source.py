@@ -26,7 +26,7 @@ from kafkawire.sdk.spark.segments.source import SegmentReader, read_options
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["AuditFacts", "KafkaBatches", "OpenedBatches", "read_source"]
+__all__ = ["AuditFacts", "FactReader", "KafkaBatches", "OpenedBatches", "read_source"]
 
 
 class KafkaBatches(DataSource):

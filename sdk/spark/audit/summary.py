@@ -13,7 +13,7 @@ from kafkawire.sdk.spark.audit.plots import TimeFrame
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["GROUPS_SHOWN", "ROWS_SHOWN", "TOPICS_SHOWN", "Row", "Summary", "summary_of"]
+__all__ = ["GROUPS_SHOWN", "ROWS_SHOWN", "TOPICS_SHOWN", "Row", "Summary", "frame_of", "shown_topics", "summary_of"]
 
 #: Topics with plots of their own, the largest first.
 TOPICS_SHOWN: Final = 12
