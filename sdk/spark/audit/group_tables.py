@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 from kafkawire.sdk.spark.audit.log_tables import sound, time_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 __all__ = ["group_commits", "groups"]
 
@@ -55,7 +55,7 @@ def group_commits(commits: DataFrame, batches: DataFrame) -> DataFrame:
         time_of(f.col("timeMs")).alias("timestamp"),
         "committedOffset",
         "logEndOffset",
-        f.greatest(f.col("logEndOffset") - f.col("committedOffset"), f.lit(0)).alias("lag"),
+        _lag().alias("lag"),
         "logPartition",
         "logOffset",
     )
@@ -80,7 +80,12 @@ def groups(commits: DataFrame, batches: DataFrame) -> DataFrame:
         )
     )
     ends = sound(batches).groupBy(*_PARTITION).agg((f.max("lastOffset") + 1).alias("logEndOffset"))
-    lag = f.greatest(f.col("logEndOffset") - f.col("committedOffset"), f.lit(0))
     return last.join(ends, [*_PARTITION], "left").select(
-        "group", *_PARTITION, "committedOffset", "logEndOffset", lag.alias("lag"), "timestamp", "commits"
+        "group", *_PARTITION, "committedOffset", "logEndOffset", _lag().alias("lag"), "timestamp", "commits"
     )
+
+
+def _lag() -> Column:
+    """Return how far a group is behind; null if the log end is not known, or what was committed cannot be right."""
+    behind = f.try_subtract("logEndOffset", "committedOffset")
+    return f.when(behind.isNotNull(), f.greatest(behind, f.lit(0)))

@@ -187,10 +187,9 @@ def minute_sums(minutes: DataFrame) -> DataFrame:
 
 
 def rates(minutes: DataFrame) -> DataFrame:
-    """Return records and the bytes of their keys and values, by minute."""
-    return minute_sums(minutes).select(
-        *_PARTITION, time_of(f.col("minute") * 60_000).alias("minute"), "records", "recordBytes"
-    )
+    """Return records and the bytes of their keys and values, by minute; null if Spark cannot hold it."""
+    minute = time_of(f.try_multiply("minute", f.lit(60_000)))
+    return minute_sums(minutes.select(*_PARTITION, minute.alias("minute"), "records", "recordBytes"))
 
 
 def last_damage(batches: DataFrame) -> DataFrame:

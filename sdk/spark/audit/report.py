@@ -160,14 +160,12 @@ def _groups(summary: Summary) -> str:
     if not summary.groups:
         return ""
     cards = []
-    if summary.frame is not None and summary.lags:
+    if summary.lag_frame is not None and summary.lags:
         series = lag_series(summary.lags)
-        end = max(summary.frame.end_ms, max(time for each in series for time, _ in each.points))
-        frame = summary.frame._replace(end_ms=end)
         legend = "".join(f'<span><i class="{each.style}"></i>{escape(each.name)}</span>' for each in series)
         cards.append(
             '<div class="card wide"><h3>Lag over time<small>records between what was committed and the end of the log '
-            f"at that time</small></h3>{lines(series, frame, count_text, 210)}"
+            f"at that time</small></h3>{lines(series, summary.lag_frame, count_text, 210)}"
             f'<p class="legend">{legend}</p></div>'
         )
     rows = [

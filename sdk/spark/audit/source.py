@@ -99,7 +99,8 @@ class FactReader(SegmentReader):
     """
 
     def __init__(self, options: SegmentOptions, noted: NotedFacts) -> None:
-        super().__init__(options, read_options(options, (), fails_on_loss=bool(options.fails_on_loss)))
+        fails_on_loss = options.mode is Mode.FAILFAST if options.fails_on_loss is None else options.fails_on_loss
+        super().__init__(options, read_options(options, (), fails_on_loss))
         self._noted = noted
 
     def wanted(self, segment: FoundSegment) -> Wanted | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kafkawire.sdk.spark.audit.plots import TimeFrame
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 __all__ = ["GROUPS_SHOWN", "ROWS_SHOWN", "TOPICS_SHOWN", "Row", "Summary", "frame_of", "shown_topics", "summary_of"]
 
@@ -50,6 +50,7 @@ class Summary(NamedTuple):
         key_counts: likewise.
         top_keys: likewise.
         groups: rows of the table, the largest lag first.
+        lag_frame: the time of commits; None if there are none.
         lags: the history: group, topic, partition, time and lag.
         gaps: rows of the table, unknown causes first.
         duplicates: rows of the table.
@@ -65,6 +66,7 @@ class Summary(NamedTuple):
     key_counts: Sequence[Row] = ()
     top_keys: Sequence[Row] = ()
     groups: Sequence[Row] = ()
+    lag_frame: TimeFrame | None = None
     lags: Sequence[Row] = ()
     gaps: Sequence[Row] = ()
     duplicates: Sequence[Row] = ()
@@ -97,7 +99,9 @@ def summary_of(table: Callable[[str], DataFrame]) -> Summary:
     partitions = _rows(table("partitions").orderBy("topic", "partition"))
     topics = shown_topics(partitions)
     rates = table("rates").where(f.col("minute").isNotNull())
-    frame = _frame(rates)
+    frame = _frame(rates, "minute", f.col("records"))
+    history = table("group_commits").where(f.col("lag").isNotNull() & f.col("timestamp").isNotNull())
+    lag_frame = _frame(history, "timestamp", f.lit(1))
 
     def shown(name: str, *order: str) -> list[Row]:
         return _rows(table(name).where(f.col("topic").isin(topics)).orderBy(*order))
@@ -119,7 +123,8 @@ def summary_of(table: Callable[[str], DataFrame]) -> Summary:
         key_counts=shown("key_counts", "topic", "recordsOfKey"),
         top_keys=shown("top_keys", "topic", "rank"),
         groups=groups,
-        lags=[] if frame is None else _lags(table("group_commits"), frame),
+        lag_frame=lag_frame,
+        lags=[] if lag_frame is None else _lags(history, lag_frame),
         gaps=_rows(
             table("gaps")
             .orderBy(f.col("cause") != "unknown", f.col("cause") != "damage", "topic", "partition", "startOffset")
@@ -144,12 +149,13 @@ def _rows(table: DataFrame) -> list[Row]:
     return [row.asDict() for row in table.select(*columns).collect()]
 
 
-def _frame(rates: DataFrame) -> TimeFrame | None:
-    """Return the time in which nearly all records are, in steps that people count in."""
+def _frame(table: DataFrame, time: str, count: Column) -> TimeFrame | None:
+    """Return the time in which nearly everything in a table was, in steps that people count in."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    minutes = rates.groupBy(f.unix_millis("minute").alias("ms")).agg(f.sum("records").alias("records"))
+    ms = f.unix_millis(time)
+    minutes = table.groupBy((ms - f.pmod(ms, f.lit(60_000))).alias("ms")).agg(f.sum(count).alias("records"))
     everything = Window.partitionBy(f.lit(0))
     upwards = everything.orderBy("ms").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     placed = minutes.select(
@@ -192,14 +198,14 @@ def _lags(commits: DataFrame, frame: TimeFrame) -> list[Row]:
     """Return the last lag in each step, of the groups and topics that were farthest behind."""
     from pyspark.sql import functions as f
 
-    known = commits.where(f.col("lag").isNotNull() & f.col("timestamp").isNotNull())
+    ms = f.unix_millis("timestamp")
+    known = commits.where((ms >= frame.start_ms) & (ms < frame.end_ms))
     worst = (
         known.groupBy("group", "topic")
         .agg(f.max("lag").alias("worst"))
         .orderBy(f.desc("worst"), "group", "topic")
         .limit(GROUPS_SHOWN)
     )
-    ms = f.unix_millis("timestamp")
     step = f.lit(frame.step_ms)
     return _rows(
         known.join(worst, ["group", "topic"], "left_semi")

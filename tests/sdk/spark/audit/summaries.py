@@ -72,6 +72,7 @@ def summary(topic: str = "orders", key: bytes = b"key", group: str = "billing", 
             {"group": group, "topic": "elsewhere", "partition": 0, "committedOffset": 1, "logEndOffset": None}
             | {"lag": None, "timestamp": None, "commits": 1},
         ],
+        lag_frame=FRAME,
         lags=[
             {"group": group, "topic": topic, "partition": number, "time": START_MS + minute * 60_000, "lag": minute}
             for minute in range(40)

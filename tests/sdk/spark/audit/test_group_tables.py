@@ -40,6 +40,7 @@ def facts(spark: Any) -> tuple[Any, Any]:
         commit(4, 1, 9_000, topic="elsewhere"),
         commit(5, 9, 9_000, group="gone"),
         commit(6, None, None, group="gone"),
+        commit(7, -(2**63), 9_000, group="wrong"),
     ]
     batches = [
         batch(0, maxTimestampMs=1_000),
@@ -59,6 +60,7 @@ def test_history(facts: tuple[Any, Any]) -> None:
         ("early", "t", 7, None, None),
         ("g", "elsewhere", 1, None, None),
         ("gone", "t", 9, 30, 21),
+        ("wrong", "t", -(2**63), 30, None),
     ]
 
 
@@ -72,4 +74,5 @@ def test_groups(facts: tuple[Any, Any]) -> None:
         ("early", "t", 7, 40, 33, 1, 10),
         ("g", "elsewhere", 1, None, None, 1, 9_000),
         ("g", "t", 12, 40, 28, 3, 3_500),
+        ("wrong", "t", -(2**63), 40, None, 1, 9_000),
     ]

@@ -65,7 +65,9 @@ def test_rates_and_lags(request: pytest.FixtureRequest) -> None:
         ],
         "topic string, partition int, minute timestamp, records bigint, recordBytes bigint",
     )
-    frame = module._frame(rates)
+    from pyspark.sql import functions as f
+
+    frame = module._frame(rates, "minute", f.col("records"))
     assert frame == TimeFrame(START_MS, START_MS + 2 * MINUTE, MINUTE)
     assert frame is not None
     assert [tuple(row.values()) for row in module._rates(rates, frame, ["a", "b"])] == [
@@ -75,11 +77,17 @@ def test_rates_and_lags(request: pytest.FixtureRequest) -> None:
         ("b", START_MS + MINUTE, 1, 10),
     ]
     commits: Any = spark.createDataFrame(
-        [("g", "a", 0, at(0), 9, 1), ("g", "a", 0, at(0), 4, 2), ("g", "a", 1, at(1), 3, 3), ("g", "a", 0, None, 9, 4)],
+        [
+            ("g", "a", 0, at(0), 9, 1),
+            ("g", "a", 0, at(0), 4, 2),
+            ("g", "a", 1, at(1), 3, 3),
+            ("g", "a", 0, at(99), 9, 4),
+        ],
         "`group` string, topic string, partition int, timestamp timestamp, lag bigint, logOffset bigint",
     )
     assert [tuple(row.values()) for row in module._lags(commits, frame)] == [
         ("g", "a", 0, START_MS, 4),
         ("g", "a", 1, START_MS + MINUTE, 3),
     ]
-    assert module._frame(rates.where("records < 0")) is None
+    assert module._frame(commits, "timestamp", f.lit(1)) == TimeFrame(START_MS, START_MS + 100 * MINUTE, MINUTE)
+    assert module._frame(rates.where("records < 0"), "minute", f.col("records")) is None
