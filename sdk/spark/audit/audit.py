@@ -7,9 +7,10 @@ has a part of the segments, and by Spark's sorts and sums, which go to disk. The
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.spark.audit.store import AuditStore
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from kafkawire.sdk.spark.audit.findings import Finding
 
 __all__ = ["AuditResult", "audit"]
+
+#: Most tables are small, and planning one takes as long as making it: while one is planned, others are made.
+_TABLES_AT_A_TIME: Final = 4
 
 
 class AuditResult(NamedTuple):
@@ -150,14 +154,28 @@ def _write_tables(
 ) -> None:
     from kafkawire.sdk.spark.audit.tables import TABLES, Tables
 
-    facts = _facts(spark, store, runs)
-    tables = Tables(facts, lambda name: spark.read.parquet(str(store.table(name))))
+    tables = Tables(_facts(spark, store, runs), lambda name: spark.read.parquet(str(store.table(name))))
+    keys = tables.keys  # once, before several threads ask for them
+
+    def write(name: str) -> None:
+        tables.make(name).write.parquet(str(store.table(name)))
+
     try:
-        for number, name in enumerate(TABLES, 1):
-            on_step(f"table {name}, {number} of {len(TABLES)}")
-            tables.make(name).write.parquet(str(store.table(name)))
+        independent = [name for name, table in TABLES.items() if not table.is_of_others]
+        with ThreadPoolExecutor(_TABLES_AT_A_TIME, "kafkawire-audit") as threads:
+            writing = [threads.submit(write, name) for name in independent]
+            try:
+                for number, each in enumerate(as_completed(writing)):
+                    on_step(f"tables, {number} of {len(TABLES)}")
+                    each.result()
+            except BaseException:
+                threads.shutdown(cancel_futures=True)
+                raise
+        for name in TABLES.keys() - independent:
+            on_step(f"table {name}")
+            write(name)
     finally:
-        tables.close()
+        keys.unpersist()
 
 
 def _finish(

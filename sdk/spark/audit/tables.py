@@ -46,15 +46,10 @@ class Tables:
 
     @cached_property
     def keys(self) -> DataFrame:
-        """The keys of all partitions: put together once, and kept on disk until `close`."""
+        """The keys of all partitions: put together once, and kept on disk until they are no longer wanted."""
         from pyspark import StorageLevel
 
         return key_tables.keys_of_partitions(self.of(FactKind.KEY)).persist(StorageLevel.DISK_ONLY)
-
-    def close(self) -> None:
-        """Remove what is kept."""
-        if "keys" in self.__dict__:
-            self.keys.unpersist()
 
 
 class Table(NamedTuple):
@@ -64,11 +59,13 @@ class Table(NamedTuple):
         make: returns it, in any order.
         order: the columns that say which row it is.
         about: what a row is.
+        is_of_others: whether it is made of other tables.
     """
 
     make: Callable[[Tables], DataFrame]
     order: tuple[str, ...]
     about: str
+    is_of_others: bool = False
 
 
 def _of_batches(make: Callable[[DataFrame], DataFrame]) -> Callable[[Tables], DataFrame]:
@@ -86,7 +83,7 @@ def _of_commits(make: Callable[[DataFrame, DataFrame], DataFrame]) -> Callable[[
 _PARTITION = ("topic", "partition")
 _GROUP = ("group", *_PARTITION)
 
-#: Every table by its name; what another one is made of comes before it.
+#: Every table by its name; those that are made of others come last.
 TABLES: Final = {
     "compression": Table(
         _of_batches(log_tables.compression), (*_PARTITION, "compression"), "the batches with one compression"
@@ -113,6 +110,6 @@ TABLES: Final = {
     ),
     "groups": Table(_of_commits(group_tables.groups), _GROUP, "what a group has committed last, and its lag"),
     "partitions": Table(
-        lambda tables: partitions(tables.of(FactKind.BATCH), tables.written), _PARTITION, "a partition"
+        lambda tables: partitions(tables.of(FactKind.BATCH), tables.written), _PARTITION, "a partition", True
     ),
 }

@@ -155,7 +155,7 @@ def test_interrupted(spark: Any, folder: Path, whole: dict[str, list[Any]], tmp_
     class StoppedError(Exception):
         """What stops an audit."""
 
-    for stop in ("reading segments", "table compression", "table groups", "report"):
+    for stop in ("reading segments", "tables, 0", "tables, 11", "table partitions", "report"):
 
         def on_step(step: str, stop: str = stop) -> None:
             if step.startswith(stop):

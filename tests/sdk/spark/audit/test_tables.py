@@ -23,6 +23,5 @@ def test_nothing_was_noted(spark: Any) -> None:
     keys = tables.keys
     assert keys is tables.keys
     assert keys.is_cached
-    tables.close()
-    assert not keys.is_cached
-    Tables(spark.createDataFrame([], f"{fact_ddl()}, run int"), made.__getitem__).close()
+    keys.unpersist()
+    assert [name for name, table in TABLES.items() if table.is_of_others] == [list(TABLES)[-1]]
