@@ -23,8 +23,9 @@ _LARGE_PARTITION: Final = 2.0
 #: Below, a topic is hardly compressed.
 _COMPRESSION_MIN: Final = 1.1
 
-#: A topic with so many superseded bytes is worth compacting.
+#: A topic with so large a part of superseded bytes is worth compacting, if it has so many at all.
 _COMPACTION_MIN: Final = 0.5
+_COMPACTION_BYTES_MIN: Final = 1 << 16
 
 #: Names that fit into a line.
 _NAMES_MAX: Final = 3
@@ -55,7 +56,13 @@ class Finding(NamedTuple):
 def findings_of(summary: Summary) -> list[Finding]:
     """Return what the numbers say, the worst first."""
     order = list(Severity)
-    found = [*_of_logs(summary), *_of_transactions(summary), *_of_groups(summary), *_of_topics(summary)]
+    found = [
+        *_of_logs(summary),
+        *_of_transactions(summary),
+        *_of_groups(summary),
+        *_of_topics(summary),
+        *_of_compaction(summary),
+    ]
     return sorted(found, key=lambda finding: order.index(finding.severity))
 
 
@@ -165,11 +172,20 @@ def _of_topics(summary: Summary) -> Iterator[Finding]:
         if sum(sizes) and plain and plain / sum(sizes) < _COMPRESSION_MIN and sum(sizes) > 1 << 20:
             text = f"{topic} is hardly compressed"
             yield Finding(Severity.NOTE, text, f"{bytes_text(sum(sizes))}; zstd or lz4 often make it a third")
+
+
+def _of_compaction(summary: Summary) -> Iterator[Finding]:
+    """Say which topics would shrink; whether they are to be compacted is not in the segments."""
+    found = []
+    for topic in summary.topics:
+        rows = [row for row in summary.partitions if row["topic"] == topic]
         held = sum(row["recordBytes"] for row in rows)
         gone = sum(row["supersededBytes"] for row in rows)
-        if held and gone / held >= _COMPACTION_MIN:
-            text = f"Compaction would remove {percent_text(gone / held)} of {topic}"
-            yield Finding(Severity.NOTE, text, f"{bytes_text(gone)} of keys and values that a later record replaces")
+        if held >= _COMPACTION_BYTES_MIN and gone / held >= _COMPACTION_MIN and not topic.startswith("__"):
+            found.append(f"{topic} by {percent_text(gone / held)}")
+    if found:
+        text = f"{_many(len(found), 'topic')} would be less than half as large if compacted"
+        yield Finding(Severity.NOTE, text, _listed(found))
 
 
 def _with(summary: Summary, name: str) -> list[Row]:

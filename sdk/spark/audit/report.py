@@ -12,7 +12,7 @@ from typing import Final
 
 from kafkawire.sdk.spark.audit.findings import Finding, findings_of
 from kafkawire.sdk.spark.audit.lists import details, lists
-from kafkawire.sdk.spark.audit.plots import Bar, Series, bars, lines, stacked
+from kafkawire.sdk.spark.audit.plots import WIDE, Bar, Series, bars, lines, stacked
 from kafkawire.sdk.spark.audit.quantities import (
     NONE,
     bytes_text,
@@ -126,7 +126,7 @@ def _all_topics(summary: Summary) -> str:
         step = span_text(summary.frame.step_ms)
         cards.append(
             f'<div class="card wide"><h3>Records over time<small>in {step}</small></h3>'
-            f'{stacked(series, summary.frame, count_text, 210)}<p class="legend">{legend}</p></div>'
+            f'{stacked(series, summary.frame, count_text, WIDE, 230)}<p class="legend">{legend}</p></div>'
         )
     sizes = []
     for topic in summary.topics:
@@ -139,7 +139,7 @@ def _all_topics(summary: Summary) -> str:
     if sizes:
         cards.append(
             '<div class="card wide"><h3>Bytes on disk<small>pale: before compression</small></h3>'
-            f"{bars(sizes, 190)}</div>"
+            f"{bars(sizes, 170, WIDE)}</div>"
         )
     more = len({row["topic"] for row in summary.partitions}) - len(summary.topics)
     note = f"<small>the {len(summary.topics)} largest; {more:,} more are in the tables</small>" if more else ""
@@ -165,7 +165,7 @@ def _groups(summary: Summary) -> str:
         legend = "".join(f'<span><i class="{each.style}"></i>{escape(each.name)}</span>' for each in series)
         cards.append(
             '<div class="card wide"><h3>Lag over time<small>records between what was committed and the end of the log '
-            f"at that time</small></h3>{lines(series, summary.lag_frame, count_text, 210)}"
+            f"at that time</small></h3>{lines(series, summary.lag_frame, count_text, WIDE, 230)}"
             f'<p class="legend">{legend}</p></div>'
         )
     rows = [

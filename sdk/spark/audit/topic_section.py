@@ -34,18 +34,11 @@ def topic_section(summary: Summary, topic: str) -> str:
         topic: one of those that are shown.
     """
     rows = _of(summary.partitions, topic)
-    cards = [
-        _rate(summary, topic),
-        _sizes(rows),
-        _skew(summary, topic),
-        _keys(summary, topic),
-        _compression(summary, topic),
-        _compaction(rows),
-        _lateness(summary, topic),
-    ]
+    plots = [_rate(summary, topic), _sizes(rows), _skew(summary, topic), _keys(summary, topic)]
+    splits = [_compression(summary, topic), _compaction(rows), _lateness(summary, topic)]
     return (
         f"<h2>{escape(topic)}<small>{len(rows):,} partition{'' if len(rows) == 1 else 's'}</small></h2>"
-        f'{_facts(rows)}<div class="grid">{"".join(cards)}</div>\n'
+        f'{_facts(rows)}<div class="grid">{"".join(plots)}</div><div class="grid small">{"".join(splits)}</div>\n'
     )
 
 
@@ -161,7 +154,7 @@ def _compression(summary: Summary, topic: str) -> str:
         )
         for name, (size, plain, batches) in sorted(found.items(), key=lambda each: -each[1][0])
     ]
-    return _card("Compression", "pale: before compression", bars(items, 90)) if items else ""
+    return _card("Compression", "pale: before", bars(items, 52, 340)) if items else ""
 
 
 def _compaction(rows: Sequence[Row]) -> str:
@@ -172,9 +165,9 @@ def _compaction(rows: Sequence[Row]) -> str:
         return _card("Compaction", "", _empty("no record has a key: nothing could be removed"))
     parts = [
         Part("stays", total - gone, bytes_text(total - gone), "c2"),
-        Part("replaced by a later record", gone, bytes_text(gone), "c7"),
+        Part("replaced later", gone, bytes_text(gone), "c7"),
     ]
-    about = f"would remove {count_text(superseded)} records; {count_text(tombstones)} keys end with a tombstone"
+    about = f"{count_text(superseded)} records would go; {count_text(tombstones)} tombstones"
     return _card("Compaction", about, split(parts))
 
 
@@ -192,7 +185,7 @@ def _lateness(summary: Summary, topic: str) -> str:
         name = "late" if row["lateMs"] == bounds[0] == 0 and len(bounds) == 1 else f"> {span_text(row['lateMs'])}"
         parts.append(Part(name, row["batches"], count_text(row["batches"]), next(styles)))
     worst = max(row["maxLateMs"] or 0 for row in rows)
-    about = f"batches with a record older than one before them; at most {span_text(worst)}" if worst else "all in order"
+    about = f"batches with a record older than one before; at most {span_text(worst)}" if worst else "all in order"
     return _card("Timestamp order", about, split(parts))
 
 

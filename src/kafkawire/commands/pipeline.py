@@ -132,6 +132,12 @@ def _audit(path: list[str], out: str, master: str, options: dict[str, Any]) -> A
     except (KafkaWireError, OSError) as error:
         typer.echo(f"kafkawire pipeline: {error}", err=True)
         raise typer.Exit(2 if isinstance(error, ConfigurationError) else 1) from None
+    except Exception as error:
+        if not type(error).__module__.startswith(("py4j", "pyspark")):
+            raise
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        typer.echo(f"kafkawire pipeline: Spark failed: {(lines or [type(error).__name__])[0]}", err=True)
+        raise typer.Exit(1) from None
     finally:
         if spark is not None:
             spark.stop()

@@ -237,13 +237,13 @@ _Content = tuple[bytes | None, bytes | None]
 
 def _click(chance: random.Random) -> _Content:
     page = chance.choice(["/", "/shoes", "/hats", "/cart", "/search?q=boots", "/help", "/account"])
-    session = int(chance.paretovariate(0.7)) % 5000
+    session = int(chance.paretovariate(0.12)) % 5000
     text = {"session": session, "page": page, "ms": chance.randrange(20, 900), "agent": "Mozilla/5.0 (X11; Linux)"}
     return (b"session %d" % session if chance.random() < 0.7 else None), json.dumps(text).encode()
 
 
 def _order(chance: random.Random) -> _Content:
-    customer = int(chance.paretovariate(0.9)) % 900
+    customer = int(chance.paretovariate(0.25)) % 900
     items = [{"sku": f"S-{chance.randrange(400):04}", "count": 1 + int(chance.expovariate(1))} for _ in range(3)]
     return b"customer %d" % customer, json.dumps({"customer": customer, "items": items, "currency": "EUR"}).encode()
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,6 +20,9 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
+
+#: Of what a JVM says when it cannot start.
+_SHOWN_BYTES = 4000
 
 
 def start_spark(name: str, master: str | None) -> SparkSession:
@@ -43,5 +49,27 @@ def start_spark(name: str, master: str | None) -> SparkSession:
     for key, value in settings.items():
         if key == "spark.master" or not conf.contains(key):
             builder = builder.config(key, value)
-    session: SparkSession = builder.getOrCreate()
+    with _quiet():
+        session: SparkSession = builder.getOrCreate()
     return session
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Give a JVM that is started meanwhile a standard error of its own; show the end of it if that fails.
+
+    It writes a dozen lines about itself, whatever its log level. Errors of a query come as exceptions.
+    """
+    with tempfile.TemporaryFile() as file:
+        sys.stderr.flush()
+        own = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            file.seek(0)
+            os.write(own, file.read()[-_SHOWN_BYTES:])
+            raise
+        finally:
+            os.dup2(own, 2)
+            os.close(own)

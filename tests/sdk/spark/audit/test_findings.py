@@ -50,13 +50,15 @@ def test_topics_and_groups() -> None:
 
 def test_large_partitions_compression_and_compaction() -> None:
     rows = [
-        partition("t", 0, records=5000, sizeBytes=9_000_000, plainBytes=9_000_000, recordBytes=100, supersededBytes=90),
+        partition(
+            "t", 0, records=5000, sizeBytes=9_000_000, plainBytes=9_000_000, recordBytes=100_000, supersededBytes=90_000
+        ),
         *(partition("t", number, records=10, sizeBytes=1000, plainBytes=1000) for number in (1, 2)),
     ]
     assert [finding.text for finding in findings_of(Summary(partitions=rows))] == [
         "Partition 0 of t is 3.0 times as large as the mean",
         "t is hardly compressed",
-        "Compaction would remove 90 % of t",
+        "1 topic would be less than half as large if compacted",
     ]
 
 
