@@ -41,7 +41,7 @@ def test_gaps(spark: Any) -> None:
 
 
 def test_damage_without_a_gap(spark: Any) -> None:
-    assert made(spark, tables.gaps, [batch(0), damage(10, 100), batch(10), batch(20)]) == []
+    assert made(spark, tables.gaps, [batch(0), damage(10, 100), batch(10), batch(20)], "startOffset") == []
 
 
 def test_duplicates(spark: Any) -> None:
