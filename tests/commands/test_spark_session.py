@@ -1,6 +1,6 @@
-"""A command gets a session on this machine, or on the cluster that it names.
+"""A command gets a session on this machine, and nothing of what a JVM says when it starts.
 
-Method: a process of its own, as there is one session in each; a cluster is two workers with a JVM each.
+Method: a process of its own, as there is one session in each.
 """
 
 from __future__ import annotations
@@ -27,3 +27,4 @@ def test_this_machine() -> None:
     command = [sys.executable, "-c", SESSION]
     found = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert found.stdout.split() == ["local[*]", "false", "test"], found.stderr
+    assert found.stderr == ""

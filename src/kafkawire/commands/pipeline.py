@@ -25,7 +25,7 @@ from kafkawire.commands.spark_session import start_spark
 from kafkawire.commands.terminal import print_line, run_app
 from kafkawire.sdk.errors import ConfigurationError, KafkaWireError
 
-__all__ = ["app", "run", "time_ms"]
+__all__ = ["app", "reason_of", "run", "time_ms"]
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
 
@@ -135,12 +135,19 @@ def _audit(path: list[str], out: str, master: str, options: dict[str, Any]) -> A
     except Exception as error:
         if not type(error).__module__.startswith(("py4j", "pyspark")):
             raise
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        typer.echo(f"kafkawire pipeline: Spark failed: {(lines or [type(error).__name__])[0]}", err=True)
+        typer.echo(f"kafkawire pipeline: Spark failed: {reason_of(error)}", err=True)
         raise typer.Exit(1) from None
     finally:
         if spark is not None:
             spark.stop()
+
+
+def reason_of(error: Exception) -> str:
+    """Return what Spark says went wrong, in a line."""
+    lines = [line.strip(": ") for line in str(error).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):  # py4j says what Java says behind it
+        return lines[1]
+    return lines[0] if lines else type(error).__name__
 
 
 def _check_spark() -> None:
