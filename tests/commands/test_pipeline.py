@@ -78,9 +78,9 @@ def test_a_large_partition_that_does_not_fit_into_memory(folder: Path, tmp_path:
         "spark.driver.memory": "512m",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": (tmp_path / "events").as_uri(),
-        "spark.shuffle.spill.numElementsForceSpillThreshold": "100",
-        "spark.sql.windowExec.buffer.in.memory.threshold": "10",
-        "spark.sql.windowExec.buffer.spill.threshold": "10",
+        "spark.shuffle.spill.numElementsForceSpillThreshold": "2000",
+        "spark.sql.windowExec.buffer.in.memory.threshold": "50",
+        "spark.sql.windowExec.buffer.spill.threshold": "50",
     }
     submit = [str(Path(pyspark.__path__[0]) / "bin" / "spark-submit"), "--master", "local[1]"]
     confs = [text for name, value in settings.items() for text in ("--conf", f"{name}={value}")]
@@ -146,9 +146,9 @@ def test_no_spark(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 
 def test_reasons() -> None:
     java = (
-        "An error occurred while calling None.JavaSparkContext.\n: org.apache.SparkException: no such master\n\tat a.b"
+        "An error occurred while calling None.JavaSparkContext.\n: org.apache.SparkException: no master\n\tat a.b"
     )
-    assert reason_of(ValueError(java)) == "org.apache.SparkException: no such master"
+    assert reason_of(ValueError(java)) == "org.apache.SparkException: no master"
     assert reason_of(ValueError("[PATH_NOT_FOUND] it is gone\nmore")) == "[PATH_NOT_FOUND] it is gone"
     assert reason_of(ValueError()) == "ValueError"
 
