@@ -145,9 +145,7 @@ def test_no_spark(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 
 
 def test_reasons() -> None:
-    java = (
-        "An error occurred while calling None.JavaSparkContext.\n: org.apache.SparkException: no master\n\tat a.b"
-    )
+    java = "An error occurred while calling None.JavaSparkContext.\n: org.apache.SparkException: no master\n\tat a.b"
     assert reason_of(ValueError(java)) == "org.apache.SparkException: no master"
     assert reason_of(ValueError("[PATH_NOT_FOUND] it is gone\nmore")) == "[PATH_NOT_FOUND] it is gone"
     assert reason_of(ValueError()) == "ValueError"

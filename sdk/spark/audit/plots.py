@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Final, NamedTuple
 
-from kafkawire.sdk.spark.audit.quantities import day_text, percent_text, time_text
+from kafkawire.sdk.spark.audit.quantities import bytes_text, day_text, percent_text, time_text
 
 __all__ = ["WIDE", "Bar", "Part", "Series", "TimeFrame", "bars", "columns", "lines", "lorenz", "split", "stacked"]
 
@@ -113,7 +113,7 @@ def stacked(
         for index, value in enumerate(values):
             if value:
                 titles[index].append(f"{each.name}: {unit(value)}")
-    top = _ceiling(max(totals))
+    top = _ceiling(max(totals), unit)
     step = (width - _LEFT - _RIGHT) / count
     gap = min(step * 0.12, 1)
     body = [_grid(top, unit, width, height), _time_marks(frame, width, height)]
@@ -136,7 +136,7 @@ def lines(
     series: Sequence[Series], frame: TimeFrame, unit: Callable[[float], str], width: int = _WIDTH, height: int = 180
 ) -> str:
     """Return numbers that hold until the next point."""
-    top = _ceiling(max((value for each in series for _, value in each.points), default=0))
+    top = _ceiling(max((value for each in series for _, value in each.points), default=0), unit)
     span = max(frame.end_ms - frame.start_ms, 1)
 
     def x(time_ms: int) -> float:
@@ -189,7 +189,7 @@ def bars(items: Sequence[Bar], name_width: int = 150, width: int = _WIDTH) -> st
 
 def columns(items: Sequence[Bar], unit: Callable[[float], str], height: int = 180) -> str:
     """Return columns beside each other, named below as far as there is room."""
-    top = _ceiling(max((item.value for item in items), default=0))
+    top = _ceiling(max((item.value for item in items), default=0), unit)
     width = (_WIDTH - _LEFT - _RIGHT) / max(len(items), 1)
     bar = min(max(width * 0.72, width - 3), 46) if width > 3 else width
     longest = max((len(item.name) for item in items), default=1)
@@ -297,15 +297,16 @@ def _hover(x: float, width: float, height: int, title: str) -> str:
     )
 
 
-def _ceiling(value: float) -> float:
-    """Return a round number that is not below a value."""
+def _ceiling(value: float, unit: Callable[[float], str]) -> float:
+    """Return a round number that is not below a value: of bytes, one that is round in KiB, MiB and so on."""
     if value <= 0:
         return 1
-    power = 1.0
+    scale = 1.0
+    while unit is bytes_text and scale * 1024 <= value:
+        scale *= 1024
+    power = scale
     while power * 10 <= value:
         power *= 10
-    while power > value:
-        power /= 10
     return next(part * power for part in (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 5, 6, 8, 10) if part * power >= value)
 
 

@@ -95,9 +95,9 @@ def _tiles(summary: Summary, findings_count: int) -> str:
         ("Topics", count_text(numbers["topics"] or 0), f"{numbers['partitions']:,} partitions"),
         ("Records", count_text(records), f"{numbers['batches']:,} batches"),
         ("On disk", bytes_text(size), f"{bytes_text(size / records)} a record" if records else ""),
-        ("Compression", ratio_text(numbers["compressionRatio"]), "of what producers wrote"),
-        ("Time", span, f"from {time_text(first)[:16]}" if first is not None else ""),
-        ("Groups", count_text(numbers["groups"] or 0), f"{count_text(_sum(summary.groups, 'lag'))} records behind"),
+        ("Compression", ratio_text(numbers["compressionRatio"]), "before : on disk"),
+        ("Time", span, f"from {time_text(first)[:10]}" if first is not None else ""),
+        ("Groups", count_text(numbers["groups"] or 0), f"{count_text(_sum(summary.groups, 'lag'))} behind"),
         ("Findings", str(findings_count), "see below" if findings_count else "nothing to look at"),
     ]
     shown = (

@@ -6,12 +6,13 @@ Method: each plot is parsed as XML; coordinates and titles are looked at.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from xml.etree import ElementTree
 
 import pytest
 
 from kafkawire.sdk.spark.audit.plots import Bar, Part, Series, TimeFrame, bars, columns, lines, lorenz, split, stacked
-from kafkawire.sdk.spark.audit.quantities import count_text
+from kafkawire.sdk.spark.audit.quantities import bytes_text, count_text
 
 HOSTILE = '<script>alert("1")</script>&\'\x00'
 FRAME = TimeFrame(0, 600_000, 60_000)
@@ -73,3 +74,12 @@ def test_names_that_are_too_long_are_cut() -> None:
     svg = bars([Bar("n" * 99, 1, "1", "n" * 99)], 70)
     assert "n" * 9 + "…" in svg
     assert titles(svg) == ["n" * 99]
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "top"),
+    [(0, count_text, "1"), (0.3, count_text, "1"), (950, count_text, "1.00 k"), (9e6, bytes_text, "10.0 MiB")],
+)
+def test_axes_end_at_round_numbers(value: float, unit: Callable[[float], str], top: str) -> None:
+    svg = columns([Bar("a", value, "", "")], unit)
+    assert [each.text for each in parsed(svg) if each.get("class") == "tick last"][-1] == top
