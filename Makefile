@@ -8,6 +8,7 @@ SECONDS ?= 60
 MUTANTS ?= 150
 SEED ?= 1
 ROOM ?=
+OUT ?=
 SOAK ?= cancels
 PYTEST_ARGUMENTS ?= -n 2 -q
 CLIENTS_ARGUMENTS ?=
@@ -40,9 +41,12 @@ $(VENV)/.%: pyproject.toml setup.py $(EXTENSION_SOURCES)
 
 # --- use ---------------------------------------------------------------------------------------------------------------
 
-.PHONY: demo broker conformance
+.PHONY: demo demo-spark broker conformance
 demo: $(VENV)/.core ## produce, consume, restart and inspect on the embedded broker, or on BOOTSTRAP=host:port
 	@$(BIN)/kafkawire demo $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP))
+
+demo-spark: $(VENV)/.dev ## a day of a small shop on the embedded broker, audited with Spark; the report in a browser, or in OUT=folder
+	@$(BIN)/kafkawire pipeline demo $(if $(OUT),--out $(OUT))
 
 broker: $(VENV)/.core ## the reference broker on LISTEN=host:port with its files in DATA=folder
 	@$(BIN)/kafkawire broker --listen $(LISTEN) --data $(DATA)
@@ -96,7 +100,9 @@ ENGINE_FREE := --ignore=tests/codegen --ignore-glob='tests/test_*.py'
 # Spark brings a JVM and workers of its own: its tests run once, and not in several processes of pytest.
 SPARK_TESTS := tests/sdk/spark/test_decode.py tests/sdk/spark/test_functions.py tests/sdk/spark/segments/test_frame.py \
   tests/sdk/spark/brokers/test_source_in_spark.py tests/sdk/spark/sink/test_writer.py tests/sdk/spark/sink/test_kills.py \
-  tests/commands/test_demo_spark.py
+  $(addprefix tests/sdk/spark/audit/test_,audit.py batches.py group_tables.py key_tables.py log_tables.py merging.py \
+    partition_table.py summary.py tables.py) \
+  tests/commands/test_demo_spark.py tests/commands/test_pipeline.py tests/commands/test_spark_session.py
 WITHOUT_SPARK := $(addprefix --ignore=,$(SPARK_TESTS))
 # tests/test_environment.py fails if the extension is missing although it could be built.
 NATIVE := KAFKAWIRE_ENGINE=native $(BIN)/python -c 'import kafkawire.protocol' 2>/dev/null

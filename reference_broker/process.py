@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from kafkawire.reference_broker.network.event_loop import loop_factory
 from kafkawire.reference_broker.options import read_options
 from kafkawire.reference_broker.server import Broker, Data
+from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["serve"]
@@ -47,7 +48,7 @@ def serve(
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     read_options(options)  # first: `port`, or `handlers`, is an argument of the broker and no option
-    broker = Broker(data, listen.host, listen.port, handlers=(), **options)
+    broker = Broker(data, listen.host, listen.port, handlers=(), wall_ms=now_ms, **options)
     collects = gc.isenabled()
 
     async def run() -> None:

@@ -37,7 +37,7 @@ from kafkawire.reference_broker.network.peer import Peer
 from kafkawire.reference_broker.network.request_frames import shared_buffer
 from kafkawire.reference_broker.options import read_options
 from kafkawire.reference_broker.session import Session
-from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.clock import monotonic_ms, now_ms
 from kafkawire.sdk.errors import Closed
 from kafkawire.sdk.transport.wire import Address, Wire
 
@@ -81,6 +81,7 @@ class Broker:
         host: the address to listen on, unless the option `listeners` says where.
         port: the port to listen on; 0 for a free one.
         handlers: of APIs that are not Kafka's, or that are not served here without them.
+        wall_ms: the time, in ms since the epoch; it may jump, time-outs do not.
         options: the fields of `BrokerOptions`; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
@@ -100,6 +101,7 @@ class Broker:
         port: int = 0,
         *,
         handlers: Iterable[ApiHandler] = (),
+        wall_ms: Callable[[], int] = now_ms,
         **options: object,
     ) -> None:
         self.options = read_options(options)
@@ -113,7 +115,7 @@ class Broker:
         self._timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._ends_timer: asyncio.TimerHandle | None = None
-        self._clock = BrokerClock()
+        self._clock = BrokerClock(wall_ms)
         self._stopping = asyncio.Lock()
         self.is_stuck = False
 
@@ -324,6 +326,7 @@ class BackgroundBroker:
         host: see `Broker`.
         port: see `Broker`.
         handlers: see `Broker`; they are called in the broker's thread.
+        wall_ms: see `Broker`; it is called in the broker's thread.
         options: see `Broker`.
 
     Raises:
@@ -339,9 +342,10 @@ class BackgroundBroker:
         port: int = 0,
         *,
         handlers: Iterable[ApiHandler] = (),
+        wall_ms: Callable[[], int] = now_ms,
         **options: object,
     ) -> None:
-        self._broker = Broker(data, host, port, handlers=handlers, **options)
+        self._broker = Broker(data, host, port, handlers=handlers, wall_ms=wall_ms, **options)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._stopping = threading.Lock()

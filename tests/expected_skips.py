@@ -71,6 +71,9 @@ EXPECTED = (
     # The environments of `make test-pythons` do not have it: what needs no Spark is tested there.
     ExpectedSkip("tests/sdk/spark/*", "*pyspark*", _no_pyspark),
     ExpectedSkip("tests/*spark*", "*Java*", _no_spark),
+    ExpectedSkip("tests/sdk/spark/*", "*numpy*", lambda: find_spec("numpy") is None),
+    ExpectedSkip("tests/commands/test_pipeline.py*", "*pyspark*", _no_spark),
+    ExpectedSkip("tests/commands/test_pipeline.py*", "*Java*", _no_spark),
     ExpectedSkip("tests/test_exports.py::*", "*needs pyspark", _no_spark),
     # The jars of a release come with `make test-kafka`, and tests/kafka/test_import_release.py reads them there.
     ExpectedSkip("tests/codegen/*", "needs the jars of Kafka *", _always),

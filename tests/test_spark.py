@@ -9,14 +9,20 @@ import pytest
 
 from kafkawire import spark
 from kafkawire.sdk.spark import decode, functions
+from kafkawire.sdk.spark.audit import audit, batches
 from kafkawire.sdk.spark.segments import frame
 
 
 def test_names() -> None:
-    assert spark.__all__ == sorted([*decode.__all__, *functions.__all__, *frame.__all__, "KafkaSegments", "KafkaWire"])
+    assert spark.__all__ == sorted(
+        [name for module in (decode, functions, frame, batches, audit) for name in module.__all__]
+        + ["KafkaSegments", "KafkaWire"]
+    )
     assert spark.decode_batches is decode.decode_batches
     assert spark.decode_records is functions.decode_records
     assert spark.read_segments is frame.read_segments
+    assert spark.read_batches is batches.read_batches
+    assert spark.audit is audit.audit
     with pytest.raises(AttributeError, match="has no attribute 'KafkaTopics'"):
         _ = spark.KafkaTopics  # type: ignore[attr-defined]  # what the test is about
 

@@ -92,6 +92,9 @@ class Decoder:
         dropped: what was left out without a row.
     """
 
+    #: As in the connector, see `Sink`.
+    takes_control = False
+
     def __init__(
         self, names: Sequence[str], mode: Mode, *, rows_max: int = ROWS_MAX, bytes_max: int = ROWS_BYTES_MAX
     ) -> None:

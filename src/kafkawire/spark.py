@@ -4,15 +4,18 @@
     records = spark.read.format("kafka_segments").load("/var/lib/kafka/data")
     records.groupBy("topic", "partition").count().show()
 
-`read_segments` does the same, with a function on Arrow batches inside the workers. `KafkaWire` is the data source that
-fetches from brokers, `decode_batches` decodes raw batches that are in a column. Names and types of the columns are
-those of Spark's own Kafka connector.
+`read_segments` does the same, with a function on Arrow batches inside the workers; `read_batches` returns the batches
+themselves. `KafkaWire` is the data source that fetches from brokers, `decode_batches` decodes raw batches that are in a
+column. Names and types of the columns are those of Spark's own Kafka connector. `audit` says what is in topics and what
+is wrong with them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkawire.sdk.spark.audit.audit import AuditResult, audit
+from kafkawire.sdk.spark.audit.batches import read_batches
 from kafkawire.sdk.spark.decode import decode_batches
 from kafkawire.sdk.spark.functions import (
     decode_internal_record,
@@ -29,14 +32,17 @@ if TYPE_CHECKING:
     from kafkawire.sdk.spark.segments.source import KafkaSegments
 
 __all__ = [
+    "AuditResult",
     "KafkaSegments",
     "KafkaWire",
+    "audit",
     "decode_batches",
     "decode_internal_record",
     "decode_message",
     "decode_records",
     "decode_request",
     "decode_response",
+    "read_batches",
     "read_segments",
     "register_kafka_decode",
 ]

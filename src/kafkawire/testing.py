@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
@@ -19,6 +19,7 @@ from typing import Self, Unpack
 from kafkawire.reference_broker.apis.registry import ApiHandler, Call
 from kafkawire.reference_broker.keywords import BrokerKeywords
 from kafkawire.reference_broker.server import BackgroundBroker
+from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
 
 __all__ = ["ApiHandler", "Broker", "BrokerKeywords", "Call"]
@@ -34,6 +35,8 @@ class Broker:
         host: the address to listen on.
         port: the port to listen on; 0 for a free one.
         handlers: of your own APIs; they are called in the broker's thread and must not block it.
+        wall_ms: the broker's time, in ms since the epoch, for timestamps, retention and commits. It may jump, so a day
+            can pass in a second; time-outs and sessions do not see that.
         options: see `BrokerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
@@ -50,6 +53,7 @@ class Broker:
         *,
         ephemeral: bool = False,
         handlers: Iterable[ApiHandler] = (),
+        wall_ms: Callable[[], int] = now_ms,
         **options: Unpack[BrokerKeywords],
     ) -> None:
         if ephemeral and data_dir is not None:
@@ -58,7 +62,7 @@ class Broker:
         self._temporary = Path(tempfile.mkdtemp(prefix="kafkawire-")) if is_temporary else None
         self._data_dir = self._temporary if data_dir is None else Path(data_dir)
         try:
-            self._broker = BackgroundBroker(self._data_dir, host, port, handlers=handlers, **options)
+            self._broker = BackgroundBroker(self._data_dir, host, port, handlers=handlers, wall_ms=wall_ms, **options)
         except BaseException:
             self._remove_temporary()
             raise

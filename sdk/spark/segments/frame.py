@@ -7,9 +7,8 @@ system, Spark reads whole files and `decode_batches` decodes them.
 from __future__ import annotations
 
 import itertools
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -56,11 +55,10 @@ def read_segments(
         ConfigurationError: an option is refused, or cannot be used with a file system that Spark reads.
     """
     from kafkawire.sdk.spark.schema import ddl
-    from kafkawire.sdk.spark.segments.options import parse_options
+    from kafkawire.sdk.spark.segments.options import option_texts, parse_options
     from kafkawire.sdk.spark.segments.source import KafkaSegments
 
-    paths = str(path) if isinstance(path, str | PathLike) else ",".join(map(str, path))
-    texts = {"path": paths, **{name: _text(value) for name, value in options.items()}}
+    texts = option_texts(path, options)
     parsed = parse_options(texts)
     names = parsed.columns if columns is None else _known(columns)
     if columns is not None and map_batches is None and schema is None:
@@ -82,17 +80,6 @@ def read_segments(
     reader = reader.format(source.name()).options(**texts)
     found: DataFrame = (reader if schema is None else reader.schema(schema)).load()
     return found
-
-
-def _text(value: object) -> str:
-    """Return the value of an option as Spark takes it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, Mapping):
-        return json.dumps(value)
-    if isinstance(value, list | tuple | set | frozenset):
-        return ",".join(map(str, value))
-    return str(value)
 
 
 def _known(columns: Iterable[str]) -> tuple[str, ...]:

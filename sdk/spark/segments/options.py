@@ -6,7 +6,8 @@ Source: `KafkaSourceProvider` in Apache Spark.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from os import PathLike
 from typing import Final, NamedTuple
 
 from kafkawire.sdk.errors import ConfigurationError
@@ -35,7 +36,7 @@ from kafkawire.sdk.spark.selection import (
     parse_pattern,
 )
 
-__all__ = ["SPLIT_BYTES_MIN", "SegmentOptions", "parse_options"]
+__all__ = ["SPLIT_BYTES_MIN", "SegmentOptions", "option_texts", "parse_options"]
 
 #: Smaller parts would cost more to start than to read, and each knows where all others of its segment begin.
 SPLIT_BYTES_MIN: Final = 1024 * 1024
@@ -123,6 +124,19 @@ class SegmentOptions(NamedTuple):
             raise ConfigurationError("maxOffsetsPerTrigger", self.trigger_offsets_max, reason)
 
 
+def option_texts(
+    path: str | PathLike[str] | Iterable[str | PathLike[str]], options: Mapping[str, object]
+) -> dict[str, str]:
+    """Return path and options as Spark hands them over.
+
+    Args:
+        path: of folders or segments, or several of them.
+        options: numbers, booleans, lists and dictionaries are taken as such.
+    """
+    paths = str(path) if isinstance(path, str | PathLike) else ",".join(map(str, path))
+    return {"path": paths, **{name: _text(value) for name, value in options.items()}}
+
+
 def parse_options(given: Mapping[str, str]) -> SegmentOptions:
     """Return options from text.
 
@@ -165,6 +179,17 @@ def parse_options(given: Mapping[str, str]) -> SegmentOptions:
         trigger_offsets_max=values.get("maxOffsetsPerTrigger"),
         fails_on_loss=values.get("failOnDataLoss"),
     )
+
+
+def _text(value: object) -> str:
+    """Return the value of an option as Spark takes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return json.dumps(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return ",".join(map(str, value))
+    return str(value)
 
 
 def _paths(option: str, text: str) -> tuple[str, ...]:

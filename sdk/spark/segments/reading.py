@@ -9,7 +9,7 @@ Source: `LogSegment.read`, `CompletedFetch` in Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow
 import pyarrow.compute
@@ -19,7 +19,7 @@ from kafkawire.sdk.records.columns import OffsetRange
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.stored import Damage, read_stored
 from kafkawire.sdk.records.walk import Batch
-from kafkawire.sdk.spark.damage import Mode, Place, error_of
+from kafkawire.sdk.spark.damage import DamageLog, Mode, Place, error_of
 from kafkawire.sdk.spark.decoder import Decoder
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.headers import batch_at, batch_headers, header_at
@@ -28,7 +28,7 @@ from kafkawire.sdk.spark.segments.plan import Cut, SegmentPart, Wanted
 from kafkawire.sdk.spark.segments.storage import OpenFile, SegmentFiles
 from kafkawire.sdk.spark.segments.transactions import Transactions
 
-__all__ = ["ReadOptions", "offset_at", "read_parts"]
+__all__ = ["ReadOptions", "Sink", "offset_at", "read_into", "read_parts"]
 
 _TIMESTAMP = "timestamp"
 
@@ -52,6 +52,52 @@ class ReadOptions(NamedTuple):
     is_committed_only: bool = False
     decompressed_bytes_max: int = MAX_DECOMPRESSED_BYTES
     fails_on_loss: bool = True
+
+
+class Sink(Protocol):
+    """Makes Arrow batches of what is in parts, in order; `Decoder` makes rows of records.
+
+    Attributes:
+        dropped: what was left out without a row.
+        takes_control: whether control batches are added, too.
+    """
+
+    dropped: DamageLog
+    takes_control: bool
+
+    def add(
+        self, place: Place, batch: Batch, position: int, wanted: OffsetRange = None
+    ) -> Iterator[pyarrow.RecordBatch]:
+        """Add a batch with a right checksum, and yield what is full."""
+        ...
+
+    def add_damage(self, place: Place, damage: Damage) -> Iterator[pyarrow.RecordBatch]:
+        """Add bytes that are no records, and yield what is full."""
+        ...
+
+    def finish(self) -> Iterator[pyarrow.RecordBatch]:
+        """Yield what is left."""
+        ...
+
+
+def read_into(
+    sink: Sink, parts: Iterable[SegmentPart], files: SegmentFiles, options: ReadOptions
+) -> Iterator[pyarrow.RecordBatch]:
+    """Read parts into a sink, whatever the times of their records, and yield its Arrow batches.
+
+    Args:
+        sink: gets the batches.
+        parts: in order.
+        files: where they are.
+        options: the names of columns do not count, they are up to the sink.
+
+    Raises:
+        DecodeError: see `read_parts`.
+        OSError: a file cannot be read.
+    """
+    for part in parts:
+        yield from _part(part, files, options, sink)
+    yield from sink.finish()
 
 
 def read_parts(
@@ -110,17 +156,15 @@ def _time(timestamp_ms: int) -> pyarrow.Scalar:
     return pyarrow.scalar(timestamp_ms * 1000, pyarrow.timestamp("us", "UTC"))
 
 
-def _part(
-    part: SegmentPart, files: SegmentFiles, options: ReadOptions, decoder: Decoder
-) -> Iterator[pyarrow.RecordBatch]:
-    """Add what is in a part to a decoder, and yield what is full."""
+def _part(part: SegmentPart, files: SegmentFiles, options: ReadOptions, sink: Sink) -> Iterator[pyarrow.RecordBatch]:
+    """Add what is in a part to a sink, and yield what is full."""
     segment, cuts = part.segment, part.cuts
     place = Place(segment.folder.topic, segment.folder.partition, segment.path)
     try:
         file = files.open(segment)
     except FileNotFoundError:
         lost = "the file was there when the work was planned, and is gone: a broker removes old segments"
-        yield from _lost(Damage(cuts[part.number].position, part.size_bytes, lost), place, options, decoder)
+        yield from _lost(Damage(cuts[part.number].position, part.size_bytes, lost), place, options, sink)
         return
     with file:
         wanted = part.wanted
@@ -128,23 +172,23 @@ def _part(
             lost = f"the file has {file.size_bytes} bytes, {segment.size_bytes} when the work was planned"
             if part.number == 0 or options.fails_on_loss:
                 missing = Damage(file.size_bytes, segment.size_bytes - file.size_bytes, lost)
-                yield from _lost(missing, place, options, decoder)
+                yield from _lost(missing, place, options, sink)
             # Cleaning replaced it by a shorter one: the cuts do not fit any more, but the offsets in it do.
             bounds: _Bounds | None = _Bounds(0, file.size_bytes, segment.base_offset, segment.end_offset)
             wanted = _between(wanted, cuts, part.number)
         else:
             bounds = _bounds(part, file)
         if bounds is not None:
-            yield from _Reading(files, options, decoder, place, segment, file).read(bounds, wanted)
+            yield from _Reading(files, options, sink, place, segment, file).read(bounds, wanted)
 
 
-def _lost(damage: Damage, place: Place, options: ReadOptions, decoder: Decoder) -> Iterator[pyarrow.RecordBatch]:
+def _lost(damage: Damage, place: Place, options: ReadOptions, sink: Sink) -> Iterator[pyarrow.RecordBatch]:
     if options.fails_on_loss:
         raise error_of(place, damage)
     if options.mode is Mode.FAILFAST:
-        decoder.dropped.add(place, damage)
+        sink.dropped.add(place, damage)
     else:
-        yield from decoder.add_damage(place, damage)
+        yield from sink.add_damage(place, damage)
 
 
 class _Bounds(NamedTuple):
@@ -218,20 +262,20 @@ def _between(wanted: Wanted, cuts: tuple[Cut, ...], number: int) -> Wanted:
 
 
 class _Reading:
-    """Reads a part of a segment into a decoder."""
+    """Reads a part of a segment into a sink."""
 
     def __init__(
         self,
         files: SegmentFiles,
         options: ReadOptions,
-        decoder: Decoder,
+        sink: Sink,
         place: Place,
         segment: FoundSegment,
         file: OpenFile,
     ) -> None:
         self._files = files
         self._options = options
-        self._decoder = decoder
+        self._sink = sink
         self._place = place
         self._segment = segment
         self._file = file
@@ -259,15 +303,15 @@ class _Reading:
             lowest = batch.last_offset + 1
             if wanted.end_offset is not None and first_offset(batch) >= wanted.end_offset and _is_plain(batch):
                 break
-            if batch.is_control or not _overlaps(batch, wanted):
+            if (batch.is_control and not self._sink.takes_control) or not _overlaps(batch, wanted):
                 continue
             if transactions is None or transactions.is_visible(batch, position):
-                yield from self._decoder.add(self._place, batch, position, _range(batch, wanted))
+                yield from self._sink.add(self._place, batch, position, _range(batch, wanted))
         yield from self._add_damage(damaged, lowest, bounds.end_offset, wanted)
         if window.end < min(bounds.end, self._file.size_bytes):
             lost = f"the file ended at {window.end} while it was read, it had {self._file.size_bytes} bytes before"
             missing = Damage(window.end, self._file.size_bytes - window.end, lost)
-            yield from _lost(missing, self._place, self._options, self._decoder)
+            yield from _lost(missing, self._place, self._options, self._sink)
 
     def _add_damage(
         self, damaged: Iterable[Damage], lowest: int, end_offset: int | None, wanted: Wanted
@@ -278,7 +322,7 @@ class _Reading:
         if lowest < wanted.start_offset and end_offset is not None and end_offset <= wanted.start_offset:
             return
         for damage in damaged:
-            yield from self._decoder.add_damage(self._place, damage)
+            yield from self._sink.add_damage(self._place, damage)
 
     def _is_elsewhere(self, batch: Batch) -> bool:
         """Return whether a batch behind the end of its segment is also in a following one, as it is or not cleaned."""

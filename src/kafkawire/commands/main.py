@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "conformance": Command("kafkawire.commands.conformance", "Compare a codec or a broker with Apache Kafka."),
     "demo": Command("kafkawire.commands.demo", "Produce, consume, crash, restart and inspect in one run."),
     "dump": Command("kafkawire.commands.dump", "Show segments, indexes and snapshots, and what is wrong with them."),
+    "pipeline": Command("kafkawire.commands.pipeline", "Audit stored topics with Spark: tables and a report."),
 }
 
 

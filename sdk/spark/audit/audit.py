@@ -1,0 +1,199 @@
+"""The audit itself: note what is new in the segments, make the tables of all that was noted, write the report.
+
+It works on a laptop and on a cluster in the same way: all that grows with the data is done by tasks, of which each
+has a part of the segments, and by Spark's sorts and sums, which go to disk. The driver sees one row for a partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.spark.audit.store import AuditStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kafkawire.sdk.spark.audit.findings import Finding
+
+__all__ = ["AuditResult", "audit"]
+
+#: Most tables are small, and planning one takes as long as making it: while one is planned, others are made.
+_TABLES_AT_A_TIME: Final = 4
+
+
+class AuditResult(NamedTuple):
+    """What an audit came to.
+
+    Attributes:
+        folder: where it is.
+        version: counts the runs.
+        numbers: by name, as the report begins with.
+        findings: what somebody should look at, the worst first.
+        report: the path of the report; None without one.
+    """
+
+    folder: Path
+    version: int
+    numbers: Mapping[str, int | float | None]
+    findings: tuple[Finding, ...]
+    report: Path | None
+
+
+def _quiet(step: str) -> None:
+    """Say nothing about a step."""
+
+
+def audit(
+    spark: SparkSession,
+    path: str | PathLike[str] | Iterable[str | PathLike[str]],
+    out: str | PathLike[str],
+    *,
+    topics: Iterable[str] | None = None,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    split_bytes: int | None = None,
+    with_report: bool = True,
+    on_step: Callable[[str], None] = _quiet,
+) -> AuditResult:
+    """Audit the topics in log segments, and write tables and a report.
+
+    A second audit into the same folder reads what is new, and completes the first.
+
+    Args:
+        spark: the session; its workers need `kafkawire`, `pyarrow`, and the same paths.
+        path: of folders or segments, or several of them.
+        out: the folder of the audit; it is made if it does not exist.
+        topics: names of topics; all by default, internal ones too.
+        since_ms: batches whose highest timestamp is before are not counted.
+        until_ms: likewise, of those from then on.
+        split_bytes: of segments that a task reads, 128 MiB by default; the tables do not depend on it.
+        with_report: whether to write `report.html`.
+        on_step: is called with a few words when a step begins.
+
+    Raises:
+        ConfigurationError: there are no segments, or the folder cannot be completed.
+        OSError: a file cannot be read or written.
+    """
+    from kafkawire.sdk.spark.segments.options import option_texts
+
+    chosen = None if topics is None else sorted(topics)
+    said = {"topics": chosen, "since_ms": since_ms, "until_ms": until_ms}
+    options: dict[str, object] = {"startingTimestamp": since_ms, "endingTimestamp": until_ms, "topics": chosen}
+    options["splitBytes"] = split_bytes
+    texts = option_texts(path, {name: value for name, value in options.items() if value is not None})
+    with AuditStore(out, said) as store:
+        _check(texts)
+        on_step("reading segments")
+        runs, next_offsets = _note(spark, store, texts)
+        _write_tables(spark, store, runs, on_step)
+        result = _finish(spark, store, texts["path"], with_report, on_step)
+        store.commit(runs, next_offsets)
+    return result
+
+
+def _check(texts: Mapping[str, str]) -> None:
+    """Refuse to audit nothing."""
+    from kafkawire.sdk.spark.segments.options import parse_options
+    from kafkawire.sdk.spark.segments.storage import SegmentFiles
+
+    options = parse_options(texts)
+    found = SegmentFiles(options.paths, options.path_pattern).find()
+    if not found:
+        raise ConfigurationError("path", texts["path"], "there are no segments: expected TOPIC-PARTITION/OFFSET.log")
+    if not any(options.selection.has(segment.folder) for segment in found):
+        there = sorted({segment.folder.topic for segment in found})
+        more = ", …" if len(there) > 10 else ""
+        raise ConfigurationError("topics", texts.get("topics", ""), f"there are {', '.join(there[:10])}{more}")
+
+
+def _note(
+    spark: SparkSession, store: AuditStore, texts: Mapping[str, str]
+) -> tuple[tuple[int, ...], dict[str, dict[str, int]]]:
+    """Write the facts of what is new, and return whose facts count, and where each partition goes on."""
+    from pyspark.sql import functions as f
+
+    from kafkawire.sdk.spark.audit.merging import RUNS_MAX, merged
+    from kafkawire.sdk.spark.audit.source import AuditFacts, read_source
+    from kafkawire.sdk.spark.segments.options import option_texts
+
+    before = store.before.next_offsets
+    where = {"startingOffsets": before} if before else {}
+    facts = read_source(spark, AuditFacts, {**texts, **option_texts("", where), "path": texts["path"]})
+    run = max(store.before.runs, default=0) + 1
+    facts.write.partitionBy("kind").parquet(str(store.facts_of(run)))
+    noted = _facts(spark, store, [run])
+    batches = noted.where((f.col("kind") == "batch") & f.col("reason").isNull())
+    ends = batches.groupBy("topic", "partition").agg((f.max("lastOffset") + 1).alias("end")).collect()
+    found = {topic: dict(partitions) for topic, partitions in before.items()}
+    for row in ends:
+        found.setdefault(row["topic"], {})[str(row["partition"])] = row["end"]
+    runs = (*store.before.runs, run)
+    if len(runs) > RUNS_MAX:
+        merged(_facts(spark, store, runs)).write.partitionBy("kind").parquet(str(store.facts_of(run + 1)))
+        runs = (run + 1,)
+    return runs, found
+
+
+def _facts(spark: SparkSession, store: AuditStore, runs: Sequence[int]) -> DataFrame:
+    """Return the facts of some runs."""
+    from pyspark.sql import functions as f
+
+    from kafkawire.sdk.spark.audit.facts import fact_ddl
+
+    facts: DataFrame = spark.read.schema(f"{fact_ddl()}, run int").parquet(str(store.facts_folder))
+    return facts.where(f.col("run").isin(*runs))
+
+
+def _write_tables(
+    spark: SparkSession, store: AuditStore, runs: tuple[int, ...], on_step: Callable[[str], None]
+) -> None:
+    from kafkawire.sdk.spark.audit.tables import TABLES, Tables
+
+    tables = Tables(_facts(spark, store, runs), lambda name: spark.read.parquet(str(store.table(name))))
+    keys = tables.keys  # once, before several threads ask for them
+
+    def write(name: str) -> None:
+        tables.make(name).write.parquet(str(store.table(name)))
+
+    try:
+        independent = [name for name, table in TABLES.items() if not table.is_of_others]
+        with ThreadPoolExecutor(_TABLES_AT_A_TIME, "kafkawire-audit") as threads:
+            writing = [threads.submit(write, name) for name in independent]
+            try:
+                for number, each in enumerate(as_completed(writing)):
+                    on_step(f"tables, {number} of {len(TABLES)}")
+                    each.result()
+            except BaseException:
+                threads.shutdown(cancel_futures=True)
+                raise
+        for name in TABLES.keys() - independent:
+            on_step(f"table {name}")
+            write(name)
+    finally:
+        keys.unpersist()
+
+
+def _finish(
+    spark: SparkSession, store: AuditStore, source: str, with_report: bool, on_step: Callable[[str], None]
+) -> AuditResult:
+    """Return what the tables come to, and write the report."""
+    from kafkawire.sdk.spark.audit.findings import findings_of
+    from kafkawire.sdk.spark.audit.report import numbers_of, report
+    from kafkawire.sdk.spark.audit.summary import summary_of
+
+    on_step("report")
+    summary = summary_of(lambda name: spark.read.parquet(str(store.table(name))))
+    if with_report:
+        (store.version_folder / "report.html").write_text(report(summary, source), "utf-8")
+    return AuditResult(
+        folder=store.folder,
+        version=store.version,
+        numbers=numbers_of(summary),
+        findings=tuple(findings_of(summary)),
+        report=store.folder / "report.html" if with_report else None,
+    )

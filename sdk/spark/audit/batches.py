@@ -1,0 +1,44 @@
+"""The batches in log segments as a DataFrame: what headers say, without or with a look at the records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from os import PathLike
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["read_batches"]
+
+
+def read_batches(
+    spark: SparkSession,
+    path: str | PathLike[str] | Iterable[str | PathLike[str]],
+    *,
+    is_opened: bool = False,
+    **options: object,
+) -> DataFrame:
+    """Return the batches in log segments as a DataFrame, a row for each; control batches are among them.
+
+    Args:
+        spark: the session; its workers need `kafkawire` and `pyarrow`.
+        path: of folders or segments, or several of them.
+        is_opened: whether to look at the records, too, for `plainBytes`, `minTimestampMs` and `backwards`.
+        options: of the data source `kafka_segments`, see docs/spark_segments.md. With `startingTimestamp` and
+            `endingTimestamp`, batches of other times are there with `isCounted` false.
+
+    Returns:
+        topic, partition; baseOffset, lastOffset, position, sizeBytes, plainBytes (without compression), records,
+        magic, compression, timestampType, minTimestampMs, maxTimestampMs, backwards (records that are older than one
+        before them in the batch), producerId, producerEpoch, baseSequence, isTransactional, isControl, controlType
+        (such as ABORT), leaderEpoch, isCounted, path; and reason, why bytes are no batch, with the mode PERMISSIVE.
+
+    Raises:
+        ConfigurationError: an option is refused.
+    """
+    from kafkawire.sdk.spark.audit.source import KafkaBatches, OpenedBatches, read_source
+    from kafkawire.sdk.spark.segments.options import option_texts
+
+    source = OpenedBatches if is_opened else KafkaBatches
+    return read_source(spark, source, option_texts(path, options))

@@ -1,0 +1,63 @@
+"""Offsets that groups committed, read from records of `__consumer_offsets`; does not need Spark.
+
+Source: `GroupCoordinatorRecordSerde`, `OffsetCommitKey`, `OffsetCommitValue` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.records.internal_records import KAFKA_RECORDS, decode_record
+
+__all__ = ["OFFSETS_TOPIC", "Commit", "commits"]
+
+#: Where group coordinators keep what was committed.
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+
+#: Names of the records that are commits; the older one has the same fields.
+_COMMITS: Final = {"OffsetCommit", "LegacyOffsetCommit"}
+_COMMIT_TYPES: Final = (0, 1)
+
+
+class Commit(NamedTuple):
+    """An offset that a group committed.
+
+    Attributes:
+        log_offset: of the record that says so.
+        group: the group.
+        topic: of the partition that it reads.
+        partition: its number.
+        offset: of the next record to read; None if what was committed is deleted.
+        timestamp_ms: when; None likewise.
+    """
+
+    log_offset: int
+    group: str
+    topic: str
+    partition: int
+    offset: int | None
+    timestamp_ms: int | None
+
+
+def commits(records: Iterable[tuple[int, bytes | None, bytes | None]]) -> list[Commit]:
+    """Return the commits among records of `__consumer_offsets`; what cannot be decoded is left out.
+
+    Args:
+        records: offset, key and value of each.
+    """
+    found = []
+    for offset, key, value in records:
+        try:
+            if KAFKA_RECORDS.envelope(OFFSETS_TOPIC, key, value)[0] not in _COMMIT_TYPES:
+                continue  # most records of some groups are about their members, and large
+            record = decode_record(OFFSETS_TOPIC, key, value)
+        except DecodeError:
+            continue
+        if record.name in _COMMITS:
+            of: Any = record.key
+            said: Any = record.value
+            committed = (None, None) if said is None else (said.offset, said.commit_timestamp)
+            found.append(Commit(offset, of.group, of.topic, of.partition, *committed))
+    return found

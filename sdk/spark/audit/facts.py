@@ -1,0 +1,128 @@
+"""What the audit notes in one pass over the segments: facts, of which every table of the report is made.
+
+There are four kinds. All of them can be added up or put side by side, so those of a later run complete those of an
+earlier one, and it does not matter where the tasks of a run were cut. They share one wide table, because a data source
+of Spark has one: the columns of other kinds are null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+import pyarrow
+
+__all__ = ["COLUMNS_OF", "FACTS", "FactKind", "fact_ddl", "fact_rows", "fact_schema"]
+
+
+class FactKind(StrEnum):
+    """What a row is about."""
+
+    #: A batch, or bytes that are none.
+    BATCH = "batch"
+    #: The records of a key, in some part of a partition.
+    KEY = "key"
+    #: The records of a minute, likewise.
+    MINUTE = "minute"
+    #: An offset that a group committed.
+    COMMIT = "commit"
+
+
+#: Every column: its type in Spark's words and in Arrow's.
+FACTS: Final = {
+    "topic": ("string", pyarrow.string()),
+    "partition": ("int", pyarrow.int32()),
+    # Of a batch; of bytes that are none the offset that was expected, position, size, path and reason.
+    "baseOffset": ("bigint", pyarrow.int64()),
+    "lastOffset": ("bigint", pyarrow.int64()),
+    "position": ("bigint", pyarrow.int64()),
+    "sizeBytes": ("bigint", pyarrow.int64()),
+    "plainBytes": ("bigint", pyarrow.int64()),
+    "records": ("bigint", pyarrow.int64()),
+    "magic": ("int", pyarrow.int32()),
+    "compression": ("string", pyarrow.string()),
+    "timestampType": ("int", pyarrow.int32()),
+    "minTimestampMs": ("bigint", pyarrow.int64()),
+    "maxTimestampMs": ("bigint", pyarrow.int64()),
+    "backwards": ("bigint", pyarrow.int64()),
+    "producerId": ("bigint", pyarrow.int64()),
+    "producerEpoch": ("int", pyarrow.int32()),
+    "baseSequence": ("int", pyarrow.int32()),
+    "isTransactional": ("boolean", pyarrow.bool_()),
+    "isControl": ("boolean", pyarrow.bool_()),
+    "controlType": ("string", pyarrow.string()),
+    "leaderEpoch": ("int", pyarrow.int32()),
+    "isCounted": ("boolean", pyarrow.bool_()),
+    "path": ("string", pyarrow.string()),
+    "reason": ("string", pyarrow.string()),
+    # Of a key: it, the bytes of keys and values of its records, and what is said of the last of them.
+    "key": ("binary", pyarrow.binary()),
+    "recordBytes": ("bigint", pyarrow.int64()),
+    "lastBytes": ("bigint", pyarrow.int64()),
+    "lastIsTombstone": ("boolean", pyarrow.bool_()),
+    # Of a minute: since the epoch.
+    "minute": ("bigint", pyarrow.int64()),
+    # Of a commit: no offset for a group's partition that was deleted.
+    "group": ("string", pyarrow.string()),
+    "ofTopic": ("string", pyarrow.string()),
+    "ofPartition": ("int", pyarrow.int32()),
+    "committedOffset": ("bigint", pyarrow.int64()),
+    "commitTimestampMs": ("bigint", pyarrow.int64()),
+}
+
+_OF_BATCH = tuple(FACTS)[: tuple(FACTS).index("key")]
+
+#: The columns that rows of each kind have.
+COLUMNS_OF: Final = {
+    FactKind.BATCH: _OF_BATCH,
+    FactKind.KEY: (
+        *("topic", "partition", "key", "records", "recordBytes", "lastOffset", "lastBytes", "lastIsTombstone"),
+    ),
+    FactKind.MINUTE: ("topic", "partition", "minute", "records", "recordBytes"),
+    FactKind.COMMIT: (
+        *("topic", "partition", "lastOffset", "group", "ofTopic", "ofPartition"),
+        *("committedOffset", "commitTimestampMs"),
+    ),
+}
+
+#: The first column of the wide table; files are put into folders by it.
+_KIND = "kind"
+
+
+def fact_ddl(kind: FactKind | None = None) -> str:
+    """Return the columns of a kind, or of the wide table, as Spark declares them."""
+    if kind is not None:
+        return ", ".join(f"`{name}` {FACTS[name][0]}" for name in COLUMNS_OF[kind])
+    return ", ".join([f"{_KIND} string", *(f"`{name}` {ddl}" for name, (ddl, _) in FACTS.items())])
+
+
+def fact_schema(kind: FactKind | None = None) -> pyarrow.Schema:
+    """Return the columns of a kind, or of the wide table, as Arrow declares them."""
+    if kind is not None:
+        return pyarrow.schema([(name, FACTS[name][1]) for name in COLUMNS_OF[kind]])
+    return pyarrow.schema([(_KIND, pyarrow.string()), *((name, arrow) for name, (_, arrow) in FACTS.items())])
+
+
+def fact_rows(kind: FactKind, columns: Mapping[str, Iterable[Any]], *, is_wide: bool = True) -> pyarrow.RecordBatch:
+    """Return facts as Spark gets them.
+
+    Args:
+        kind: of all of them.
+        columns: what they say, by the names of `COLUMNS_OF`; a column that is missing is null.
+        is_wide: whether the columns of other kinds are there, too.
+    """
+    schema = fact_schema(None if is_wide else kind)
+    arrays = {name: _array(values, FACTS[name][1]) for name, values in columns.items()}
+    count = len(next(iter(arrays.values())))
+    arrays[_KIND] = pyarrow.repeat(pyarrow.scalar(str(kind)), count)
+    found = [arrays[field.name] if field.name in arrays else pyarrow.nulls(count, field.type) for field in schema]
+    return pyarrow.RecordBatch.from_arrays(found, schema=schema)
+
+
+def _array(values: Any, kind: pyarrow.DataType) -> pyarrow.Array:
+    if isinstance(values, pyarrow.ChunkedArray):
+        values = values.combine_chunks()
+    if isinstance(values, pyarrow.Array):
+        return values if values.type == kind else values.cast(kind)
+    return pyarrow.array(values, kind)

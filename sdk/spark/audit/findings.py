@@ -1,0 +1,205 @@
+"""What somebody should look at, in words: the audit's numbers read as an engineer on call would read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from kafkawire.sdk.spark.audit.quantities import bytes_text, count_text, percent_text, span_text
+from kafkawire.sdk.spark.audit.summary import Row, Summary
+
+__all__ = ["Finding", "Severity", "findings_of", "gini"]
+
+#: A key with so large a part of a topic's records decides how busy its partition is.
+_HOT_KEY_SHARE: Final = 0.2
+
+#: Of a topic with fewer records nothing is said about shares.
+_RECORDS_MIN: Final = 1000
+
+#: A partition that is so many times larger than the mean of its topic.
+_LARGE_PARTITION: Final = 2.0
+
+#: Below, a topic is hardly compressed.
+_COMPRESSION_MIN: Final = 1.1
+
+#: A topic with so large a part of superseded bytes is worth compacting, if it has so many at all.
+_COMPACTION_MIN: Final = 0.5
+_COMPACTION_BYTES_MIN: Final = 1 << 16
+
+#: Names that fit into a line.
+_NAMES_MAX: Final = 3
+
+
+class Severity(StrEnum):
+    """How bad it is."""
+
+    BAD = "bad"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class Finding(NamedTuple):
+    """Something to look at.
+
+    Attributes:
+        severity: how bad it is.
+        text: what it is.
+        detail: where, and what it may mean.
+    """
+
+    severity: Severity
+    text: str
+    detail: str
+
+
+def findings_of(summary: Summary) -> list[Finding]:
+    """Return what the numbers say, the worst first."""
+    order = list(Severity)
+    found = [
+        *_of_logs(summary),
+        *_of_transactions(summary),
+        *_of_groups(summary),
+        *_of_topics(summary),
+        *_of_compaction(summary),
+    ]
+    return sorted(found, key=lambda finding: order.index(finding.severity))
+
+
+def gini(counts: Sequence[tuple[int, int]]) -> float:
+    """Return how uneven keys are: 0 if all have as many records, near 1 if one has nearly all.
+
+    Args:
+        counts: so many records of a key, and the keys that have them, by records.
+    """
+    keys = sum(number for _, number in counts)
+    records = sum(size * number for size, number in counts)
+    if not keys or not records:
+        return 0.0
+    below = area = 0
+    for size, number in counts:
+        reached = below + size * number
+        area += (below + reached) * number
+        below = reached
+    return 1 - area / (keys * records)
+
+
+def _of_logs(summary: Summary) -> Iterator[Finding]:
+    corrupt = _with(summary, "corruptRegions")
+    if corrupt:
+        size = sum(row["corruptBytes"] for row in corrupt)
+        text = f"{_many(sum(row['corruptRegions'] for row in corrupt), 'corrupt region')}, {bytes_text(size)}"
+        yield Finding(
+            Severity.BAD, text, f"{_names(corrupt)}: a wrong checksum, or no batch at all; see the list below"
+        )
+    unknown = _with(summary, "unknownGaps")
+    if unknown:
+        offsets = sum(row["gapOffsets"] for row in unknown)
+        yield Finding(
+            Severity.BAD,
+            f"{_many(len(unknown), 'partition')} with gaps that nothing explains",
+            f"{_names(unknown)}: {count_text(offsets)} offsets; a segment may be missing",
+        )
+    cleaned = [row for row in _with(summary, "gaps") if not row["unknownGaps"] and not row["corruptRegions"]]
+    if cleaned:
+        text = f"{_many(len(cleaned), 'partition')} with gaps as compaction leaves them"
+        yield Finding(Severity.NOTE, text, _names(cleaned))
+    twice = _with(summary, "duplicateBatches")
+    if twice:
+        yield Finding(
+            Severity.WARNING,
+            f"{_many(sum(row['duplicateRecords'] for row in twice), 'record')} written twice",
+            f"{_names(twice)}: the same producer id, epoch and sequence numbers; a broker would have refused them",
+        )
+    late = [row for row in _with(summary, "lateBatches") if row["maxLateMs"] >= 60_000]
+    if late:
+        text = f"{_many(len(late), 'partition')} with records more than a minute late"
+        worst = span_text(max(row["maxLateMs"] for row in late))
+        yield Finding(Severity.NOTE, text, f"{_names(late)}: up to {worst} older than what was before them")
+
+
+def _of_transactions(summary: Summary) -> Iterator[Finding]:
+    pending = _with(summary, "openTransactions")
+    if pending:
+        yield Finding(
+            Severity.WARNING,
+            f"{_many(sum(row['openTransactions'] for row in pending), 'transaction')} without an end",
+            f"{_names(pending)}: readers of committed records wait there",
+        )
+    aborted = _with(summary, "abortedTransactions")
+    if aborted:
+        ended = sum(row["transactions"] for row in aborted) or 1
+        number = sum(row["abortedTransactions"] for row in aborted)
+        share = f"{percent_text(number / ended)} of those in {_names(aborted)}"
+        records = count_text(sum(row["abortedRecords"] for row in aborted))
+        yield Finding(Severity.NOTE, f"{_many(number, 'aborted transaction')}", f"{share}; {records} records of them")
+
+
+def _of_groups(summary: Summary) -> Iterator[Finding]:
+    behind = [row for row in summary.groups if row["lag"]]
+    if behind:
+        total = sum(row["lag"] for row in behind)
+        names = sorted({row["group"] for row in behind})
+        worst = max(behind, key=lambda row: row["lag"])
+        most = f"{worst['group']} by {count_text(worst['lag'])} in {worst['topic']}-{worst['partition']}"
+        yield Finding(
+            Severity.WARNING if total >= _RECORDS_MIN else Severity.NOTE,
+            f"{_many(len(names), 'group')} behind by {count_text(total)} records",
+            f"{_listed(names)}; {most}",
+        )
+
+
+def _of_topics(summary: Summary) -> Iterator[Finding]:
+    for topic in summary.topics:
+        rows = [row for row in summary.partitions if row["topic"] == topic]
+        records = sum(row["records"] for row in rows)
+        if topic.startswith("__") or records < _RECORDS_MIN:
+            continue
+        first = next((row for row in summary.top_keys if row["topic"] == topic), None)
+        keys = sum(row["keys"] for row in rows)
+        if first is not None and keys > 1 and first["share"] >= _HOT_KEY_SHARE:
+            text = f"One key has {percent_text(first['share'])} of the records of {topic}"
+            yield Finding(
+                Severity.WARNING, text, f"of {count_text(keys)} keys; all of it is in partition {first['partition']}"
+            )
+        sizes = [row["sizeBytes"] for row in rows]
+        mean = sum(sizes) / len(sizes)
+        if len(rows) > 1 and max(sizes) > _LARGE_PARTITION * mean:
+            large = max(rows, key=lambda row: row["sizeBytes"])
+            text = f"Partition {large['partition']} of {topic} is {max(sizes) / mean:.1f} times as large as the mean"
+            yield Finding(Severity.WARNING, text, f"{bytes_text(max(sizes))} of {bytes_text(sum(sizes))}")
+        plain = sum(row["plainBytes"] or 0 for row in rows)
+        if sum(sizes) and plain and plain / sum(sizes) < _COMPRESSION_MIN and sum(sizes) > 1 << 20:
+            text = f"{topic} is hardly compressed"
+            yield Finding(Severity.NOTE, text, f"{bytes_text(sum(sizes))}; zstd or lz4 often make it a third")
+
+
+def _of_compaction(summary: Summary) -> Iterator[Finding]:
+    """Say which topics would shrink; whether they are to be compacted is not in the segments."""
+    found = []
+    for topic in summary.topics:
+        rows = [row for row in summary.partitions if row["topic"] == topic]
+        held = sum(row["recordBytes"] for row in rows)
+        gone = sum(row["supersededBytes"] for row in rows)
+        if held >= _COMPACTION_BYTES_MIN and gone / held >= _COMPACTION_MIN and not topic.startswith("__"):
+            found.append(f"{topic} by {percent_text(gone / held)}")
+    if found:
+        text = f"{_many(len(found), 'topic')} would be less than half as large if compacted"
+        yield Finding(Severity.NOTE, text, _listed(found))
+
+
+def _with(summary: Summary, name: str) -> list[Row]:
+    return [row for row in summary.partitions if row[name]]
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _names(rows: Sequence[Row]) -> str:
+    return _listed([f"{row['topic']}-{row['partition']}" for row in rows])
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
+    return ", ".join(names[:_NAMES_MAX]) + more

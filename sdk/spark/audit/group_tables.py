@@ -1,0 +1,91 @@
+"""Tables about groups: what they committed, and how far they were behind.
+
+Nothing stored says how far a partition reached when a group committed. The timestamps of its batches do, as far as
+producers keep the time: the log end is that of the batches whose highest timestamp is not after the commit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as f
+
+from kafkawire.sdk.spark.audit.log_tables import sound, time_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["group_commits", "groups"]
+
+_PARTITION: Final = ("topic", "partition")
+
+
+def group_commits(commits: DataFrame, batches: DataFrame) -> DataFrame:
+    """Return the history: each commit, the log end at that time, and the lag.
+
+    Without segments of a partition, log end and lag are null.
+    """
+    said = commits.where(f.col("committedOffset").isNotNull()).select(
+        f.col("ofTopic").alias("topic"),
+        f.col("ofPartition").alias("partition"),
+        f.col("commitTimestampMs").alias("timeMs"),
+        "group",
+        "committedOffset",
+        f.col("partition").alias("logPartition"),
+        f.col("lastOffset").alias("logOffset"),
+    )
+    ends = (
+        sound(batches)
+        .where(f.col("maxTimestampMs") >= 0)
+        .select(*_PARTITION, f.col("maxTimestampMs").alias("timeMs"), (f.col("lastOffset") + 1).alias("endOffset"))
+    )
+    in_time = (
+        Window.partitionBy(*_PARTITION)
+        .orderBy("timeMs", f.col("group").isNotNull(), "logOffset")
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    # Partitions that nobody reads are left out before they are sorted.
+    read = f.broadcast(said.select(*_PARTITION).distinct())
+    both = ends.join(read, [*_PARTITION], "left_semi").unionByName(said, allowMissingColumns=True)
+    placed = both.withColumn("logEndOffset", f.max("endOffset").over(in_time)).where(f.col("group").isNotNull())
+    return placed.select(
+        "group",
+        *_PARTITION,
+        time_of(f.col("timeMs")).alias("timestamp"),
+        "committedOffset",
+        "logEndOffset",
+        _lag().alias("lag"),
+        "logPartition",
+        "logOffset",
+    )
+
+
+def groups(commits: DataFrame, batches: DataFrame) -> DataFrame:
+    """Return what each group has committed last, and how far it is behind; what was deleted is left out."""
+    last = (
+        commits.groupBy("group", "ofTopic", "ofPartition")
+        .agg(
+            f.max_by(f.struct("committedOffset", "commitTimestampMs"), "lastOffset").alias("last"),
+            f.count("committedOffset").alias("commits"),
+        )
+        .where(f.col("last.committedOffset").isNotNull())
+        .select(
+            "group",
+            f.col("ofTopic").alias("topic"),
+            f.col("ofPartition").alias("partition"),
+            "last.committedOffset",
+            time_of(f.col("last.commitTimestampMs")).alias("timestamp"),
+            "commits",
+        )
+    )
+    ends = sound(batches).groupBy(*_PARTITION).agg((f.max("lastOffset") + 1).alias("logEndOffset"))
+    return last.join(ends, [*_PARTITION], "left").select(
+        "group", *_PARTITION, "committedOffset", "logEndOffset", _lag().alias("lag"), "timestamp", "commits"
+    )
+
+
+def _lag() -> Column:
+    """Return how far a group is behind; null if the log end is not known, or what was committed cannot be right."""
+    behind = f.try_subtract("logEndOffset", "committedOffset")
+    return f.when(behind.isNotNull(), f.greatest(behind, f.lit(0)))

@@ -1,0 +1,153 @@
+"""The lists at the end of the report: partitions, corrupt regions, gaps, duplicates, transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Final
+
+from kafkawire.sdk.spark.audit.quantities import bytes_text, number_text, range_text, ratio_text, span_text, time_text
+from kafkawire.sdk.spark.audit.summary import ROWS_SHOWN, Row, Summary
+
+__all__ = ["details", "lists"]
+
+#: A list with more rows says that it is not whole.
+_PARTITIONS_SHOWN: Final = 1000
+
+
+def lists(summary: Summary) -> str:
+    """Return all lists that have a row."""
+    found = [
+        _partitions(summary.partitions),
+        details(
+            "Corrupt regions",
+            ("partition", "position#", "bytes#", "expected offset#", "reason", "path"),
+            [
+                (
+                    _place(row),
+                    number_text(row["position"]),
+                    number_text(row["sizeBytes"]),
+                    number_text(row["expectedOffset"]),
+                    row["reason"],
+                    row["path"],
+                )
+                for row in summary.corrupt
+            ],
+            is_open=True,
+        ),
+        details(
+            "Gaps",
+            ("partition", "from offset#", "to offset#", "offsets#", "cause"),
+            [
+                (
+                    _place(row),
+                    number_text(row["startOffset"]),
+                    number_text(row["endOffset"]),
+                    number_text(row["offsets"]),
+                    row["cause"],
+                )
+                for row in summary.gaps
+            ],
+        ),
+        details(
+            "Written twice",
+            ("partition", "offsets#", "producer id#", "epoch#", "sequences#", "records#", "after offset#"),
+            [
+                (
+                    _place(row),
+                    range_text(row["baseOffset"], row["lastOffset"]),
+                    str(row["producerId"]),
+                    str(row["producerEpoch"]),
+                    range_text(row["baseSequence"], row["lastSequence"]),
+                    number_text(row["records"]),
+                    number_text(row["followsOffset"]),
+                )
+                for row in summary.duplicates
+            ],
+        ),
+        details(
+            "Transactions that were aborted or are open",
+            ("partition", "outcome", "offsets#", "producer id#", "epoch#", "records#", "bytes#", "began"),
+            [
+                (
+                    _place(row),
+                    row["outcome"].lower(),
+                    range_text(row["firstOffset"], row["lastOffset"]),
+                    str(row["producerId"]),
+                    str(row["producerEpoch"]),
+                    number_text(row["records"]),
+                    bytes_text(row["sizeBytes"]),
+                    time_text(row["firstTimestamp"]),
+                )
+                for row in summary.transactions
+            ],
+        ),
+    ]
+    return f"<h2>Lists</h2>{''.join(found)}\n"
+
+
+def details(title: str, names: Sequence[str], rows: Sequence[Sequence[str]], *, is_open: bool = False) -> str:
+    """Return a table that can be folded; nothing without rows.
+
+    Args:
+        title: of the table.
+        names: of the columns; one that ends with `#` holds numbers.
+        rows: text.
+        is_open: whether it is unfolded at first.
+    """
+    if not rows:
+        return ""
+    numbers = [name.endswith("#") for name in names]
+    head = "".join(
+        f"<th{_class(is_number)}>{escape(name.removesuffix('#'))}</th>"
+        for name, is_number in zip(names, numbers, strict=True)
+    )
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f"<td{_class(is_number, cell)}>{escape(cell)}</td>" for cell, is_number in zip(row, numbers, strict=True)
+        )
+        + "</tr>"
+        for row in rows
+    )
+    small = f" <small>{len(rows):,}{' and more' if len(rows) in (ROWS_SHOWN, _PARTITIONS_SHOWN) else ''}</small>"
+    return (
+        f'<details class="card"{" open" if is_open else ""}><summary>{escape(title)}{small}</summary>'
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>'
+    )
+
+
+def _class(is_number: bool, cell: str = "") -> str:
+    if is_number:
+        return ' class="number"'
+    return ' class="wrap"' if len(cell) > 60 else ""
+
+
+def _partitions(partitions: Sequence[Row]) -> str:
+    rows = [
+        (
+            _place(row),
+            number_text(row["records"]),
+            bytes_text(row["sizeBytes"]),
+            ratio_text(row["compressionRatio"]),
+            range_text(row["startOffset"], row["endOffset"]),
+            number_text(row["segments"]),
+            number_text(row["keys"]),
+            number_text(row["gaps"]),
+            number_text(row["duplicateRecords"]),
+            number_text(row["abortedTransactions"]),
+            number_text(row["corruptRegions"]),
+            span_text(row["maxLateMs"] or 0),
+            time_text(row["lastTimestamp"]),
+        )
+        for row in sorted(partitions, key=lambda row: (-row["sizeBytes"], row["topic"], row["partition"]))
+    ]
+    names = (
+        *("partition", "records#", "on disk#", "ratio#", "offsets#", "segments#", "keys#", "gaps#", "twice#"),
+        *("aborted#", "corrupt#", "late by#", "last record"),
+    )
+    return details("Partitions", names, rows[:_PARTITIONS_SHOWN], is_open=len(rows) <= 20)
+
+
+def _place(row: Row) -> str:
+    return f"{row['topic']}-{row['partition']}"

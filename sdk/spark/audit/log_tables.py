@@ -1,0 +1,210 @@
+"""Tables of what batches say: sizes, gaps, what was written twice, transactions, time, damage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as f
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = [
+    "LATE_MS",
+    "compression",
+    "corrupt",
+    "counted",
+    "duplicates",
+    "gaps",
+    "last_damage",
+    "lateness",
+    "minute_sums",
+    "rates",
+    "sound",
+    "time_of",
+    "transactions",
+]
+
+_PARTITION: Final = ("topic", "partition")
+
+#: How late a batch may be, in ms: bounds of the rows of `lateness`.
+LATE_MS: Final = (0, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
+
+#: Times that Spark can hold: in microseconds they fit 64 bits.
+_TIME_MS_MAX: Final = 9_000_000_000_000_000
+
+#: Sequence numbers begin again at 0 after the highest int32; a step back by more than half of them is that.
+_SEQUENCES_HALF: Final = 2**30
+
+
+def sound(batches: DataFrame) -> DataFrame:
+    """Return what is a batch among the facts."""
+    return batches.where(f.col("reason").isNull())
+
+
+def counted(batches: DataFrame) -> DataFrame:
+    """Return the batches with records that are asked for."""
+    return sound(batches).where(f.col("isCounted") & ~f.col("isControl"))
+
+
+def time_of(milliseconds: Column) -> Column:
+    """Return a timestamp; null for none, and for what Spark cannot hold."""
+    return f.when((milliseconds >= 0) & (milliseconds <= _TIME_MS_MAX), f.timestamp_millis(milliseconds))
+
+
+def compression(batches: DataFrame) -> DataFrame:
+    """Return batches by how they are compressed; `plainBytes` is null for message sets of before Kafka 0.11."""
+    return (
+        counted(batches)
+        .groupBy(*_PARTITION, "compression")
+        .agg(
+            f.count("*").alias("batches"),
+            f.sum("records").alias("records"),
+            f.sum("sizeBytes").alias("sizeBytes"),
+            f.sum("plainBytes").alias("plainBytes"),
+        )
+    )
+
+
+def gaps(batches: DataFrame) -> DataFrame:
+    """Return offsets that no batch has, and what the neighbours say about the cause.
+
+    `damage` is between them; `cleaning` if batches of the partition lack records, as compaction leaves them; or
+    `unknown`.
+    """
+    # What is damaged has the offset that was expected there: it comes before the batch that follows.
+    in_order = Window.partitionBy(*_PARTITION).orderBy("baseOffset", f.col("reason").isNull(), "position")
+    before = in_order.rowsBetween(Window.unboundedPreceding, -1)
+    lacks_records = (f.col("lastOffset") - f.col("baseOffset") + 1 > f.col("records")).cast("int")
+    placed = batches.where(f.col("baseOffset").isNotNull()).select(
+        *_PARTITION,
+        "baseOffset",
+        "reason",
+        (f.max("lastOffset").over(before) + 1).alias("startOffset"),
+        f.lag(f.col("reason").isNotNull()).over(in_order).alias("followsDamage"),
+        f.max(lacks_records).over(Window.partitionBy(*_PARTITION)).alias("isCleaned"),
+    )
+    cause = f.when(f.col("followsDamage"), "damage").when(f.col("isCleaned") == 1, "cleaning").otherwise("unknown")
+    return placed.where(f.col("reason").isNull() & (f.col("baseOffset") > f.col("startOffset"))).select(
+        *_PARTITION,
+        "startOffset",
+        f.col("baseOffset").alias("endOffset"),
+        (f.col("baseOffset") - f.col("startOffset")).alias("offsets"),
+        cause.alias("cause"),
+    )
+
+
+def duplicates(batches: DataFrame) -> DataFrame:
+    """Return batches whose sequence numbers the same producer has used before in the partition."""
+    producer = Window.partitionBy(*_PARTITION, "producerId", "producerEpoch").orderBy("baseOffset")
+    last = f.col("baseSequence") + f.col("lastOffset") - f.col("baseOffset")
+    found = (
+        sound(batches)
+        .where((f.col("producerId") >= 0) & (f.col("baseSequence") >= 0) & ~f.col("isControl"))
+        .select("*", last.alias("lastSequence"))
+        .select(
+            "*",
+            f.lag("lastSequence").over(producer).alias("before"),
+            f.lag("lastOffset").over(producer).alias("followsOffset"),
+        )
+    )
+    step_back = f.col("before") - f.col("baseSequence")
+    repeated = f.least("before", "lastSequence") - f.col("baseSequence") + 1
+    return found.where((step_back >= 0) & (step_back < _SEQUENCES_HALF) & f.col("isCounted")).select(
+        *_PARTITION,
+        "baseOffset",
+        "lastOffset",
+        "producerId",
+        "producerEpoch",
+        "baseSequence",
+        "lastSequence",
+        f.col("before").alias("sequenceBefore"),
+        "followsOffset",
+        repeated.alias("records"),
+    )
+
+
+def transactions(batches: DataFrame) -> DataFrame:
+    """Return transactions by their batches and the marker that ends them: `COMMIT`, `ABORT`, or `OPEN` without one."""
+    before = Window.partitionBy(*_PARTITION, "producerId").orderBy("baseOffset")
+    is_marker = f.col("controlType").isin("COMMIT", "ABORT")
+    numbered = (
+        sound(batches)
+        .where(f.col("isTransactional"))
+        .withColumn(
+            "number",
+            f.coalesce(f.sum(is_marker.cast("int")).over(before.rowsBetween(Window.unboundedPreceding, -1)), f.lit(0)),
+        )
+    )
+
+    def of_records(column: str) -> Column:
+        return f.when(~f.col("isControl"), f.col(column))
+
+    found = numbered.groupBy(*_PARTITION, "producerId", "number").agg(
+        f.max("producerEpoch").alias("producerEpoch"),
+        f.min(of_records("baseOffset")).alias("firstOffset"),
+        f.max("lastOffset").alias("lastOffset"),
+        f.coalesce(f.max(f.when(is_marker, f.col("controlType"))), f.lit("OPEN")).alias("outcome"),
+        f.sum(of_records("records")).alias("records"),
+        f.sum(of_records("sizeBytes")).alias("sizeBytes"),
+        time_of(f.min(of_records("maxTimestampMs"))).alias("firstTimestamp"),
+        time_of(f.max("maxTimestampMs")).alias("lastTimestamp"),
+        f.max("isCounted").alias("isCounted"),
+    )
+    return found.where(f.col("firstOffset").isNotNull() & f.col("isCounted")).drop("number", "isCounted")
+
+
+def lateness(batches: DataFrame) -> DataFrame:
+    """Return how many batches have a record that is so much older than the newest one before them.
+
+    A row with `lateMs` 0 counts those that are late by at least 0 ms and less than the next bound of `LATE_MS`; without
+    it, those in time.
+    """
+    before = Window.partitionBy(*_PARTITION).orderBy("baseOffset").rowsBetween(Window.unboundedPreceding, -1)
+    late = f.max("maxTimestampMs").over(before) - f.col("minTimestampMs")
+    bound = f.lit(None).cast("bigint")
+    for low in LATE_MS:
+        bound = f.when(f.col("late") > low, f.lit(low).cast("bigint")).otherwise(bound)
+    return (
+        counted(batches)
+        .where((f.col("minTimestampMs") >= 0) & (f.col("maxTimestampMs") <= _TIME_MS_MAX))
+        .withColumn("late", late)
+        .groupBy(*_PARTITION, bound.alias("lateMs"))
+        .agg(
+            f.count("*").alias("batches"),
+            f.max(f.greatest("late", f.lit(0))).alias("maxLateMs"),
+            f.sum("backwards").alias("backwards"),
+        )
+    )
+
+
+def minute_sums(minutes: DataFrame) -> DataFrame:
+    """Return the facts about minutes, put together."""
+    return minutes.groupBy(*_PARTITION, "minute").agg(
+        f.sum("records").alias("records"), f.sum("recordBytes").alias("recordBytes")
+    )
+
+
+def rates(minutes: DataFrame) -> DataFrame:
+    """Return records and the bytes of their keys and values, by minute; null if Spark cannot hold it."""
+    minute = time_of(f.try_multiply("minute", f.lit(60_000)))
+    return minute_sums(minutes.select(*_PARTITION, minute.alias("minute"), "records", "recordBytes"))
+
+
+def last_damage(batches: DataFrame) -> DataFrame:
+    """Return the facts about damage, once for each place.
+
+    Damage at the end of a partition is met by each run, and may be longer or shorter for a later one: the last counts.
+    """
+    return (
+        batches.where(f.col("reason").isNotNull())
+        .groupBy(*_PARTITION, "path", "position")
+        .agg(f.max_by(f.struct("sizeBytes", "baseOffset", "reason"), "run").alias("last"))
+        .select(*_PARTITION, "path", "position", "last.*")
+    )
+
+
+def corrupt(batches: DataFrame) -> DataFrame:
+    """Return bytes that are no batch."""
+    return last_damage(batches).withColumnRenamed("baseOffset", "expectedOffset")

@@ -1,0 +1,205 @@
+"""The report: one page of HTML with everything in it, for a browser without a network.
+
+First the numbers and what to look at, then plots of all topics, of each, and of groups, and in the end lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib.resources import files
+from typing import Final
+
+from kafkawire.sdk.spark.audit.findings import Finding, findings_of
+from kafkawire.sdk.spark.audit.lists import details, lists
+from kafkawire.sdk.spark.audit.plots import WIDE, Bar, Series, bars, lines, stacked
+from kafkawire.sdk.spark.audit.quantities import (
+    NONE,
+    bytes_text,
+    count_text,
+    number_text,
+    ratio_text,
+    span_text,
+    time_text,
+)
+from kafkawire.sdk.spark.audit.summary import GROUPS_SHOWN, Row, Summary
+from kafkawire.sdk.spark.audit.topic_section import topic_section
+
+__all__ = ["lag_series", "numbers_of", "report"]
+
+#: Colours of series; what is in none of them shares the last.
+STYLES: Final = ("c1", "c2", "c3", "c4", "c5", "c6")
+OTHERS_STYLE: Final = "c7"
+
+_TITLE: Final = "Kafka audit"
+
+
+def report(summary: Summary, source: str) -> str:
+    """Return the page.
+
+    Args:
+        summary: what it shows.
+        source: where the segments are.
+    """
+    findings = findings_of(summary)
+    sections = [
+        _findings(findings),
+        _all_topics(summary),
+        *(topic_section(summary, topic) for topic in summary.topics if not topic.startswith("__")),
+        _groups(summary),
+        lists(summary),
+    ]
+    style = files("kafkawire.sdk.spark.audit").joinpath("report.css").read_text("utf-8")
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        f"<title>{_TITLE}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        f"<header><h1>{_TITLE}</h1><p>{escape(source)}</p>{_tiles(summary, len(findings))}</header>\n"
+        f"<main>\n{''.join(sections)}</main>\n"
+        "<footer>Made by kafkawire. Times are in UTC. Every number is in the Parquet tables beside this page; "
+        "hover over a plot for the exact ones.</footer>\n</body>\n</html>\n"
+    )
+
+
+def numbers_of(summary: Summary) -> dict[str, int | float | None]:
+    """Return what the report begins with."""
+    rows = summary.partitions
+    size, plain = _sum(rows, "sizeBytes"), sum(row["plainBytes"] or 0 for row in rows)
+    return {
+        "topics": len({row["topic"] for row in rows}),
+        "partitions": len(rows),
+        "records": _sum(rows, "records"),
+        "batches": _sum(rows, "batches"),
+        "sizeBytes": size,
+        "compressionRatio": plain / size if size and plain else None,
+        "groups": len({row["group"] for row in summary.groups}),
+        "corruptRegions": _sum(rows, "corruptRegions"),
+        "gaps": _sum(rows, "gaps"),
+        "unknownGaps": _sum(rows, "unknownGaps"),
+        "duplicateRecords": _sum(rows, "duplicateRecords"),
+        "abortedTransactions": _sum(rows, "abortedTransactions"),
+        "openTransactions": _sum(rows, "openTransactions"),
+    }
+
+
+def _tiles(summary: Summary, findings_count: int) -> str:
+    numbers = numbers_of(summary)
+    first = min(
+        (row["firstTimestamp"] for row in summary.partitions if row["firstTimestamp"] is not None), default=None
+    )
+    last = max((row["lastTimestamp"] for row in summary.partitions if row["lastTimestamp"] is not None), default=None)
+    records, size = numbers["records"] or 0, numbers["sizeBytes"] or 0
+    span = NONE if first is None or last is None else span_text(max(last - first, 0))
+    tiles = [
+        ("Topics", count_text(numbers["topics"] or 0), f"{numbers['partitions']:,} partitions"),
+        ("Records", count_text(records), f"{numbers['batches']:,} batches"),
+        ("On disk", bytes_text(size), f"{bytes_text(size / records)} a record" if records else ""),
+        ("Compression", ratio_text(numbers["compressionRatio"]), "before : on disk"),
+        ("Time", span, f"from {time_text(first)[:10]}" if first is not None else ""),
+        ("Groups", count_text(numbers["groups"] or 0), f"{count_text(_sum(summary.groups, 'lag'))} behind"),
+        ("Findings", str(findings_count), "see below" if findings_count else "nothing to look at"),
+    ]
+    shown = (
+        f"<div class=tile><span>{name}</span><b>{escape(value)}</b><i>{escape(about)}</i></div>"
+        for name, value, about in tiles
+    )
+    return f'<div class="tiles">{"".join(shown)}</div>'
+
+
+def _findings(findings: Sequence[Finding]) -> str:
+    items = "".join(
+        f'<li><i class="{finding.severity}"></i><b>{escape(finding.text)}</b><span>{escape(finding.detail)}</span></li>'
+        for finding in findings
+    )
+    if not items:
+        items = '<li><i class="good"></i><b>Nothing to look at</b></li>'
+    return f'<h2>Findings</h2><div class="card"><ul class="findings">{items}</ul></div>\n'
+
+
+def _all_topics(summary: Summary) -> str:
+    cards = []
+    styles: dict[str, str] = dict(zip(summary.topics, STYLES, strict=False))
+    if summary.frame is not None and summary.rates:
+        series = _series(summary, styles)
+        legend = "".join(f'<span><i class="{each.style}"></i>{escape(each.name)}</span>' for each in series)
+        step = span_text(summary.frame.step_ms)
+        cards.append(
+            f'<div class="card wide"><h3>Records over time<small>in {step}</small></h3>'
+            f'{stacked(series, summary.frame, count_text, WIDE, 230)}<p class="legend">{legend}</p></div>'
+        )
+    sizes = []
+    for topic in summary.topics:
+        rows = [row for row in summary.partitions if row["topic"] == topic]
+        size, plain = _sum(rows, "sizeBytes"), sum(row["plainBytes"] or 0 for row in rows)
+        ratio = ratio_text(plain / size if size and plain else None)
+        title = f"{topic}: {size:,} bytes on disk, {plain:,} before compression, {len(rows):,} partitions"
+        style = styles.get(topic, OTHERS_STYLE)
+        sizes.append(Bar(topic, size, f"{bytes_text(size)}, {ratio}", title, style, plain))
+    if sizes:
+        cards.append(
+            '<div class="card wide"><h3>Bytes on disk<small>pale: before compression</small></h3>'
+            f"{bars(sizes, 170, WIDE)}</div>"
+        )
+    more = len({row["topic"] for row in summary.partitions}) - len(summary.topics)
+    note = f"<small>the {len(summary.topics)} largest; {more:,} more are in the tables</small>" if more else ""
+    return f'<h2>All topics{note}</h2><div class="grid">{"".join(cards)}</div>\n'
+
+
+def _series(summary: Summary, styles: dict[str, str]) -> list[Series]:
+    points: dict[str | None, dict[int, int]] = {}
+    for row in summary.rates:
+        name = row["topic"] if row["topic"] in styles else None
+        of_topic = points.setdefault(name, {})
+        of_topic[row["time"]] = of_topic.get(row["time"], 0) + row["records"]
+    found = [Series(name, list(points[name].items()), style) for name, style in styles.items() if name in points]
+    return [*found, Series("others", list(points[None].items()), OTHERS_STYLE)] if None in points else found
+
+
+def _groups(summary: Summary) -> str:
+    if not summary.groups:
+        return ""
+    cards = []
+    if summary.lag_frame is not None and summary.lags:
+        series = lag_series(summary.lags)
+        legend = "".join(f'<span><i class="{each.style}"></i>{escape(each.name)}</span>' for each in series)
+        cards.append(
+            '<div class="card wide"><h3>Lag over time<small>records between what was committed and the end of the log '
+            f"at that time</small></h3>{lines(series, summary.lag_frame, count_text, WIDE, 230)}"
+            f'<p class="legend">{legend}</p></div>'
+        )
+    rows = [
+        (
+            row["group"],
+            f"{row['topic']}-{row['partition']}",
+            number_text(row["committedOffset"]),
+            number_text(row["logEndOffset"]),
+            number_text(row["lag"]),
+            number_text(row["commits"]),
+            time_text(row["timestamp"]),
+        )
+        for row in summary.groups
+    ]
+    names = ("group", "partition", "committed#", "log end#", "lag#", "commits#", "last commit")
+    table = details("Committed offsets", names, rows, is_open=len(rows) <= 12)
+    return f'<h2>Consumer groups</h2><div class="grid">{"".join(cards)}</div>{table}\n'
+
+
+def lag_series(lags: Iterable[Row]) -> list[Series]:
+    """Return the lag of each group and topic over time: of all partitions, each as it was last known."""
+    known: dict[tuple[str, str], dict[int, int]] = {}
+    points: dict[tuple[str, str], dict[int, float]] = {}
+    for row in lags:  # by time
+        of = row["group"], row["topic"]
+        known.setdefault(of, {})[row["partition"]] = row["lag"]
+        points.setdefault(of, {})[row["time"]] = sum(known[of].values())
+    worst = sorted(points, key=lambda of: (-max(points[of].values()), of))[:GROUPS_SHOWN]
+    styles = [*STYLES, *[OTHERS_STYLE] * GROUPS_SHOWN]
+    return [
+        Series(f"{group} in {topic}", list(points[group, topic].items()), style)
+        for (group, topic), style in zip(worst, styles, strict=False)
+    ]
+
+
+def _sum(rows: Iterable[Row], name: str) -> int:
+    return sum(row[name] or 0 for row in rows)

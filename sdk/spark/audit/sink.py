@@ -1,0 +1,278 @@
+"""Takes the batches of segments, and makes facts of them; does not need Spark.
+
+Each batch becomes a row. Its records are looked at for what the header does not say, and summed up by key and minute.
+At any time there are the records of one batch in memory, one Arrow batch of records, and sums of limited size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy
+import pyarrow
+
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.records import Batch
+from kafkawire.sdk.records.batch import recompress
+from kafkawire.sdk.records.columns import OffsetRange
+from kafkawire.sdk.records.compression import Compression
+from kafkawire.sdk.records.control import control_type
+from kafkawire.sdk.records.engine import RecordBatch
+from kafkawire.sdk.records.message_set import MessageBatch
+from kafkawire.sdk.records.rows import arrow_arrays, rows_builder
+from kafkawire.sdk.records.stored import Damage
+from kafkawire.sdk.spark.audit.commits import OFFSETS_TOPIC, commits
+from kafkawire.sdk.spark.audit.facts import COLUMNS_OF, FactKind, fact_rows
+from kafkawire.sdk.spark.audit.sums import Sums
+from kafkawire.sdk.spark.damage import DamageLog, Mode, Place, error_of
+
+__all__ = ["FactSink", "NotedFacts"]
+
+#: Rows of batches that wait: about 4 MiB.
+_BATCHES_MAX: Final = 16 * 1024
+
+_BATCH_COLUMNS: Final = COLUMNS_OF[FactKind.BATCH]
+
+
+class NotedFacts(NamedTuple):
+    """Which facts are noted.
+
+    Attributes:
+        mode: what becomes of damage.
+        is_opened: whether the records of batches are looked at.
+        is_summed: whether records are summed up by key and minute, and commits of groups are noted.
+        since_ms: batches whose highest timestamp is before are not counted, nor looked into; None for all.
+        until_ms: likewise, of those from then on.
+    """
+
+    mode: Mode = Mode.PERMISSIVE
+    is_opened: bool = True
+    is_summed: bool = True
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+    def counts(self, batch: Batch) -> bool:
+        """Return whether a batch is of the time that is asked for."""
+        time_ms = batch.max_timestamp
+        return (self.since_ms is None or time_ms >= self.since_ms) and (
+            self.until_ms is None or time_ms < self.until_ms
+        )
+
+
+class FactSink:
+    """Arrow batches of facts that grow; a `Sink` for `read_into`.
+
+    Args:
+        noted: which facts.
+        batches_max: most rows of batches that wait.
+
+    Attributes:
+        dropped: what was left out without a row.
+    """
+
+    takes_control = True
+
+    def __init__(self, noted: NotedFacts, *, batches_max: int = _BATCHES_MAX) -> None:
+        self.dropped = DamageLog()
+        self._noted = noted
+        self._batches_max = batches_max
+        self._place: tuple[str | None, int | None] = None, None
+        self._next_offset: int | None = None
+        self._batches: list[dict[str, Any]] = []
+        self._rows = rows_builder(("key", "value", "offset", "timestamp"))
+        #: Batches whose records are in `_rows`, and where those begin.
+        self._runs: list[tuple[dict[str, Any], int]] = []
+        self._sums = Sums()
+
+    def add(
+        self, place: Place, batch: Batch, position: int, wanted: OffsetRange = None
+    ) -> Iterator[pyarrow.RecordBatch]:
+        """Note a batch, and yield what is full.
+
+        Args:
+            place: where it is.
+            batch: of any magic, with its checksum compared.
+            position: where it begins in the file.
+            wanted: which records are wanted; a batch counts as a whole.
+
+        Raises:
+            DecodeError: it is damaged, and the mode is FAILFAST.
+        """
+        yield from self._move(place)
+        if len(self._batches) >= self._batches_max:
+            yield from self._take_batches()
+        start = self._rows.count
+        try:
+            row = _row(place, batch, position)
+            row["isCounted"] = self._noted.counts(batch)
+            is_opened = self._noted.is_opened and row["isCounted"] and not batch.is_control
+            if is_opened:
+                opened, row["plainBytes"] = _opened(batch)
+                self._rows.begin(opened)
+        except DecodeError as error:
+            damage = Damage(position, batch.size_in_bytes, f"{error.path}: {error.reason}")
+            yield from self.add_damage(place, damage)
+            return
+        self._next_offset = batch.last_offset + 1
+        self._batches.append(row)
+        if is_opened:
+            self._runs.append((row, start))
+            while not self._rows.fill():
+                yield from self._take_rows()
+                self._runs.append((row, 0))
+
+    def add_damage(self, place: Place, damage: Damage) -> Iterator[pyarrow.RecordBatch]:
+        """Note bytes that are no batch.
+
+        Raises:
+            DecodeError: the mode is FAILFAST.
+        """
+        if self._noted.mode is Mode.FAILFAST:
+            raise error_of(place, damage)
+        if self._noted.mode is Mode.DROPMALFORMED:
+            self.dropped.add(place, damage)
+            return
+        yield from self._move(place)
+        if len(self._batches) >= self._batches_max:
+            yield from self._take_batches()
+        self._batches.append(
+            {
+                "topic": place.topic,
+                "partition": place.partition,
+                "baseOffset": damage.base_offset if self._next_offset is None else self._next_offset,
+                "position": damage.position,
+                "sizeBytes": damage.size_bytes,
+                "path": place.path,
+                "reason": damage.reason,
+            }
+        )
+
+    def finish(self) -> Iterator[pyarrow.RecordBatch]:
+        """Yield what is left."""
+        yield from self._finish_partition()
+        yield from self._take_batches()
+        self.dropped.finish()
+
+    def _move(self, place: Place) -> Iterator[pyarrow.RecordBatch]:
+        """Finish a partition when another one begins: sums are of one each."""
+        if self._place != place[:2]:
+            yield from self._finish_partition()
+            self._place = place[:2]
+            self._next_offset = None
+
+    def _finish_partition(self) -> Iterator[pyarrow.RecordBatch]:
+        yield from self._take_rows()
+        yield from self._sum_rows(*self._sums.take())
+
+    def _take_batches(self) -> Iterator[pyarrow.RecordBatch]:
+        yield from self._take_rows()  # they complete the rows of batches
+        if self._batches:
+            columns = {name: [row.get(name) for row in self._batches] for name in _BATCH_COLUMNS}
+            self._batches.clear()
+            yield fact_rows(FactKind.BATCH, columns, is_wide=self._noted.is_summed)
+
+    def _take_rows(self) -> Iterator[pyarrow.RecordBatch]:
+        runs, self._runs = self._runs, []
+        if not self._rows.count:
+            return
+        arrays = arrow_arrays(self._rows.take())
+        times = arrays["timestamp"].cast(pyarrow.int64())
+        _note_times(runs, times.to_numpy(zero_copy_only=False))
+        if not self._noted.is_summed:
+            return
+        arrays["timestamp"] = times
+        self._sums.add(pyarrow.table(arrays))
+        yield from self._sum_rows(*self._sums.take_full())
+        if self._place[0] == OFFSETS_TOPIC:
+            columns = (arrays[name].to_pylist() for name in ("offset", "key", "value"))
+            found = commits(zip(*columns, strict=True))
+            if found:
+                offsets, groups, topics, partitions, committed, timestamps = zip(*found, strict=True)
+                yield self._facts(
+                    FactKind.COMMIT,
+                    len(found),
+                    lastOffset=offsets,
+                    group=groups,
+                    ofTopic=topics,
+                    ofPartition=partitions,
+                    committedOffset=committed,
+                    commitTimestampMs=timestamps,
+                )
+
+    def _sum_rows(self, keys: pyarrow.Table | None, minutes: pyarrow.Table | None) -> Iterator[pyarrow.RecordBatch]:
+        for kind, sums in ((FactKind.KEY, keys), (FactKind.MINUTE, minutes)):
+            if sums is not None and sums.num_rows:
+                yield self._facts(kind, sums.num_rows, **dict(zip(sums.schema.names, sums.columns, strict=True)))
+
+    def _facts(self, kind: FactKind, count: int, **columns: Any) -> pyarrow.RecordBatch:
+        topic, partition = self._place
+        place: dict[str, Any] = {"topic": [topic] * count, "partition": [partition] * count}
+        return fact_rows(kind, {**place, **columns})
+
+
+def _row(place: Place, batch: Batch, position: int) -> dict[str, Any]:
+    """Return what the header of a batch says.
+
+    Raises:
+        DecodeError: it cannot be right.
+    """
+    control = next(iter(batch.records()), None) if batch.is_control else None  # compaction may have removed it
+    return {
+        "topic": place.topic,
+        "partition": place.partition,
+        "baseOffset": batch.base_offset,
+        "lastOffset": batch.last_offset,
+        "position": position,
+        "sizeBytes": batch.size_in_bytes,
+        "records": batch.records_count,
+        "magic": batch.magic,
+        "compression": batch.compression.name.lower(),
+        "timestampType": None if batch.timestamp_type is None else int(batch.timestamp_type),
+        "maxTimestampMs": batch.max_timestamp,
+        "producerId": batch.producer_id,
+        "producerEpoch": batch.producer_epoch,
+        "baseSequence": batch.base_sequence,
+        "isTransactional": batch.is_transactional,
+        "isControl": batch.is_control,
+        "controlType": None if control is None else control_type(control).name,
+        "leaderEpoch": batch.partition_leader_epoch,
+        "path": place.path,
+    }
+
+
+def _opened(batch: Batch) -> tuple[Batch, int | None]:
+    """Return a batch without compression, and its size; what is decompressed is decompressed once."""
+    if isinstance(batch, MessageBatch):
+        return batch, batch.size_in_bytes if batch.compression == Compression.NONE else None
+    if batch.compression == Compression.NONE:
+        return batch, batch.size_in_bytes
+    plain = RecordBatch(recompress(batch, Compression.NONE))
+    return plain, plain.size_in_bytes
+
+
+def _note_times(runs: list[tuple[dict[str, Any], int]], times: numpy.ndarray[Any, numpy.dtype[numpy.int64]]) -> None:
+    """Note of each batch the lowest timestamp, and how many records are older than one before them.
+
+    Args:
+        runs: batches, and where their records begin.
+        times: of all records.
+    """
+    starts = [start for _, start in runs] + [len(times)]
+    falls = numpy.flatnonzero(times[1:] < times[:-1]) + 1  # where a record is older than the one before it
+    for number, (row, start) in enumerate(runs):
+        end = starts[number + 1]
+        if end == start:
+            continue
+        part = times[start:end]
+        lowest, before = int(part.min()), row.get("minTimestampMs")
+        row["minTimestampMs"] = lowest if before is None else min(lowest, before)
+        highest = row.pop("_highest", None)
+        first = numpy.searchsorted(falls, start, side="right")
+        has_fall = first < len(falls) and falls[first] < end
+        late = 0
+        if has_fall or (highest is not None and lowest < highest):
+            reached = numpy.maximum.accumulate(part)
+            late = int((part < (reached if highest is None else numpy.maximum(reached, highest))).sum())
+        row["backwards"] = row.get("backwards", 0) + late
+        row["_highest"] = int(part.max()) if highest is None else max(int(part.max()), highest)

@@ -1,0 +1,125 @@
+"""The audit's data sources as Spark knows them: batches of segments, and all facts about them.
+
+Both read segments as `kafka_segments` does, with its options. Where that gives rows of records, these give a row for
+each batch, or the wide table of `facts.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.spark.audit.facts import FactKind, fact_ddl
+from kafkawire.sdk.spark.audit.sink import FactSink, NotedFacts
+from kafkawire.sdk.spark.damage import Mode
+from kafkawire.sdk.spark.segments.files import FoundSegment
+from kafkawire.sdk.spark.segments.options import SegmentOptions, parse_options
+from kafkawire.sdk.spark.segments.plan import SegmentPart, Wanted
+from kafkawire.sdk.spark.segments.reading import read_into
+from kafkawire.sdk.spark.segments.source import SegmentReader, read_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["AuditFacts", "FactReader", "KafkaBatches", "OpenedBatches", "read_source"]
+
+
+class KafkaBatches(DataSource):
+    """A row for each batch in the log segments of a broker, by their headers."""
+
+    noted = NotedFacts(Mode.FAILFAST, is_opened=False, is_summed=False)
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return "kafka_batches"
+
+    def schema(self) -> str:
+        """Return the columns."""
+        return fact_ddl(FactKind.BATCH)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return what reads a query.
+
+        Raises:
+            ConfigurationError: an option cannot be used.
+        """
+        options = parse_options(self.options)
+        options.check_batch()
+        if options.is_committed_only or options.pushdown:
+            option = "isolationLevel" if options.is_committed_only else "pushdown"
+            raise ConfigurationError(option, self.options.get(option), "only for records")
+        mode = Mode.PERMISSIVE if self.noted.is_summed else options.mode
+        noted = self.noted._replace(
+            mode=mode, since_ms=options.starting_timestamp_ms, until_ms=options.ending_timestamp_ms
+        )
+        return FactReader(options._replace(mode=mode), noted)
+
+
+class OpenedBatches(KafkaBatches):
+    """The same, with what only their records say."""
+
+    noted = KafkaBatches.noted._replace(is_opened=True)
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return "kafka_batches_opened"
+
+
+class AuditFacts(KafkaBatches):
+    """The wide table of all facts; damage is always among them."""
+
+    noted = NotedFacts()
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return "kafka_audit_facts"
+
+    def schema(self) -> str:
+        """Return the columns."""
+        return fact_ddl()
+
+
+class FactReader(SegmentReader):
+    """Reads facts.
+
+    Args:
+        options: what the user asks for.
+        noted: which facts.
+
+    Raises:
+        ConfigurationError: a path cannot be used.
+    """
+
+    def __init__(self, options: SegmentOptions, noted: NotedFacts) -> None:
+        fails_on_loss = options.mode is Mode.FAILFAST if options.fails_on_loss is None else options.fails_on_loss
+        super().__init__(options, read_options(options, (), fails_on_loss))
+        self._noted = noted
+
+    def wanted(self, segment: FoundSegment) -> Wanted | None:
+        """Return which offsets are wanted of a partition, of any time: what is left out would look like a gap."""
+        wanted = super().wanted(segment)
+        return None if wanted is None else wanted._replace(start_timestamp_ms=None, end_timestamp_ms=None)
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """Yield the facts of a task.
+
+        Raises:
+            DecodeError: damage, and the mode is FAILFAST.
+            OSError: a file cannot be read.
+        """
+        parts: Iterable[SegmentPart] = partition.value or ()
+        return read_into(FactSink(self._noted), parts, self._files, self._read_options)
+
+
+def read_source(spark: SparkSession, source: type[KafkaBatches], options: dict[str, str]) -> DataFrame:
+    """Return what a source reads."""
+    spark.dataSource.register(source)
+    return spark.read.format(source.name()).options(**options).load()

@@ -1,0 +1,188 @@
+"""The folder of an audit: what was noted, how far, and the tables of the last run that came to its end.
+
+    current -> versions/7         the last whole version; everything else is reached through it
+    tables -> current/tables      a folder for each table
+    report.html -> current/report.html
+    versions/7/manifest.json      the checkpoint: which facts count, and where each partition goes on
+    facts/run=7/                  what a run noted
+
+A run writes facts and a version of its own, and then replaces the link `current`, in one step. So whenever it is
+killed, the old state is there as a whole, or the new one. What a killed run left is removed by the next one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self
+
+from kafkawire.sdk.errors import ConfigurationError
+
+__all__ = ["AuditStore", "Manifest"]
+
+#: Of the manifest and the facts; one of another number cannot be completed.
+_FORMAT: Final = 1
+
+_CURRENT, _VERSIONS, _FACTS, _MANIFEST = "current", "versions", "facts", "manifest.json"
+
+#: Beside `current`: names that users know, which lead through it.
+_LINKS: Final = {"tables": f"{_CURRENT}/tables", "report.html": f"{_CURRENT}/report.html"}
+
+
+class Manifest(NamedTuple):
+    """What a whole version stands for.
+
+    Attributes:
+        version: its number; 0 before the first.
+        options: what the user asked for; other options need another folder.
+        runs: whose facts count.
+        next_offsets: where each partition goes on, `[topic][partition]`.
+    """
+
+    version: int = 0
+    options: Mapping[str, Any] = {}
+    runs: tuple[int, ...] = ()
+    next_offsets: Mapping[str, Mapping[str, int]] = {}
+
+
+class AuditStore:
+    """The folder of an audit, for one run.
+
+    Args:
+        folder: is made if it does not exist; Spark's workers must reach it by the same path.
+        options: what the user asks for.
+
+    Attributes:
+        folder: see above.
+        before: the last whole version.
+        version: the number of the one that is being made.
+
+    Raises:
+        ConfigurationError: the folder holds something else, an audit with other options, or another one is at work.
+        OSError: it cannot be used.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], options: Mapping[str, Any]) -> None:
+        if "://" in str(folder):
+            raise ConfigurationError("out", str(folder), "a folder is needed that driver and workers share")
+        self.folder = Path(folder).resolve()
+        self._options = dict(options)
+        self.before = self._read()
+        self.version = self.before.version + 1
+
+    @property
+    def facts_folder(self) -> Path:
+        """The folder of the facts of all runs."""
+        return self.folder / _FACTS
+
+    @property
+    def version_folder(self) -> Path:
+        """The folder of the version that is being made."""
+        return self.folder / _VERSIONS / str(self.version)
+
+    def facts_of(self, run: int) -> Path:
+        """Return the folder of the facts of a run."""
+        return self.facts_folder / f"run={run}"
+
+    def table(self, name: str) -> Path:
+        """Return the folder of a table of the version that is being made."""
+        return self.version_folder / "tables" / name
+
+    def __enter__(self) -> Self:
+        """Keep others away, and remove what a killed run left."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = _Lock(self.folder)
+        self.before = self._read()
+        self.version = self.before.version + 1
+        self._clean(self.before)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.close()
+
+    def commit(self, runs: tuple[int, ...], next_offsets: Mapping[str, Mapping[str, int]]) -> None:
+        """Make the version that was written the one that counts.
+
+        Args:
+            runs: whose facts count.
+            next_offsets: where each partition goes on.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        manifest = Manifest(self.version, self._options, runs, next_offsets)
+        self.version_folder.mkdir(parents=True, exist_ok=True)
+        with (self.version_folder / _MANIFEST).open("w", encoding="utf-8") as file:
+            json.dump({"format": _FORMAT, **manifest._asdict()}, file, indent=1, sort_keys=True)
+            file.flush()
+            os.fsync(file.fileno())
+        self._link(_CURRENT, f"{_VERSIONS}/{self.version}")
+        for name, target in _LINKS.items():
+            if not (self.folder / name).is_symlink():
+                self._link(name, target)
+        self._clean(manifest)
+
+    def _read(self) -> Manifest:
+        path = self.folder / _CURRENT / _MANIFEST
+        try:
+            found = json.loads(path.read_text("utf-8"))
+        except (FileNotFoundError, NotADirectoryError):
+            foreign = [each.name for each in self._listed() if each.name not in (_VERSIONS, _FACTS, *_Lock.NAMES)]
+            if foreign:
+                reason = f"it is no audit, and not empty: it holds {', '.join(sorted(foreign)[:3])}"
+                raise ConfigurationError("out", str(self.folder), reason) from None
+            return Manifest()
+        except ValueError as error:
+            raise ConfigurationError("out", str(self.folder), f"{path.name} cannot be read: {error}") from None
+        if found.pop("format", None) != _FORMAT:
+            raise ConfigurationError("out", str(self.folder), "its audit is of another release of kafkawire")
+        manifest = Manifest(**found)
+        if dict(manifest.options) != json.loads(json.dumps(self._options)):
+            reason = f"its audit was made with {json.dumps(manifest.options)}; other options need another folder"
+            raise ConfigurationError("out", str(self.folder), reason)
+        return manifest._replace(runs=tuple(manifest.runs))
+
+    def _listed(self) -> list[Path]:
+        if not self.folder.exists():
+            return []
+        if not self.folder.is_dir():
+            raise ConfigurationError("out", str(self.folder), "it is no folder")
+        return list(self.folder.iterdir())
+
+    def _link(self, name: str, target: str) -> None:
+        """Make a link, or replace one, in a single step."""
+        new = self.folder / f".{name}.new"
+        new.unlink(missing_ok=True)
+        new.symlink_to(target)
+        os.replace(new, self.folder / name)
+
+    def _clean(self, manifest: Manifest) -> None:
+        """Remove versions and facts that do not count."""
+        kept = {str(manifest.version), *(f"run={run}" for run in manifest.runs)}
+        for name in (_VERSIONS, _FACTS):
+            for path in (self.folder / name).glob("*"):
+                if path.name not in kept:
+                    shutil.rmtree(path)
+
+
+class _Lock:
+    """Keeps other processes away from a folder, until it is closed or the process ends."""
+
+    NAMES: Final = (".lock", ".current.new", ".tables.new", ".report.html.new")
+
+    def __init__(self, folder: Path) -> None:
+        import fcntl  # not on Windows, where Spark has no workers in Python either
+
+        self._file = (folder / self.NAMES[0]).open("w")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._file.close()
+            raise ConfigurationError("out", str(folder), "another audit is writing there") from None
+
+    def close(self) -> None:
+        """Let others in."""
+        self._file.close()

@@ -1,0 +1,215 @@
+"""What the report shows, taken from the tables: limited in size, however many partitions, keys and commits there are.
+
+Plain numbers and text; times are in ms since the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kafkawire.sdk.spark.audit.plots import TimeFrame
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["GROUPS_SHOWN", "ROWS_SHOWN", "TOPICS_SHOWN", "Row", "Summary", "frame_of", "shown_topics", "summary_of"]
+
+#: Topics with plots of their own, the largest first.
+TOPICS_SHOWN: Final = 12
+
+#: Lines of a list, such as gaps; the tables have all of them.
+ROWS_SHOWN: Final = 200
+
+#: Groups and topics with a line of their lag.
+GROUPS_SHOWN: Final = 8
+
+#: Points of a plot over time.
+_STEPS_MAX: Final = 120
+
+#: What a step of a plot may be, in ms: what people count in.
+_STEPS_MS: Final = tuple(
+    60_000 * minutes for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080, 43200, 525600)
+)
+
+#: Of all records, at each end: what is left out of plots, so that one wrong clock does not stretch them.
+_OUTSIDE: Final = 0.001
+
+Row = Mapping[str, Any]
+
+
+class Summary(NamedTuple):
+    """What the report shows.
+
+    Attributes:
+        partitions: a row for each, by topic and partition.
+        frame: the time of plots; None if no record has one.
+        rates: of each topic that is shown, the start of a step, records and bytes.
+        compression: rows of the table, of topics that are shown.
+        lateness: likewise.
+        key_counts: likewise.
+        top_keys: likewise.
+        groups: rows of the table, the largest lag first.
+        lag_frame: the time of commits; None if there are none.
+        lags: the history: group, topic, partition, time and lag.
+        gaps: rows of the table, unknown causes first.
+        duplicates: rows of the table.
+        transactions: rows of those that were aborted or are open.
+        corrupt: rows of the table.
+    """
+
+    partitions: Sequence[Row] = ()
+    frame: TimeFrame | None = None
+    rates: Sequence[Row] = ()
+    compression: Sequence[Row] = ()
+    lateness: Sequence[Row] = ()
+    key_counts: Sequence[Row] = ()
+    top_keys: Sequence[Row] = ()
+    groups: Sequence[Row] = ()
+    lag_frame: TimeFrame | None = None
+    lags: Sequence[Row] = ()
+    gaps: Sequence[Row] = ()
+    duplicates: Sequence[Row] = ()
+    transactions: Sequence[Row] = ()
+    corrupt: Sequence[Row] = ()
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics that are shown: those with the most bytes first, internal ones behind the others."""
+        return shown_topics(self.partitions)
+
+
+def shown_topics(partitions: Iterable[Row]) -> list[str]:
+    """Return the topics that have plots of their own."""
+    sizes: dict[str, int] = {}
+    for row in partitions:
+        sizes[row["topic"]] = sizes.get(row["topic"], 0) + row["sizeBytes"]
+    ordered = sorted(sizes, key=lambda topic: (topic.startswith("__"), -sizes[topic], topic))
+    return ordered[:TOPICS_SHOWN]
+
+
+def summary_of(table: Callable[[str], DataFrame]) -> Summary:
+    """Return what the report shows.
+
+    Args:
+        table: returns a table by its name.
+    """
+    from pyspark.sql import functions as f
+
+    partitions = _rows(table("partitions").orderBy("topic", "partition"))
+    topics = shown_topics(partitions)
+    rates = table("rates").where(f.col("minute").isNotNull())
+    frame = _frame(rates, "minute", f.col("records"))
+    history = table("group_commits").where(f.col("lag").isNotNull() & f.col("timestamp").isNotNull())
+    lag_frame = _frame(history, "timestamp", f.lit(1))
+
+    def shown(name: str, *order: str) -> list[Row]:
+        return _rows(table(name).where(f.col("topic").isin(topics)).orderBy(*order))
+
+    by_lag = (f.desc_nulls_last("lag"), "group", "topic", "partition")
+    groups = _rows(table("groups").orderBy(*by_lag).limit(ROWS_SHOWN))
+    return Summary(
+        partitions=partitions,
+        frame=frame,
+        rates=[] if frame is None else _rates(rates, frame, topics),
+        compression=shown("compression", "topic", "partition", "compression"),
+        lateness=_rows(
+            table("lateness")
+            .where(f.col("topic").isin(topics))
+            .groupBy("topic", "lateMs")
+            .agg(f.sum("batches").alias("batches"), f.max("maxLateMs").alias("maxLateMs"))
+            .orderBy("topic", "lateMs")
+        ),
+        key_counts=shown("key_counts", "topic", "recordsOfKey"),
+        top_keys=shown("top_keys", "topic", "rank"),
+        groups=groups,
+        lag_frame=lag_frame,
+        lags=[] if lag_frame is None else _lags(history, lag_frame),
+        gaps=_rows(
+            table("gaps")
+            .orderBy(f.col("cause") != "unknown", f.col("cause") != "damage", "topic", "partition", "startOffset")
+            .limit(ROWS_SHOWN)
+        ),
+        duplicates=_rows(table("duplicates").orderBy("topic", "partition", "baseOffset").limit(ROWS_SHOWN)),
+        transactions=_rows(
+            table("transactions")
+            .where("outcome != 'COMMIT'")
+            .orderBy(f.desc("outcome"), "topic", "partition", "firstOffset", "producerId")
+            .limit(ROWS_SHOWN)
+        ),
+        corrupt=_rows(table("corrupt").orderBy("topic", "partition", "path", "position").limit(ROWS_SHOWN)),
+    )
+
+
+def _rows(table: DataFrame) -> list[Row]:
+    """Return all rows of a small table, with times in ms, whatever the time zone of the session."""
+    from pyspark.sql import functions as f
+
+    columns = [f.unix_millis(name).alias(name) if kind == "timestamp" else f.col(name) for name, kind in table.dtypes]
+    return [row.asDict() for row in table.select(*columns).collect()]
+
+
+def _frame(table: DataFrame, time: str, count: Column) -> TimeFrame | None:
+    """Return the time in which nearly everything in a table was, in steps that people count in."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    ms = f.unix_millis(time)
+    minutes = table.groupBy((ms - f.pmod(ms, f.lit(60_000))).alias("ms")).agg(f.sum(count).alias("records"))
+    everything = Window.partitionBy(f.lit(0))
+    upwards = everything.orderBy("ms").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    placed = minutes.select(
+        "ms",
+        "records",
+        f.sum("records").over(upwards).alias("reached"),
+        f.sum("records").over(everything).alias("total"),
+    )
+    inside = placed.where(
+        (f.col("reached") > f.col("total") * _OUTSIDE)
+        & (f.col("reached") - f.col("records") < f.col("total") * (1 - _OUTSIDE))
+    )
+    (row,) = inside.agg(f.min("ms").alias("low"), f.max("ms").alias("high")).collect()
+    return None if row["low"] is None else frame_of(row["low"], row["high"])
+
+
+def frame_of(low_ms: int, high_ms: int) -> TimeFrame:
+    """Return a frame around two minutes, in steps that people count in."""
+    span = high_ms - low_ms + 60_000
+    step = next((each for each in _STEPS_MS if span / each <= _STEPS_MAX - 1), _STEPS_MS[-1])
+    return TimeFrame(low_ms // step * step, (high_ms // step + 1) * step, step)
+
+
+def _rates(rates: DataFrame, frame: TimeFrame, topics: Sequence[str]) -> list[Row]:
+    from pyspark.sql import functions as f
+
+    ms = f.unix_millis("minute")
+    step = f.lit(frame.step_ms)
+    start = (ms - f.lit(frame.start_ms)) - f.pmod(ms - f.lit(frame.start_ms), step) + f.lit(frame.start_ms)
+    others = f.when(f.col("topic").isin(list(topics)), f.col("topic"))  # null for the rest of them
+    return _rows(
+        rates.where((ms >= frame.start_ms) & (ms < frame.end_ms))
+        .groupBy(others.alias("topic"), start.alias("time"))
+        .agg(f.sum("records").alias("records"), f.sum("recordBytes").alias("recordBytes"))
+        .orderBy("topic", "time")
+    )
+
+
+def _lags(commits: DataFrame, frame: TimeFrame) -> list[Row]:
+    """Return the last lag in each step, of the groups and topics that were farthest behind."""
+    from pyspark.sql import functions as f
+
+    ms = f.unix_millis("timestamp")
+    known = commits.where((ms >= frame.start_ms) & (ms < frame.end_ms))
+    worst = (
+        known.groupBy("group", "topic")
+        .agg(f.max("lag").alias("worst"))
+        .orderBy(f.desc("worst"), "group", "topic")
+        .limit(GROUPS_SHOWN)
+    )
+    step = f.lit(frame.step_ms)
+    return _rows(
+        known.join(worst, ["group", "topic"], "left_semi")
+        .groupBy("group", "topic", "partition", (ms - f.pmod(ms, step)).alias("time"))
+        .agg(f.max_by("lag", f.struct("timestamp", "logOffset")).alias("lag"))
+        .orderBy("group", "topic", "time", "partition")
+    )

@@ -1,0 +1,202 @@
+"""The part of the report about one topic: how busy, how large, how compressed, how uneven, how late it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Final
+
+from kafkawire.sdk.spark.audit.findings import gini
+from kafkawire.sdk.spark.audit.plots import Bar, Part, Series, bars, columns, lorenz, split, stacked
+from kafkawire.sdk.spark.audit.quantities import NONE, bytes_text, count_text, percent_text, ratio_text, span_text
+from kafkawire.sdk.spark.audit.summary import Row, Summary
+
+__all__ = ["key_text", "topic_section"]
+
+#: Columns of a plot; of more partitions the largest are shown.
+_PARTITIONS_SHOWN: Final = 64
+
+#: Bars of a plot.
+_KEYS_SHOWN: Final = 8
+
+#: Points of a curve.
+_POINTS_MAX: Final = 80
+
+#: Characters of a key that are shown.
+_KEY_CHARACTERS: Final = 40
+
+
+def topic_section(summary: Summary, topic: str) -> str:
+    """Return the part about a topic.
+
+    Args:
+        summary: what is known.
+        topic: one of those that are shown.
+    """
+    rows = _of(summary.partitions, topic)
+    plots = [_rate(summary, topic), _sizes(rows), _skew(summary, topic), _keys(summary, topic)]
+    splits = [_compression(summary, topic), _compaction(rows), _lateness(summary, topic)]
+    return (
+        f"<h2>{escape(topic)}<small>{len(rows):,} partition{'' if len(rows) == 1 else 's'}</small></h2>"
+        f'{_facts(rows)}<div class="grid">{"".join(plots)}</div><div class="grid small">{"".join(splits)}</div>\n'
+    )
+
+
+def key_text(key: bytes | None) -> str:
+    """Return a key as people read it: text if it is text, hexadecimal if not."""
+    if key is None:
+        return "no key"
+    try:
+        text = bytes(key).decode()
+        shown = text if text.isprintable() else bytes(key).hex(" ")
+    except UnicodeDecodeError:
+        shown = bytes(key).hex(" ")
+    return shown if len(shown) <= _KEY_CHARACTERS else f"{shown[: _KEY_CHARACTERS - 1]}…"
+
+
+def _facts(rows: Sequence[Row]) -> str:
+    size, plain = sum(row["sizeBytes"] for row in rows), sum(row["plainBytes"] or 0 for row in rows)
+    records, batches = sum(row["records"] for row in rows), sum(row["batches"] for row in rows)
+    facts = [
+        ("records", count_text(records)),
+        ("on disk", bytes_text(size)),
+        ("compressed", ratio_text(plain / size if size and plain else None)),
+        ("records in a batch", f"{records / batches:.1f}" if batches else NONE),
+        ("keys", count_text(sum(row["keys"] for row in rows))),
+        ("producers", count_text(sum(row["producers"] for row in rows))),
+    ]
+    for name, column in (
+        ("transactions", "transactions"),
+        ("aborted", "abortedTransactions"),
+        ("open", "openTransactions"),
+        ("gaps", "gaps"),
+        ("written twice", "duplicateRecords"),
+        ("corrupt regions", "corruptRegions"),
+    ):
+        number = sum(row[column] for row in rows)
+        if number:
+            facts.append((name, count_text(number)))
+    return f'<p class="facts">{"".join(f"<span>{name} <b>{value}</b></span>" for name, value in facts)}</p>'
+
+
+def _rate(summary: Summary, topic: str) -> str:
+    points = [(row["time"], row["recordBytes"]) for row in _of(summary.rates, topic)]
+    if summary.frame is None or not points:
+        return _card("Bytes over time", "", _empty("no record has a timestamp"))
+    about = f"keys and values, in {span_text(summary.frame.step_ms)}"
+    return _card("Bytes over time", about, stacked([Series(topic, points, "c1")], summary.frame, bytes_text))
+
+
+def _sizes(rows: Sequence[Row]) -> str:
+    shown = sorted(rows, key=lambda row: -row["sizeBytes"])[:_PARTITIONS_SHOWN]
+    about = "on disk" if len(shown) == len(rows) else f"on disk, the {len(shown)} largest of {len(rows):,}"
+    items = [
+        Bar(
+            str(row["partition"]),
+            row["sizeBytes"],
+            "",
+            f"partition {row['partition']}: {row['sizeBytes']:,} bytes, {row['records']:,} records, "
+            f"offsets {row['startOffset']} to {row['endOffset']}",
+            "cbad" if row["corruptRegions"] or row["unknownGaps"] else "c1",
+        )
+        for row in sorted(shown, key=lambda row: row["partition"])
+    ]
+    if any(item.style == "cbad" for item in items):
+        about += "; red: damaged or with unexplained gaps"
+    return _card("Bytes by partition", about, columns(items, bytes_text))
+
+
+def _skew(summary: Summary, topic: str) -> str:
+    counts = sorted((row["recordsOfKey"], row["keys"]) for row in _of(summary.key_counts, topic))
+    if not counts:
+        return _card("Key skew", "", _empty("no record has a key"))
+    keys = sum(number for _, number in counts)
+    records = sum(size * number for size, number in counts)
+    points, at, reached = [], 0, 0
+    for size, number in counts:
+        at, reached = at + number, reached + size * number
+        points.append((at / keys, reached / records))
+    every = -(-len(points) // _POINTS_MAX)
+    points = [*points[:-1:every], points[-1]]
+    about = f"records of the rarest keys up to the most frequent; Gini {gini(counts):.2f}"
+    return _card("Key skew", about, lorenz(points, f"{keys:,} keys, {records:,} records"))
+
+
+def _keys(summary: Summary, topic: str) -> str:
+    rows = _of(summary.top_keys, topic)[:_KEYS_SHOWN]
+    if not rows:
+        return ""
+    items = []
+    for row in rows:
+        name = key_text(row["key"])
+        title = f"{name}: {row['records']:,} records, {row['recordBytes']:,} bytes, partition {row['partition']}"
+        items.append(
+            Bar(name, row["records"], f"{count_text(row['records'])}, {percent_text(row['share'])}", title, "c2")
+        )
+    return _card("Most frequent keys", "", bars(items))
+
+
+def _compression(summary: Summary, topic: str) -> str:
+    found: dict[str, list[int]] = {}
+    for row in _of(summary.compression, topic):
+        of = found.setdefault(row["compression"], [0, 0, 0])
+        of[0] += row["sizeBytes"]
+        of[1] += row["plainBytes"] or 0
+        of[2] += row["batches"]
+    items = [
+        Bar(
+            name,
+            size,
+            f"{bytes_text(size)}, {ratio_text(plain / size if size and plain else None)}",
+            f"{name}: {batches:,} batches, {size:,} bytes on disk, {plain:,} before compression",
+            "c4",
+            plain,
+        )
+        for name, (size, plain, batches) in sorted(found.items(), key=lambda each: -each[1][0])
+    ]
+    return _card("Compression", "pale: before", bars(items, 52, 340)) if items else ""
+
+
+def _compaction(rows: Sequence[Row]) -> str:
+    total = sum(row["recordBytes"] for row in rows)
+    gone = sum(row["supersededBytes"] for row in rows)
+    tombstones, superseded = sum(row["tombstones"] for row in rows), sum(row["supersededRecords"] for row in rows)
+    if not total or not sum(row["keys"] for row in rows):
+        return _card("Compaction", "", _empty("no record has a key: nothing could be removed"))
+    parts = [
+        Part("stays", total - gone, bytes_text(total - gone), "c2"),
+        Part("replaced later", gone, bytes_text(gone), "c7"),
+    ]
+    about = f"{count_text(superseded)} records would go; {count_text(tombstones)} tombstones"
+    return _card("Compaction", about, split(parts))
+
+
+def _lateness(summary: Summary, topic: str) -> str:
+    rows = _of(summary.lateness, topic)
+    if not rows:
+        return ""
+    parts: list[Part] = []
+    styles = iter(("c1", "c3", "c3", "c5", "c5", "cbad", "cbad"))
+    bounds = [row["lateMs"] for row in rows if row["lateMs"] is not None]
+    for row in rows:
+        if row["lateMs"] is None:
+            parts.insert(0, Part("in time", row["batches"], count_text(row["batches"]), "c2"))
+            continue
+        name = "late" if row["lateMs"] == bounds[0] == 0 and len(bounds) == 1 else f"> {span_text(row['lateMs'])}"
+        parts.append(Part(name, row["batches"], count_text(row["batches"]), next(styles)))
+    worst = max(row["maxLateMs"] or 0 for row in rows)
+    about = f"batches with a record older than one before; at most {span_text(worst)}" if worst else "all in order"
+    return _card("Timestamp order", about, split(parts))
+
+
+def _of(rows: Sequence[Row], topic: str) -> list[Row]:
+    return [row for row in rows if row["topic"] == topic]
+
+
+def _card(title: str, about: str, content: str) -> str:
+    small = f"<small>{escape(about)}</small>" if about else ""
+    return f'<div class="card"><h3>{escape(title)}{small}</h3>{content}</div>'
+
+
+def _empty(text: str) -> str:
+    return f'<p class="empty">{escape(text)}</p>'

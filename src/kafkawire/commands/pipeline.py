@@ -1,0 +1,196 @@
+"""`kafkawire pipeline`: work on stored topics with Spark: an audit, and a demo of it.
+
+kafkawire pipeline audit /var/lib/kafka/data --out audit
+spark-submit --master spark://host:7077 …/kafkawire/commands/pipeline.py audit /var/lib/kafka/data --out /shared/audit
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import webbrowser
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from kafkawire.commands.demo_spark import why_not
+from kafkawire.commands.spark_progress import SparkProgress
+from kafkawire.commands.spark_session import start_spark
+from kafkawire.commands.terminal import print_line, run_app
+from kafkawire.sdk.errors import ConfigurationError, KafkaWireError
+
+__all__ = ["app", "reason_of", "run", "time_ms"]
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
+
+_STYLES: Final = {"bad": "bold red", "warning": "yellow", "note": "blue"}
+
+
+def run(program: str, arguments: Sequence[str]) -> int:
+    """Run a pipeline and return the exit status; see `run_app`.
+
+    Args:
+        program: what the user called, for the help and in front of errors.
+        arguments: what followed.
+    """
+    return run_app(app, program, arguments)
+
+
+@app.callback()
+def pipeline() -> None:
+    """Work on stored topics with Spark; needs `pip install 'kafkawire[spark]'` and Java 17."""
+
+
+@app.command()
+def audit(
+    path: Annotated[list[str], typer.Argument(help="Folders with segments anywhere below them, or segments.")],
+    out: Annotated[str, typer.Option(help="Folder of the audit. If it has one, what is new completes it.")],
+    topics: Annotated[str, typer.Option(help="Names, separated by commas; all by default.")] = "",
+    since: Annotated[str, typer.Option(help="Count batches from this time on: 2026-03-01, 2026-03-01T08:00.")] = "",
+    until: Annotated[str, typer.Option(help="Count batches up to this time.")] = "",
+    master: Annotated[str, typer.Option(help="Where Spark runs; this machine, or what spark-submit says.")] = "",
+    report: Annotated[bool, typer.Option(help="Write report.html beside the tables.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers and findings as JSON.")] = False,
+) -> None:
+    """Find out what is in topics and what is wrong with them: Parquet tables and a report.
+
+    The exit status is 0 whatever was found, and 1 if the audit could not be made.
+    """
+    options = {
+        "topics": [name for name in map(str.strip, topics.split(",")) if name] or None,
+        "since_ms": time_ms("--since", since),
+        "until_ms": time_ms("--until", until),
+        "with_report": report,
+    }
+    result = _audit(path, out, master, options)
+    if as_json:
+        print(json.dumps(_json(result), indent=1))
+        return
+    _print(result)
+
+
+@app.command()
+def demo(
+    out: Annotated[str, typer.Option(help="Folder of the audit, emptied before; a temporary one by default.")] = "",
+    browser: Annotated[bool, typer.Option(help="Open the report in a browser, where there is one.")] = True,
+) -> None:
+    """Let a broker write a day of a small shop, damage a copy of it, audit that, and show the report."""
+    from kafkawire.commands.shop_day import write_day
+
+    _check_spark()
+    with tempfile.TemporaryDirectory(prefix="kafkawire-audit-") as folder:
+        print_line("a broker writes a day of a small shop …")
+        try:
+            day = write_day(Path(folder))
+        except (KafkaWireError, OSError, TimeoutError) as error:
+            print_line(f"failed: {type(error).__name__}: {error}", "bold red")
+            raise typer.Exit(1) from error
+        print_line(f"{day.records:,} records in {day.topics} topics; in a copy, {day.damage}")
+        target = out or str(Path(tempfile.mkdtemp(prefix="kafkawire-audit-")) / "audit")
+        result = _audit([str(day.segments)], target, "", {})
+    _print(result)
+    if browser and result.report is not None and _has_display():
+        webbrowser.open(result.report.as_uri())
+
+
+def time_ms(option: str, text: str) -> int | None:
+    """Return a time of the command line in ms since the epoch, UTC unless it says otherwise; None for no text.
+
+    Raises:
+        typer.BadParameter: it is none.
+    """
+    if not text:
+        return None
+    if text.isascii() and text.isdigit() and len(text) > 8:
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is no time: expected 2026-03-01, 2026-03-01T08:00+01:00 or ms since 1970", param_hint=option
+        ) from None
+    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _audit(path: list[str], out: str, master: str, options: dict[str, Any]) -> Any:
+    """Run the audit, with a line of progress; end the program if it cannot be made."""
+    _check_spark()
+    from kafkawire.sdk.spark.audit.audit import audit as run_audit
+
+    console = Console(stderr=True)
+    spark = None
+    try:
+        spark = start_spark("kafkawire audit", master or None)
+        with SparkProgress(spark.sparkContext.statusTracker(), console) as progress:
+            return run_audit(spark, path, out, on_step=progress.step, **options)
+    except (KafkaWireError, OSError) as error:
+        typer.echo(f"kafkawire pipeline: {error}", err=True)
+        raise typer.Exit(2 if isinstance(error, ConfigurationError) else 1) from None
+    except Exception as error:
+        if not type(error).__module__.startswith(("py4j", "pyspark")):
+            raise
+        typer.echo(f"kafkawire pipeline: Spark failed: {reason_of(error)}", err=True)
+        raise typer.Exit(1) from None
+    finally:
+        if spark is not None:
+            spark.stop()
+
+
+def reason_of(error: Exception) -> str:
+    """Return what Spark says went wrong, in a line."""
+    lines = [line.strip(": ") for line in str(error).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):  # py4j says what Java says behind it
+        return lines[1]
+    return lines[0] if lines else type(error).__name__
+
+
+def _check_spark() -> None:
+    reason = why_not()
+    if reason is not None:
+        typer.echo(f"kafkawire pipeline: Spark cannot run: {reason}", err=True)
+        raise typer.Exit(1)
+
+
+def _json(result: Any) -> dict[str, Any]:
+    return {
+        "out": str(result.folder),
+        "version": result.version,
+        "report": None if result.report is None else str(result.report),
+        **result.numbers,
+        "findings": [finding._asdict() for finding in result.findings],
+    }
+
+
+def _print(result: Any) -> None:
+    console = Console(soft_wrap=True, highlight=False)
+    numbers = result.numbers
+    print_line(", ".join(_many(numbers[f"{noun}s"], noun) for noun in ("record", "partition", "topic")))
+    for finding in result.findings:
+        mark = Text("● ", style=_STYLES[finding.severity])
+        console.print(mark + Text(finding.text) + Text(f"  {finding.detail}", style="dim"))
+    print_line(f"tables: {result.folder / 'tables'}")
+    if result.report is not None:
+        print_line(f"report: {result.report}")
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _has_display() -> bool:
+    """Return whether a browser would open a window."""
+    import os
+
+    return sys.stdout.isatty() and (
+        sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    )
+
+
+if __name__ == "__main__":  # by spark-submit
+    sys.exit(run("pipeline.py", sys.argv[1:]))

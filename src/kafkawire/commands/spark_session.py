@@ -1,0 +1,75 @@
+"""The session of Spark that a command runs in: the one of `spark-submit`, or one of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["start_spark"]
+
+#: Settings of a session on this machine alone: nobody looks at its pages, and it talks to nobody else.
+_LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+#: Of what a JVM says when it cannot start.
+_SHOWN_BYTES = 4000
+
+
+def start_spark(name: str, master: str | None) -> SparkSession:
+    """Return a session whose workers run on this Python.
+
+    Args:
+        name: of the application.
+        master: where Spark runs, such as `local[*]` or `spark://host:7077`; None for what `spark-submit` or the
+            configuration say, or else this machine.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+    conf = SparkConf()  # what spark-submit and its files say
+    where = master or conf.get("spark.master", "local[*]") or "local[*]"
+    settings = {"spark.master": where, "spark.app.name": name, "spark.ui.showConsoleProgress": "false"}
+    settings |= {"spark.log.level": "ERROR"}
+    if where.startswith("local"):
+        settings |= _LOCAL
+        # Few tasks on few cores; what does not fit into memory goes to disk.
+        settings["spark.sql.shuffle.partitions"] = str(2 * (os.cpu_count() or 1))
+    builder = SparkSession.builder
+    for key, value in settings.items():
+        if key == "spark.master" or not conf.contains(key):
+            builder = builder.config(key, value)
+    with _quiet():
+        session: SparkSession = builder.getOrCreate()
+    return session
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Give a JVM that is started meanwhile a standard error of its own; show the end of it if that fails.
+
+    It writes a dozen lines about itself, whatever its log level. Errors of a query come as exceptions.
+    """
+    with tempfile.TemporaryFile() as file:
+        sys.stderr.flush()
+        own = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            file.seek(0)
+            os.write(own, file.read()[-_SHOWN_BYTES:])
+            raise
+        finally:
+            os.dup2(own, 2)
+            os.close(own)

@@ -1,0 +1,158 @@
+"""`kafkawire pipeline` audits segments and says in one line what it cannot do.
+
+Method: the command as a process: on this machine, on a cluster of two workers, through spark-submit, and killed in the
+middle; mistakes are made in this process. Skipped where Spark or Java is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from kafkawire.commands import pipeline
+from kafkawire.commands.demo_spark import why_not
+from kafkawire.commands.main import main
+from kafkawire.commands.pipeline import reason_of, time_ms
+
+pytestmark = pytest.mark.timeout(300)
+
+COMMAND = [sys.executable, "-m", "kafkawire", "pipeline"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
+    if (reason := why_not()) is not None:
+        pytest.skip(reason)
+    from tests.sdk.spark.segments.logs import batch, write_segment
+
+    for number in range(3):
+        write_segment(tmp_path / "data" / f"orders-{number}", [batch(each * 10) for each in range(20)])
+    return tmp_path / "data"
+
+
+def run(*arguments: str | Path, command: list[str] = COMMAND) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    return subprocess.run(
+        [*command, *map(str, arguments)], capture_output=True, text=True, timeout=200, check=False, env=environment
+    )
+
+
+def test_audit(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "audit"
+    found = run("audit", folder, "--out", out)
+    assert found.returncode == 0, found.stderr
+    assert "600 records, 3 partitions, 1 topic\n" in found.stdout
+    assert f"report: {out / 'report.html'}" in found.stdout
+    assert (out / "report.html").read_text("utf-8").startswith("<!DOCTYPE html>")
+    assert found.stderr == ""
+
+
+def test_two_workers(folder: Path, tmp_path: Path) -> None:
+    """A standalone cluster: each worker has a JVM of its own, and shares nothing with the driver but the files."""
+    out = tmp_path / "audit"
+    found = run("audit", folder, "--out", out, "--json", "--no-report", "--master", "local-cluster[2,1,1024]")
+    assert found.returncode == 0, found.stderr
+    numbers = json.loads(found.stdout)
+    assert (numbers["records"], numbers["partitions"], numbers["report"], numbers["findings"]) == (600, 3, None, [])
+
+
+def test_a_large_partition_that_does_not_fit_into_memory(folder: Path, tmp_path: Path) -> None:
+    """By spark-submit, with settings that send sorts and windows to disk after a few rows."""
+    import pyspark
+
+    from tests.sdk.spark.segments.logs import batch, write_segment
+
+    write_segment(folder / "large-0", [batch(base, 100) for base in range(0, 30_000, 100)])
+    (tmp_path / "events").mkdir()
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "512m",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": (tmp_path / "events").as_uri(),
+        "spark.shuffle.spill.numElementsForceSpillThreshold": "2000",
+        "spark.sql.windowExec.buffer.in.memory.threshold": "50",
+        "spark.sql.windowExec.buffer.spill.threshold": "50",
+    }
+    submit = [str(Path(pyspark.__path__[0]) / "bin" / "spark-submit"), "--master", "local[1]"]
+    confs = [text for name, value in settings.items() for text in ("--conf", f"{name}={value}")]
+    command = [*submit, *confs, pipeline.__file__]
+    found = run("audit", folder, "--out", tmp_path / "audit", "--json", "--no-report", command=command)
+    assert found.returncode == 0, found.stderr
+    numbers = json.loads(found.stdout)
+    assert (numbers["records"], numbers["partitions"], numbers["gaps"]) == (30_600, 4, 0)
+    events = "".join(path.read_text("utf-8") for path in (tmp_path / "events").rglob("*") if path.is_file())
+    spilled = sum(map(int, re.findall(r'"Disk Bytes Spilled":(\d+)', events)))
+    assert spilled > 0, "everything fitted into memory"
+
+
+def test_killed_and_completed(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "audit"
+    process = subprocess.Popen(
+        [*COMMAND, "audit", str(folder), "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable}, start_new_session=True,
+    )  # fmt: skip
+    tables = out / "versions" / "1" / "tables"
+    try:
+        while not tables.exists():  # until it has noted everything, and writes tables
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.05)
+                break
+        assert process.poll() is None, "it ended too soon"
+        os.killpg(process.pid, signal.SIGKILL)
+    finally:
+        process.kill()
+        process.communicate()
+    assert not (out / "current").exists()
+    assert run("audit", folder, "--out", out, "--no-report").returncode == 0
+    assert os.readlink(out / "current") == "versions/1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["audit"], "Missing argument"),
+        (["audit", "/nowhere"], "Missing option '--out'"),
+        (["audit", "/nowhere", "--out", "o", "--since", "noon"], "'noon' is no time: expected 2026-03-01"),
+        (["adit"], "No such command 'adit'"),
+    ],
+)
+def test_mistakes(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pipeline", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert text in error
+    assert error.count("\n") == 1
+
+
+def test_nothing_to_audit(folder: Path, tmp_path: Path) -> None:
+    found = run("audit", tmp_path / "none", "--out", tmp_path / "audit")
+    assert found.returncode == 2
+    assert found.stderr == f"kafkawire pipeline: path='{tmp_path / 'none'}': it does not exist\n"
+
+
+def test_no_spark(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(pipeline, "why_not", lambda: "there is no Java 17 or newer here")
+    assert main(["pipeline", "audit", "folder", "--out", "out"]) == 1
+    assert capsys.readouterr().err == "kafkawire pipeline: Spark cannot run: there is no Java 17 or newer here\n"
+
+
+def test_reasons() -> None:
+    java = "An error occurred while calling None.JavaSparkContext.\n: org.apache.SparkException: no master\n\tat a.b"
+    assert reason_of(ValueError(java)) == "org.apache.SparkException: no master"
+    assert reason_of(ValueError("[PATH_NOT_FOUND] it is gone\nmore")) == "[PATH_NOT_FOUND] it is gone"
+    assert reason_of(ValueError()) == "ValueError"
+
+
+def test_times() -> None:
+    assert time_ms("--since", "") is None
+    assert time_ms("--since", "1970-01-02") == 86_400_000
+    assert time_ms("--since", "1970-01-01T01:00+01:00") == 0
+    assert time_ms("--since", "1700000000000") == 1_700_000_000_000

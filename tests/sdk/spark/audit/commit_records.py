@@ -1,0 +1,20 @@
+"""Records of `__consumer_offsets` for tests, encoded by hand."""
+
+from __future__ import annotations
+
+import struct
+
+
+def text(value: str) -> bytes:
+    """Return text as Kafka writes it."""
+    return struct.pack(">h", len(value)) + value.encode()
+
+
+def key(group: str, topic: str, partition: int, kind: int = 1) -> bytes:
+    """Return the key of a commit."""
+    return struct.pack(">h", kind) + text(group) + text(topic) + struct.pack(">i", partition)
+
+
+def value(offset: int, timestamp_ms: int) -> bytes:
+    """Return the value of a commit."""
+    return struct.pack(">hqi", 3, offset, -1) + text("") + struct.pack(">q", timestamp_ms)

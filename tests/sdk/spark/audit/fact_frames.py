@@ -1,0 +1,53 @@
+"""Facts as DataFrames, made by hand, for tests of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kafkawire.sdk.spark.audit.facts import COLUMNS_OF, FactKind, fact_ddl
+
+#: Of a batch of ten records that nobody has to say anything about.
+PLAIN = {
+    "topic": "t",
+    "partition": 0,
+    "records": 10,
+    "sizeBytes": 100,
+    "plainBytes": 300,
+    "compression": "zstd",
+    "minTimestampMs": 0,
+    "maxTimestampMs": 0,
+    "backwards": 0,
+    "producerId": -1,
+    "producerEpoch": -1,
+    "baseSequence": -1,
+    "isTransactional": False,
+    "isControl": False,
+    "isCounted": True,
+    "path": "a.log",
+    "run": 1,
+}
+
+
+def batch(base_offset: int, records: int = 10, **columns: Any) -> dict[str, Any]:
+    """Return the facts about a batch."""
+    last = base_offset + records - 1
+    return {**PLAIN, "baseOffset": base_offset, "lastOffset": last, "records": records, **columns}
+
+
+def damage(expected_offset: int | None, position: int = 0, **columns: Any) -> dict[str, Any]:
+    """Return the facts about bytes that are no batch."""
+    place = {"topic": "t", "partition": 0, "path": "a.log", "position": position, "sizeBytes": 50, "run": 1}
+    return {**place, "baseOffset": expected_offset, "reason": "checksum", **columns}
+
+
+def frame(spark: Any, kind: FactKind, rows: Iterable[Mapping[str, Any]]) -> Any:
+    """Return facts of a kind; what they do not say is null."""
+    names = (*COLUMNS_OF[kind], "run")
+    values = [tuple({"run": 1, **row}.get(name) for name in names) for row in rows]
+    return spark.createDataFrame(values, f"{fact_ddl(kind)}, run int")
+
+
+def rows_of(table: Any, *order: str) -> list[dict[str, Any]]:
+    """Return the rows of a table, in an order."""
+    return [row.asDict() for row in table.orderBy(*order).collect()]

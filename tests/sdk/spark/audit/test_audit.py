@@ -1,0 +1,183 @@
+"""An audit of segments: equal tables however often and in how many pieces it is made, and whatever interrupts it.
+
+Method: a folder written by hand, in which everything occurs, is audited as a whole, in pieces as a broker would append
+them, and with an interruption at each step. Tables are compared row by row.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
+
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.records import BatchBuilder, Compression
+from kafkawire.sdk.spark.audit import merging
+from kafkawire.sdk.spark.audit.audit import audit
+from kafkawire.sdk.spark.audit.tables import TABLES
+from tests.sdk.spark.audit.commit_records import key, value
+from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, records_of, write_segment
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore")]
+
+
+#: Records of a partition that several tasks read, if each reads a megabyte.
+LARGE = 60_000
+
+
+def orders() -> list[list[bytes]]:
+    """Return the segments of a partition."""
+    broken = bytearray(batch(30, 5))
+    broken[-1] ^= 1
+    idempotent: dict[str, Any] = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
+    return [
+        [batch(0, compression=Compression.ZSTD), records_of(10, 7, 3), marker(13, 7, is_commit=False)],
+        [batch(20), bytes(broken), batch(35, 5, **idempotent), batch(40, 5, **idempotent)],
+        [batch(45, compression=Compression.LZ4), records_of(55, 7, 3)],
+    ]
+
+
+def commits() -> bytes:
+    builder = BatchBuilder(base_offset=0)
+    for number in range(4):
+        builder.append(TIME_MS, key("billing", "orders", 0), value(number * 10, TIME_MS + number * 20))
+    return builder.build()
+
+
+def write(folder: Path) -> Path:
+    for batches, base in zip(orders(), (0, 20, 45), strict=True):
+        write_segment(folder / "orders-0", batches, base)
+    write_segment(folder / "orders-1", [batch(base, 1000) for base in range(0, LARGE, 1000)])
+    write_segment(folder / "__consumer_offsets-0", [commits()])
+    return folder
+
+
+def tables(spark: Any, out: Path) -> dict[str, list[Any]]:
+    """Return all tables of an audit, in the order in which they were written."""
+    return {name: spark.read.parquet(str(out / "tables" / name)).collect() for name in TABLES}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("segments"))
+
+
+@pytest.fixture(scope="module")
+def whole(spark: Any, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
+    """Return the tables of one audit of everything."""
+    out = tmp_path_factory.mktemp("whole") / "audit"
+    result = audit(spark, folder, out)
+    assert result.version == 1
+    assert result.numbers["records"] == 10 + 3 + 10 + 5 + 5 + 10 + 3 + LARGE + 4
+    assert [finding.text for finding in result.findings if finding.severity == "bad"] == [
+        "1 corrupt region, 261 B",
+        "1 partition with gaps that nothing explains",
+    ]
+    assert result.report is not None
+    page = result.report.read_text("utf-8")
+    assert "1 transaction without an end" in page
+    assert str(folder) in page
+    return tables(spark, out)
+
+
+def test_tables(whole: dict[str, list[Any]]) -> None:
+    assert [tuple(row)[1:] for row in whole["gaps"]] == [(0, 14, 20, 6, "unknown"), (0, 30, 35, 5, "damage")]
+    assert [(row.baseOffset, row.records) for row in whole["duplicates"]] == [(40, 5)]
+    assert [(row.firstOffset, row.outcome) for row in whole["transactions"]] == [(10, "ABORT"), (55, "OPEN")]
+    assert [(row.position, row.expectedOffset) for row in whole["corrupt"]] == [(len(batch(20)), 30)]
+    assert [(row.group, row.committedOffset, row.logEndOffset, row.lag) for row in whole["groups"]] == [
+        ("billing", 30, 58, 28)
+    ]
+    assert [(row.committedOffset, row.logEndOffset) for row in whole["group_commits"]] == [
+        (0, None),
+        (10, 14),
+        (20, 40),
+        (30, 58),
+    ]
+    assert {(row.topic, row.partition): row.records for row in whole["partitions"]} == {
+        ("__consumer_offsets", 0): 4,
+        ("orders", 0): 46,
+        ("orders", 1): LARGE,
+    }
+    assert sum(row.records for row in whole["rates"]) == 50 + LARGE
+    for name, table in TABLES.items():
+        places = [tuple(row[column] for column in table.order) for row in whole[name]]
+        assert len(set(places)) == len(places), f"the order of {name} does not say which row it is"
+
+
+def test_the_same_again(spark: Any, folder: Path, whole: dict[str, list[Any]], tmp_path: Path) -> None:
+    """Into another folder, in smaller tasks; and into the same one, where nothing is new."""
+    out = tmp_path / "audit"
+    paths = [folder / "orders-0", folder / "orders-1", folder / "__consumer_offsets-0"]
+    assert (folder / "orders-1" / f"{0:020}.log").stat().st_size > 3 << 20
+    first = audit(spark, paths, out, split_bytes=1 << 20)
+    assert tables(spark, out) == whole
+    again = audit(spark, folder, out, with_report=False)
+    assert (again.version, again.report) == (2, None)
+    assert again.numbers == first.numbers
+    assert tables(spark, out) == whole
+
+
+def test_in_pieces(
+    spark: Any, folder: Path, whole: dict[str, list[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker goes on writing between the audits, and the first one met half a batch; then facts are put together."""
+    monkeypatch.setattr(merging, "RUNS_MAX", 1)
+    segments, out = tmp_path / "segments", tmp_path / "audit"
+    shutil.copytree(folder, segments)
+    later = segments / "orders-0" / f"{45:020}.log"
+    content = later.read_bytes()
+    later.write_bytes(content[:-20])
+    shutil.rmtree(segments / "orders-1")
+    first = audit(spark, segments, out, with_report=False)
+    assert first.numbers["partitions"] == 2
+    shutil.rmtree(segments)
+    shutil.copytree(folder, segments)
+    audit(spark, segments, out, with_report=False)
+    assert [path.name for path in (out / "facts").iterdir()] == ["run=3"]
+    found = tables(spark, out)
+    for name in TABLES:
+        # The files are at another place.
+        rows = [row.asDict() | ({"path": None} if "path" in row else {}) for row in found[name]]
+        assert rows == [row.asDict() | ({"path": None} if "path" in row else {}) for row in whole[name]], name
+
+
+def test_interrupted(spark: Any, folder: Path, whole: dict[str, list[Any]], tmp_path: Path) -> None:
+    out = tmp_path / "audit"
+
+    class StoppedError(Exception):
+        """What stops an audit."""
+
+    for stop in ("reading segments", "tables, 0", "report"):
+
+        def on_step(step: str, stop: str = stop) -> None:
+            if step.startswith(stop):
+                raise StoppedError
+
+        with pytest.raises(StoppedError):
+            audit(spark, folder, out, on_step=on_step)
+        assert not (out / "current").exists()
+    audit(spark, folder, out, with_report=False)
+    assert tables(spark, out) == whole
+    assert sorted(path.name for path in (out / "facts").iterdir()) == ["run=1"]
+
+
+def test_a_time_and_topics(spark: Any, folder: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"topics": ["orders"], "since_ms": TIME_MS + 25, "until_ms": TIME_MS + 45}
+    result = audit(spark, folder, tmp_path / "audit", with_report=False, **options)
+    assert (result.numbers["topics"], result.numbers["records"], result.numbers["gaps"]) == (1, 10 + 5 + 5, 2)
+    with pytest.raises(ConfigurationError, match="other options need another folder"):
+        audit(spark, folder, tmp_path / "audit")
+
+
+def test_refused(spark: Any, folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="there are no segments"):
+        audit(spark, tmp_path, tmp_path / "audit")
+    with pytest.raises(ConfigurationError, match=r"topics='order': there are __consumer_offsets, orders"):
+        audit(spark, folder, tmp_path / "audit", topics=["order"])
+    with pytest.raises(ConfigurationError, match="it does not exist"):
+        audit(spark, tmp_path / "none", tmp_path / "audit")

@@ -1,0 +1,37 @@
+"""Commits of groups are found among the records of `__consumer_offsets`, and nothing else is.
+
+Method: records as a coordinator writes them, encoded by hand, whole and damaged.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from kafkawire.sdk.spark.audit.commits import Commit, commits
+from tests.sdk.spark.audit.commit_records import key, text, value
+
+
+def test_commits() -> None:
+    records = [
+        (7, key("billing", "orders", 2), value(100, 1_700_000_000_000)),
+        (8, key("old", "orders", 0, kind=0), struct.pack(">hq", 0, 5) + text("") + struct.pack(">q", 6)),
+        (9, key("billing", "orders", 2), None),
+    ]
+    assert commits(records) == [
+        Commit(7, "billing", "orders", 2, 100, 1_700_000_000_000),
+        Commit(8, "old", "orders", 0, 5, 6),
+        Commit(9, "billing", "orders", 2, None, None),
+    ]
+
+
+def test_other_records() -> None:
+    group_metadata = struct.pack(">h", 2) + text("billing")
+    records = [
+        (0, group_metadata, None),
+        (1, None, b"value"),
+        (2, b"\0", b"value"),
+        (3, key("g", "t", 0)[:-1], value(1, 2)),
+        (4, key("g", "t", 0), value(1, 2)[:-1]),
+        (5, struct.pack(">h", 99) + text("later"), value(1, 2)),
+    ]
+    assert commits(records) == []

@@ -1,0 +1,81 @@
+"""Findings say what an engineer has to know, and nothing where all is well.
+
+Method: summaries made by hand in which one number is wrong.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.spark.audit.findings import Finding, Severity, findings_of, gini
+from kafkawire.sdk.spark.audit.summary import Summary
+from tests.sdk.spark.audit.summaries import partition, summary
+
+
+def only(**numbers: Any) -> list[Finding]:
+    row = partition("orders", 3, **{"records": 100, "sizeBytes": 1000, "plainBytes": 3000, **numbers})
+    return findings_of(Summary(partitions=[row]))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "severity", "text"),
+    [
+        ({"corruptRegions": 1, "corruptBytes": 2048}, Severity.BAD, "1 corrupt region, 2.00 KiB"),
+        ({"gaps": 2, "unknownGaps": 2, "gapOffsets": 9}, Severity.BAD, "1 partition with gaps that nothing explains"),
+        ({"gaps": 2, "gapOffsets": 9}, Severity.NOTE, "1 partition with gaps as compaction leaves them"),
+        ({"duplicateBatches": 1, "duplicateRecords": 12}, Severity.WARNING, "12 records written twice"),
+        ({"openTransactions": 1}, Severity.WARNING, "1 transaction without an end"),
+        ({"transactions": 4, "abortedTransactions": 1, "abortedRecords": 7}, Severity.NOTE, "1 aborted transaction"),
+        ({"lateBatches": 1, "maxLateMs": 61_000}, Severity.NOTE, "1 partition with records more than a minute late"),
+    ],
+)
+def test_one(numbers: dict[str, int], severity: Severity, text: str) -> None:
+    (finding,) = only(**numbers)
+    assert (finding.severity, finding.text) == (severity, text)
+    assert "orders-3" in finding.detail
+
+
+def test_all_is_well() -> None:
+    assert only() == []
+    assert only(lateBatches=1, maxLateMs=59_999) == []
+    assert findings_of(Summary()) == []
+
+
+def test_topics_and_groups() -> None:
+    texts = [finding.text for finding in findings_of(summary())]
+    assert texts == ["1 group behind by 2.00 k records", "One key has 76.2 % of the records of orders"]
+
+
+def test_large_partitions_compression_and_compaction() -> None:
+    rows = [
+        partition(
+            "t", 0, records=5000, sizeBytes=9_000_000, plainBytes=9_000_000, recordBytes=100_000, supersededBytes=90_000
+        ),
+        *(partition("t", number, records=10, sizeBytes=1000, plainBytes=1000) for number in (1, 2)),
+    ]
+    assert [finding.text for finding in findings_of(Summary(partitions=rows))] == [
+        "Partition 0 of t is 3.0 times as large as the mean",
+        "t is hardly compressed",
+        "1 topic would be less than half as large if compacted",
+    ]
+
+
+def test_the_worst_comes_first() -> None:
+    found = only(openTransactions=1, corruptRegions=1, gaps=1)
+    assert [finding.severity for finding in found] == [Severity.BAD, Severity.WARNING]
+
+
+def test_names_are_limited() -> None:
+    rows = [partition("t", number, corruptRegions=1, corruptBytes=1) for number in range(9)]
+    (finding,) = findings_of(Summary(partitions=rows))
+    assert finding.detail.startswith("t-0, t-1, t-2 and 6 more: ")
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [([], 0.0), ([(5, 10)], 0.0), ([(0, 1), (7, 1)], 0.5), ([(0, 99), (7, 1)], 0.99), ([(1, 2), (2, 2)], 1 / 6)],
+)
+def test_gini(counts: list[tuple[int, int]], expected: float) -> None:
+    assert gini(counts) == pytest.approx(expected)

@@ -1,0 +1,41 @@
+"""Lists show rows as text, say how many there are, and are left out when there is nothing to show."""
+
+from __future__ import annotations
+
+from kafkawire.sdk.spark.audit.lists import details, lists
+from kafkawire.sdk.spark.audit.summary import ROWS_SHOWN, Summary
+from tests.sdk.spark.audit.summaries import START_MS, partition, summary
+
+
+def test_details() -> None:
+    text = details("Title", ("name", "size#"), [("<a>", "1"), ("b" * 99, "2")], is_open=True)
+    assert '<details class="card" open><summary>Title <small>2</small>' in text
+    assert '<th>name</th><th class="number">size</th>' in text
+    assert '<td>&lt;a&gt;</td><td class="number">1</td>' in text
+    assert '<td class="wrap">' in text
+    assert details("Title", ("name",), []) == ""
+    assert f"{ROWS_SHOWN} and more" in details("Title", ("name",), [("a",)] * ROWS_SHOWN)
+
+
+def test_lists() -> None:
+    place = {"topic": "t", "partition": 7}
+    text = lists(
+        Summary(
+            partitions=[partition("t", 7, records=1234, sizeBytes=2048)],
+            gaps=[{**place, "startOffset": 1000, "endOffset": 3000, "offsets": 2000, "cause": "unknown"}],
+            duplicates=[
+                {**place, "baseOffset": 5, "lastOffset": 9, "producerId": 1, "producerEpoch": 0, "baseSequence": 0}
+                | {"lastSequence": 4, "records": 5, "followsOffset": 4}
+            ],
+            transactions=[
+                {**place, "outcome": "ABORT", "firstOffset": 5, "lastOffset": 9, "producerId": 1, "producerEpoch": 0}
+                | {"records": 4, "sizeBytes": 400, "firstTimestamp": START_MS}
+            ],
+            corrupt=[
+                {**place, "position": 10, "sizeBytes": 20, "expectedOffset": None, "reason": "<crc>", "path": "/a"}
+            ],
+        )
+    )
+    for part in ("t-7", "1,234", "2,000", "unknown", "abort", "2023-11-14 22:20:00", "&lt;crc&gt;", "Written twice"):
+        assert part in text, part
+    assert "Gaps" not in lists(summary())

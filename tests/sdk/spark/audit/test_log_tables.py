@@ -1,0 +1,152 @@
+"""What batches say together: gaps and their causes, duplicates, transactions, lateness, damage.
+
+Method: facts made by hand, in an order that is not that of the log; Spark makes the tables.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
+
+from kafkawire.sdk.spark.audit import log_tables as tables
+from kafkawire.sdk.spark.audit.facts import FactKind
+from tests.sdk.spark.audit.fact_frames import batch, damage, frame, rows_of
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore")]
+
+
+def made(spark: Any, table: Any, rows: list[dict[str, Any]], *order: str) -> list[dict[str, Any]]:
+    return rows_of(table(frame(spark, FactKind.BATCH, reversed(rows))), *order)
+
+
+def test_gaps(spark: Any) -> None:
+    facts = [
+        batch(5),
+        batch(15),
+        batch(30),
+        damage(40, 300),
+        batch(50),
+        batch(0, partition=1),
+        batch(10, 5, lastOffset=19, partition=1),
+        batch(40, partition=1),
+        damage(None, 7, partition=2),
+        batch(9, partition=2),
+    ]
+    rows = made(spark, tables.gaps, facts, "partition", "startOffset")
+    found = [tuple(row.values())[1:] for row in rows]
+    assert found == [(0, 25, 30, 5, "unknown"), (0, 40, 50, 10, "damage"), (1, 20, 40, 20, "cleaning")]
+
+
+def test_damage_without_a_gap(spark: Any) -> None:
+    assert made(spark, tables.gaps, [batch(0), damage(10, 100), batch(10), batch(20)], "startOffset") == []
+
+
+def test_duplicates(spark: Any) -> None:
+    def sent(offset: int, sequence: int, records: int = 10, epoch: int = 0, **columns: Any) -> dict[str, Any]:
+        return batch(offset, records, producerId=7, producerEpoch=epoch, baseSequence=sequence, **columns)
+
+    facts = [
+        sent(0, 0),
+        sent(10, 10),
+        sent(20, 10),
+        sent(30, 15),
+        sent(40, 25),
+        sent(50, 0, epoch=1),
+        sent(60, 2**31 - 10, epoch=1),
+        sent(70, 0, epoch=1),
+        batch(80),
+        sent(0, 0, partition=1),
+        sent(10, 0, partition=1, isCounted=False),
+    ]
+    rows = made(spark, tables.duplicates, facts, "partition", "baseOffset")
+    assert [(row["partition"], row["baseOffset"], row["followsOffset"], row["records"]) for row in rows] == [
+        (0, 20, 19, 10),
+        (0, 30, 29, 5),
+    ]
+
+
+def test_transactions(spark: Any) -> None:
+    def sent(offset: int, **columns: Any) -> dict[str, Any]:
+        return batch(offset, producerId=7, producerEpoch=1, isTransactional=True, **columns)
+
+    def end(offset: int, kind: str | None) -> dict[str, Any]:
+        return sent(offset, records=1, lastOffset=offset, isControl=True, controlType=kind, maxTimestampMs=9000)
+
+    facts = [
+        sent(0, maxTimestampMs=1000),
+        sent(10),
+        end(20, "ABORT"),
+        end(21, "COMMIT"),
+        sent(22),
+        end(32, "COMMIT"),
+        sent(33),
+        batch(43),
+        sent(53) | {"producerId": 8},
+        end(63, None) | {"producerId": 8},
+    ]
+    rows = made(spark, tables.transactions, facts, "firstOffset")
+    names = ("producerId", "firstOffset", "lastOffset", "outcome", "records")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        (7, 0, 20, "ABORT", 20),
+        (7, 22, 32, "COMMIT", 10),
+        (7, 33, 42, "OPEN", 10),
+        (8, 53, 63, "OPEN", 10),
+    ]
+    assert rows[0]["sizeBytes"] == 200
+
+
+def test_lateness(spark: Any) -> None:
+    def at(offset: int, low: int, high: int, **columns: Any) -> dict[str, Any]:
+        return batch(offset, minTimestampMs=low, maxTimestampMs=high, **columns)
+
+    facts = [
+        at(0, 0, 100_000),
+        at(10, 100_000, 100_000),
+        at(20, 99_500, 101_000, backwards=3),
+        at(30, 20_000, 21_000),
+        at(40, -1, -1),
+        at(50, 101_000, 2**62),
+        at(60, 0, 0, isControl=True),
+    ]
+    rows = made(spark, tables.lateness, facts, "lateMs")
+    assert [(row["lateMs"], row["batches"], row["maxLateMs"], row["backwards"]) for row in rows] == [
+        (None, 2, 0, 0),
+        (0, 1, 500, 3),
+        (60_000, 1, 81_000, 0),
+    ]
+
+
+def test_compression(spark: Any) -> None:
+    facts = [
+        batch(0),
+        batch(10),
+        batch(20, compression="none", plainBytes=None),
+        batch(30, isCounted=False),
+        batch(40, isControl=True),
+        damage(50),
+    ]
+    rows = made(spark, tables.compression, facts, "compression")
+    assert [tuple(row.values())[2:] for row in rows] == [("none", 1, 10, 100, None), ("zstd", 2, 20, 200, 600)]
+
+
+def test_rates(spark: Any) -> None:
+    facts = [
+        {"topic": "t", "partition": 0, "minute": minute, "records": 2, "recordBytes": 9}
+        for minute in (28_333_333, 28_333_333, 2**60, -(2**63) // 60_000, None)
+    ]
+    rows = rows_of(
+        tables.rates(frame(spark, FactKind.MINUTE, facts)).selectExpr("unix_millis(minute) ms", "records"), "ms"
+    )
+    assert [tuple(row.values()) for row in rows] == [(None, 6), (28_333_333 * 60_000, 4)]
+
+
+def test_damage_that_every_run_meets(spark: Any) -> None:
+    facts = [damage(10, 100, run=1), damage(10, 100, sizeBytes=70, run=2), damage(30, 500), batch(0)]
+    rows = made(spark, tables.corrupt, facts, "position")
+    assert [(row["position"], row["sizeBytes"], row["expectedOffset"], row["reason"]) for row in rows] == [
+        (100, 70, 10, "checksum"),
+        (500, 50, 30, "checksum"),
+    ]

@@ -1,0 +1,156 @@
+"""Segments become facts: a row for each batch with what it holds, sums, commits, damage.
+
+Method: partitions written by hand are read through `read_into`, as Spark's workers do it; no Spark is needed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow is not installed: the extra `arrow` brings it")
+pytest.importorskip("numpy", reason="numpy is not installed: the extra `spark` brings it")
+
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.tables.record_formats import TimestampType
+from kafkawire.sdk.records import BatchBuilder, Compression
+from kafkawire.sdk.records.batch import set_max_timestamp
+from kafkawire.sdk.spark.audit.facts import COLUMNS_OF, FactKind
+from kafkawire.sdk.spark.audit.sink import FactSink, NotedFacts
+from kafkawire.sdk.spark.damage import Mode
+from kafkawire.sdk.spark.segments.reading import ReadOptions, read_into
+from kafkawire.sdk.spark.segments.storage import SegmentFiles
+from tests.sdk.spark.audit.commit_records import key, value
+from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, planned, records_of, write_segment
+
+
+def facts(folder: Path, noted: NotedFacts | None = None, **options: Any) -> dict[str, list[dict[str, Any]]]:
+    """Return the facts about a folder by their kind, without the columns of others."""
+    files = SegmentFiles([str(folder)])
+    noted = noted or NotedFacts()
+    found: dict[str, list[dict[str, Any]]] = {str(kind): [] for kind in FactKind}
+    sink = FactSink(noted, **options)
+    for rows in read_into(sink, planned(files), files, ReadOptions((), noted.mode, fails_on_loss=False)):
+        for row in rows.to_pylist():
+            kind = row.pop("kind", str(FactKind.BATCH))
+            found[kind].append({name: row.pop(name) for name in COLUMNS_OF[FactKind(kind)]})
+            assert set(row.values()) <= {None}
+    return found
+
+
+def timed(base_offset: int, times: list[int], compression: Compression = Compression.NONE) -> bytes:
+    builder = BatchBuilder(1 << 24, compression, base_offset=base_offset)
+    for time in times:
+        builder.append(TIME_MS + time, b"k", b"v" * 50)
+    return builder.build()
+
+
+def test_batches(tmp_path: Path) -> None:
+    packed, plain = batch(0, compression=Compression.ZSTD), batch(10, 3)
+    write_segment(tmp_path / "t-0", [packed, plain, records_of(13, 7, 2), marker(15, 7, is_commit=False)])
+    first, second, third, last = facts(tmp_path)["batch"]
+    assert (first["baseOffset"], first["lastOffset"], first["records"], first["position"]) == (0, 9, 10, 0)
+    assert (first["compression"], first["sizeBytes"], first["plainBytes"]) == ("zstd", len(packed), len(batch(0)))
+    assert (first["minTimestampMs"], first["maxTimestampMs"], first["backwards"]) == (TIME_MS, TIME_MS + 9, 0)
+    assert (second["compression"], second["plainBytes"], second["position"]) == ("none", len(plain), len(packed))
+    assert (third["isTransactional"], third["isControl"], third["producerId"], third["baseSequence"]) == (
+        True, False, 7, 0,
+    )  # fmt: skip
+    assert (last["isControl"], last["controlType"], last["minTimestampMs"]) == (True, "ABORT", None)
+    assert {row["reason"] for row in (first, second, third, last)} == {None}
+    assert {(row["topic"], row["partition"], row["isCounted"]) for row in (first, second, third, last)} == {
+        ("t", 0, True)
+    }
+
+
+def test_headers_alone(tmp_path: Path) -> None:
+    write_segment(tmp_path / "t-0", [batch(0, compression=Compression.ZSTD)])
+    found = facts(tmp_path, NotedFacts(is_opened=False, is_summed=False))
+    assert found["batch"][0]["records"] == 10
+    assert (found["batch"][0]["plainBytes"], found["batch"][0]["minTimestampMs"]) == (None, None)
+    assert found["key"] == found["minute"] == []
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+def test_times_that_go_back(tmp_path: Path, compression: Compression) -> None:
+    batches = [timed(0, [5, 3, 4, 6, 1], compression), timed(5, [0, 1, 2]), timed(8, [9, 8])]
+    write_segment(tmp_path / "t-0", batches)
+    rows = facts(tmp_path)["batch"]
+    assert [row["backwards"] for row in rows] == [3, 0, 1]
+    assert [row["minTimestampMs"] - TIME_MS for row in rows] == [1, 0, 8]
+
+
+def test_a_batch_that_is_larger_than_an_arrow_batch(tmp_path: Path) -> None:
+    builder = BatchBuilder(1 << 25, Compression.ZSTD, base_offset=0)
+    for number in range(12):
+        builder.append(TIME_MS + (12 - number) * 60_000, b"k%d" % (number % 2), b"v" * 1_000_000)
+    write_segment(tmp_path / "t-0", [builder.build(), batch(12, 1)])
+    found = facts(tmp_path)
+    assert (found["batch"][0]["backwards"], found["batch"][0]["minTimestampMs"]) == (11, TIME_MS + 60_000)
+    keys = {row["key"]: (row["records"], row["lastOffset"]) for row in found["key"]}
+    assert keys == {b"k0": (6, 10), b"k1": (6, 11), b"key 12": (1, 12)}
+    assert sum(row["records"] for row in found["minute"]) == 13
+
+
+def test_sums_are_of_one_partition(tmp_path: Path) -> None:
+    for number in range(3):
+        write_segment(tmp_path / f"t-{number}", [batch(0, 2 + number)])
+    found = facts(tmp_path)
+    assert [row["partition"] for row in found["key"]] == [0] * 2 + [1] * 3 + [2] * 4
+    assert [(row["partition"], row["records"]) for row in found["minute"]] == [(0, 2), (1, 3), (2, 4)]
+
+
+def test_damage(tmp_path: Path) -> None:
+    broken = bytearray(batch(10))
+    broken[-1] ^= 1
+    write_segment(tmp_path / "t-0", [batch(0), bytes(broken), batch(20), batch(40)])
+    first, damage, *_ = facts(tmp_path)["batch"]
+    assert first["reason"] is None
+    assert (damage["baseOffset"], damage["position"], damage["sizeBytes"]) == (10, len(batch(0)), len(broken))
+    assert "checksum" in damage["reason"]
+    with pytest.raises(DecodeError, match="checksum"):
+        facts(tmp_path, NotedFacts(Mode.FAILFAST))
+    rows = facts(tmp_path, NotedFacts(Mode.DROPMALFORMED))["batch"]
+    assert [row["baseOffset"] for row in rows] == [0, 20, 40]
+
+
+def test_records_that_cannot_be_read(tmp_path: Path) -> None:
+    """A batch with a right checksum whose records are none is damage, and what follows is read."""
+    broken = BatchBuilder(1 << 20, Compression.NONE, base_offset=10)
+    broken.append(TIME_MS, b"k", b"v")
+    content = bytearray(broken.build())
+    content[-1] = 0x7F  # a count of headers that are not there
+    set_max_timestamp(content, TimestampType.CREATE_TIME, TIME_MS)  # computes the checksum anew
+    write_segment(tmp_path / "t-0", [batch(0), bytes(content), batch(11, 2)])
+    rows = facts(tmp_path)["batch"]
+    assert [(row["baseOffset"], row["reason"] is None) for row in rows] == [(0, True), (10, False), (11, True)]
+
+
+def test_a_time_that_is_asked_for(tmp_path: Path) -> None:
+    write_segment(tmp_path / "t-0", [batch(0), batch(10), batch(20)])
+    found = facts(tmp_path, NotedFacts(since_ms=TIME_MS + 15, until_ms=TIME_MS + 25))
+    assert [row["isCounted"] for row in found["batch"]] == [False, True, False]
+    assert sum(row["records"] for row in found["key"]) == 10
+
+
+def test_rows_of_batches_do_not_pile_up(tmp_path: Path) -> None:
+    write_segment(tmp_path / "t-0", [batch(number, 1) for number in range(50)])
+    found = facts(tmp_path, batches_max=7)
+    assert [row["baseOffset"] for row in found["batch"]] == list(range(50))
+    assert {row["minTimestampMs"] - TIME_MS - row["baseOffset"] for row in found["batch"]} == {0}
+
+
+def test_commits_of_groups(tmp_path: Path) -> None:
+    builder = BatchBuilder(base_offset=0)
+    builder.append(TIME_MS, key("billing", "orders", 2), value(100, TIME_MS))
+    builder.append(TIME_MS, key("billing", "orders", 2), None)
+    write_segment(tmp_path / "__consumer_offsets-4", [builder.build()])
+    write_segment(tmp_path / "orders-2", [batch(0, 1)])
+    first, second = facts(tmp_path)["commit"]
+    assert (first["topic"], first["partition"], first["lastOffset"]) == ("__consumer_offsets", 4, 0)
+    assert (first["group"], first["ofTopic"], first["ofPartition"], first["committedOffset"]) == (
+        "billing", "orders", 2, 100,
+    )  # fmt: skip
+    assert (second["committedOffset"], second["lastOffset"]) == (None, 1)

@@ -1,0 +1,45 @@
+"""The audit's data sources, without Spark's JVM: which columns they have, which options they take, what they read."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
+
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.spark.audit.facts import FactKind, fact_ddl
+from kafkawire.sdk.spark.audit.source import AuditFacts, KafkaBatches, OpenedBatches
+from tests.sdk.spark.segments.logs import TIME_MS, batch, write_segment
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def test_columns() -> None:
+    assert AuditFacts({}).schema() == fact_ddl()
+    assert KafkaBatches({}).schema() == OpenedBatches({}).schema() == fact_ddl(FactKind.BATCH)
+    assert len({source.name() for source in (AuditFacts, KafkaBatches, OpenedBatches)}) == 3
+
+
+def test_what_a_task_reads(tmp_path: Path) -> None:
+    """Batches of other times are there, and do not count; a reader goes to the workers."""
+    write_segment(tmp_path / "t-0", [batch(0), batch(10), batch(20)])
+    options = {"path": str(tmp_path), "startingTimestamp": str(TIME_MS + 15), "startingOffsets": '{"t":{"0":10}}'}
+    reader = pickle.loads(pickle.dumps(AuditFacts(options).reader(None)))  # type: ignore[arg-type]  # not looked at
+    (task,) = reader.partitions()
+    rows = [row for rows in reader.read(task) for row in rows.to_pylist()]
+    assert [(row["baseOffset"], row["isCounted"]) for row in rows if row["kind"] == "batch"] == [(10, True), (20, True)]
+    assert sum(row["records"] for row in rows if row["kind"] == "key") == 20
+    options["startingTimestamp"] = str(TIME_MS + 25)
+    (task,) = (reader := AuditFacts(options).reader(None)).partitions()  # type: ignore[arg-type]  # not looked at
+    rows = [row for rows in reader.read(task) for row in rows.to_pylist()]  # type: ignore[union-attr]  # Arrow batches
+    assert [row["isCounted"] for row in rows if row["kind"] == "batch"] == [False, True]
+
+
+@pytest.mark.parametrize("option", ["isolationLevel", "pushdown"])
+def test_refused(tmp_path: Path, option: str) -> None:
+    value = {"isolationLevel": "read_committed", "pushdown": "true"}[option]
+    with pytest.raises(ConfigurationError, match=f"{option}=.*only for records"):
+        KafkaBatches({"path": str(tmp_path), option: value}).reader(None)  # type: ignore[arg-type]  # not looked at

@@ -1,0 +1,144 @@
+"""The folder of an audit shows the old version or the new one, whenever its process is killed.
+
+Method: versions are written by hand. A process is killed before each step that changes the folder: what a reader sees
+then is one whole version, and the next run completes it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.spark.audit.store import AuditStore
+
+#: Writes a version, and is killed before the call of the operating system with the number that it is given.
+KILLED = """
+import os, sys
+from pathlib import Path
+from kafkawire.sdk.spark.audit.store import AuditStore
+folder, steps = Path(sys.argv[1]), int(sys.argv[2])
+
+def count(event, arguments):
+    global steps
+    if event in ("open", "os.rename", "os.mkdir", "os.symlink", "os.remove", "os.rmdir", "shutil.rmtree") and (
+        str(folder) in str(arguments[0])
+    ):
+        steps -= 1
+        if steps < 0:
+            os.kill(os.getpid(), 9)
+
+sys.addaudithook(count)
+with AuditStore(folder, {"topics": None}) as store:
+    store.facts_of(store.version).mkdir(parents=True)
+    store.table("gaps").mkdir(parents=True)
+    (store.table("gaps") / "part").write_text(str(store.version))
+    (store.version_folder / "report.html").write_text(str(store.version))
+    store.commit((*store.before.runs, store.version), {"t": {"0": store.version}})
+"""
+
+
+def write(folder: Path, steps: int = 1_000_000) -> int:
+    command = [sys.executable, "-c", KILLED, str(folder), str(steps)]
+    return subprocess.run(command, check=False, timeout=60).returncode
+
+
+def seen(folder: Path) -> int:
+    """Return which version a reader sees, after a look at whether it is whole."""
+    store = AuditStore(folder, {"topics": None})
+    version = store.before.version
+    if version:
+        assert (folder / "current" / "tables" / "gaps" / "part").read_text() == str(version)
+        assert store.before.next_offsets == {"t": {"0": version}}
+        assert store.before.runs == tuple(range(1, version + 1))
+        assert all(store.facts_of(run).is_dir() for run in store.before.runs)
+    return version
+
+
+def test_versions(tmp_path: Path) -> None:
+    folder = tmp_path / "audit"
+    for version in (1, 2, 3):
+        assert write(folder) == 0
+        assert seen(folder) == version
+        assert (folder / "report.html").read_text() == str(version)
+        assert (folder / "tables" / "gaps" / "part").read_text() == str(version)
+    assert sorted(path.name for path in (folder / "versions").iterdir()) == ["3"]
+    assert sorted(path.name for path in (folder / "facts").iterdir()) == ["run=1", "run=2", "run=3"]
+
+
+def test_killed_at_every_step(tmp_path: Path) -> None:
+    first = tmp_path / "first"
+    assert write(first) == 0
+    versions = []
+    for steps in range(100):
+        folder = tmp_path / "audit"
+        shutil.copytree(first, folder, symlinks=True)
+        code = write(folder, steps)
+        versions.append(seen(folder))
+        assert write(folder) == 0
+        assert seen(folder) == versions[-1] + 1
+        shutil.rmtree(folder)
+        if code == 0:
+            break
+        assert code == -9
+    assert len(versions) > 8
+    assert versions == sorted(versions)  # once the new version is there, it stays
+    assert (versions[0], versions[-1]) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [("notes.txt", "it is no audit, and not empty: it holds notes.txt"), ("current/manifest.json", "cannot be read")],
+)
+def test_other_folders(tmp_path: Path, content: str, reason: str) -> None:
+    path = tmp_path / "out" / content
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+    with pytest.raises(ConfigurationError, match=reason):
+        AuditStore(tmp_path / "out", {})
+    assert path.read_text() == "{"
+
+
+def test_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match="it is no folder"):
+        AuditStore(tmp_path / "file", {})
+    with pytest.raises(ConfigurationError, match="a folder is needed that driver and workers share"):
+        AuditStore("s3://bucket/audit", {})
+
+
+def test_other_options(tmp_path: Path) -> None:
+    with AuditStore(tmp_path, {"topics": ["orders"]}) as store:
+        store.commit((), {})
+    assert AuditStore(tmp_path, {"topics": ["orders"]}).before.version == 1
+    with pytest.raises(ConfigurationError, match=r'made with \{"topics": \["orders"\]\}; other options need another'):
+        AuditStore(tmp_path, {"topics": None})
+
+
+def test_another_release(tmp_path: Path) -> None:
+    with AuditStore(tmp_path, {}) as store:
+        store.commit((), {})
+    path = tmp_path / "current" / "manifest.json"
+    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
+    with pytest.raises(ConfigurationError, match="of another release"):
+        AuditStore(tmp_path, {})
+
+
+def test_one_at_a_time(tmp_path: Path) -> None:
+    with AuditStore(tmp_path, {}), pytest.raises(ConfigurationError, match="another audit is writing there"):
+        AuditStore(tmp_path, {}).__enter__()
+    with AuditStore(tmp_path, {}) as store:
+        assert store.version == 1
+
+
+def test_what_a_killed_run_left_is_removed(tmp_path: Path) -> None:
+    for name in ("versions/1", "facts/run=1"):
+        os.makedirs(tmp_path / name)
+    with AuditStore(tmp_path, {}) as store:
+        assert not store.version_folder.exists()
+        assert not store.facts_of(1).exists()

@@ -1,0 +1,93 @@
+"""What the report shows is limited, in time order, and does not depend on the session's time zone.
+
+Method: tables made by hand; the session of these tests is in India.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.spark.audit.plots import TimeFrame
+from kafkawire.sdk.spark.audit.summary import TOPICS_SHOWN, Summary, frame_of, shown_topics
+
+MINUTE = 60_000
+START_MS = 1_700_000_400_000
+
+
+def test_topics_that_are_shown() -> None:
+    rows = [{"topic": f"t{number:02}", "sizeBytes": number} for number in range(20)]
+    rows += [{"topic": "__consumer_offsets", "sizeBytes": 10**9}, {"topic": "t03", "sizeBytes": 500}]
+    assert shown_topics(rows)[:3] == ["t03", "t19", "t18"]
+    assert len(shown_topics(rows)) == TOPICS_SHOWN
+    assert shown_topics(rows[-2:]) == ["t03", "__consumer_offsets"]
+    assert Summary(partitions=rows).topics == shown_topics(rows)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "expected"),
+    [
+        (0, TimeFrame(START_MS, START_MS + MINUTE, MINUTE)),
+        (100, TimeFrame(START_MS, START_MS + 101 * MINUTE, MINUTE)),
+        (1440, TimeFrame(1_700_000_100_000, 1_700_086_500_000 + 15 * MINUTE, 15 * MINUTE)),
+    ],
+)
+def test_frame(minutes: int, expected: TimeFrame) -> None:
+    found = frame_of(START_MS, START_MS + minutes * MINUTE)
+    assert found == expected
+    assert (found.end_ms - found.start_ms) % found.step_ms == 0
+
+
+def test_very_long_times() -> None:
+    found = frame_of(0, 10**15)
+    assert found.step_ms == 525_600 * MINUTE
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.timeout(300)
+def test_rates_and_lags(request: pytest.FixtureRequest) -> None:
+    pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
+    spark = request.getfixturevalue("spark")
+    from kafkawire.sdk.spark.audit import summary as module
+
+    def at(minute: int) -> datetime:
+        return datetime.fromtimestamp(START_MS / 1000 + 60 * minute, UTC)
+
+    rates: Any = spark.createDataFrame(
+        [
+            ("a", 0, at(0), 5000, 10),
+            ("a", 1, at(1), 5000, 10),
+            ("b", 0, at(1), 1, 10),
+            ("b", 0, at(500_000), 1, 1),
+            ("c", 0, at(1), 7, 3),
+        ],
+        "topic string, partition int, minute timestamp, records bigint, recordBytes bigint",
+    )
+    from pyspark.sql import functions as f
+
+    frame = module._frame(rates, "minute", f.col("records"))
+    assert frame == TimeFrame(START_MS, START_MS + 2 * MINUTE, MINUTE)
+    assert frame is not None
+    assert [tuple(row.values()) for row in module._rates(rates, frame, ["a", "b"])] == [
+        (None, START_MS + MINUTE, 7, 3),
+        ("a", START_MS, 5000, 10),
+        ("a", START_MS + MINUTE, 5000, 10),
+        ("b", START_MS + MINUTE, 1, 10),
+    ]
+    commits: Any = spark.createDataFrame(
+        [
+            ("g", "a", 0, at(0), 9, 1),
+            ("g", "a", 0, at(0), 4, 2),
+            ("g", "a", 1, at(1), 3, 3),
+            ("g", "a", 0, at(99), 9, 4),
+        ],
+        "`group` string, topic string, partition int, timestamp timestamp, lag bigint, logOffset bigint",
+    )
+    assert [tuple(row.values()) for row in module._lags(commits, frame)] == [
+        ("g", "a", 0, START_MS, 4),
+        ("g", "a", 1, START_MS + MINUTE, 3),
+    ]
+    assert module._frame(commits, "timestamp", f.lit(1)) == TimeFrame(START_MS, START_MS + 100 * MINUTE, MINUTE)
+    assert module._frame(rates.where("records < 0"), "minute", f.col("records")) is None

@@ -1,0 +1,57 @@
+"""The part about a topic shows what stands out: damaged partitions in red, frequent keys, how late batches are."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.spark.audit.topic_section import key_text, topic_section
+from tests.sdk.spark.audit.summaries import partition, summary
+
+
+def test_damaged_partitions_are_red() -> None:
+    rows = [
+        partition("orders", 0, records=10, sizeBytes=100, corruptRegions=1),
+        partition("orders", 1, records=10, sizeBytes=100),
+    ]
+    text = topic_section(summary(partitions=rows), "orders")
+    assert text.count('class="cbad"') == 1
+    assert "red: damaged or with unexplained gaps" in text
+    assert "corrupt regions <b>1</b>" in text
+    assert "red: damaged" not in topic_section(summary(), "orders")
+
+
+def test_keys_and_lateness() -> None:
+    text = topic_section(summary(), "orders")
+    assert "Gini 0.71" in text
+    assert "6.10 k, 76.2 %" in text
+    assert "in time" in text
+    assert "&gt; 1 min" in text
+    assert "at most 1 min 30 s" in text
+
+
+def test_many_keys_make_a_short_curve() -> None:
+    counts = [{"topic": "orders", "recordsOfKey": number, "keys": 1} for number in range(1, 5000)]
+    text = topic_section(summary(key_counts=counts), "orders")
+    assert len(text) < 20_000
+    assert "4,999 keys" in text
+
+
+def test_no_keys() -> None:
+    rows = [partition("orders", 0, records=10, sizeBytes=100, recordBytes=50)]
+    text = topic_section(summary(partitions=rows, key_counts=[], top_keys=[]), "orders")
+    assert "no record has a key" in text
+    assert "nothing could be removed" in text
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        (None, "no key"),
+        (b"order 7", "order 7"),
+        ("Grüße".encode(), "Grüße"),
+        (b"\x00\x01", "00 01"),
+        (b"\xff" * 99, "ff ff ff ff ff ff ff ff ff ff ff ff ff …"),
+    ],
+)
+def test_key_text(key: bytes | None, text: str) -> None:
+    assert key_text(key) == text
