@@ -9,6 +9,7 @@ Needs `java` (17 or newer) and `mvn`. Jars are kept in the user's cache folder, 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -33,6 +34,7 @@ __all__ = [
     "fetch_jars",
     "free_port",
     "java_command",
+    "kept_folder",
     "run_tool",
 ]
 
@@ -82,6 +84,25 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkawire"
 
 
+def kept_folder(name: str, fill: Callable[[Path], None]) -> Path:
+    """Return a folder in the user's cache, filled on first use; who comes meanwhile waits.
+
+    Args:
+        name: of the folder.
+        fill: makes its content; what it raises leaves the folder as it is, and the next one tries again.
+    """
+    folder = cache_folder() / name
+    complete = folder / ".complete"
+    if not complete.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not complete.exists():
+                fill(folder)
+                complete.touch()
+    return folder
+
+
 def fetch_jars(release: str = RELEASE) -> Path:
     """Return the folder with the jars of a release, fetched on first use.
 
@@ -102,14 +123,13 @@ def copy_jars(pom: str, name: str, properties: Mapping[str, str]) -> Path:
     Raises:
         subprocess.CalledProcessError: Maven could not resolve them; its output goes to standard error.
     """
-    folder = cache_folder() / name
-    if not (folder / ".complete").exists():
-        folder.mkdir(parents=True, exist_ok=True)
+
+    def copy(folder: Path) -> None:
         goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
         given = [f"-D{key}={value}" for key, value in properties.items()]
         subprocess.run(["mvn", "-q", "-B", "-f", str(_HERE / pom), *goal, *given], check=True, stdout=sys.stderr)
-        (folder / ".complete").touch()
-    return folder
+
+    return kept_folder(name, copy)
 
 
 def run_tool(

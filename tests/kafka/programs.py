@@ -25,7 +25,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.kafka.apache import cache_folder, fetch_jars
+from tests.kafka.apache import fetch_jars, kept_folder
 
 __all__ = ["BUILD_TIMEOUT_SECONDS", "PROGRAMS", "TIMEOUT_SECONDS", "Program", "obstacle"]
 
@@ -111,12 +111,12 @@ def _built(name: str, build: Callable[[Path], list[str]]) -> Path:
     content = hashlib.sha256()
     for path in sorted(path for path in sources.rglob("*") if path.is_file()):
         content.update(f"{path.relative_to(sources)}\n".encode() + path.read_bytes())
-    folder = cache_folder() / "clients" / f"{name}-{content.hexdigest()[:12]}"
-    if not (folder / ".complete").exists():
+
+    def fill(folder: Path) -> None:
         shutil.copytree(sources, folder, dirs_exist_ok=True)  # a build that was cut off goes on
         _do(build(folder), folder)
-        (folder / ".complete").touch()
-    return folder
+
+    return kept_folder(f"clients/{name}-{content.hexdigest()[:12]}", fill)
 
 
 def _do(command: list[str], folder: Path) -> None:
@@ -165,12 +165,12 @@ def _python(name: str) -> list[str]:
 @cache
 def _older_confluent(version: str) -> list[str]:
     """Return how confluent-kafka of another version than that of the environment is used."""
-    folder = cache_folder() / "clients" / f"confluent-kafka-{version}-{sys.implementation.cache_tag}"
-    if not (folder / ".complete").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        _do([*pip, "--only-binary=:all:", "--target", str(folder), f"confluent-kafka=={version}"], folder)
-        (folder / ".complete").touch()
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]
+
+    def fill(folder: Path) -> None:
+        _do([*pip, "--target", str(folder), f"confluent-kafka=={version}"], folder)
+
+    folder = kept_folder(f"clients/confluent-kafka-{version}-{sys.implementation.cache_tag}", fill)
     return ["env", f"PYTHONPATH={folder}", *_python("confluent")]
 
 
