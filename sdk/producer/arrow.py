@@ -6,20 +6,17 @@ extension no Python object is made for a record. Needs pyarrow.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkawire.sdk.errors import BufferFull, Closed, EncodeError, KafkaWireError, LocalProtocolError, RecordTooLarge
-from kafkawire.sdk.producer.contents import RECORDS_AT_ONCE
+from kafkawire.sdk.errors import Closed, EncodeError, KafkaWireError, LocalProtocolError, RecordTooLarge
 from kafkawire.sdk.records import BinaryColumn
 from kafkawire.sdk.records.content import HeadersInput
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from kafkawire.sdk.producer.core import ProducerCore
-
-__all__ = ["ArrowRows", "arrow_rows", "at_row", "send_table"]
+__all__ = ["ArrowRows", "arrow_rows", "at_row"]
 
 #: Rows that are converted at once: enough that Arrow's own costs do not count, and little memory.
 _ROWS: Final = 65_536
@@ -81,47 +78,6 @@ class ArrowRows:
         if self.headers is not None:
             record["headers"] = _pairs(self.headers[row].as_py())
         return record
-
-
-async def send_table(
-    core: ProducerCore,
-    topic: str,
-    table: object,
-    columns: dict[str, str | int | None],
-    drain: Callable[[], Awaitable[None]],
-) -> int:
-    """Buffer a record for each row, and return how many; see `Producer.send_arrow`.
-
-    Args:
-        core: of the producer.
-        topic: the destination.
-        table: the rows.
-        columns: what to take from where, by argument of `send_arrow`.
-        drain: waits until there is room.
-
-    Raises:
-        KafkaWireError: see `Producer.send_arrow`.
-    """
-    appender = core.accumulator.appender
-    count = 0
-    for rows in arrow_rows(table, **columns):
-        row = rested = 0
-        while row < rows.count:
-            row += appender.send_columns(topic, rows, row, min(row + RECORDS_AT_ONCE, rows.count))
-            if row < rows.count:
-                try:
-                    appender.send(topic, **rows.record(row))
-                except BufferFull:
-                    await drain()
-                    continue
-                except KafkaWireError as error:
-                    raise at_row(error, rows.first + row) from error
-                row += 1
-            if row - rested >= RECORDS_AT_ONCE or row == rows.count:
-                rested = row
-                await core.rest()  # let full batches leave
-        count += rows.count
-    return count
 
 
 def arrow_rows(table: object, **columns: str | int | None) -> Iterator[ArrowRows]:

@@ -17,7 +17,7 @@ from kafkawire.sdk.client.arguments import checked_timeout_ms
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError
-from kafkawire.sdk.producer.contents import RECORDS_AT_ONCE, contents
+from kafkawire.sdk.producer.contents import contents
 from kafkawire.sdk.producer.engine import Delivery, are_plain
 from kafkawire.sdk.producer.settings import read_producer_options
 from kafkawire.sdk.producer.transactions.transaction import Transaction
@@ -36,11 +36,13 @@ if TYPE_CHECKING:
     from kafkawire.sdk.metrics.names import MetricName
     from kafkawire.sdk.producer.core import ProducerCore
     from kafkawire.sdk.producer.hooks import ProducerHooks, ProducerInterceptor
-    from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction
 
 __all__ = ["Producer"]
 
 logger = logging.getLogger("kafkawire.producer")
+
+#: How many records `send_many` takes before it yields: about 0.1 ms with the extension, 2 ms without.
+_MANY = 1_000
 
 
 class Producer(Generic[GivenKey, GivenValue]):
@@ -123,7 +125,7 @@ class Producer(Generic[GivenKey, GivenValue]):
             self.send = core.accumulator.appender.send  # type: ignore[assignment, method-assign]  # the same function
 
     async def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
-        """Flush, and disconnect; abort an open transaction that is not prepared, wait for one that is being committed.
+        """Flush, and disconnect; a transaction that is open is aborted, one that is being committed is waited for.
 
         A second call waits for the first.
 
@@ -242,7 +244,7 @@ class Producer(Generic[GivenKey, GivenValue]):
         remaining = iter(values)
         is_plain = self._hooks is None
         while True:
-            chunk, refused = contents(remaining, RECORDS_AT_ONCE, are_plain if is_plain else None)
+            chunk, refused = contents(remaining, _MANY, are_plain if is_plain else None)
             taken = 0
             while taken < len(chunk):
                 # One record goes through `send`, which opens a batch or raises; those after it fill that batch at once.
@@ -258,7 +260,7 @@ class Producer(Generic[GivenKey, GivenValue]):
             await self.drain()  # full batches leave, and the buffer is not filled only to wait for it
             if refused is not None:
                 raise refused
-            if len(chunk) < RECORDS_AT_ONCE:
+            if len(chunk) < _MANY:
                 return count
 
     async def send_arrow(
@@ -294,10 +296,30 @@ class Producer(Generic[GivenKey, GivenValue]):
             RecordTooLarge, LocalProtocolError: see `send`; the row is named, from 0, and earlier ones were buffered.
             Closed: see `send`.
         """
-        from kafkawire.sdk.producer.arrow import send_table
+        from kafkawire.sdk.producer.arrow import arrow_rows, at_row
 
-        columns = {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
-        return await send_table(self._started(), topic, table, columns, self.drain)
+        core = self._started()
+        appender = core.accumulator.appender
+        named = {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
+        count = 0
+        for rows in arrow_rows(table, **named):
+            row = rested = 0
+            while row < rows.count:
+                row += appender.send_columns(topic, rows, row, min(row + _MANY, rows.count))
+                if row < rows.count:
+                    try:
+                        appender.send(topic, **rows.record(row))
+                    except BufferFull:
+                        await self.drain()
+                        continue
+                    except KafkaWireError as error:
+                        raise at_row(error, rows.first + row) from error
+                    row += 1
+                if row - rested >= _MANY or row == rows.count:
+                    rested = row
+                    await core.rest()  # let full batches leave
+            count += rows.count
+        return count
 
     @property
     def client_id(self) -> str:
@@ -357,27 +379,6 @@ class Producer(Generic[GivenKey, GivenValue]):
             with suppress(KafkaWireError):
                 core.abort(None)  # nobody is left to end it
             raise
-
-    async def prepare_transaction(self, timeout_ms: int | None = None) -> PreparedTransaction | None:
-        """Flush, and leave the open transaction open even when the producer is closed, for another process to end.
-
-        The producer takes no more records. It may commit or abort the transaction itself, or be closed. A later
-        producer with the same `transactional_id` aborts it, and so does the coordinator after `transaction_timeout_ms`.
-
-        Args:
-            timeout_ms: the limit; None for `api_timeout_ms`.
-
-        Returns:
-            What `end_prepared` needs to end it, in any process; None if nothing was sent, and there is nothing to end.
-
-        Raises:
-            TransactionAborted: a record was not stored, or offsets were not taken, as the cause says.
-            RequestTimedOut: not everything was stored within the limit. The transaction can only be aborted.
-            LocalProtocolError: no transaction is open.
-            ProducerFenced: another producer uses the `transactional_id`, and the transaction was aborted.
-            KafkaWireError: another error has made transactions impossible.
-        """
-        return await self._started().prepare(timeout_ms)
 
     async def commit_transaction(self, timeout_ms: int | None = None) -> None:
         """Flush, and commit the open transaction.

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from kafkawire.sdk.client.keywords import ProducerKeywords
     from kafkawire.sdk.metrics.names import MetricName
     from kafkawire.sdk.producer.hooks import ProducerInterceptor
-    from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction
 
 __all__ = ["Producer", "Transaction"]
 
@@ -162,10 +161,6 @@ class Producer(Generic[GivenKey, GivenValue]):
     def begin_transaction(self) -> None:
         """Begin a transaction; see `kafkawire.Producer.begin_transaction`."""
         result_of(self._inner.begin_transaction)
-
-    def prepare_transaction(self, timeout_ms: int | None = None) -> PreparedTransaction | None:
-        """Flush, and leave the transaction open for another process; see `kafkawire.Producer.prepare_transaction`."""
-        return result_of(self._inner.prepare_transaction, timeout_ms)
 
     def commit_transaction(self, timeout_ms: int | None = None) -> None:
         """Flush, and commit the open transaction; see `kafkawire.Producer.commit_transaction`."""

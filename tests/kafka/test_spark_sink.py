@@ -18,6 +18,7 @@ from kafkawire.errors import BrokerError
 from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction
 from kafkawire.sdk.protocol.tables.enums import TRANSACTION_VERSION_FEATURE
 from kafkawire.sdk.spark.sink.coordinators import Coordinators
+from kafkawire.sdk.sync.prepared import prepare_transaction
 from kafkawire.sync import Producer
 from tests.kafka.apache import ApacheKafka
 from tests.sdk.spark.sink.killing import PREFIX, KilledStream, check_once, check_row_ids
@@ -43,7 +44,7 @@ def prepared(node: ApacheKafka, topic: str) -> PreparedTransaction:
         producer.send(topic, b"v")
         producer.flush()
         producer.send_offsets({TopicPartition(topic, 0): OffsetAndMetadata(1, "own")}, GroupMetadata(topic))
-        found = producer.prepare_transaction()
+        found = prepare_transaction(producer)
     assert found is not None
     return found
 

@@ -21,6 +21,7 @@ from kafkawire.sdk.spark.sink.marks import Fingerprint, Mark
 from kafkawire.sdk.spark.sink.options import WriteOptions
 from kafkawire.sdk.spark.sink.sending import send_rows
 from kafkawire.sdk.spark.sink.task import WriteTask
+from kafkawire.sdk.sync.prepared import prepare_transaction
 from kafkawire.sdk.sync.producer import Producer
 
 __all__ = ["Prepared", "abort", "commit", "prepare"]
@@ -76,7 +77,7 @@ def prepare(
         if task.is_streaming:
             offsets = Mark(task.query_id, task.batch_id, counted.fingerprint).offsets(sent.topic)
             producer.send_offsets(offsets, GroupMetadata(name))
-        return Prepared(task, producer.prepare_transaction(), sent.topic)
+        return Prepared(task, prepare_transaction(producer), sent.topic)
 
 
 def commit(options: WriteOptions, prepared: Sequence[Prepared]) -> None:

@@ -25,7 +25,7 @@ from kafkawire.sdk.spark.sink.transactions import Prepared, abort, commit, prepa
 
 __all__ = ["BatchWriter", "StreamWriter", "Written"]
 
-Messages = Iterable[WriterCommitMessage | None]
+_Messages = Iterable[WriterCommitMessage | None]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Written(WriterCommitMessage):
     prepared: Prepared | None = None
 
 
-class Sink:
+class _Sink:
     """What both writers have in common.
 
     Args:
@@ -68,7 +68,7 @@ class Sink:
         write(options, self._columns, current_task(self._query_id) if options.has_row_ids else None, batches)
         return Written()
 
-    def commit(self, messages: Messages) -> None:
+    def commit(self, messages: _Messages) -> None:
         """Commit what the tasks have prepared.
 
         Raises:
@@ -76,7 +76,7 @@ class Sink:
         """
         commit(self._options, _prepared(messages))
 
-    def abort(self, messages: Messages) -> None:
+    def abort(self, messages: _Messages) -> None:
         """Abort what the tasks have prepared."""
         abort(self._options, _prepared(messages))
 
@@ -96,14 +96,14 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool = False) -> None:
         if overwrite:
             raise ConfigurationError("mode", "overwrite", "records are only added to topics: use append")
-        self._sink = Sink(options, schema, str(uuid4()))
+        self._sink = _Sink(options, schema, str(uuid4()))
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
-        """Write the rows of a task; see `Sink.write`."""
+        """Write the rows of a task; see `_Sink.write`."""
         return self._sink.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """End a query whose tasks have succeeded; see `Sink.commit`."""
+        """End a query whose tasks have succeeded; see `_Sink.commit`."""
         self._sink.commit(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -123,14 +123,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        self._sink = Sink(options, schema, None)
+        self._sink = _Sink(options, schema, None)
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
-        """Write the rows of a task; see `Sink.write`."""
+        """Write the rows of a task; see `_Sink.write`."""
         return self._sink.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """End a micro-batch whose tasks have succeeded; see `Sink.commit`."""
+        """End a micro-batch whose tasks have succeeded; see `_Sink.commit`."""
         self._sink.commit(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -138,6 +138,6 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._sink.abort(messages)
 
 
-def _prepared(messages: Messages) -> list[Prepared]:
+def _prepared(messages: _Messages) -> list[Prepared]:
     """Return what tasks have said; those that have failed have said nothing."""
     return [each.prepared for each in messages if isinstance(each, Written) and each.prepared is not None]

@@ -17,6 +17,7 @@ from kafkawire.sdk.client.options import AdminOptions, read_options
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction, add_offsets, end_prepared
+from kafkawire.sdk.sync.prepared import prepare_transaction
 from kafkawire.sdk.transport.waiting import result_of
 from kafkawire.sync import Admin, Consumer, Producer
 from kafkawire.testing import Broker
@@ -35,7 +36,7 @@ def prepared(broker: Broker) -> PreparedTransaction:
     with Producer(broker.bootstrap, transactional_id="x") as producer:
         producer.begin_transaction()
         producer.send("t", b"v")
-        found = producer.prepare_transaction()
+        found = prepare_transaction(producer)
     assert found is not None
     return found
 
@@ -99,15 +100,3 @@ def test_offsets_from_outside(broker: Broker, commits: bool) -> None:
         assert admin.list_group_offsets("g") == {}
         end(broker, transaction, commits=commits)
         assert admin.list_group_offsets("g") == (offsets if commits else {})
-
-
-def test_the_same_producer_goes_on(broker: Broker) -> None:
-    with Producer(broker.bootstrap, transactional_id="x") as producer:
-        for number in range(3):
-            producer.begin_transaction()
-            producer.send("t", b"%d" % number)
-            assert producer.prepare_transaction() is not None
-            (producer.abort_transaction if number == 1 else producer.commit_transaction)()
-        producer.begin_transaction()
-        assert producer.prepare_transaction() is None
-    check(broker, [b"0", b"2"])

@@ -33,11 +33,17 @@ def orders() -> list[list[bytes]]:
     """Return the segments of a partition."""
     broken = bytearray(batch(30, 5))
     broken[-1] ^= 1
+    transactional: dict[str, Any] = {
+        "producer_id": 7,
+        "producer_epoch": 0,
+        "base_sequence": 3,
+        "is_transactional": True,
+    }
     idempotent: dict[str, Any] = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
     return [
         [batch(0, compression=Compression.ZSTD), records_of(10, 7, 3), marker(13, 7, is_commit=False)],
         [batch(20), bytes(broken), batch(35, 5, **idempotent), batch(40, 5, **idempotent)],
-        [batch(45, compression=Compression.LZ4), records_of(55, 7, 3)],
+        [batch(45, compression=Compression.LZ4), batch(55, 3, **transactional)],
     ]
 
 

@@ -40,4 +40,5 @@ def main(servers: str, topic: str, folder: str, files: str, options: dict[str, s
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:5], json.loads(sys.argv[5]))
+    _, given_servers, given_topic, given_folder, given_files, given_options = sys.argv
+    main(given_servers, given_topic, given_folder, given_files, json.loads(given_options))

@@ -13,6 +13,7 @@ from kafkawire import GroupMetadata, OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.errors import BrokerError, ConfigurationError, ConnectFailed, KafkaWireError
 from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction
 from kafkawire.sdk.spark.sink.coordinators import Coordinators
+from kafkawire.sdk.sync.prepared import prepare_transaction
 from kafkawire.sync import Producer
 from kafkawire.testing import Broker
 from tests.sdk.spark.sink.topics import written
@@ -33,7 +34,7 @@ def prepared(broker: Broker, name: str) -> PreparedTransaction:
         producer.send("t", name)
         producer.flush()
         producer.send_offsets({T0: OffsetAndMetadata(5, "text")}, GroupMetadata(f"group of {name}"))
-        found = producer.prepare_transaction()
+        found = prepare_transaction(producer)
     assert found is not None
     return found
 

@@ -58,7 +58,7 @@ def test_several_topics(broker: Broker) -> None:
 
 def test_the_buffer_is_smaller_than_the_rows(broker: Broker) -> None:
     values = [[f"{batch} {row}" for row in range(5_000)] for batch in range(3)]
-    given = {"topic": "out", "kafka.buffer.memory": "20000", "kafka.batch.size": "900"}
+    given: dict[str, Any] = {"topic": "out", "kafka.buffer.memory": "20000", "kafka.batch.size": "900"}
     assert sent(broker, [{"value": each} for each in values], **given) == 15_000
     found = sorted(str(each.value, "utf-8") for each in written(broker.bootstrap, "out"))
     assert found == sorted(value for each in values for value in each)

@@ -1,0 +1,30 @@
+"""Prepared transactions of a blocking producer; see `kafkawire.sdk.producer.transactions.prepared`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkawire.sdk.producer.transactions import prepared
+from kafkawire.sdk.transport.waiting import result_of
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction
+    from kafkawire.sdk.sync.producer import Producer
+
+__all__ = ["prepare_transaction"]
+
+
+def prepare_transaction(producer: Producer[Any, Any], timeout_ms: int | None = None) -> PreparedTransaction | None:
+    """Flush, and leave the open transaction of a producer open even when the producer is closed.
+
+    Args:
+        producer: has an open transaction.
+        timeout_ms: the limit; None for `api_timeout_ms`.
+
+    Returns:
+        What it takes to end it; None if nothing was sent.
+
+    Raises:
+        KafkaWireError: see `kafkawire.sdk.producer.transactions.prepared.prepare_transaction`.
+    """
+    return result_of(prepared.prepare_transaction, producer._inner, timeout_ms)
