@@ -130,12 +130,14 @@ CORE_TESTS := tests/conformance tests/reference_broker tests/sdk tests/test_envi
 ENGINE_TESTS := tests/conformance tests/sdk/protocol tests/sdk/records
 
 .PHONY: test-pythons test-core
-test-pythons: ## the core's tests on the other Pythons of this machine, each in an environment of its own
+test-pythons: ## on the other Pythons of this machine: the core's tests on the newest, those of the engines on all
 	@versions=$$($(PYTHON) tools/pythons.py); failed=; \
 	[ -n "$$versions" ] || echo 'this machine has no other supported Python: left out'; \
 	for version in $$versions; do \
 	  python=$$($(PYTHON) tools/pythons.py $$version); \
-	  $(MAKE) --no-print-directory test-core PYTHON="$$python" VENV=.venv-$$version || failed=yes; \
+	  if [ "$$version" = "$${versions##* }" ]; then tests='$(CORE_TESTS)'; \
+	  else tests='$(ENGINE_TESTS) tests/test_environment.py'; fi; \
+	  $(MAKE) --no-print-directory test-core PYTHON="$$python" VENV=.venv-$$version CORE_TESTS="$$tests" || failed=yes; \
 	done; [ -z "$$failed" ]
 
 test-core: PYTEST_ARGUMENTS += $(WITHOUT_SPARK)
@@ -154,7 +156,8 @@ test-kills: $(VENV)/.dev ## 200 SIGKILLs of the broker under load; about two min
 
 test-kafka: $(VENV)/.kafka ## tests beside a real Apache Kafka, fetched with Maven, and test-kills
 	$(call title,tests: beside Apache Kafka)
-	@KAFKAWIRE_TEST_KAFKA=1 $(RUN) pytest -q tests/kafka $(KILLS)
+	@KAFKAWIRE_TEST_KAFKA=1 $(RUN) pytest -q -n 2 --dist loadfile tests/kafka
+	@$(RUN) pytest -q $(KILLS)
 
 test-asan: $(VENV)/.dev ## the tests of the extensions under AddressSanitizer and UBSan
 	$(call title,tests: sanitizers)
