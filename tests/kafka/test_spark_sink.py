@@ -1,11 +1,12 @@
-"""The sink of Spark beside Apache Kafka: transactions that another process ends, and drivers that are killed 20 times.
+"""The sink of Spark beside Apache Kafka: transactions that another process ends, and drivers that are killed.
 
-Method: see tests/sdk/spark/sink/killing.py, which kills them. The transactions are tried in both versions of the
-protocol.
+Method: see tests/sdk/spark/sink/killing.py, which kills them: at each of its moments, or as often as
+KAFKAWIRE_SPARK_KILLS says. The transactions are tried in both versions of the protocol.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,10 +25,10 @@ from tests.kafka.apache import ApacheKafka
 from tests.sdk.spark.sink.killing import PREFIX, KilledStream, check_once, check_row_ids
 from tests.sdk.spark.sink.topics import committed
 
-# Each kill takes as long as a driver needs to start.
-pytestmark = pytest.mark.timeout(1_200)
+KILLS = int(os.environ.get("KAFKAWIRE_SPARK_KILLS", "4"))
 
-KILLS = 20
+# Each kill takes as long as a driver needs to start.
+pytestmark = pytest.mark.timeout(300 + 60 * KILLS)
 
 
 @pytest.fixture(scope="module", params=[1, 2])
