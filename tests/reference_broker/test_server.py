@@ -12,8 +12,10 @@ import select
 import socket
 import struct
 import sys
+import threading
 import time
 import weakref
+from collections.abc import Callable
 from contextlib import ExitStack
 from mmap import PAGESIZE
 from pathlib import Path
@@ -392,3 +394,13 @@ def test_runs_on_uvloop(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvloop", None)
     with pytest.raises(ConfigurationError, match="it is not installed: pip install uvloop"):
         broker.start()
+
+
+@pytest.mark.parametrize("end", [BackgroundBroker.stop, BackgroundBroker.kill])
+def test_the_thread_ends_with_the_broker(tmp_path: Path, end: Callable[[BackgroundBroker], None]) -> None:
+    before = set(threading.enumerate())
+    broker = BackgroundBroker(tmp_path / "data")
+    broker.start()
+    (thread,) = (each for each in set(threading.enumerate()) - before if each.name == "kafkawire-broker")
+    end(broker)
+    assert not thread.is_alive()

@@ -80,3 +80,12 @@ def test_a_damaged_reservation_gives_no_ids(bench: BrokerBench, caplog: pytest.L
     write_file(bench.disk, "producer-ids", b"next.producer.id=1x\n")
     assert bench.ask(InitProducerIdRequest(None)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert "producer-ids is damaged" in caplog.text
+
+
+def test_a_producer_that_asks_again_keeps_its_id(bench: BrokerBench) -> None:
+    bench.ask(InitProducerIdRequest(None))  # so that no id is like an epoch
+    first = Transacting(bench)
+    producer_id, epoch = first.producer
+    assert producer_id != epoch
+    again = bench.ask(InitProducerIdRequest("x", 60_000, producer_id, epoch), 5)
+    assert (again.error_code, again.producer_id, again.producer_epoch) == (ErrorCode.NONE, producer_id, epoch + 1)

@@ -155,6 +155,14 @@ def test_response_waits_while_a_log_rolls():
     assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, 4), (0, 0)]
 
 
+def test_a_request_that_is_done_in_steps_is_answered(bench):
+    bench.create(partitions=2)
+    batches = [produced(b"a", compression=Compression.GZIP), produced(b"b", compression=Compression.GZIP)]
+    answer = bench.ask(request(*(Partition(number, batch) for number, batch in enumerate(batches))), 12)
+    assert not isinstance(answer, DelayedOperation), "all steps are done"
+    assert [each.base_offset for each in answer.responses[0].partition_responses] == [0, 0]
+
+
 def rolling_bench(work, disk):
     """Return a broker on whose topic the next batch waits for a new segment."""
     bench = BrokerBench(disk, work)

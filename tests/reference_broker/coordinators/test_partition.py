@@ -399,3 +399,17 @@ def test_timers_wait_for_an_unfinished_append_and_end_with_the_partition():
     bench.partition.close()
     bench.timers.fire(1_000)
     assert bench.shard.numbers == {"a": 5}
+
+
+def test_any_number_of_operations_may_be_asked_for_by_those_before():
+    bench = Bench()
+    left = 5_000
+
+    def next_one(_: object) -> None:
+        nonlocal left
+        left -= 1
+        if left:
+            bench.partition.submit(lambda shard: shard.get("a"), next_one, 0)
+
+    next_one(None)
+    assert left == 0

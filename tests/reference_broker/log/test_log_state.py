@@ -91,8 +91,9 @@ def test_flush_messages_counts_records():
 def test_failed_sync_is_told_to_everybody_and_never_forgotten():
     """An EIO of fsync was forgotten: the next one succeeded, and what was lost counted as synced."""
     bench = Bench(SYNCING)
-    watched = []
+    watched, committed = [], []
     bench.log.watch(watched.append)
+    bench.log.watch(committed.append, is_committed=True)
     bench.append(b"a")
     bench.work.run()
     for value in (b"b", b"c"):
@@ -102,6 +103,7 @@ def test_failed_sync_is_told_to_everybody_and_never_forgotten():
     assert bench.reached == [(1, None), (2, ErrorCode.KAFKA_STORAGE_ERROR), (3, ErrorCode.KAFKA_STORAGE_ERROR)]
     assert bench.log.is_offline
     assert watched[-1] >= 2**31, "a delayed fetch ends, whatever it waits for"
+    assert committed[-1] >= 2**31, "one for committed records, too"
     bench.append(b"d")
     assert bench.results[-1].code == ErrorCode.KAFKA_STORAGE_ERROR
     bench.log.when_reached(2, lambda error: watched.append(error))

@@ -90,12 +90,15 @@ def test_watchers_hear_of_readable_bytes(tmp_path):
     log.unwatch(heard.append)
 
 
-def test_last_stable_offset_is_not_before_the_start(tmp_path):
+def test_start_of_the_log_takes_the_last_stable_offset_along(tmp_path):
     log = filled(tmp_path / "t-0")
     log.producers.restore([Producer(1, 0, transaction_start=5)], 60)
     assert log.last_stable_offset == 5
+    told = []
+    log.watch(told.append)
     log.begin_at(9)
     assert log.last_stable_offset == 9
+    assert told == [0], "sessions tell their consumers where the log begins"
 
 
 # What is committed.

@@ -65,3 +65,19 @@ def test_listeners(options, expected):
 def test_refused(options, reason):
     with pytest.raises(ConfigurationError, match=reason.replace(".", r"\.").replace("[", r"\[")):
         listeners(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "option"),
+    [
+        ({"listeners": "SSL://a:1"}, "listeners"),
+        (
+            {"listeners": "A://a:1", "listener_security_protocol_map": "A:SASL_PLAINTEXT"},
+            "listener.security.protocol.map",
+        ),
+    ],
+)
+def test_the_option_that_asks_for_a_protocol_is_named(options, option):
+    with pytest.raises(ConfigurationError) as refused:
+        listeners(**options)
+    assert refused.value.option == option
