@@ -162,7 +162,9 @@ def test_a_later_attempt_fences_the_earlier(broker: Broker) -> None:
 def partly_committed(query: Query) -> None:
     """Commit the second task of three, and not the others, as of a driver that was killed."""
     prepared = query.tasks(0)
-    query.task(0, 2)  # its transaction is gone: the commit stops there
+    # The transactions of the others are gone: the commit stops there, and no reader waits for them.
+    query.task(0, 0)
+    query.task(0, 2)
     with pytest.raises(BrokerError):
         query.commit([prepared[1], prepared[2], prepared[2]])
     query.check(["0 1 a", "0 1 b"])
