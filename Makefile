@@ -177,7 +177,7 @@ mutants: $(VENV)/.dev ## small faults that the tests must notice: MUTANTS=150 of
 
 # --- the rest ----------------------------------------------------------------------------------------------------------
 
-.PHONY: docs wheels bench bench-languages bench-clients bench-broker bench-dump clean
+.PHONY: docs wheels bench bench-languages bench-clients bench-broker bench-dump bench-spark clean
 docs: $(VENV)/.dev ## the protocol reference, as pages in build/reference/
 	@$(BIN)/kafkawire codegen docs --out build/reference
 
@@ -201,6 +201,9 @@ bench-broker: $(VENV)/.kafka ## the reference broker beside Apache Kafka, fetche
 
 bench-dump: $(VENV)/.kafka ## kafkawire dump beside Kafka's DumpLogSegments, on 1 GB; into docs/benchmarks.md
 	@nice $(RUN) benchmarks dump --write docs/benchmarks.md
+
+bench-spark: $(VENV)/.kafka ## the Spark data sources beside Spark's connector and other clients' decoders; into docs/benchmarks.md
+	@nice $(RUN) benchmarks spark --write docs/benchmarks.md
 
 clean: ## remove everything that was built; sources and generated code stay
 	@rm -rf build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(VENV) .venv-*
