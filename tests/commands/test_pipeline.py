@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 def run(*arguments: str | Path, command: list[str] = COMMAND) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     return subprocess.run(
-        [*command, *map(str, arguments)], capture_output=True, text=True, timeout=200, check=False, env=environment
+        [*command, *map(str, arguments)], capture_output=True, text=True, timeout=280, check=False, env=environment
     )
 
 
