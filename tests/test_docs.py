@@ -26,7 +26,7 @@ NAMING_PAGES = [ROOT / "docs" / "architecture.md", *sorted((ROOT / "docs" / "how
 CODE = ("sdk", "reference_broker", "codegen", "conformance", "src", "examples")
 
 #: Folders that appear when something is built.
-BUILT = ("build/", "dist/", ".venv")
+BUILT = ("build/", "dist/", ".venv", "audit/")
 
 #: Names that a reader fills in or writes.
 EXAMPLES = ("describe_cluster.py", "DescribeCluster", "kafkawire-X.Y.Z.tar.gz")
