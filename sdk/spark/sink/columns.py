@@ -6,7 +6,7 @@ Source: `KafkaWriter` in Apache Spark.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow
 import pyarrow.compute
@@ -15,6 +15,9 @@ from pyspark.sql.types import StructType
 from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
 
 __all__ = ["WrittenColumns", "by_topic", "checked_columns"]
+
+#: Most of its functions are made when it is imported, where type checkers do not see them.
+_COMPUTE: Any = pyarrow.compute
 
 VALUE: Final = "value"
 KEY: Final = "key"
@@ -88,9 +91,9 @@ def by_topic(rows: pyarrow.RecordBatch, topic: str | None) -> Iterator[tuple[str
         yield topics[0], rows
         return
     # One pass for any number of topics: a filter for each would read all rows as often.
-    order = pyarrow.compute.sort_indices(encoded.indices)  # stable
+    order = _COMPUTE.sort_indices(encoded.indices)  # stable
     sorted_rows = rows.take(order)
-    counts = pyarrow.compute.value_counts(encoded.indices.take(order)).field("counts").to_pylist()
+    counts = _COMPUTE.value_counts(encoded.indices.take(order)).field("counts").to_pylist()
     start = 0
     for name, count in zip(topics, counts, strict=True):
         yield name, sorted_rows.slice(start, count)

@@ -8,7 +8,7 @@ the group `prefix-commit` says of how many tasks the micro-batch consists whose 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import pyarrow
 import pyarrow.compute
@@ -17,6 +17,9 @@ from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.spark.sink.task import WriteTask
 
 __all__ = ["Fingerprint", "Mark"]
+
+#: Most of its functions are made when it is imported, where type checkers do not see them.
+_COMPUTE: Any = pyarrow.compute
 
 
 class Fingerprint(NamedTuple):
@@ -36,7 +39,7 @@ class Fingerprint(NamedTuple):
         """Return the fingerprint of these rows and some more, of which the named columns count."""
         contents = [_bytes(rows.column(name)) for name in names]
         size_bytes = sum(map(len, contents))
-        total = sum(pyarrow.compute.sum(each).as_py() or 0 for each in contents)
+        total = sum(_COMPUTE.sum(each).as_py() or 0 for each in contents)
         return self._replace(
             rows=self.rows + rows.num_rows, size_bytes=self.size_bytes + size_bytes, total=self.total + total
         )

@@ -5,7 +5,7 @@ The id is `query/micro-batch/task/row`: the same in each attempt at a task, as l
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import pyarrow
 import pyarrow.compute
@@ -15,6 +15,9 @@ from kafkawire.sdk.spark.sink.columns import HEADERS
 from kafkawire.sdk.spark.sink.task import WriteTask
 
 __all__ = ["ROW_ID", "with_row_ids"]
+
+#: Most of its functions are made when it is imported, where type checkers do not see them.
+_COMPUTE: Any = pyarrow.compute
 
 #: The name of the header.
 ROW_ID: Final = "spark-row-id"
@@ -33,7 +36,7 @@ def with_row_ids(rows: pyarrow.RecordBatch, task: WriteTask, first: int) -> pyar
     batch = task.batch_id if task.is_streaming else ""
     prefix = f"{task.query_id}/{batch}/{task.number}/"
     numbers = pyarrow.array(range(first, first + rows.num_rows), pyarrow.int64()).cast(pyarrow.string())
-    ids = pyarrow.compute.binary_join_element_wise(prefix, numbers, "").cast(pyarrow.binary())
+    ids = _COMPUTE.binary_join_element_wise(prefix, numbers, "").cast(pyarrow.binary())
     names = pyarrow.repeat(ROW_ID, rows.num_rows)
     added = pyarrow.StructArray.from_arrays([names, ids], fields=list(_HEADERS_TYPE.value_type))
     if HEADERS in rows.schema.names:
@@ -44,14 +47,13 @@ def with_row_ids(rows: pyarrow.RecordBatch, task: WriteTask, first: int) -> pyar
 
 def _appended(lists: pyarrow.ListArray, added: pyarrow.StructArray) -> pyarrow.ListArray:
     """Return lists with one more element each; a list that is null counts as empty."""
-    compute = pyarrow.compute
     own = pyarrow.array(range(len(lists)), pyarrow.int64())
-    rows = pyarrow.concat_arrays([compute.list_parent_indices(lists), own])
-    elements = pyarrow.concat_arrays([lists.flatten(), added]).take(compute.sort_indices(rows))  # stable
-    return _lists(compute.add(compute.fill_null(compute.list_value_length(lists), 0), 1), elements)
+    rows = pyarrow.concat_arrays([_COMPUTE.list_parent_indices(lists), own])
+    elements = pyarrow.concat_arrays([lists.flatten(), added]).take(_COMPUTE.sort_indices(rows))  # stable
+    return _lists(_COMPUTE.add(_COMPUTE.fill_null(_COMPUTE.list_value_length(lists), 0), 1), elements)
 
 
 def _lists(lengths: pyarrow.Array, elements: pyarrow.StructArray) -> pyarrow.ListArray:
-    ends = pyarrow.compute.cumulative_sum(lengths).cast(pyarrow.int32())
+    ends = _COMPUTE.cumulative_sum(lengths).cast(pyarrow.int32())
     offsets = pyarrow.concat_arrays([pyarrow.array([0], pyarrow.int32()), ends])
     return pyarrow.ListArray.from_arrays(offsets, elements)

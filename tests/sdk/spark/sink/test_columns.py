@@ -24,7 +24,7 @@ def checked(*columns: str, topic: str | None = "out") -> WrittenColumns:
     return checked_columns(types.StructType(fields), topic)
 
 
-def header(value: object) -> object:
+def header(value: types.DataType) -> types.DataType:
     fields = [types.StructField("key", types.StringType()), types.StructField("value", value)]
     return types.ArrayType(types.StructType(fields))
 
