@@ -7,6 +7,7 @@ spark-submit --master spark://host:7077 …/kafkawire/commands/pipeline.py audit
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
 import webbrowser
@@ -28,6 +29,9 @@ from kafkawire.sdk.errors import ConfigurationError, KafkaWireError
 __all__ = ["app", "reason_of", "run", "time_ms"]
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
+
+#: The last line of a traceback.
+_EXCEPTION: Final = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Failed): ")
 
 _STYLES: Final = {"bad": "bold red", "warning": "yellow", "note": "blue"}
 
@@ -147,6 +151,8 @@ def reason_of(error: Exception) -> str:
     lines = [line.strip(": ") for line in str(error).splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):  # py4j says what Java says behind it
         return lines[1]
+    if len(lines) > 1 and lines[0].startswith("An exception was thrown from the Python worker"):  # a traceback follows
+        return next((line for line in lines if _EXCEPTION.match(line)), lines[0])
     return lines[0] if lines else type(error).__name__
 
 
