@@ -148,7 +148,7 @@ def test_reasons() -> None:
     java = "An error occurred while calling None.JavaSparkContext.\n: org.apache.SparkException: no master\n\tat a.b"
     assert reason_of(ValueError(java)) == "org.apache.SparkException: no master"
     assert reason_of(ValueError("[PATH_NOT_FOUND] it is gone\nmore")) == "[PATH_NOT_FOUND] it is gone"
-    worker = "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n  File\nOSError: disk full"
+    worker = "An exception was thrown from the Python worker:\nTraceback:\n  File\nOSError: disk full"
     assert reason_of(ValueError(worker)) == "OSError: disk full"
     assert reason_of(ValueError()) == "ValueError"
 
