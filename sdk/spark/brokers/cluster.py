@@ -163,16 +163,17 @@ class Cluster:
 
     def _tried(self, ask: Callable[[], Found]) -> Found:
         """Return an answer, at the last attempt or before."""
-        for _ in range(self._options.attempts - 1):
+        attempts = 0
+        while True:
+            attempts += 1
             try:
                 return ask()
             except KafkaWireError as error:
-                if not error.retriable:
+                self.close()  # new clients may succeed; and who gives up now does not come back to close these
+                if not error.retriable or attempts >= self._options.attempts:
                     raise
                 _log.warning("asking the brokers again: %s", error)
-                self.close()
-                self._pause()
-        return ask()
+            self._pause()
 
     def _pause(self) -> None:
         threading.Event().wait(self._options.retry_interval_ms / 1000)
