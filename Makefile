@@ -95,8 +95,10 @@ generated: $(VENV)/.dev ## generated code and pages equal what the schemas and t
 	@$(BIN)/kafkawire codegen check
 	@$(RUN) tools.options --check
 
-# Tests that never reach a codec give the same answer on every engine: they run once, with the first one.
-ENGINE_FREE := --ignore=tests/codegen --ignore-glob='tests/test_*.py'
+# Tests that never reach a codec, or plan faults of a disk, give the same answer on every engine: they run once, with the
+# first one.
+ENGINE_FREE := --ignore=tests/codegen --ignore-glob='tests/test_*.py' \
+  --ignore-glob='tests/reference_broker/test_*_failures.py' --ignore=tests/soak
 # Spark brings a JVM and workers of its own: its tests run once, and not in several processes of pytest.
 SPARK_TESTS := tests/sdk/spark/test_decode.py tests/sdk/spark/test_functions.py tests/sdk/spark/segments/test_frame.py \
   tests/sdk/spark/brokers/test_source_in_spark.py tests/sdk/spark/sink/test_writer.py tests/sdk/spark/sink/test_kills.py \
