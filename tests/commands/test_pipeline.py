@@ -78,6 +78,7 @@ def test_a_large_partition_that_does_not_fit_into_memory(folder: Path, tmp_path:
         "spark.driver.memory": "512m",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": (tmp_path / "events").as_uri(),
+        "spark.eventLog.compress": "false",
         "spark.shuffle.spill.numElementsForceSpillThreshold": "2000",
         "spark.sql.windowExec.buffer.in.memory.threshold": "50",
         "spark.sql.windowExec.buffer.spill.threshold": "50",
