@@ -20,8 +20,8 @@ from kafkawire.sdk.spark.damage import Mode
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.options import SegmentOptions, parse_options
 from kafkawire.sdk.spark.segments.plan import SegmentPart, Wanted
-from kafkawire.sdk.spark.segments.reading import read_into
-from kafkawire.sdk.spark.segments.source import SegmentReader, read_options
+from kafkawire.sdk.spark.segments.reading import read_into, read_options
+from kafkawire.sdk.spark.segments.source import SegmentReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -99,8 +99,7 @@ class FactReader(SegmentReader):
     """
 
     def __init__(self, options: SegmentOptions, noted: NotedFacts) -> None:
-        fails_on_loss = options.mode is Mode.FAILFAST if options.fails_on_loss is None else options.fails_on_loss
-        super().__init__(options, read_options(options, (), fails_on_loss))
+        super().__init__(options, read_options(options, (), options.fails_batch_on_loss))
         self._noted = noted
 
     def wanted(self, segment: FoundSegment) -> Wanted | None:

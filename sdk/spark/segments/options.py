@@ -81,6 +81,11 @@ class SegmentOptions(NamedTuple):
     trigger_offsets_max: int | None = None
     fails_on_loss: bool | None = None
 
+    @property
+    def fails_batch_on_loss(self) -> bool:
+        """Whether it is an error for a batch query that what is to be read is gone."""
+        return self.mode is Mode.FAILFAST if self.fails_on_loss is None else self.fails_on_loss
+
     def wanted(self, segment: FoundSegment) -> Wanted | None:
         """Return what a batch query wants of a segment's partition; None for nothing."""
         if not self.selection.has(segment.folder):

@@ -23,12 +23,13 @@ from kafkawire.sdk.spark.damage import DamageLog, Mode, Place, error_of
 from kafkawire.sdk.spark.decoder import Decoder
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.headers import batch_at, batch_headers, header_at
+from kafkawire.sdk.spark.segments.options import SegmentOptions
 from kafkawire.sdk.spark.segments.order import first_offset, in_order
 from kafkawire.sdk.spark.segments.plan import Cut, SegmentPart, Wanted
 from kafkawire.sdk.spark.segments.storage import OpenFile, SegmentFiles
 from kafkawire.sdk.spark.segments.transactions import Transactions
 
-__all__ = ["ReadOptions", "Sink", "offset_at", "read_into", "read_parts"]
+__all__ = ["ReadOptions", "Sink", "offset_at", "read_into", "read_options", "read_parts"]
 
 _TIMESTAMP = "timestamp"
 
@@ -52,6 +53,17 @@ class ReadOptions(NamedTuple):
     is_committed_only: bool = False
     decompressed_bytes_max: int = MAX_DECOMPRESSED_BYTES
     fails_on_loss: bool = True
+
+
+def read_options(options: SegmentOptions, names: tuple[str, ...], fails_on_loss: bool) -> ReadOptions:
+    """Return how parts are read.
+
+    Args:
+        options: what the user asks for.
+        names: of the columns.
+        fails_on_loss: whether it is an error that a file is gone.
+    """
+    return ReadOptions(names, options.mode, options.is_committed_only, options.decompressed_bytes_max, fails_on_loss)
 
 
 class Sink(Protocol):

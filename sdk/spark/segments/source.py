@@ -16,15 +16,14 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from kafkawire.sdk.spark import schema as columns
-from kafkawire.sdk.spark.damage import Mode
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.mapping import MapBatches, mapped
 from kafkawire.sdk.spark.segments.options import SegmentOptions, parse_options
 from kafkawire.sdk.spark.segments.plan import SegmentPart, Wanted, plan, tasks
-from kafkawire.sdk.spark.segments.reading import ReadOptions, read_parts
+from kafkawire.sdk.spark.segments.reading import ReadOptions, read_options, read_parts
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
 
-__all__ = ["FilteredSegmentReader", "KafkaSegments", "SegmentReader", "read_options"]
+__all__ = ["FilteredSegmentReader", "KafkaSegments", "SegmentReader"]
 
 
 class KafkaSegments(DataSource):
@@ -64,8 +63,7 @@ class KafkaSegments(DataSource):
         names, mapping = self._columns(schema, options)
         # Spark refuses a reader that takes filters unless spark.sql.python.filterPushdown.enabled is set.
         kind = FilteredSegmentReader if options.pushdown else SegmentReader
-        fails_on_loss = options.mode is Mode.FAILFAST if options.fails_on_loss is None else options.fails_on_loss
-        return kind(options, read_options(options, names, fails_on_loss), mapping)
+        return kind(options, read_options(options, names, options.fails_batch_on_loss), mapping)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return what reads a stream.
@@ -156,14 +154,3 @@ class FilteredSegmentReader(SegmentReader):
         wanted = super().wanted(segment)
         taken = getattr(self, "_pushed", None)  # Spark hands over filters only if there are some
         return wanted if taken is None else taken.narrowed(segment.folder, wanted)
-
-
-def read_options(options: SegmentOptions, names: tuple[str, ...], fails_on_loss: bool) -> ReadOptions:
-    """Return how parts are read.
-
-    Args:
-        options: what the user asks for.
-        names: of the columns.
-        fails_on_loss: whether it is an error that a file is gone.
-    """
-    return ReadOptions(names, options.mode, options.is_committed_only, options.decompressed_bytes_max, fails_on_loss)

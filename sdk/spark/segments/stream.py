@@ -28,7 +28,7 @@ from kafkawire.sdk.spark.segments.ends import PartitionEnds
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.options import SegmentOptions
 from kafkawire.sdk.spark.segments.plan import Wanted, plan, tasks
-from kafkawire.sdk.spark.segments.reading import ReadOptions, read_parts
+from kafkawire.sdk.spark.segments.reading import read_options, read_parts
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
 from kafkawire.sdk.spark.selection import EARLIEST, LATEST, Offsets
 
@@ -58,9 +58,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> None:
         self._options = options
         self._fails_on_loss = options.fails_on_loss is not False
-        self._read_options = ReadOptions(
-            names, options.mode, options.is_committed_only, options.decompressed_bytes_max, self._fails_on_loss
-        )
+        self._read_options = read_options(options, names, self._fails_on_loss)
         self._mapping = mapping
         self._files = SegmentFiles(options.paths, options.path_pattern)
         self._ends = PartitionEnds(self._files)
