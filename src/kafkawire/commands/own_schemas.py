@@ -81,10 +81,8 @@ def apis_of(schemas: Path) -> Mapping[int, Api]:
     """
     if schemas == SCHEMAS:
         return KAFKA_APIS
-    try:
-        own: Mapping[int, Api] = import_module(f"{_package(schemas)}.tables.apis").KNOWN_APIS
-    except ModuleNotFoundError:  # the folder has messages, but no API
-        own = {}
+    tables = _tables(schemas, "apis")
+    own: Mapping[int, Api] = {} if tables is None else tables.KNOWN_APIS
     return {**KAFKA_APIS, **{int(key): api for key, api in own.items()}}
 
 
@@ -99,9 +97,8 @@ def record_types_of(schemas: Path) -> RecordTypes:
     """
     if schemas == SCHEMAS:
         return KAFKA_RECORDS
-    try:
-        own = import_module(f"{_package(schemas)}.tables.record_types")
-    except ModuleNotFoundError:  # the folder has messages, but none of them is in a topic
+    own = _tables(schemas, "record_types")
+    if own is None:
         return KAFKA_RECORDS
     keyed = {
         topic: {number: tuple(_own_message(name, schemas) for name in names) for number, names in types.items()}
@@ -116,6 +113,14 @@ def record_types_of(schemas: Path) -> RecordTypes:
 
 def _joined(theirs: Mapping[str, Mapping[int, Any]], own: Mapping[str, Mapping[int, Any]]) -> dict[str, Any]:
     return {topic: {**theirs.get(topic, {}), **own.get(topic, {})} for topic in {**theirs, **own}}
+
+
+def _tables(schemas: Path, name: str) -> Any:
+    """Return a module of tables that was made of a folder; None if its messages give none of this kind."""
+    try:
+        return import_module(f"{_package(schemas)}.tables.{name}")
+    except ModuleNotFoundError:
+        return None
 
 
 def _own_message(name: str, schemas: Path) -> type[Message]:
