@@ -10,13 +10,28 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow
 
 from kafkawire.sdk.errors import ConfigurationError
 
-__all__ = ["COLUMNS", "CONNECTOR", "CORRUPT", "EXTRAS", "HEADERS", "Column", "arrow_schema", "checked", "chosen", "ddl"]
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = [
+    "COLUMNS",
+    "CONNECTOR",
+    "CORRUPT",
+    "EXTRAS",
+    "HEADERS",
+    "Column",
+    "arrow_schema",
+    "checked",
+    "chosen",
+    "ddl",
+    "names_of",
+]
 
 
 class Column(NamedTuple):
@@ -128,3 +143,12 @@ def checked(fields: Iterable[tuple[str, str, bool]]) -> tuple[str, ...]:
             raise ConfigurationError("schema", f"{name} {kind}", "the column is there already")
         names.append(name)
     return tuple(names)
+
+
+def names_of(schema: StructType) -> tuple[str, ...]:
+    """Return the names of the columns that a schema of Spark asks for.
+
+    Raises:
+        ConfigurationError: see `checked`.
+    """
+    return checked((field.name, field.dataType.simpleString(), field.nullable) for field in schema.fields)

@@ -147,7 +147,7 @@ class KafkaWireReader(DataSourceReader):
 
 
 def _names(schema: StructType) -> tuple[str, ...]:
-    names = columns.checked((field.name, field.dataType.simpleString(), field.nullable) for field in schema.fields)
+    names = columns.names_of(schema)
     if columns.CORRUPT in names:
         raise ConfigurationError("schema", columns.CORRUPT, "damage is an error here, not a row")
     return names

@@ -115,7 +115,7 @@ def _through_spark(
     from pyspark.sql.types import StructType
 
     from kafkawire.sdk.spark.decode import decode_batches
-    from kafkawire.sdk.spark.schema import EXTRAS, HEADERS, checked
+    from kafkawire.sdk.spark.schema import EXTRAS, HEADERS, names_of
     from kafkawire.sdk.spark.segments.mapping import mapped
 
     reason = f"Spark reads the files of {options.paths[0]}, each by itself"
@@ -128,7 +128,7 @@ def _through_spark(
     if not isinstance(fields, StructType):
         raise ConfigurationError("schema", schema, "expected columns, such as value binary")
     if map_batches is None:
-        names = checked((field.name, field.dataType.simpleString(), field.nullable) for field in fields)
+        names = names_of(fields)
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true").option("pathGlobFilter", "*.log")
     groups = re.compile(options.path_pattern).groupindex
     pattern = "(?:^|/)" + re.sub(r"\(\?P<\w+>", "(", options.path_pattern) + "$"

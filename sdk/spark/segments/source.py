@@ -85,8 +85,7 @@ class KafkaSegments(DataSource):
         function = type(self).map_batches  # from an instance it would be a method
         if function is not None:
             return self.map_columns or options.columns, mapped(function, schema)
-        fields = ((field.name, field.dataType.simpleString(), field.nullable) for field in schema.fields)
-        return columns.checked(fields), None
+        return columns.names_of(schema), None
 
 
 class SegmentReader(DataSourceReader):
