@@ -18,6 +18,7 @@ from kafkawire.sdk.spark import schema
 from kafkawire.sdk.spark.isolation import ISOLATION_LEVELS
 
 __all__ = [
+    "CLIENT_PREFIX",
     "INT64_MAX",
     "OptionTable",
     "Parser",
@@ -30,7 +31,11 @@ __all__ = [
     "parse_number",
     "parse_size",
     "parse_topics",
+    "split_client_options",
 ]
+
+#: What the names of options begin with that are for the clients of a query.
+CLIENT_PREFIX: Final = "kafka."
 
 INT64_MAX: Final = 2**63 - 1
 
@@ -49,10 +54,12 @@ class OptionTable:
 
     Args:
         parsers: of each, by its name, what reads its value.
+        hint: what to add where a name is like no other.
     """
 
-    def __init__(self, parsers: Mapping[str, Parser]) -> None:
+    def __init__(self, parsers: Mapping[str, Parser], hint: str = "") -> None:
         self._known = {name.lower(): (name, parse) for name, parse in parsers.items()}
+        self._hint = hint
 
     def read(self, given: Mapping[str, str]) -> dict[str, Any]:
         """Return values by names as they are written here.
@@ -73,7 +80,19 @@ class OptionTable:
 
     def _unknown(self, name: str) -> str:
         near = difflib.get_close_matches(name.lower(), self._known, n=1)
-        return f"no such option; did you mean {self._known[near[0]][0]}?" if near else "no such option"
+        return f"no such option; did you mean {self._known[near[0]][0]}?" if near else f"no such option{self._hint}"
+
+
+def split_client_options(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the options of a query's clients, by lower-case names without the prefix, and those of the data source."""
+    of_clients: dict[str, str] = {}
+    own: dict[str, str] = {}
+    for name, text in given.items():
+        if name.lower().startswith(CLIENT_PREFIX):
+            of_clients[name[len(CLIENT_PREFIX) :].lower()] = text
+        else:
+            own[name] = text
+    return of_clients, own
 
 
 def one_of(values: Mapping[str, Any], given: Mapping[str, str], names: tuple[str, ...]) -> str | None:

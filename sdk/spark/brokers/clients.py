@@ -16,16 +16,14 @@ from kafkawire.sdk.client.options import AdminOptions, ConsumerOptions
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.secret import shown
 from kafkawire.sdk.spark.brokers.jaas import parse_login
+from kafkawire.sdk.spark.option_values import CLIENT_PREFIX
 from kafkawire.sdk.sync.admin import Admin
 from kafkawire.sdk.sync.consumer import Consumer
 
-__all__ = ["PREFIX", "ClientSettings"]
+__all__ = ["ClientSettings"]
 
 #: How Java's clients are told user and password.
 _JAAS: Final = "sasl.jaas.config"
-
-#: What the names of these options begin with.
-PREFIX: Final = "kafka."
 
 #: What one fetch of a task takes from its partition, unless told otherwise. From 1 to 16 MiB a task needs the same CPU;
 #: more keeps distant brokers busy, with less there is less that was fetched beyond the end of a task, for nothing.
@@ -76,17 +74,17 @@ class ClientSettings:
         self._values: dict[str, Any] = {}
         for name, text in given.items():
             if name == _JAAS:
-                for own_name, value in parse_login(f"{PREFIX}{name}", text).items():
+                for own_name, value in parse_login(f"{CLIENT_PREFIX}{name}", text).items():
                     self._add(own_name, value)
             else:
                 self._add(name, text)
         if "bootstrap_servers" not in self._values:
-            raise ConfigurationError(f"{PREFIX}bootstrap.servers", None, "it is needed: host:port,host:port")
+            raise ConfigurationError(f"{CLIENT_PREFIX}bootstrap.servers", None, "it is needed: host:port,host:port")
         try:
             ConsumerOptions.read(self._consumer_options().items())
         except ConfigurationError as error:
             name = ConsumerOptions.OPTIONS[error.option].kafka_name or error.option
-            raise ConfigurationError(f"{PREFIX}{name}", self._values.get(error.option), error.reason) from None
+            raise ConfigurationError(f"{CLIENT_PREFIX}{name}", self._values.get(error.option), error.reason) from None
 
     def consumer(self) -> Consumer[bytes, bytes]:
         """Return a consumer that was not started, without topics."""
@@ -99,12 +97,12 @@ class ClientSettings:
     def _add(self, given_name: str, text: str) -> None:
         name = ConsumerOptions.KAFKA_NAMES.get(given_name, given_name)
         if (reason := _REFUSED.get(name)) is not None:
-            raise ConfigurationError(f"{PREFIX}{given_name}", text, reason)
+            raise ConfigurationError(f"{CLIENT_PREFIX}{given_name}", text, reason)
         option = ConsumerOptions.OPTIONS.get(name)
         if option is None:
-            raise ConfigurationError(f"{PREFIX}{given_name}", text, ConsumerOptions.unknown(given_name))
+            raise ConfigurationError(f"{CLIENT_PREFIX}{given_name}", text, ConsumerOptions.unknown(given_name))
         if name in self._values:
-            raise ConfigurationError(f"{PREFIX}{given_name}", text, f"{name} was given already")
+            raise ConfigurationError(f"{CLIENT_PREFIX}{given_name}", text, f"{name} was given already")
         if name not in _OF_MEMBERS:
             self._values[name] = text if option.parse is None else option.parse(text)
 

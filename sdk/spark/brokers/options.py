@@ -11,9 +11,10 @@ from typing import Any, Final, NamedTuple
 
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.spark import schema
-from kafkawire.sdk.spark.brokers.clients import PREFIX, ClientSettings
+from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.spark.damage import Mode, parse_mode
 from kafkawire.sdk.spark.option_values import (
+    CLIENT_PREFIX,
     OptionTable,
     one_of,
     parse_columns,
@@ -22,6 +23,7 @@ from kafkawire.sdk.spark.option_values import (
     parse_flag,
     parse_number,
     parse_topics,
+    split_client_options,
 )
 from kafkawire.sdk.spark.selection import (
     EARLIEST,
@@ -132,8 +134,7 @@ def parse_options(given: Mapping[str, str]) -> WireOptions:
     Raises:
         ConfigurationError: an option is unknown or missing, its value is refused, or two contradict each other.
     """
-    client = {name[len(PREFIX) :].lower(): text for name, text in given.items() if name.lower().startswith(PREFIX)}
-    own = {name: text for name, text in given.items() if not name.lower().startswith(PREFIX)}
+    client, own = split_client_options(given)
     values = _OPTIONS.read(own)
     _take_isolation(client, own, values)
     settings = ClientSettings(client)
@@ -162,7 +163,9 @@ def _take_isolation(client: dict[str, str], own: Mapping[str, str], values: Mapp
     level = "read_committed" if values["isolationLevel"] else "read_uncommitted"
     for name in ("isolation.level", "isolation_level"):
         if client.pop(name, level) != level:
-            raise ConfigurationError("isolationLevel", level, f"{PREFIX}{name} says otherwise; expected one of them")
+            raise ConfigurationError(
+                "isolationLevel", level, f"{CLIENT_PREFIX}{name} says otherwise; expected one of them"
+            )
     client["isolation.level"] = level
 
 

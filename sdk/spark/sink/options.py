@@ -8,13 +8,13 @@ Source: `KafkaSourceProvider` in Apache Spark.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
 from kafkawire.sdk.producer.settings import read_producer_options
+from kafkawire.sdk.spark.option_values import CLIENT_PREFIX, OptionTable, parse_flag, split_client_options
 
 __all__ = ["TRANSACTION_TIMEOUT_MS", "WriteOptions", "parse_options"]
 
@@ -22,11 +22,9 @@ __all__ = ["TRANSACTION_TIMEOUT_MS", "WriteOptions", "parse_options"]
 #: stays open until the last one has ended.
 TRANSACTION_TIMEOUT_MS: Final = 900_000
 
-_PRODUCER: Final = "kafka."
 _TOPIC: Final = "topic"
 _ROW_IDS: Final = "dedupeHeaders"
 _TRANSACTIONS: Final = "transactionalIdPrefix"
-_OPTIONS: Final = {name.lower(): name for name in (_TOPIC, _ROW_IDS, _TRANSACTIONS)}
 
 #: What Spark itself has among the options of a query.
 _SPARKS: Final = frozenset({"checkpointlocation", "path", "queryname"})
@@ -66,27 +64,18 @@ def parse_options(given: Mapping[str, str]) -> WriteOptions:
     Raises:
         ConfigurationError: an option is unknown, its value is refused, or two contradict each other.
     """
-    producer: dict[str, str] = {}
-    values: dict[str, str] = {}
     for name, text in given.items():
-        lower = name.lower()
-        if lower in _REFUSED:
-            raise ConfigurationError(name, text, _REFUSED[lower])
-        if lower.startswith(_PRODUCER):
-            producer[lower.removeprefix(_PRODUCER)] = text
-        elif lower in _OPTIONS:
-            values[_OPTIONS[lower]] = text
-        elif lower not in _SPARKS:
-            raise ConfigurationError(name, text, _unknown(lower))
+        if (reason := _REFUSED.get(name.lower())) is not None:
+            raise ConfigurationError(name, text, reason)
+    producer, own = split_client_options(given)
+    values = _OPTIONS.read({name: text for name, text in own.items() if name.lower() not in _SPARKS})
     prefix = values.get(_TRANSACTIONS)
-    if prefix == "":
-        raise ConfigurationError(_TRANSACTIONS, prefix, "expected a text; leave it out to write without transactions")
     if prefix is not None:
         producer.setdefault("transaction.timeout.ms", str(TRANSACTION_TIMEOUT_MS))
     elif not {"enable.idempotence", "enable_idempotence"} & producer.keys():
         producer["enable.idempotence"] = "true"
     _check_producer(producer, prefix)
-    return WriteOptions(producer, _topic(values.get(_TOPIC)), _flag(_ROW_IDS, values.get(_ROW_IDS)), prefix)
+    return WriteOptions(producer, values.get(_TOPIC), values.get(_ROW_IDS, False), prefix)
 
 
 def _check_producer(producer: Mapping[str, str], prefix: str | None) -> None:
@@ -97,23 +86,20 @@ def _check_producer(producer: Mapping[str, str], prefix: str | None) -> None:
     read_producer_options(None, {**producer, **more})
 
 
-def _topic(text: str | None) -> str | None:
-    if text is None:
-        return None
+def _topic(option: str, text: str) -> str:
     try:
         return checked_topic(text.strip())
     except LocalProtocolError as error:
-        raise ConfigurationError(_TOPIC, text, str(error)) from None
+        raise ConfigurationError(option, text, str(error)) from None
 
 
-def _flag(option: str, text: str | None) -> bool:
-    if text is not None and text.lower() not in ("true", "false"):
-        raise ConfigurationError(option, text, "expected true or false")
-    return text is not None and text.lower() == "true"
+def _prefix(option: str, text: str) -> str:
+    if not text:
+        raise ConfigurationError(option, text, "expected a text; leave it out to write without transactions")
+    return text
 
 
-def _unknown(name: str) -> str:
-    near = difflib.get_close_matches(name, _OPTIONS, n=1)
-    if near:
-        return f"no such option; did you mean {_OPTIONS[near[0]]}?"
-    return "no such option; those of the producer begin with kafka., as in kafka.linger.ms"
+_OPTIONS: Final = OptionTable(
+    {_TOPIC: _topic, _ROW_IDS: parse_flag, _TRANSACTIONS: _prefix},
+    hint=f"; those of the producer begin with {CLIENT_PREFIX}, as in {CLIENT_PREFIX}linger.ms",
+)
