@@ -1,7 +1,7 @@
-"""Spark finds in the segment files what the broker wrote, or the reason why it cannot is given.
+"""Spark finds in the segment files what the broker wrote.
 
-Method: a folder of segments made by hand is counted by the process that the demo starts; the look for Java is shown
-machines that lack a part. Where Spark cannot run the count is skipped with that reason.
+Method: a folder of segments made by hand is counted by the process that the demo starts. Where Spark cannot run the
+count is skipped with that reason.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkawire.commands import demo_spark
-from kafkawire.commands.demo_spark import SparkCount, why_not
+from kafkawire.commands.demo_spark import SparkCount
+from kafkawire.commands.spark_session import why_not
 from kafkawire.sdk.records import BatchBuilder, Compression
 
 
@@ -42,17 +42,3 @@ def test_stop_before_the_answer(tmp_path: Path) -> None:
     count.stop()
     with pytest.raises(ValueError, match="no answer"):
         count.counts()
-
-
-@pytest.mark.parametrize(
-    ("package", "java", "text"),
-    [
-        (None, "java", "pyspark is not installed"),
-        ("there", None, "no Java 17 or newer"),
-        ("there", "false", "older than Java 17"),
-    ],
-)
-def test_why_not(monkeypatch: pytest.MonkeyPatch, package: str | None, java: str | None, text: str) -> None:
-    monkeypatch.setattr(demo_spark, "find_spec", lambda _name: package)
-    monkeypatch.setattr(demo_spark, "_java", lambda: java)
-    assert text in str(why_not())

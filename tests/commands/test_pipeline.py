@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 from kafkawire.commands import pipeline
-from kafkawire.commands.demo_spark import why_not
 from kafkawire.commands.main import main
 from kafkawire.commands.pipeline import reason_of, time_ms
+from kafkawire.commands.spark_session import why_not
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["SparkCount", "why_not"]
+from kafkawire.commands.spark_session import start_spark
 
-#: The oldest Java that Spark 4 runs on.
-OLDEST_JAVA = 17
+__all__ = ["SparkCount"]
 
 #: Spark on a loaded machine; the demo gives up waiting then.
 TIMEOUT_SECONDS = 120
@@ -25,26 +22,12 @@ TIMEOUT_SECONDS = 120
 #: The folder of a partition and its segment, in the path of a file.
 _SEGMENT = r"([^/]+)-(\d+)/\d+\.log$"
 
-
-def why_not() -> str | None:
-    """Return why Spark cannot run here, None if it can."""
-    if find_spec("pyspark") is None or find_spec("pyarrow") is None:
-        return "pyspark is not installed (pip install 'kafkawire[spark]')"
-    java = _java()
-    if java is None:
-        return f"there is no Java {OLDEST_JAVA} or newer here"
-    version = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    digits = version.partition('"')[2].partition(".")[0]
-    if not digits.isdigit() or int(digits) < OLDEST_JAVA:
-        return f"{java} is older than Java {OLDEST_JAVA}"
-    return None
-
-
-def _java() -> str | None:
-    home = os.environ.get("JAVA_HOME")
-    if home and (Path(home) / "bin" / "java").exists():
-        return str(Path(home) / "bin" / "java")
-    return shutil.which("java")
+#: One short query gains more from a quick start than from good code.
+_SHORT = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
 
 
 class SparkCount:
@@ -86,23 +69,11 @@ class SparkCount:
 
 def _main(folder: str, topic: str) -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession
     from pyspark.sql.functions import regexp_extract
 
     from kafkawire.spark import decode_batches
 
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .appName("kafkawire demo")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .config("spark.sql.adaptive.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "1")
-        .getOrCreate()
-    )
+    spark = start_spark("kafkawire demo", "local[2]", _SHORT)
     sys.stdin.readline()
     segments = spark.read.format("binaryFile").load(f"{folder}/{topic}-*/*.log")
     topic_of, partition_of = (regexp_extract("path", _SEGMENT, group) for group in (1, 2))

@@ -20,9 +20,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from kafkawire.commands.demo_spark import why_not
 from kafkawire.commands.spark_progress import SparkProgress
-from kafkawire.commands.spark_session import start_spark
+from kafkawire.commands.spark_session import start_spark, why_not
 from kafkawire.commands.terminal import print_line, run_app
 from kafkawire.sdk.errors import ConfigurationError, KafkaWireError
 

@@ -1,18 +1,25 @@
-"""The session of Spark that a command runs in: the one of `spark-submit`, or one of its own."""
+"""The session of Spark that a command runs in, that of `spark-submit` or one of its own; and why there can be none."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["start_spark"]
+__all__ = ["start_spark", "why_not"]
+
+#: The oldest Java that Spark 4 runs on.
+OLDEST_JAVA = 17
 
 #: Settings of a session on this machine alone: nobody looks at its pages, and it talks to nobody else.
 _LOCAL = {
@@ -25,13 +32,14 @@ _LOCAL = {
 _SHOWN_BYTES = 4000
 
 
-def start_spark(name: str, master: str | None) -> SparkSession:
+def start_spark(name: str, master: str | None, more: Mapping[str, str] = {}) -> SparkSession:
     """Return a session whose workers run on this Python.
 
     Args:
         name: of the application.
         master: where Spark runs, such as `local[*]` or `spark://host:7077`; None for what `spark-submit` or the
             configuration say, or else this machine.
+        more: settings beside those of every command; what `spark-submit` says counts more.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark import SparkConf
@@ -46,12 +54,33 @@ def start_spark(name: str, master: str | None) -> SparkSession:
         # Few tasks on few cores; what does not fit into memory goes to disk.
         settings["spark.sql.shuffle.partitions"] = str(2 * (os.cpu_count() or 1))
     builder = SparkSession.builder
-    for key, value in settings.items():
+    for key, value in {**settings, **more}.items():
         if key == "spark.master" or not conf.contains(key):
             builder = builder.config(key, value)
     with _quiet():
         session: SparkSession = builder.getOrCreate()
     return session
+
+
+def why_not() -> str | None:
+    """Return why Spark cannot run here, None if it can."""
+    if find_spec("pyspark") is None or find_spec("pyarrow") is None:
+        return "pyspark is not installed (pip install 'kafkawire[spark]')"
+    java = _java()
+    if java is None:
+        return f"there is no Java {OLDEST_JAVA} or newer here"
+    version = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    digits = version.partition('"')[2].partition(".")[0]
+    if not digits.isdigit() or int(digits) < OLDEST_JAVA:
+        return f"{java} is older than Java {OLDEST_JAVA}"
+    return None
+
+
+def _java() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    if home and (Path(home) / "bin" / "java").exists():
+        return str(Path(home) / "bin" / "java")
+    return shutil.which("java")
 
 
 @contextmanager
