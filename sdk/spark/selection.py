@@ -15,6 +15,8 @@ from typing import Any, Final, NamedTuple
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.options import INT32_MAX
+from kafkawire.sdk.spark.option_values import INT64_MAX
 
 __all__ = [
     "EARLIEST",
@@ -33,7 +35,6 @@ LATEST: Final = -1
 EARLIEST: Final = -2
 
 _NAMES = {"latest": LATEST, "earliest": EARLIEST}
-_INT32_MAX, _INT64_MAX = 2**31 - 1, 2**63 - 1
 
 
 class Offsets(NamedTuple):
@@ -101,7 +102,7 @@ def parse_offsets(option: str, text: str, others: int) -> Offsets:
     if name is not None:
         return Offsets(name)
     expected = 'expected "earliest", "latest" or JSON such as {"orders":{"0":23,"1":-2}}'
-    allowed = f"0 to {_INT64_MAX}, {LATEST} for latest or {EARLIEST} for earliest is expected"
+    allowed = f"0 to {INT64_MAX}, {LATEST} for latest or {EARLIEST} for earliest is expected"
     return Offsets(others, _numbers(option, text, expected, EARLIEST, allowed))
 
 
@@ -116,7 +117,7 @@ def parse_times(option: str, text: str) -> Times:
         ConfigurationError: it is no such JSON.
     """
     expected = 'expected JSON such as {"orders":{"0":1700000000000}}'
-    return Times(None, _numbers(option, text, expected, 0, f"0 to {_INT64_MAX} ms is expected"))
+    return Times(None, _numbers(option, text, expected, 0, f"0 to {INT64_MAX} ms is expected"))
 
 
 def _numbers(option: str, text: str, expected: str, lowest: int, allowed: str) -> dict[TopicPartition, int]:
@@ -127,9 +128,9 @@ def _numbers(option: str, text: str, expected: str, lowest: int, allowed: str) -
             raise ConfigurationError(option, text, f"{expected}, {topic!r} has no object")
         for partition, found in partitions.items():
             number = int(partition) if partition.isascii() and partition.isdigit() else -1
-            if not 0 <= number <= _INT32_MAX:
+            if not 0 <= number <= INT32_MAX:
                 raise ConfigurationError(option, text, f"{partition!r} of {topic!r} is no partition")
-            if isinstance(found, bool) or not isinstance(found, int) or not lowest <= found <= _INT64_MAX:
+            if isinstance(found, bool) or not isinstance(found, int) or not lowest <= found <= INT64_MAX:
                 raise ConfigurationError(option, text, f"{found!r} of {topic}-{partition}: {allowed}")
             named[TopicPartition(topic, number)] = found
     return named
@@ -150,7 +151,7 @@ def parse_partitions(option: str, text: str) -> frozenset[TopicPartition]:
     for topic, partitions in _json(option, text, expected).items():
         numbers = partitions if isinstance(partitions, list) else [None]
         for number in numbers:
-            if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= _INT32_MAX:
+            if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= INT32_MAX:
                 raise ConfigurationError(option, text, f"{expected}, {topic!r} has {partitions!r}")
             found.add(TopicPartition(topic, number))
     return frozenset(found)

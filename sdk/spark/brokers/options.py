@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.options import INT32_MAX
 from kafkawire.sdk.spark import schema
 from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.spark.damage import Mode, parse_mode
@@ -40,8 +41,6 @@ from kafkawire.sdk.spark.selection import (
 __all__ = ["Bound", "WireOptions", "parse_options"]
 
 _log = logging.getLogger("kafkawire.spark")
-
-_INT32_MAX = 2**31 - 1
 
 #: Most attempts to learn where partitions begin and end.
 _ATTEMPTS_MAX = 1000
@@ -233,7 +232,7 @@ _OPTIONS: Final = OptionTable(
         "endingOffsetsByTimestamp": parse_times,
         "startingOffsetsByTimestampStrategy": _strategy,
         "failOnDataLoss": parse_flag,
-        "minPartitions": parse_number(1, _INT32_MAX),
+        "minPartitions": parse_number(1, INT32_MAX),
         "maxRecordsPerPartition": parse_number(1),
         "maxOffsetsPerTrigger": parse_number(1),
         "minOffsetsPerTrigger": parse_number(1),
@@ -245,6 +244,6 @@ _OPTIONS: Final = OptionTable(
         "groupIdPrefix": lambda option, text: text,
         "kafkaConsumer.pollTimeoutMs": parse_number(1),
         "fetchOffset.numRetries": parse_number(1, _ATTEMPTS_MAX),
-        "fetchOffset.retryIntervalMs": parse_number(0, _INT32_MAX),
+        "fetchOffset.retryIntervalMs": parse_number(0, INT32_MAX),
     }
 )
