@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from kafkawire.sdk.records.columns import OffsetRange, ReadableBatch
+from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.records.columns import OffsetRange
 from kafkawire.sdk.records.engines import selection as engines
 from kafkawire.sdk.records.engines.python_rows import PythonRowsBuilder
 from kafkawire.sdk.records.engines.rows_form import (
     COLUMNS,
     ROWS_BYTES_MAX,
     ROWS_MAX,
+    BatchColumns,
+    BatchOfRows,
     HeaderColumns,
+    PlainBatches,
     PlainColumn,
     RowColumns,
 )
@@ -28,7 +32,10 @@ __all__ = [
     "COLUMNS",
     "ROWS_BYTES_MAX",
     "ROWS_MAX",
+    "BatchColumns",
+    "BatchOfRows",
     "HeaderColumns",
+    "PlainBatches",
     "PlainColumn",
     "RowColumns",
     "RowsBuilder",
@@ -55,12 +62,13 @@ class RowsBuilder(Protocol):
     @property
     def size_in_bytes(self) -> int: ...
 
-    def begin(self, batch: ReadableBatch, wanted: OffsetRange = None) -> None:
+    def begin(self, batch: BatchOfRows, wanted: OffsetRange = None, position: int = -1) -> None:
         """Begin with a batch; one that was begun before and not finished is left.
 
         Args:
             batch: of any magic, its checksum compared.
             wanted: which records are wanted; None for all.
+            position: what `BatchColumns` says of where it is.
 
         Raises:
             DecodeError: the batch is broken: no row of it is there.
@@ -72,6 +80,21 @@ class RowsBuilder(Protocol):
 
         Raises:
             DecodeError: a key or value is too large for a column.
+        """
+        ...
+
+    def add_plain(self, content: Buffer, plain: PlainBatches) -> tuple[int, int]:
+        """Add whole batches without an object for each, up to the first that is not plain or does not fit.
+
+        A plain one is of magic 2, not compressed, no control batch, and right: what is wrong with others is up to those
+        who look at them one by one. Python, which has objects in any case, adds none.
+
+        Args:
+            content: where they are, from the first byte on.
+            plain: which of them.
+
+        Returns:
+            How many bytes they have; the offset after the last one, if there is one.
         """
         ...
 

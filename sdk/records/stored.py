@@ -122,6 +122,7 @@ def read_stored(
     *,
     is_growing: bool = False,
     limit: int = MAX_DECOMPRESSED_BYTES,
+    take: Callable[[memoryview, int], int] | None = None,
 ) -> Iterator[Stored | Damage]:
     """Yield what is in stored bytes, in order.
 
@@ -132,6 +133,8 @@ def read_stored(
         is_growing: whether the bytes are a file that a broker may be writing: then zeros up to the end, and a batch of
             which only the beginning is there, are the end and no damage.
         limit: most bytes that the records of one batch may have when decompressed.
+        take: is offered the bytes before each batch, and where they begin. It returns how many it has dealt with by
+            itself: whole batches with right checksums that begin before `end`, which are not yielded.
 
     Raises:
         OSError: a file cannot be read.
@@ -139,16 +142,23 @@ def read_stored(
     search = SoundBatches(source)
     position = start
     while position < min(source.end, source.end if end is None else end):
-        view = source.at(position, WINDOW_BYTES)
-        view = _with_whole_batch(source, position, view)
+        view = _with_whole_batch(source, position, source.at(position, WINDOW_BYTES))
+        view_start, view_end = position, position + len(view)
         try:
-            for batch in walk(view, limit=limit):
-                yield Stored(position, batch)
-                position += batch.size_in_bytes
-                if end is not None and position >= end:
-                    return
+            while position < view_end:
+                if take is not None:
+                    position += take(view[position - view_start :], position)
+                    if end is not None and position >= end:
+                        return
+                for batch in walk(view[position - view_start :], limit=limit):
+                    yield Stored(position, batch)
+                    position += batch.size_in_bytes
+                    if end is not None and position >= end:
+                        return
+                    if take is not None:
+                        break
         except PartialBatch as partial:
-            if position + len(view) - partial.offset < source.end and partial.offset:
+            if view_start < position and view_end < source.end:
                 continue  # the window ends here, not the file
             reason = partial.reason
         except DecodeError as error:

@@ -17,6 +17,7 @@ from kafkawire.sdk.errors import DecodeError, LocalProtocolError
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records import Batch
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
+from kafkawire.sdk.records.rows import PlainBatches
 from kafkawire.sdk.records.stored import Damage, Memory, Stored, read_stored
 from kafkawire.sdk.spark.damage import Mode, Place, parse_mode
 from kafkawire.sdk.spark.decoder import Decoder
@@ -79,11 +80,12 @@ def decoded(rows: Iterable[pyarrow.RecordBatch], options: DecodeOptions) -> Iter
     decoder = Decoder(options.names, options.mode)
     number = 0
     for table in rows:
-        for cells in zip(*table.columns, strict=True):
-            place = Place(cells[1].as_py(), cells[2].as_py(), row=number)
+        values = _values(table.column(0))
+        for content, *cells in zip(values, *table.columns[1:], strict=True):
+            place = Place(cells[0].as_py(), cells[1].as_py(), row=number)
             number += 1
-            aborted = cells[3] if options.is_committed_only and table.num_columns > 3 else None
-            yield from _value(decoder, place, _bytes(cells[0]), options, aborted)
+            aborted = cells[2] if options.is_committed_only and table.num_columns > 3 else None
+            yield from _value(decoder, place, content, options, aborted)
     yield from decoder.finish()
 
 
@@ -97,11 +99,11 @@ def decoded_lists(values: pyarrow.Array, options: DecodeOptions) -> pyarrow.Arra
     ends: list[int | None] = []
     found: list[pyarrow.Array] = []
     count = 0
-    for number, value in enumerate(values):
-        ends.append(count if value.is_valid else None)
+    for number, (content, is_there) in enumerate(zip(_values(values), values.is_valid().to_pylist(), strict=True)):
+        ends.append(count if is_there else None)
         decoder = Decoder(options.names, options.mode)
         place = Place(None, None, row=number)
-        for table in (*_value(decoder, place, _bytes(value), options, None), *decoder.finish()):
+        for table in (*_value(decoder, place, content, options, None), *decoder.finish()):
             found.append(table.to_struct_array())
             count += table.num_rows
     content = pyarrow.concat_arrays(found) if found else pyarrow.array([], kind)
@@ -129,7 +131,12 @@ def _value(
 ) -> Iterator[pyarrow.RecordBatch]:
     """Decode one value."""
     is_visible = _visible(content, options, aborted)
-    for found in read_stored(Memory(content), limit=options.decompressed_bytes_max):
+
+    def take(rest: memoryview, position: int) -> int:
+        plain = PlainBatches(position, len(rest), are_transactional=not options.is_committed_only)
+        return decoder.add_plain(place, rest, plain)[0]
+
+    for found in read_stored(Memory(content), limit=options.decompressed_bytes_max, take=take):
         if isinstance(found, Damage):
             yield from decoder.add_damage(place, found)
             continue
@@ -166,6 +173,13 @@ def outcomes_of(stored: Iterable[Stored | Damage]) -> Outcomes:
     return outcomes
 
 
-def _bytes(value: pyarrow.Scalar) -> memoryview:
-    """Return the bytes of a value without copying; nothing for a null."""
-    return memoryview(value.as_buffer()).cast("B") if value.is_valid else memoryview(b"")
+def _values(column: pyarrow.BinaryArray) -> Iterator[memoryview]:
+    """Yield the bytes of each value, none for a null. Arrow's scalars would copy them."""
+    _, ends, data = column.buffers()
+    if data is None:
+        yield from [memoryview(b"")] * len(column)
+        return
+    numbers = memoryview(ends).cast("i")[column.offset :]
+    content = memoryview(data).cast("B")
+    for index, is_there in enumerate(column.is_valid().to_pylist()):
+        yield content[numbers[index] : numbers[index + 1] if is_there else numbers[index]]

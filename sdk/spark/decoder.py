@@ -9,6 +9,8 @@ Source: `KafkaRecordToRowConverter` in Apache Spark.
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -17,13 +19,27 @@ import pyarrow.compute
 
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
-from kafkawire.sdk.protocol.tables.record_formats import BATCH_MAGIC
-from kafkawire.sdk.records import Batch
+from kafkawire.sdk.protocol.tables.record_formats import (
+    BATCH_COMPRESSION_MASK,
+    BATCH_IS_TRANSACTIONAL_MASK,
+    BATCH_MAGIC,
+    BATCH_TIMESTAMP_TYPE_MASK,
+    MESSAGE_V0_MAGIC,
+)
+from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.records import Batch, Compression, TimestampType
 from kafkawire.sdk.records.columns import OffsetRange
-from kafkawire.sdk.records.rows import ROWS_BYTES_MAX, ROWS_MAX, arrow_arrays, rows_builder
+from kafkawire.sdk.records.rows import (
+    ROWS_BYTES_MAX,
+    ROWS_MAX,
+    BatchColumns,
+    PlainBatches,
+    arrow_arrays,
+    rows_builder,
+)
 from kafkawire.sdk.records.stored import Damage
 from kafkawire.sdk.spark.damage import DamageLog, Mode, Place, error_of
-from kafkawire.sdk.spark.schema import CORRUPT, arrow_schema
+from kafkawire.sdk.spark.schema import COLUMNS, CORRUPT, arrow_schema
 
 __all__ = ["Decoder"]
 
@@ -42,40 +58,67 @@ _INT64_MAX = 2**63 - 1
 _COMPUTE: Any = pyarrow.compute
 
 
-class _Run(NamedTuple):
-    """Rows of one batch. The batch itself would keep a whole window of its file in memory.
+class _OfBatch(NamedTuple):
+    """What a column holds that is the same for all records of a batch.
 
     Attributes:
-        end: after the last of them, in rows of the Arrow batch.
-        place: where the batch is.
-        position: where it begins in the file or value, None if it is in neither.
-        base_offset: of the batch, if its header says so.
-        held: what it has in each column that is the same for all its records.
+        fields: of `BatchColumns`, what it is made of.
+        value: what makes it.
     """
 
-    end: int
-    place: Place
-    position: int | None
-    base_offset: int | None
-    held: tuple[Any, ...]
+    fields: tuple[str, ...]
+    value: Callable[..., Any]
+
+    def values(self, batches: BatchColumns) -> list[Any]:
+        """Return what each of the batches holds; a single value if all of them hold the same."""
+        columns = [getattr(batches, field) for field in self.fields]
+        if all(map(_is_constant, columns)):
+            columns = [column[:1] for column in columns]
+        return list(map(self.value, *columns))
 
 
-#: What each column of a batch holds, the same for all its records: of its place, itself and its position.
-_OF_BATCHES: dict[str, Callable[[Place, Batch, int | None], Any]] = {
-    "topic": lambda place, batch, position: place.topic,
-    "partition": lambda place, batch, position: place.partition,
-    "timestampType": lambda place, batch, position: (
-        _NO_TIMESTAMP_TYPE if batch.timestamp_type is None else int(batch.timestamp_type)
-    ),
-    "leaderEpoch": lambda place, batch, position: batch.partition_leader_epoch,
-    "producerId": lambda place, batch, position: batch.producer_id,
-    "producerEpoch": lambda place, batch, position: batch.producer_epoch,
-    "sequence": lambda place, batch, position: batch.base_sequence,
-    "isTransactional": lambda place, batch, position: batch.is_transactional,
-    "compression": lambda place, batch, position: batch.compression.name.lower(),
-    "batchOffset": lambda place, batch, position: _base_offset(batch),
-    "batchPosition": lambda place, batch, position: position,
-    "path": lambda place, batch, position: place.path,
+def _is_constant(column: memoryview[int]) -> bool:
+    content = column.tobytes()
+    return content == content[: column.itemsize] * len(column)
+
+
+def _timestamp_type(magic: int, attributes: int) -> int:
+    if magic == MESSAGE_V0_MAGIC:
+        return _NO_TIMESTAMP_TYPE
+    return int(TimestampType.LOG_APPEND_TIME if attributes & BATCH_TIMESTAMP_TYPE_MASK else TimestampType.CREATE_TIME)
+
+
+def _is_transactional(magic: int, attributes: int) -> bool:
+    return magic == BATCH_MAGIC and attributes & BATCH_IS_TRANSACTIONAL_MASK != 0
+
+
+def _compression(attributes: int) -> str:
+    return Compression(attributes & BATCH_COMPRESSION_MASK).name.lower()
+
+
+def _first_offset(magic: int, base_offset: int) -> int | None:
+    """Return the first offset of a batch, None if its header does not say it."""
+    return base_offset if magic == BATCH_MAGIC else None
+
+
+#: The columns of a batch; of its sequence numbers, the first one.
+_OF_BATCHES = {
+    "timestampType": _OfBatch(("magics", "attributes"), _timestamp_type),
+    "leaderEpoch": _OfBatch(("leader_epochs",), int),
+    "producerId": _OfBatch(("producer_ids",), int),
+    "producerEpoch": _OfBatch(("producer_epochs",), int),
+    "sequence": _OfBatch(("base_sequences",), int),
+    "isTransactional": _OfBatch(("magics", "attributes"), _is_transactional),
+    "compression": _OfBatch(("attributes",), _compression),
+    "batchOffset": _OfBatch(("magics", "base_offsets"), _first_offset),
+    "batchPosition": _OfBatch(("positions",), lambda position: None if position < 0 else position),
+}
+
+#: What each column holds that is the same for all records of a file or value.
+_OF_PLACES: dict[str, Callable[[Place], Any]] = {
+    "topic": lambda place: place.topic,
+    "partition": lambda place: place.partition,
+    "path": lambda place: place.path,
 }
 
 
@@ -106,11 +149,10 @@ class Decoder:
         if "sequence" in names:
             wanted |= {"offset"}
         self._rows = rows_builder(wanted, rows_max=rows_max, bytes_max=bytes_max)
-        #: The columns that a batch has, and what gives them.
-        held = [name for name in _OF_BATCHES if name in names or (name == "batchOffset" and "sequence" in names)]
-        self._held = {name: number for number, name in enumerate(held)}
-        self._values = [_OF_BATCHES[name] for name in held]
-        self._runs: list[_Run] = []
+        #: Where the rows come from, each with the first row.
+        self._places: list[tuple[int, Place]] = []
+        #: Columns that repeat one value, the last one of each name.
+        self._repeated: dict[str, tuple[Any, pyarrow.Array]] = {}
         self._corrupt: list[tuple[Place, Damage]] = []
 
     def add(
@@ -127,16 +169,28 @@ class Decoder:
         Raises:
             DecodeError: it is damaged, and the mode is FAILFAST.
         """
+        self._enter(place)
         try:
-            self._rows.begin(batch, wanted)
+            self._rows.begin(batch, wanted, -1 if position is None else position)
         except DecodeError as error:
             yield from self.add_damage(place, _damage_of(batch, position, error))
             return
-        held = tuple(value_of(place, batch, position) for value_of in self._values)
-        run = _Run(0, place, position, _base_offset(batch), held)
         while not self._rows.fill():
-            yield from self._take(run._replace(end=self._rows.count))
-        self._runs.append(run._replace(end=self._rows.count))
+            yield from self._take()
+
+    def add_plain(self, place: Place, content: Buffer, plain: PlainBatches) -> tuple[int, int]:
+        """Add what can be added at once of the batches at the beginning of some bytes, without an object for each.
+
+        Args:
+            place: where they are.
+            content: the bytes.
+            plain: which batches.
+
+        Returns:
+            How many bytes were added; the offset after them, if there are any.
+        """
+        self._enter(place)
+        return self._rows.add_plain(content, plain)
 
     def add_damage(self, place: Place, damage: Damage) -> Iterator[pyarrow.RecordBatch]:
         """Add bytes that are no records.
@@ -156,33 +210,64 @@ class Decoder:
     def finish(self) -> Iterator[pyarrow.RecordBatch]:
         """Yield what is left."""
         if self._rows.count:
-            yield from self._take(None)
+            yield from self._take()
         if self._corrupt:
             yield self._take_corrupt()
         self.dropped.finish()
 
-    def _take(self, last: _Run | None) -> Iterator[pyarrow.RecordBatch]:
-        runs, self._runs = self._runs, []
-        if last is not None:
-            runs.append(last)
+    def _enter(self, place: Place) -> None:
+        """Say where the next rows come from."""
+        if self._places and self._places[-1][0] == self._rows.count:
+            self._places.pop()  # no row came from there
+        if not self._places or self._places[-1][1] != place:
+            self._places.append((self._rows.count, place))
+
+    def _take(self) -> Iterator[pyarrow.RecordBatch]:
         count = self._rows.count
-        arrays = arrow_arrays(self._rows.take())
+        places = [each for each in self._places if each[0] < count]
+        self._places = [(0, self._places[-1][1])]
+        rows = self._rows.take()
+        arrays = arrow_arrays(rows)
         for name in self._names:
-            if name in _OF_BATCHES:
-                arrays[name] = _spread(self._held[name], self._schema.field(name).type, runs, count)
+            if name in _OF_BATCHES and name != "sequence":
+                arrays[name] = self._spread(name, _OF_BATCHES[name].values(rows.batches), rows.batches.ends)
+            elif name in _OF_PLACES:
+                values = [_OF_PLACES[name](place) for _, place in places]
+                arrays[name] = self._spread(name, values, array("i", [*(start for start, _ in places[1:]), count]))
             elif name == CORRUPT:
                 arrays[name] = pyarrow.nulls(count, self._schema.field(name).type)
         if "sequence" in self._names:
-            first = _spread(self._held["batchOffset"], pyarrow.int64(), runs, count)
-            arrays["sequence"] = _sequences(arrays["sequence"], arrays["offset"], first)
+            first, first_offset = (
+                self._spread(name, _OF_BATCHES[name].values(rows.batches), rows.batches.ends)
+                for name in ("sequence", "batchOffset")
+            )
+            arrays["sequence"] = _sequences(first, arrays["offset"], first_offset)
         if "timestamp" in self._names:
-            milliseconds = arrays["timestamp"].cast(pyarrow.int64())
+            milliseconds = arrays["timestamp"]
             arrays["timestamp"], outside = _in_microseconds(milliseconds)
             for row in outside:
-                run = next(run for run in runs if row < run.end)
-                reason = f"timestamp {milliseconds[row]} of a record is outside what Spark can hold"
-                yield from self.add_damage(run.place, Damage(run.position or 0, 0, reason, run.base_offset))
+                place = next(place for start, place in reversed(places) if start <= row)
+                number = bisect_right(rows.batches.ends, row)
+                magic, position, first_offset = (
+                    column[number]
+                    for column in (rows.batches.magics, rows.batches.positions, rows.batches.base_offsets)
+                )
+                reason = f"timestamp {milliseconds[row].value} of a record is outside what Spark can hold"
+                damage = Damage(max(position, 0), 0, reason, _first_offset(magic, first_offset))
+                yield from self.add_damage(place, damage)
         yield pyarrow.RecordBatch.from_arrays([arrays[name] for name in self._names], schema=self._schema)
+
+    def _spread(self, name: str, values: Sequence[Any], ends: memoryview[int] | array[int]) -> pyarrow.Array:
+        """Return a column of what batches or places hold, each up to a row; a single value is for all of them."""
+        kind, count = COLUMNS[name].arrow, ends[-1]
+        if len(values) == 1:
+            value, (kept, column) = values[0], self._repeated.get(name, (None, None))
+            if column is None or kept != value or len(column) < count:
+                column = pyarrow.repeat(pyarrow.scalar(value, kind), count)
+                self._repeated[name] = value, column
+            return column.slice(0, count)
+        rows = pyarrow.Array.from_buffers(pyarrow.int32(), len(ends), [None, pyarrow.py_buffer(ends)])
+        return _COMPUTE.run_end_decode(pyarrow.RunEndEncodedArray.from_arrays(rows, pyarrow.array(values, kind)))
 
     def _take_corrupt(self) -> pyarrow.RecordBatch:
         corrupt, self._corrupt = self._corrupt, []
@@ -203,32 +288,17 @@ class Decoder:
 
 
 def _damage_of(batch: Batch, position: int | None, error: DecodeError) -> Damage:
-    return Damage(position or 0, batch.size_in_bytes, f"{error.path}: {error.reason}", _base_offset(batch))
-
-
-def _base_offset(batch: Batch) -> int | None:
-    """Return the first offset of a batch, None if its header does not say it."""
-    return batch.base_offset if batch.magic == BATCH_MAGIC else None
-
-
-def _spread(number: int, kind: pyarrow.DataType, runs: Sequence[_Run], count: int) -> pyarrow.Array:
-    """Return a column of what the batches hold."""
-    values = [run.held[number] for run in runs]
-    if values.count(values[0]) == len(values):
-        return pyarrow.repeat(pyarrow.scalar(values[0], kind), count)
-    # A batch whose records were all left out, or went into the Arrow batch before, has no rows of its own.
-    kept = [index for index, run in enumerate(runs) if run.end > (runs[index - 1].end if index else 0)]
-    ends = pyarrow.array([runs[index].end for index in kept], pyarrow.int32())
-    spread = pyarrow.RunEndEncodedArray.from_arrays(ends, pyarrow.array([values[index] for index in kept], kind))
-    return _COMPUTE.run_end_decode(spread)
+    first = batch.base_offset if batch.magic == BATCH_MAGIC else None
+    return Damage(position or 0, batch.size_in_bytes, f"{error.path}: {error.reason}", first)
 
 
 def _in_microseconds(milliseconds: pyarrow.Array) -> tuple[pyarrow.Array, list[int]]:
     """Return timestamps as Spark has them, and the rows of those that it cannot have, which are null."""
     kind = pyarrow.timestamp("us", "UTC")
     try:
-        return milliseconds.cast(pyarrow.timestamp("ms", "UTC")).cast(kind), []
+        return milliseconds.cast(kind), []
     except pyarrow.ArrowInvalid:
+        milliseconds = milliseconds.cast(pyarrow.int64())
         limit = _INT64_MAX // 1000
         fits = [abs(number) <= limit for number in milliseconds.to_pylist()]
         numbers = [number if fit else None for number, fit in zip(milliseconds.to_pylist(), fits, strict=True)]

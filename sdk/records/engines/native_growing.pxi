@@ -42,9 +42,9 @@ cdef class Growing:
         return 0
 
     cdef object hand_over(self):
-        """Return what was written, and begin anew: with as much room as it took this time."""
+        """Return what was written, and begin anew: with as much room as there was, unless most of it was not needed."""
         cdef object view = memoryview(b"") if self.view is None else self.view[:self.used].toreadonly()
-        self.expected = self.used
+        self.expected = self.room if 2 * self.used > self.room else self.used
         self.view = self.content = None
         self.start = NULL
         self.used = self.room = 0
@@ -142,11 +142,11 @@ cdef inline void put_binary(BinaryPlace *place, const uint8_t *content, int32_t 
 
 cdef inline void put_end(BinaryPlace *place, int32_t size) noexcept nogil:
     """Write how far a value or a list goes, a null if its size is below 0."""
+    cdef uint8_t bit = <uint8_t>(1 << (place.row & 7))
     if place.bits != NULL:
-        if not place.row & 7:
-            place.bits[place.row >> 3] = 0
+        place.bits[place.row >> 3] &= <uint8_t>(bit - 1)  # what is behind may have been written before, and be void
         if size >= 0:
-            place.bits[place.row >> 3] |= <uint8_t>(1 << (place.row & 7))
+            place.bits[place.row >> 3] |= bit
     place.end += max(size, 0)
     place.row += 1
     memcpy(place.ends + place.row * 4, &place.end, 4)

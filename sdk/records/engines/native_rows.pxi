@@ -121,13 +121,83 @@ cdef void write_rows(
         put_end(&headers.lists, parts.headers_count if parts.headers_count else -1)  # the connector has a null, too
 
 
+cdef bint write_unmeasured(
+    const Region *region, int64_t *offsets, int64_t *timestamps, BinaryPlace *keys, BinaryPlace *values,
+    Py_ssize_t *nulls,
+) noexcept nogil:
+    """Write all records into columns that have room for whatever is in the region; what is NULL is left out.
+
+    Returns whether nothing is broken, and no null is in a column without bits; otherwise what was written is void.
+    """
+    cdef RecordParts parts
+    cdef const uint8_t *p = region.start
+    cdef int64_t offset, timestamp
+    cdef int32_t index
+    for index in range(region.count):
+        p = next_record(p, region.end, &parts)
+        if p == NULL:
+            return False
+        if offsets != NULL:
+            offset = offset_of(region, &parts)
+            memcpy(offsets + index, &offset, 8)
+        if timestamps != NULL:
+            timestamp = timestamp_of(region, &parts)
+            memcpy(timestamps + index, &timestamp, 8)
+        if keys != NULL:
+            if parts.key_size < 0:
+                if keys.bits == NULL:
+                    return False
+                nulls[0] += 1
+            put_binary(keys, parts.key, parts.key_size)
+        if values != NULL:
+            if parts.value_size < 0:
+                if values.bits == NULL:
+                    return False
+                nulls[1] += 1
+            put_binary(values, parts.value, parts.value_size)
+    return p == region.end
+
+
+cdef struct BatchFacts:
+    # What rows of one batch have in common, see `BatchColumns`; they end before row `end`.
+    int64_t position, base_offset, producer_id
+    int32_t end, leader_epoch, base_sequence
+    int16_t producer_epoch, attributes
+    int8_t magic
+
+
+cdef void facts_of(const BatchHeader *header, Py_ssize_t position, BatchFacts *facts) noexcept:
+    facts.position = position
+    facts.base_offset = header.base_offset
+    facts.producer_id = header.producer_id
+    facts.end = 0
+    facts.leader_epoch = header.partition_leader_epoch
+    facts.base_sequence = header.base_sequence
+    facts.producer_epoch = header.producer_epoch
+    facts.attributes = header.attributes
+    facts.magic = header.magic
+
+
+cdef bytes fact_column(const uint8_t *first, Py_ssize_t count, Py_ssize_t size):
+    """Return a field of so many facts: `first` is where that of the first one is."""
+    cdef bytes column = PyBytes_FromStringAndSize(NULL, count * size)
+    cdef char *next = PyBytes_AS_STRING(column)
+    cdef Py_ssize_t index
+    for index in range(count):
+        memcpy(next + index * size, first + index * <Py_ssize_t>sizeof(BatchFacts), <size_t>size)
+    return column
+
+
 @cython.final
 cdef class RowsBuilder:
     cdef readonly Py_ssize_t count, size_in_bytes
     cdef Py_ssize_t rows_max, bytes_max
     cdef int parts_wanted
-    cdef Growing offsets, timestamps
+    cdef Growing offsets, timestamps, batches
     cdef BinaryRows keys, values, lists, names, header_values
+    # Of the batch that is being read, and whether they are among those of `batches`.
+    cdef BatchFacts facts
+    cdef bint is_noted
     # The batch that is being read: its records from `next` on, of which `given` were read; or other records, one of
     # which did not fit.
     cdef RecordBatch batch
@@ -147,6 +217,7 @@ cdef class RowsBuilder:
         self.count = self.size_in_bytes = 0
         self.offsets = Growing.__new__(Growing) if "offset" in names else None
         self.timestamps = Growing.__new__(Growing) if "timestamp" in names else None
+        self.batches = Growing.__new__(Growing)
         self.keys = BinaryRows.__new__(BinaryRows) if "key" in names else None
         self.values = BinaryRows.__new__(BinaryRows) if "value" in names else None
         self.parts_wanted = (
@@ -157,7 +228,7 @@ cdef class RowsBuilder:
             self.names = BinaryRows.__new__(BinaryRows)
             self.header_values = BinaryRows.__new__(BinaryRows)
 
-    def begin(self, batch, wanted=None):
+    def begin(self, batch, wanted=None, Py_ssize_t position=-1):
         cdef Payload payload
         cdef Piece piece
         cdef const uint8_t *p
@@ -167,6 +238,7 @@ cdef class RowsBuilder:
             self.wanted.start, self.wanted.end = wanted
         if not isinstance(batch, RecordBatch):
             self.read_records(batch)
+            self.note_old(batch, position)
             return
         payload = (<RecordBatch>batch).checked()
         with nogil:
@@ -176,6 +248,7 @@ cdef class RowsBuilder:
             )
         if p == NULL or (payload.region.count and p != payload.region.end):
             (<RecordBatch>batch).refuse()
+        facts_of(&(<RecordBatch>batch).header, position, &self.facts)
         if not piece.names_are_ascii:
             self.read_records(batch)
             return
@@ -183,7 +256,49 @@ cdef class RowsBuilder:
         self.payload = payload
         self.next = payload.region.start
         if piece.rows <= self.rows_max - self.count and self.bytes_of(&piece) <= self.bytes_max - self.size_in_bytes:
-            self.write(&piece)  # most batches: measured once
+            self.write(&payload.region, self.next, &piece)  # most batches: measured once
+            self.given += piece.read
+
+    def add_plain(self, content, plain):
+        cdef Content export = export_of(content)
+        cdef const uint8_t *start = <const uint8_t *>export.buffer.buf
+        cdef const uint8_t *end = start + export.buffer.len
+        cdef const uint8_t *p = start
+        cdef BatchHeader header
+        cdef Region region
+        cdef Py_ssize_t batch_bytes
+        cdef int refused = BATCH_COMPRESSION_MASK | BATCH_IS_CONTROL_MASK
+        cdef Py_ssize_t position = plain.position, size = plain.size_bytes
+        cdef int64_t end_offset = plain.end_offset
+        cdef bint is_ordered = plain.next_offset is not None
+        cdef int64_t following = plain.next_offset if is_ordered else 0
+        if not plain.are_transactional:
+            refused |= BATCH_IS_TRANSACTIONAL_MASK
+        self.leave()
+        self.wanted.are_set = False
+        while p - start < size:
+            batch_bytes = whole_batch(p, end - p)
+            if not batch_bytes:
+                break
+            read_batch_header(p, &header)
+            if header.attributes & refused or header.last_offset_delta < 0 or header.base_offset < 0:
+                break
+            if is_ordered and header.base_offset != following:
+                break
+            if header.base_offset >= end_offset - header.last_offset_delta:
+                break
+            if not fill_region(&region, &header, p + BATCH_HEADER_BYTES, batch_bytes - BATCH_HEADER_BYTES):
+                break
+            if checksum_of(p + BATCH_CRC_COVERS_FROM, batch_bytes - BATCH_CRC_COVERS_FROM) != header.crc:
+                break
+            if region.count:
+                facts_of(&header, position + (p - start), &self.facts)
+                self.is_noted = False
+                if not (self.write_at_once(&region) or self.write_measured(&region)):
+                    break
+            following = header.base_offset + header.last_offset_delta + 1
+            p += batch_bytes
+        return p - start, following
 
     def fill(self):
         cdef Piece piece
@@ -202,7 +317,8 @@ cdef class RowsBuilder:
                 self.batch.refuse()
             if piece.read == 0:
                 return False
-            self.write(&piece)
+            self.write(&self.payload.region, self.next, &piece)
+            self.given += piece.read
             self.next = p
         self.leave()
         return True
@@ -215,8 +331,10 @@ cdef class RowsBuilder:
                 self.lists.hand_over(), self.names.hand_over(), self.header_values.hand_over()
             )
         self.count = self.size_in_bytes = 0
+        self.is_noted = False
         return rows_form().RowColumns(
             count,
+            self.take_batches(),
             None if self.offsets is None else self.offsets.hand_over(),
             None if self.timestamps is None else self.timestamps.hand_over(),
             None if self.keys is None else self.keys.hand_over(),
@@ -230,6 +348,7 @@ cdef class RowsBuilder:
         self.payload = None
         self.records = self.waiting = None
         self.given = 0
+        self.is_noted = False
         return 0
 
     cdef inline Py_ssize_t bytes_of(self, const Piece *piece) noexcept:
@@ -240,8 +359,109 @@ cdef class RowsBuilder:
             size += piece.value_bytes
         return size
 
-    cdef int write(self, const Piece *piece) except -1:
-        """Write a piece that was measured, from `next` on."""
+    cdef int note_old(self, batch, Py_ssize_t position) except -1:
+        """Take the facts of a batch before magic 2; what it does not say is as in Python's engine."""
+        self.facts.position = position
+        self.facts.base_offset = self.facts.producer_id = self.facts.producer_epoch = -1
+        self.facts.leader_epoch = self.facts.base_sequence = -1
+        self.facts.end = 0
+        self.facts.attributes = batch.attributes
+        self.facts.magic = batch.magic
+        return 0
+
+    cdef int note(self) except -1:
+        """Say that the batch that is being read has the rows up to here."""
+        cdef Py_ssize_t size = <Py_ssize_t>sizeof(BatchFacts)
+        if not self.is_noted:
+            self.batches.reserve(size)
+            memcpy(self.batches.start + self.batches.used, &self.facts, <size_t>size)
+            self.batches.used += size
+            self.is_noted = True
+        (<BatchFacts *>(self.batches.start + self.batches.used - size)).end = <int32_t>self.count
+        return 0
+
+    cdef object take_batches(self):
+        cdef BatchFacts *first = <BatchFacts *>self.batches.start
+        cdef Py_ssize_t count = self.batches.used // <Py_ssize_t>sizeof(BatchFacts)
+        form = rows_form()
+        columns = [
+            fact_column(<uint8_t *>&first.end, count, sizeof(first.end)),
+            fact_column(<uint8_t *>&first.position, count, sizeof(first.position)),
+            fact_column(<uint8_t *>&first.magic, count, sizeof(first.magic)),
+            fact_column(<uint8_t *>&first.attributes, count, sizeof(first.attributes)),
+            fact_column(<uint8_t *>&first.base_offset, count, sizeof(first.base_offset)),
+            fact_column(<uint8_t *>&first.leader_epoch, count, sizeof(first.leader_epoch)),
+            fact_column(<uint8_t *>&first.producer_id, count, sizeof(first.producer_id)),
+            fact_column(<uint8_t *>&first.producer_epoch, count, sizeof(first.producer_epoch)),
+            fact_column(<uint8_t *>&first.base_sequence, count, sizeof(first.base_sequence)),
+        ]
+        codes = form.BATCH_COLUMN_CODES
+        found = form.BatchColumns(*[memoryview(column).cast(code) for column, code in zip(columns, codes)])
+        self.batches.hand_over()
+        return found
+
+    cdef bint write_measured(self, const Region *region) except -1:
+        """Write all records of a batch; return whether it could be: whether none is broken, and there is room."""
+        cdef Piece piece
+        cdef const uint8_t *p = measure(
+            region, region.start, 0, &self.wanted, self.rows_max - self.count, self.bytes_max - self.size_in_bytes,
+            self.parts_wanted, False, &piece,
+        )
+        if p != region.end or not piece.names_are_ascii:
+            return False
+        self.write(region, region.start, &piece)
+        return True
+
+    cdef bint write_at_once(self, const Region *region) except -1:
+        """Write all records of a batch, in a single pass; return whether it could be.
+
+        It cannot where headers are wanted, for the first null of a column, and where the batch might not fit.
+        """
+        cdef BinaryPlace keys, values
+        cdef BinaryPlace *key_place = NULL
+        cdef BinaryPlace *value_place = NULL
+        cdef int64_t *offsets = NULL
+        cdef int64_t *timestamps = NULL
+        cdef Py_ssize_t[2] nulls = [0, 0]
+        cdef Py_ssize_t eight = region.count * <Py_ssize_t>8, size = region.end - region.start, before
+        if self.lists is not None or region.count > self.rows_max - self.count:
+            return False
+        if size > self.bytes_max - self.size_in_bytes:
+            return False
+        if self.offsets is not None:
+            self.offsets.reserve(eight)
+            offsets = <int64_t *>(self.offsets.start + self.offsets.used)
+        if self.timestamps is not None:
+            self.timestamps.reserve(eight)
+            timestamps = <int64_t *>(self.timestamps.start + self.timestamps.used)
+        if self.keys is not None:
+            self.keys.reserve(region.count, size, 0)
+            begin_binary(&keys, self.keys)
+            key_place = &keys
+        if self.values is not None:
+            self.values.reserve(region.count, size, 0)
+            begin_binary(&values, self.values)
+            value_place = &values
+        if not write_unmeasured(region, offsets, timestamps, key_place, value_place, nulls):
+            return False
+        if self.offsets is not None:
+            self.offsets.used += eight
+        if self.timestamps is not None:
+            self.timestamps.used += eight
+        if self.keys is not None:
+            self.size_in_bytes += keys.end - self.keys.end
+            self.keys.nulls += nulls[0]
+            end_binary(&keys, self.keys)
+        if self.values is not None:
+            self.size_in_bytes += values.end - self.values.end
+            self.values.nulls += nulls[1]
+            end_binary(&values, self.values)
+        self.count += region.count
+        self.note()
+        return True
+
+    cdef int write(self, const Region *region, const uint8_t *p, const Piece *piece) except -1:
+        """Write a piece that was measured, from `p` on."""
         cdef BinaryPlace keys, values
         cdef HeaderPlaces headers
         cdef BinaryPlace *key_place = NULL
@@ -274,8 +494,7 @@ cdef class RowsBuilder:
             header_places = &headers
         with nogil:
             write_rows(
-                &self.payload.region, self.next, piece.read, &self.wanted, offsets, timestamps, key_place, value_place,
-                header_places,
+                region, p, piece.read, &self.wanted, offsets, timestamps, key_place, value_place, header_places
             )
         if self.offsets is not None:
             self.offsets.used += eight
@@ -289,9 +508,10 @@ cdef class RowsBuilder:
             end_binary(&headers.lists, self.lists)
             end_binary(&headers.names, self.names)
             end_binary(&headers.values, self.header_values)
-        self.given += piece.read
-        self.count += piece.rows
-        self.size_in_bytes += self.bytes_of(piece)
+        if piece.rows:
+            self.count += piece.rows
+            self.size_in_bytes += self.bytes_of(piece)
+            self.note()
         return 0
 
     cdef int read_records(self, batch) except -1:
@@ -323,6 +543,7 @@ cdef class RowsBuilder:
             self.add(record, headers)
             self.size_in_bytes += size
             self.count += 1
+            self.note()
 
     cdef int add(self, record, list headers) except -1:
         """Add the row of one record."""

@@ -6,12 +6,18 @@ from array import array
 from collections.abc import Iterable, Iterator
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.records.columns import OffsetRange, ReadableBatch
+from kafkawire.sdk.protocol.tables.record_formats import BATCH_MAGIC
+from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.records.columns import OffsetRange
 from kafkawire.sdk.records.engines.rows_form import (
+    BATCH_COLUMN_CODES,
     COLUMNS,
     ROWS_BYTES_MAX,
     ROWS_MAX,
+    BatchColumns,
+    BatchOfRows,
     HeaderColumns,
+    PlainBatches,
     PlainColumn,
     RowColumns,
     checked_columns,
@@ -37,12 +43,27 @@ class PythonRowsBuilder:
         self._wanted: OffsetRange = None
         self._clear()
 
-    def begin(self, batch: ReadableBatch, wanted: OffsetRange = None) -> None:
+    def begin(self, batch: BatchOfRows, wanted: OffsetRange = None, position: int = -1) -> None:
         self._records = self._waiting = None
         for _ in batch.views():
             pass  # what is broken raises before a row is there
         self._records = batch.views()
         self._wanted = wanted
+        has_all = batch.magic == BATCH_MAGIC
+        self._facts = (
+            position,
+            batch.magic,
+            batch.attributes,
+            batch.base_offset if has_all else -1,
+            batch.partition_leader_epoch,
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.base_sequence,
+        )
+        self._is_noted = False
+
+    def add_plain(self, content: Buffer, plain: PlainBatches) -> tuple[int, int]:
+        return 0, 0
 
     def fill(self) -> bool:
         while self._records is not None:
@@ -65,6 +86,7 @@ class PythonRowsBuilder:
         headers = HeaderColumns(self._lists.column(), self._names.column(), self._header_values.column())
         found = RowColumns(
             self.count,
+            BatchColumns(*[memoryview(column) for column in self._batches]),
             self._offsets.tobytes() if "offset" in columns else None,
             self._timestamps.tobytes() if "timestamp" in columns else None,
             self._keys.column() if "key" in columns else None,
@@ -76,6 +98,8 @@ class PythonRowsBuilder:
 
     def _clear(self) -> None:
         self.count = self.size_in_bytes = 0
+        self._is_noted = False
+        self._batches = [array(code) for code in BATCH_COLUMN_CODES]
         self._offsets, self._timestamps = array("q"), array("q")
         self._keys, self._values = _Column(), _Column()
         self._lists, self._names, self._header_values = _Column(), _Column(), _Column()
@@ -89,8 +113,17 @@ class PythonRowsBuilder:
             size += sum(len(name.encode()) + len(value or b"") for name, value in record.headers)
         return size
 
+    def _note(self) -> None:
+        """Say that the batch that is being read has the rows up to here."""
+        if not self._is_noted:
+            for column, number in zip(self._batches, (0, *self._facts), strict=True):
+                column.append(number)
+            self._is_noted = True
+        self._batches[0][-1] = self.count
+
     def _add(self, record: Record) -> None:
         self.count += 1
+        self._note()
         self._offsets.append(record.offset)
         self._timestamps.append(record.timestamp)
         if "key" in self._columns:

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.records.columns import ReadableBatch
+from kafkawire.sdk.records.java_integers import OFFSET_MAX
 
-__all__ = ["COLUMNS", "ROWS_BYTES_MAX", "ROWS_MAX", "HeaderColumns", "PlainColumn", "RowColumns", "checked_columns"]
+__all__ = [
+    "BATCH_COLUMN_CODES",
+    "COLUMNS",
+    "ROWS_BYTES_MAX",
+    "ROWS_MAX",
+    "BatchColumns",
+    "BatchOfRows",
+    "HeaderColumns",
+    "PlainBatches",
+    "PlainColumn",
+    "RowColumns",
+    "checked_columns",
+]
 
 #: What a record has.
 COLUMNS: Final = ("key", "value", "offset", "timestamp", "headers")
@@ -50,11 +64,87 @@ class HeaderColumns(NamedTuple):
     values: PlainColumn
 
 
+class BatchOfRows(ReadableBatch, Protocol):
+    """What rows can be made from: a batch of any magic, of any engine, with what `BatchColumns` says of it."""
+
+    @property
+    def magic(self) -> int: ...
+
+    @property
+    def attributes(self) -> int: ...
+
+    @property
+    def base_offset(self) -> int: ...
+
+    @property
+    def partition_leader_epoch(self) -> int: ...
+
+    @property
+    def producer_id(self) -> int: ...
+
+    @property
+    def producer_epoch(self) -> int: ...
+
+    @property
+    def base_sequence(self) -> int: ...
+
+
+class BatchColumns(NamedTuple):
+    """The batches that rows come from, in order: those that have some, a number in each column for each of them.
+
+    What a batch before magic 2 does not have is -1.
+
+    Attributes:
+        ends: int32, the row after its last one.
+        positions: int64, as they were given; -1 where none was.
+        magics: int8.
+        attributes: int16, as its header has them.
+        base_offsets: int64.
+        leader_epochs: int32.
+        producer_ids: int64.
+        producer_epochs: int16.
+        base_sequences: int32.
+    """
+
+    ends: memoryview[int]
+    positions: memoryview[int]
+    magics: memoryview[int]
+    attributes: memoryview[int]
+    base_offsets: memoryview[int]
+    leader_epochs: memoryview[int]
+    producer_ids: memoryview[int]
+    producer_epochs: memoryview[int]
+    base_sequences: memoryview[int]
+
+
+#: The codes of these numbers in `array` and `memoryview`.
+BATCH_COLUMN_CODES: Final = ("i", "q", "b", "h", "q", "i", "q", "h", "i")
+
+
+class PlainBatches(NamedTuple):
+    """Which of the batches at the beginning of some bytes are added at once.
+
+    Attributes:
+        position: of the first byte, where `BatchColumns` counts from.
+        size_bytes: those that begin before so many bytes.
+        next_offset: what the first one begins with, each other one where the one before ended; None for any.
+        end_offset: those that do not reach it.
+        are_transactional: whether those of transactions are among them.
+    """
+
+    position: int
+    size_bytes: int
+    next_offset: int | None = None
+    end_offset: int = OFFSET_MAX
+    are_transactional: bool = True
+
+
 class RowColumns(NamedTuple):
     """Rows; what was not asked for is None.
 
     Attributes:
         rows_count: how many.
+        batches: where they come from.
         offsets: int64 in the machine's byte order.
         timestamps: the same, ms since the epoch.
         keys: of the records.
@@ -63,6 +153,7 @@ class RowColumns(NamedTuple):
     """
 
     rows_count: int
+    batches: BatchColumns
     offsets: Buffer | None
     timestamps: Buffer | None
     keys: PlainColumn | None

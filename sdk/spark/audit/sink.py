@@ -13,6 +13,7 @@ import numpy
 import pyarrow
 
 from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records import Batch
 from kafkawire.sdk.records.batch import recompress
 from kafkawire.sdk.records.columns import OffsetRange
@@ -20,7 +21,7 @@ from kafkawire.sdk.records.compression import Compression
 from kafkawire.sdk.records.control import control_type
 from kafkawire.sdk.records.engine import RecordBatch
 from kafkawire.sdk.records.message_set import MessageBatch
-from kafkawire.sdk.records.rows import arrow_arrays, rows_builder
+from kafkawire.sdk.records.rows import PlainBatches, arrow_arrays, rows_builder
 from kafkawire.sdk.records.stored import Damage
 from kafkawire.sdk.spark.audit.commits import OFFSETS_TOPIC, commits
 from kafkawire.sdk.spark.audit.facts import COLUMNS_OF, FactKind, fact_rows
@@ -121,6 +122,10 @@ class FactSink:
             while not self._rows.fill():
                 yield from self._take_rows()
                 self._runs.append((row, 0))
+
+    def add_plain(self, place: Place, content: Buffer, plain: PlainBatches) -> tuple[int, int]:
+        """Add nothing: every batch is looked at by itself."""
+        return 0, 0
 
     def add_damage(self, place: Place, damage: Damage) -> Iterator[pyarrow.RecordBatch]:
         """Note bytes that are no batch.

@@ -16,7 +16,7 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.records.stored import Stored, read_stored
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.headers import batch_headers
-from kafkawire.sdk.spark.segments.order import in_order
+from kafkawire.sdk.spark.segments.order import InOrder
 from kafkawire.sdk.spark.segments.plan import index_cuts
 from kafkawire.sdk.spark.segments.reading import offset_at
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
@@ -127,7 +127,7 @@ class PartitionEnds:
                     start, lowest = cut.position, first
                     break
             end = End(segment.base_offset, start)
-            for found in in_order(read_stored(file.window(), start, is_growing=True), lowest, segment.end_offset):
+            for found in InOrder(read_stored(file.window(), start, is_growing=True), lowest, segment.end_offset):
                 if isinstance(found, Stored):
                     end = End(found.batch.next_offset, found.position + found.batch.size_in_bytes)
             return end

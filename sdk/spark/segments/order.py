@@ -14,7 +14,7 @@ from kafkawire.sdk.protocol.tables.record_formats import BATCH_MAGIC
 from kafkawire.sdk.records import Batch
 from kafkawire.sdk.records.stored import Damage, Stored
 
-__all__ = ["first_offset", "in_order"]
+__all__ = ["InOrder", "first_offset"]
 
 #: A segment's offsets count from its base offset in 31 bits.
 _SPAN = 2**31
@@ -25,53 +25,74 @@ def first_offset(batch: Batch) -> int:
     return batch.base_offset if batch.magic == BATCH_MAGIC else batch.last_offset
 
 
-def in_order(
-    found: Iterable[Stored | Damage],
-    lowest: int,
-    end_offset: int | None,
-    is_elsewhere: Callable[[Batch], bool] = lambda batch: False,
-) -> Iterator[Stored | Damage]:
-    """Yield what was found, a batch with impossible offsets as damage.
+class InOrder:
+    """What was found, in order, a batch with impossible offsets as damage.
 
     Args:
-        found: what is in a part of a segment, in order. A batch is yielded when the next one is known: it must be
-            readable until then.
+        found: what is in a part of a segment, in order. A batch may be yielded only when the next one is known: it must
+            be readable until then.
         lowest: no offset is lower.
         end_offset: no offset reaches it; None if nothing follows.
         is_elsewhere: returns whether a batch behind that end is in a following segment, too. A crash while a broker
             replaced segments leaves both; the following one counts, as for a broker.
+
+    Attributes:
+        limit: no offset reaches it.
+        next_offset: a batch that begins with it is right, and is yielded at once; None while a batch waits, or behind
+            damage. Whoever takes batches before they are found sets it to what follows them.
     """
-    limit = lowest + _SPAN if end_offset is None else end_offset
-    next_offset: int | None = lowest  # after the last batch that was yielded; None where damage is before
-    least = lowest
-    held: Stored | None = None
-    for each in found:
-        if isinstance(each, Damage):
+
+    def __init__(
+        self,
+        found: Iterable[Stored | Damage],
+        lowest: int,
+        end_offset: int | None,
+        is_elsewhere: Callable[[Batch], bool] = lambda batch: False,
+    ) -> None:
+        self.limit = lowest + _SPAN if end_offset is None else end_offset
+        self.next_offset: int | None = lowest
+        self._found = found
+        self._lowest = lowest
+        self._has_end = end_offset is not None
+        self._is_elsewhere = is_elsewhere
+
+    def __iter__(self) -> Iterator[Stored | Damage]:
+        expected: int | None = self._lowest  # after the last batch that was yielded; None where damage is before
+        least = self._lowest
+        held: Stored | None = None
+        for each in self._found:
+            if self.next_offset is not None:
+                expected = least = self.next_offset
+            if isinstance(each, Damage):
+                if held is not None:
+                    yield held
+                    least = held.batch.last_offset + 1
+                self.next_offset = expected = held = None
+                yield each
+                continue
+            first, last = first_offset(each.batch), each.batch.last_offset
             if held is not None:
-                yield held
-                least = held.batch.last_offset + 1
-            next_offset = held = None
-            yield each
-            continue
-        first, last = first_offset(each.batch), each.batch.last_offset
-        if held is not None:
-            if first > held.batch.last_offset or first < least or next_offset == first_offset(held.batch):
-                yield held
-                next_offset = least = held.batch.last_offset + 1
+                if first > held.batch.last_offset or first < least:
+                    yield held
+                    expected = least = held.batch.last_offset + 1
+                else:
+                    yield _damage(held, f"offset {first} follows")
+                held = None
+            if last < first or first < least:
+                yield _damage(each, f"it is not behind offset {least - 1}")
+            elif last >= self.limit:
+                if self._has_end and first >= self.limit and self._is_elsewhere(each.batch):
+                    return
+                beyond = "what follows begins with" if self._has_end else "no segment reaches"
+                yield _damage(each, f"its last one is {last}, {beyond} {self.limit}")
+            elif first == expected:
+                yield each
+                expected = last + 1
             else:
-                yield _damage(held, f"offset {first} follows")
-            held = None
-        if last < first or first < least:
-            yield _damage(each, f"it is not behind offset {least - 1}")
-        elif last >= limit:
-            if end_offset is not None and first >= limit and is_elsewhere(each.batch):
-                return
-            beyond = "no segment reaches" if end_offset is None else "what follows begins with"
-            yield _damage(each, f"its last one is {last}, {beyond} {limit}")
-        else:
-            held = each
-    if held is not None:
-        yield held
+                held = each
+            self.next_offset = expected if held is None else None
+        if held is not None:
+            yield held
 
 
 def _damage(stored: Stored, reason: str) -> Damage:

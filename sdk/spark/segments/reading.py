@@ -15,8 +15,10 @@ import pyarrow
 import pyarrow.compute
 
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_MAGIC
+from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.columns import OffsetRange
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
+from kafkawire.sdk.records.rows import PlainBatches
 from kafkawire.sdk.records.stored import Damage, read_stored
 from kafkawire.sdk.records.walk import Batch
 from kafkawire.sdk.spark.damage import DamageLog, Mode, Place, error_of
@@ -24,7 +26,7 @@ from kafkawire.sdk.spark.decoder import Decoder
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.headers import batch_at, batch_headers, header_at
 from kafkawire.sdk.spark.segments.options import SegmentOptions
-from kafkawire.sdk.spark.segments.order import first_offset, in_order
+from kafkawire.sdk.spark.segments.order import InOrder, first_offset
 from kafkawire.sdk.spark.segments.plan import Cut, SegmentPart, Wanted
 from kafkawire.sdk.spark.segments.storage import OpenFile, SegmentFiles
 from kafkawire.sdk.spark.segments.transactions import Transactions
@@ -81,6 +83,10 @@ class Sink(Protocol):
         self, place: Place, batch: Batch, position: int, wanted: OffsetRange = None
     ) -> Iterator[pyarrow.RecordBatch]:
         """Add a batch with a right checksum, and yield what is full."""
+        ...
+
+    def add_plain(self, place: Place, content: Buffer, plain: PlainBatches) -> tuple[int, int]:
+        """Add at once what can be added of the batches at the beginning of some bytes; see `RowsBuilder.add_plain`."""
         ...
 
     def add_damage(self, place: Place, damage: Damage) -> Iterator[pyarrow.RecordBatch]:
@@ -191,7 +197,7 @@ def _part(part: SegmentPart, files: SegmentFiles, options: ReadOptions, sink: Si
         else:
             bounds = _bounds(part, file)
         if bounds is not None:
-            yield from _Reading(files, options, sink, place, segment, file).read(bounds, wanted)
+            yield from _Reading(files, options, sink, place, segment, file, bounds, wanted).read()
 
 
 def _lost(damage: Damage, place: Place, options: ReadOptions, sink: Sink) -> Iterator[pyarrow.RecordBatch]:
@@ -284,6 +290,8 @@ class _Reading:
         place: Place,
         segment: FoundSegment,
         file: OpenFile,
+        bounds: _Bounds,
+        wanted: Wanted,
     ) -> None:
         self._files = files
         self._options = options
@@ -291,44 +299,64 @@ class _Reading:
         self._place = place
         self._segment = segment
         self._file = file
-
-    def read(self, bounds: _Bounds, wanted: Wanted) -> Iterator[pyarrow.RecordBatch]:
-        """Yield what is full."""
-        window = self._file.window()
+        self._bounds = bounds
+        self._wanted = wanted
+        self._window = file.window()
         stored = read_stored(
-            window,
+            self._window,
             bounds.start,
             bounds.end,
-            is_growing=self._segment.end_offset is None,
-            limit=self._options.decompressed_bytes_max,
+            is_growing=segment.end_offset is None,
+            limit=options.decompressed_bytes_max,
+            take=self._take if wanted.start_timestamp_ms is None else None,
         )
+        self._found = InOrder(stored, bounds.lowest, bounds.end_offset, self._is_elsewhere)
+        #: Of the offsets that may be in what is damaged.
+        self._lowest = bounds.lowest
+
+    def read(self) -> Iterator[pyarrow.RecordBatch]:
+        """Yield what is full."""
+        bounds, wanted = self._bounds, self._wanted
         transactions = Transactions(self._files, self._segment) if self._options.is_committed_only else None
         damaged: list[Damage] = []
-        lowest = bounds.lowest  # of the offsets that may be in what is damaged
-        for found in in_order(stored, bounds.lowest, bounds.end_offset, self._is_elsewhere):
+        for found in self._found:
             if isinstance(found, Damage):
                 damaged.append(found)
                 continue
             position, batch = found
-            yield from self._add_damage(damaged, lowest, first_offset(batch), wanted)
+            yield from self._add_damage(damaged, first_offset(batch))
             damaged.clear()
-            lowest = batch.last_offset + 1
+            self._lowest = batch.last_offset + 1
             if wanted.end_offset is not None and first_offset(batch) >= wanted.end_offset and _is_plain(batch):
                 break
             if (batch.is_control and not self._sink.takes_control) or not _overlaps(batch, wanted):
                 continue
             if transactions is None or transactions.is_visible(batch, position):
                 yield from self._sink.add(self._place, batch, position, _range(batch, wanted))
-        yield from self._add_damage(damaged, lowest, bounds.end_offset, wanted)
-        if window.end < min(bounds.end, self._file.size_bytes):
-            lost = f"the file ended at {window.end} while it was read, it had {self._file.size_bytes} bytes before"
-            missing = Damage(window.end, self._file.size_bytes - window.end, lost)
+        yield from self._add_damage(damaged, bounds.end_offset)
+        end = self._window.end
+        if end < min(bounds.end, self._file.size_bytes):
+            lost = f"the file ended at {end} while it was read, it had {self._file.size_bytes} bytes before"
+            missing = Damage(end, self._file.size_bytes - end, lost)
             yield from _lost(missing, self._place, self._options, self._sink)
 
-    def _add_damage(
-        self, damaged: Iterable[Damage], lowest: int, end_offset: int | None, wanted: Wanted
-    ) -> Iterator[pyarrow.RecordBatch]:
+    def _take(self, content: memoryview, position: int) -> int:
+        """Add batches that need no look at each, those without a gap that are wanted as a whole; return their size."""
+        next_offset = self._found.next_offset
+        if next_offset is None or next_offset < self._wanted.start_offset:
+            return 0
+        end = self._found.limit if self._wanted.end_offset is None else min(self._found.limit, self._wanted.end_offset)
+        plain = PlainBatches(
+            position, self._bounds.end - position, next_offset, end, not self._options.is_committed_only
+        )
+        taken, next_offset = self._sink.add_plain(self._place, content, plain)
+        if taken:
+            self._found.next_offset = self._lowest = next_offset
+        return taken
+
+    def _add_damage(self, damaged: Iterable[Damage], end_offset: int | None) -> Iterator[pyarrow.RecordBatch]:
         """Add what is damaged, unless nothing in it was wanted: a stream would meet it again and again."""
+        lowest, wanted = self._lowest, self._wanted
         if wanted.end_offset is not None and lowest >= wanted.end_offset:
             return
         if lowest < wanted.start_offset and end_offset is not None and end_offset <= wanted.start_offset:

@@ -6,6 +6,7 @@ one row on; Arrow validates its arrays in full; batches that are broken after wh
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,11 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
-from kafkawire.sdk.records import Batch, BatchBuilder, Compression, MessageSetBuilder, walk
+from kafkawire.sdk.protocol.tables.record_formats import BATCH_CRC_AT, BATCH_CRC_COVERS_FROM, BATCH_HEADER_BYTES
+from kafkawire.sdk.records import Batch, BatchBuilder, Compression, MessageSetBuilder, TimestampType, walk
+from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.records.engines import selection
 from kafkawire.sdk.records.engines.python_rows import PythonRowsBuilder
-from kafkawire.sdk.records.rows import COLUMNS, RowsBuilder, arrow_arrays, rows_builder
+from kafkawire.sdk.records.rows import COLUMNS, PlainBatches, RowsBuilder, arrow_arrays, rows_builder
 from tests.sdk.records.conftest import ROWS, rows
 
 BUILDERS: list[Any] = [PythonRowsBuilder, *([selection.built.RowsBuilder] if selection.built is not None else [])]
@@ -214,6 +216,170 @@ def test_memory_is_used_again_only_when_nobody_looks(builder_class: Any) -> None
         kept.append(arrow_arrays(builder.take()))
     assert [each["key"].to_pylist() for each in kept] == [[b"k%d" % number] for number in range(20)]
     assert [each["value"].to_pylist()[0][:1] for each in kept] == [bytes([number]) for number in range(20)]
+
+
+def pieces_at_once(builder: RowsBuilder, data: bytes, **plain: Any) -> tuple[list[dict[str, list[Any]]], list[int]]:
+    """Return the rows of some bytes, and where the batches begin that were not added at once."""
+    found, looked_at, position = [], [], 0
+    while position < len(data):
+        taken, _ = builder.add_plain(data[position:], PlainBatches(position, len(data) - position, **plain))
+        position += taken
+        for batch in walk(data[position:]):
+            looked_at.append(position)
+            builder.begin(batch, position=position)
+            while not builder.fill():
+                found.append(table(builder))
+            position += batch.size_in_bytes
+            break
+    found.append(table(builder))
+    return found, looked_at
+
+
+@given(
+    batches=st.lists(st.lists(rows, max_size=12), min_size=1, max_size=5),
+    names=st.sets(st.sampled_from(COLUMNS)),
+    rows_max=st.integers(1, 40),
+    bytes_max=st.integers(1, 600),
+)
+def test_any_records_at_once(batches: Any, names: Any, rows_max: int, bytes_max: int) -> None:
+    data = b"".join(batch_of(records, base_offset=100 * number) for number, records in enumerate(batches))
+    all_rows = expected(walk(data))
+    for kind in BUILDERS:
+        builder = kind([*names, "offset"], rows_max=rows_max, bytes_max=bytes_max)
+        found = joined(pieces_at_once(builder, data)[0])
+        assert found == {name: all_rows[name] for name in found}
+
+
+def plain_batch(base_offset: int = 0, **options: Any) -> bytes:
+    builder = BatchBuilder(base_offset=base_offset, **options)
+    for number in range(3):
+        builder.append(1000, b"k%d" % number, b"value", [("h", b"v")])
+    return builder.build()
+
+
+def broken_batch(base_offset: int = 0) -> bytes:
+    """Return a batch with a right checksum whose last record says that it is longer than it is."""
+    data = bytearray(plain_batch(base_offset))
+    data[data.rindex(b"k2") - 5] += 2  # the length of the record
+    struct.pack_into(">I", data, BATCH_CRC_AT, crc32c(data[BATCH_CRC_COVERS_FROM:]))
+    return bytes(data)
+
+
+def changed(data: bytes, at: int, value: int) -> bytes:
+    return data[:at] + bytes([value]) + data[at + 1 :]
+
+
+NOT_PLAIN = {
+    "compressed": plain_batch(3, compression=Compression.GZIP),
+    "control": plain_batch(3, is_control=True, is_transactional=True, producer_id=1, producer_epoch=0),
+    "damaged": changed(plain_batch(3), 70, 0xFF),
+    "broken": broken_batch(3),
+    "negative": changed(plain_batch(3), 0, 0x80),
+    "old": message_set(Compression.NONE),
+    "cut": plain_batch(3)[:-1],
+    "header": plain_batch(3)[:50],
+    "nothing": b"",
+}
+
+
+@pytest.mark.skipif(selection.built is None, reason="the extension is not built or not wanted")
+@pytest.mark.parametrize("following", NOT_PLAIN.values(), ids=list(NOT_PLAIN))
+@pytest.mark.parametrize("names", [COLUMNS, ["value", "timestamp"]])
+def test_what_is_not_plain_is_left(following: bytes, names: Any) -> None:
+    data = plain_batch() + following
+    builder = selection.built.RowsBuilder(names)
+    assert builder.add_plain(data, PlainBatches(0, len(data))) == (len(plain_batch()), 3)
+    assert builder.count == 3
+    assert table(builder)["value"] == [b"value"] * 3
+
+
+@pytest.mark.skipif(selection.built is None, reason="the extension is not built or not wanted")
+def test_which_batches_are_added_at_once() -> None:
+    data = plain_batch() + plain_batch(3) + plain_batch(7)
+    size = len(plain_batch())
+
+    def taken(content: bytes = data, **plain: Any) -> tuple[int, int, int]:
+        builder = selection.built.RowsBuilder()
+        bytes_taken, next_offset = builder.add_plain(
+            content, PlainBatches(**{"position": 0, "size_bytes": 999, **plain})
+        )
+        return bytes_taken // size, next_offset, builder.count
+
+    assert taken() == (3, 10, 9)
+    assert taken(next_offset=0) == (2, 6, 6)
+    assert taken(next_offset=1) == (0, 1, 0)
+    assert [taken(end_offset=end)[0] for end in (0, 2, 3, 5, 6, 9, 10, 2**63 - 1)] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert [taken(size_bytes=limit)[0] for limit in (0, 1, size, size + 1)] == [0, 1, 1, 2]
+    transactional = data + plain_batch(10, is_transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)
+    assert [taken(transactional, are_transactional=which)[0] for which in (True, False)] == [4, 3]
+    highest = changed(plain_batch(), 0, 0x7F)
+    highest = highest[:1] + b"\xff" * 7 + highest[8:]
+    assert taken(highest, end_offset=2**63 - 1) == (0, 0, 0)
+    assert taken(plain_batch() + batch_of([(1, None, None, [("\xe4", b"")])], base_offset=3)) == (1, 3, 3)
+
+
+@pytest.mark.skipif(selection.built is None, reason="the extension is not built or not wanted")
+def test_a_batch_that_was_begun_is_left_for_what_is_added_at_once() -> None:
+    builder = selection.built.RowsBuilder(["offset"], rows_max=4)
+    builder.begin(next(walk(plain_batch())), (1, 2))
+    builder.add_plain(plain_batch(3), PlainBatches(0, 999))
+    assert builder.fill()
+    assert table(builder) == {"offset": [1, 3, 4, 5]}
+
+
+def test_nulls_behind_what_was_void(builder_class: Any) -> None:
+    """A batch that turns out to be broken leaves no bit behind."""
+    first = batch_of([(1, None, None, ())] * 3)
+    last = batch_of([(1, None, b"", ()), (1, b"", None, ())] * 4, base_offset=9)
+    builder = builder_class(["key", "value"])
+    builder.begin(next(walk(first)))
+    assert builder.fill()
+    assert builder.add_plain(broken_batch(), PlainBatches(0, 999))[0] == 0
+    builder.begin(next(walk(last)))
+    assert builder.fill()
+    assert table(builder) == {"key": [None] * 3 + [None, b""] * 4, "value": [None] * 3 + [b"", None] * 4}
+
+
+@pytest.mark.parametrize("rows_max", [1, 2, 4, 100])
+def test_where_rows_come_from(builder_class: Any, rows_max: int) -> None:
+    parts = [
+        plain_batch(5, partition_leader_epoch=4, producer_id=2**40, producer_epoch=7, base_sequence=9),
+        message_set(Compression.GZIP),
+        batch_of([], base_offset=20),
+        plain_batch(
+            30, compression=Compression.LZ4, is_transactional=True, producer_id=1, producer_epoch=0, base_sequence=8
+        ),
+        plain_batch(40, timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time=5),
+    ]
+    data, builder = b"".join(parts), builder_class(["offset"], rows_max=rows_max)
+    starts = [sum(map(len, parts[:number])) for number in range(len(parts))]
+    facts = {
+        starts[0]: (2, 0, 5, 4, 2**40, 7, 9),
+        starts[1]: (1, 1, -1, -1, -1, -1, -1),
+        starts[3]: (2, 0b10011, 30, -1, 1, 0, 8),
+        starts[4]: (2, 0b01000, 40, -1, -1, -1, -1),
+    }
+    found, position = [], 0
+    while position < len(data):
+        position += builder.add_plain(data[position:], PlainBatches(position, len(data) - position))[0]
+        for batch in walk(data[position:]):
+            builder.begin(batch, position=position)
+            while not builder.fill():
+                found.append(builder.take())
+            position += batch.size_in_bytes
+            break
+    found.append(builder.take())
+    assert sum(piece.rows_count for piece in found) == 3 + 5 + 3 + 3
+    seen = []
+    for piece in found:
+        batches = list(zip(*piece.batches, strict=True))
+        assert (batches[-1][0] if batches else 0) == piece.rows_count
+        assert [each[0] for each in batches] == sorted({each[0] for each in batches})
+        for _, start, *rest in batches:
+            assert tuple(rest) == facts[start]
+            seen.append(start)
+    assert list(dict.fromkeys(seen)) == sorted(facts)
+    assert len(seen) == 4 or rows_max < 100
 
 
 def test_the_engine_in_use() -> None:

@@ -183,6 +183,41 @@ def test_a_file_that_gets_shorter(left: int, monkeypatch: pytest.MonkeyPatch) ->
     assert sum(damage.size_bytes for damage in damages) == (left % len(PARTS[2]) if left != len(PARTS[2]) else 0)
 
 
+@pytest.mark.parametrize("end", [1, STARTS[5], STARTS[5] + 1, len(DATA)])
+def test_batches_that_somebody_else_takes(source: Any, end: int) -> None:
+    """Each is offered in its turn, from where it begins; those that are taken are not yielded."""
+    offered = []
+
+    def take(content: memoryview, position: int) -> int:
+        offered.append(position)
+        assert content[:8] == DATA[position : position + 8]
+        number = STARTS.index(position)
+        taken = 0
+        while number % 4 != 3 and position + taken < end and taken < len(content):
+            taken += len(PARTS[number])
+            number += 1
+        return taken
+
+    positions, damages = read(source(DATA), end=end, take=take)
+    assert damages == []
+    assert offered == [start for number, start in enumerate(STARTS) if number % 4 == 0 and start < end]
+    assert positions == [start for number, start in enumerate(STARTS) if number % 4 == 3 and start < end]
+
+
+def test_damage_is_not_offered_again(source: Any) -> None:
+    content = PARTS[0] + b"x" * 100 + PARTS[1]
+    offered = []
+
+    def take(content: memoryview, position: int) -> int:
+        offered.append(position)
+        return 0
+
+    positions, damages = read(source(content), take=take)
+    assert positions == [0, len(PARTS[0]) + 100]
+    assert [damage.position for damage in damages] == [len(PARTS[0])]
+    assert offered == [0, len(PARTS[0]), len(PARTS[0]) + 100]
+
+
 def test_damage_in_words() -> None:
     assert str(Damage(5, 7, "crc: wrong", 12)) == "7 bytes at 5, the batch of offset 12: crc: wrong"
     assert str(Damage(5, 7, "magic: 9")) == "7 bytes at 5: magic: 9"

@@ -9,7 +9,13 @@ from array import array
 
 from kafkawire.sdk.records import walk
 from kafkawire.sdk.records.engines.python_rows import PythonRowsBuilder
-from kafkawire.sdk.records.engines.rows_form import HeaderColumns, PlainColumn, RowColumns
+from kafkawire.sdk.records.engines.rows_form import (
+    BATCH_COLUMN_CODES,
+    BatchColumns,
+    HeaderColumns,
+    PlainColumn,
+    RowColumns,
+)
 from tests.sdk.records.conftest import batch_of
 
 ROWS = [(5, b"key", None, ()), (6, None, b"", (("a", b"bc"), ("d", None))), (7, b"k", b"value", (("e", b""),))]
@@ -19,14 +25,19 @@ def ends(*numbers: int) -> bytes:
     return array("i", numbers).tobytes()
 
 
+def batch_columns(*columns: list[int]) -> BatchColumns:
+    return BatchColumns(*map(memoryview, map(array, BATCH_COLUMN_CODES, columns)))
+
+
 def test_buffers() -> None:
     builder = PythonRowsBuilder()
     (batch,) = walk(batch_of(ROWS, base_offset=9))
-    builder.begin(batch)
+    builder.begin(batch, position=70)
     assert builder.fill()
     assert (builder.count, builder.size_in_bytes) == (3, 14)
     assert builder.take() == RowColumns(
         3,
+        batch_columns([3], [70], [2], [0], [9], [-1], [-1], [-1], [-1]),
         array("q", [9, 10, 11]).tobytes(),
         array("q", [5, 6, 7]).tobytes(),
         PlainColumn(ends(0, 3, 3, 4), b"keyk", b"\x05", 1),
@@ -38,4 +49,6 @@ def test_buffers() -> None:
         ),
     )
     nothing = PlainColumn(ends(0), b"", None, 0)
-    assert builder.take() == RowColumns(0, b"", b"", nothing, nothing, HeaderColumns(nothing, nothing, nothing))
+    assert builder.take() == RowColumns(
+        0, batch_columns(*[[]] * 9), b"", b"", nothing, nothing, HeaderColumns(nothing, nothing, nothing)
+    )

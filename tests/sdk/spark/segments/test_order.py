@@ -8,7 +8,7 @@ from kafkawire.sdk.records.stored import Damage, Memory, Stored, read_stored
 
 pytest.importorskip("pyarrow")
 
-from kafkawire.sdk.spark.segments.order import in_order
+from kafkawire.sdk.spark.segments.order import InOrder
 from tests.sdk.spark.segments.logs import batch
 
 #: (first offset, how many) of batches; None for bytes that are none.
@@ -18,7 +18,7 @@ Batches = list[tuple[int, int] | None]
 def ordered(batches: Batches, end_offset: int | None = None, *, is_elsewhere: bool = False) -> list[int | str]:
     """Return the first offsets of batches, and in words what is damage."""
     content = b"".join(b"x" * 80 if each is None else batch(*each) for each in batches)
-    found = in_order(read_stored(Memory(content)), 0, end_offset, lambda batch: is_elsewhere)
+    found = InOrder(read_stored(Memory(content)), 0, end_offset, lambda batch: is_elsewhere)
     return [f"{each.base_offset}: {each.reason}" if isinstance(each, Damage) else _first(each) for each in found]
 
 
@@ -72,3 +72,22 @@ def test_following_segment() -> None:
     assert [isinstance(each, str) for each in ordered(batches, 10)] == [False, False, True, True]
     # What reaches over the end cannot be in both.
     assert [isinstance(each, str) for each in ordered(batches, 12, is_elsewhere=True)] == [False, False, True]
+
+
+def test_batches_that_are_taken_before_they_are_found() -> None:
+    """What follows a gap or damage is never taken before it is known to be right."""
+    batches = [batch(first, 5) for first in (0, 5, 20, 25, 30, 40, 45, 50)]
+    content = b"".join([*batches[:5], b"x" * 80, *batches[5:]])
+    seen = []
+
+    def take(rest: memoryview, position: int) -> int:
+        seen.append(found.next_offset)
+        if found.next_offset not in (5, 30):
+            return 0
+        found.next_offset += 5
+        return len(batches[1])
+
+    found = InOrder(read_stored(Memory(content), take=take), 0, None)
+    kept = [each.batch.base_offset for each in found if isinstance(each, Stored)]
+    assert seen == [0, 5, None, 30, None, None, 50]
+    assert kept == [0, 20, 25, 40, 45, 50]
