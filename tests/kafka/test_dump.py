@@ -126,10 +126,9 @@ def test_internal_topics(stored: Path, topic: str, decoder: str) -> None:
 def test_cluster_metadata(stored: Path) -> None:
     snapshots = sorted(stored.glob("**/*.checkpoint"))
     assert len(snapshots) > 1
-    for path in [*snapshots, *logs(stored, "__cluster_metadata")]:
-        expected, _ = theirs("--cluster-metadata-decoder", files=[path])
-        found, damage = ours(files=[path], code=0)
-        assert (found, damage) == (expected, [])
+    files = [*snapshots, *logs(stored, "__cluster_metadata")]
+    expected, _ = theirs("--cluster-metadata-decoder", files=files)
+    assert ours(files=files, code=0) == (expected, [])
 
 
 def test_indexes_and_producers(stored: Path) -> None:

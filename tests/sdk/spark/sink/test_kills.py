@@ -27,8 +27,8 @@ def broker() -> Iterator[Broker]:
 
 
 def test_transactions(broker: Broker, tmp_path: Path) -> None:
-    stream = KilledStream(broker.bootstrap, "out", tmp_path / "in", 2, transactionalIdPrefix=PREFIX)
-    assert [stream.run_and_kill(number) for number in (1, 2)] == ["some of its rows are stored", "its commit has begun"]
+    stream = KilledStream(broker.bootstrap, "out", tmp_path / "in", 1, transactionalIdPrefix=PREFIX)
+    assert stream.run_and_kill(2) == "its commit has begun"
     stream.finish()
     check_once(stream)
 
