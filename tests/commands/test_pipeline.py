@@ -26,8 +26,7 @@ pytestmark = pytest.mark.timeout(300)
 
 COMMAND = [sys.executable, "-m", "kafkawire", "pipeline"]
 
-#: Of a process with a Spark of its own, which lives for a few short queries: these gain more from a quick start than from
-#: good code.
+#: Of a process with a Spark of its own: a few short queries gain more from a quick start than from good code.
 ENVIRONMENT = {
     **os.environ,
     "PYSPARK_PYTHON": sys.executable,
