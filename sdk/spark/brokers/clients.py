@@ -15,15 +15,12 @@ from typing import Any, Final
 from kafkawire.sdk.client.options import AdminOptions, ConsumerOptions
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.secret import shown
-from kafkawire.sdk.spark.brokers.jaas import parse_login
+from kafkawire.sdk.spark.logins import with_login
 from kafkawire.sdk.spark.option_values import CLIENT_PREFIX
 from kafkawire.sdk.sync.admin import Admin
 from kafkawire.sdk.sync.consumer import Consumer
 
 __all__ = ["ClientSettings"]
-
-#: How Java's clients are told user and password.
-_JAAS: Final = "sasl.jaas.config"
 
 #: What one fetch of a task takes from its partition, unless told otherwise. From 1 to 16 MiB a task needs the same CPU;
 #: more keeps distant brokers busy, with less there is less that was fetched beyond the end of a task, for nothing.
@@ -72,12 +69,8 @@ class ClientSettings:
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._values: dict[str, Any] = {}
-        for name, text in given.items():
-            if name == _JAAS:
-                for own_name, value in parse_login(f"{CLIENT_PREFIX}{name}", text).items():
-                    self._add(own_name, value)
-            else:
-                self._add(name, text)
+        for name, text in with_login(given).items():
+            self._add(name, text)
         if "bootstrap_servers" not in self._values:
             raise ConfigurationError(f"{CLIENT_PREFIX}bootstrap.servers", None, "it is needed: host:port,host:port")
         try:

@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
 from kafkawire.sdk.producer.settings import read_producer_options
+from kafkawire.sdk.spark.logins import with_login
 from kafkawire.sdk.spark.option_values import CLIENT_PREFIX, OptionTable, parse_flag, split_client_options
 
 __all__ = ["TRANSACTION_TIMEOUT_MS", "WriteOptions", "parse_options"]
@@ -67,7 +69,8 @@ def parse_options(given: Mapping[str, str]) -> WriteOptions:
     for name, text in given.items():
         if (reason := _REFUSED.get(name.lower())) is not None:
             raise ConfigurationError(name, text, reason)
-    producer, own = split_client_options(given)
+    of_producer, own = split_client_options(given)
+    producer = with_login(of_producer)
     values = _OPTIONS.read({name: text for name, text in own.items() if name.lower() not in _SPARKS})
     prefix = values.get(_TRANSACTIONS)
     if prefix is not None:
@@ -83,7 +86,15 @@ def _check_producer(producer: Mapping[str, str], prefix: str | None) -> None:
     more = {} if prefix is None else {"transactional_id": prefix}
     if not {"bootstrap.servers", "bootstrap_servers"} & producer.keys():
         raise ConfigurationError("kafka.bootstrap.servers", None, "a value is needed, there is no default")
-    read_producer_options(None, {**producer, **more})
+    try:
+        read_producer_options(None, {**producer, **more})
+    except ConfigurationError as error:
+        if error.option in more:
+            raise ConfigurationError(_TRANSACTIONS, prefix, error.reason) from None
+        option = ProducerOptions.OPTIONS.get(error.option)
+        name = error.option if option is None or option.kafka_name is None else option.kafka_name
+        value = next((producer[each] for each in (name, error.option) if each in producer), None)
+        raise ConfigurationError(f"{CLIENT_PREFIX}{name}", value, error.reason) from None
 
 
 def _topic(option: str, text: str) -> str:

@@ -69,7 +69,10 @@ def test_options_of_members_have_no_effect() -> None:
         ({**SERVERS, "fetch.min.bytes": "1", "fetch_min_bytes": "1"}, "kafka.fetch_min_bytes='1': fetch_min_bytes was"),
         ({"bootstrap.servers": "nowhere:x"}, "kafka.bootstrap.servers='nowhere:x': "),
         ({**SERVERS, "sasl.jaas.config": "x password=y"}, "kafka.sasl.jaas.config=<hidden>: expected PlainLoginModule"),
-        ({**SERVERS, **LOGIN, "sasl.jaas.config": JAAS}, "kafka.sasl_username='you': sasl_username was given already"),
+        (
+            {**SERVERS, **LOGIN, "sasl.jaas.config": JAAS},
+            "kafka.sasl_username='you': sasl_username was given already",
+        ),
         ({**SERVERS, **LOGIN, "sasl.pasword": "y"}, "kafka.sasl.pasword=<hidden>: no such option"),
         (
             {**SERVERS, **LOGIN, "sasl.password": ""},

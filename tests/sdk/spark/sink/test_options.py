@@ -73,6 +73,31 @@ def test_refused(name: str, text: str, reason: str) -> None:
     assert reason in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"kafka.linger.ms": "x"}, "kafka.linger.ms='x': expected an integer"),
+        ({"kafka.linger_ms": "x"}, "kafka.linger.ms='x': expected an integer"),
+        ({"kafka.linger": "7"}, "kafka.linger='7': no such option"),
+        ({"kafka.acks": "1"}, "kafka.enable.idempotence='true': it needs acks"),
+        ({"kafka.acks": "1", "transactionalIdPrefix": "w"}, "transactionalIdPrefix='w': it needs acks"),
+        ({"kafka.sasl.jaas.config": "x"}, "kafka.sasl.jaas.config=<hidden>: expected PlainLoginModule"),
+    ],
+)
+def test_refused_options_are_named_as_they_were_given(given: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        options(**given)
+    assert str(caught.value).startswith(text)
+
+
+def test_a_login_as_of_javas_clients() -> None:
+    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
+    given = {"kafka.sasl.jaas.config": login, "kafka.sasl.mechanism": "PLAIN", "kafka.security.protocol": "SASL_SSL"}
+    producer = options(**given).producer
+    assert (producer["sasl_username"], producer["sasl_password"]) == ("u", "p")
+    assert "sasl.jaas.config" not in producer
+
+
 def test_servers_are_needed() -> None:
     given: dict[str, Any] = {"topic": "out"}
     with pytest.raises(ConfigurationError, match=r"kafka\.bootstrap\.servers"):

@@ -6,11 +6,16 @@ Source: `JaasConfig` in Apache Kafka; `PlainLoginModule`, `ScramLoginModule`.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.spark.option_values import CLIENT_PREFIX
 
-__all__ = ["parse_login"]
+__all__ = ["parse_login", "with_login"]
+
+#: How Java's clients are told user and password.
+_JAAS: Final = "sasl.jaas.config"
 
 _CHARACTERS_MAX: Final = 10_000
 
@@ -46,4 +51,22 @@ def parse_login(option: str, text: str) -> dict[str, str]:
         place = entry.end()
     if len(found) < len(_NAMES):
         raise ConfigurationError(option, text, reason)
+    return found
+
+
+def with_login(given: Mapping[str, str]) -> dict[str, str]:
+    """Return a client's options, with user and password as options where Java's clients are told them by a login.
+
+    Args:
+        given: text by names without the prefix.
+
+    Raises:
+        ConfigurationError: see `parse_login`; or they are given in both ways.
+    """
+    found = {name: text for name, text in given.items() if name != _JAAS}
+    if _JAAS in given:
+        for name, value in parse_login(f"{CLIENT_PREFIX}{_JAAS}", given[_JAAS]).items():
+            if name in found:
+                raise ConfigurationError(f"{CLIENT_PREFIX}{_JAAS}", given[_JAAS], f"{name} was given already")
+            found[name] = value
     return found

@@ -8,7 +8,7 @@ from kafkawire.sdk.errors import ConfigurationError
 
 pytest.importorskip("pyarrow")
 
-from kafkawire.sdk.spark.brokers.jaas import parse_login
+from kafkawire.sdk.spark.logins import parse_login, with_login
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "kafkashaded.org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -46,3 +46,15 @@ def test_refused(text: str) -> None:
         parse_login("kafka.sasl.jaas.config", text)
     assert str(caught.value).startswith("kafka.sasl.jaas.config=<hidden>: expected PlainLoginModule or Scram")
     assert "secret" not in str(caught.value)
+
+
+def test_among_the_options_of_a_client() -> None:
+    login = f'{PLAIN} required username="me" password="secret";'
+    assert with_login({"acks": "1"}) == {"acks": "1"}
+    assert with_login({"acks": "1", "sasl.jaas.config": login}) == {
+        "acks": "1",
+        "sasl_username": "me",
+        "sasl_password": "secret",
+    }
+    with pytest.raises(ConfigurationError, match=r"config=<hidden>: sasl_username was given already$"):
+        with_login({"sasl.jaas.config": login, "sasl_username": "you"})
