@@ -12,9 +12,18 @@ cdef extern from *:
 
     #ifdef __GNUC__
     #define RARELY_CALLED __attribute__((cold, noinline))
+    #define FETCH_EARLY(p) __builtin_prefetch(p)
     #else
     #define RARELY_CALLED
+    #define FETCH_EARLY(p) ((void)0)
     #endif
+
+    /* What memory is fetched in. */
+    #define LINE_BYTES 64
+    /* Have bytes that are read soon on their way from memory. */
+    static inline void fetch_early(const uint8_t *p, const uint8_t *end) {
+        for (; p < end; p += LINE_BYTES) FETCH_EARLY(p);
+    }
 
     static inline int64_t wrap64(uint64_t v) { int64_t r; memcpy(&r, &v, sizeof r); return r; }
     static inline int32_t wrap32(uint32_t v) { int32_t r; memcpy(&r, &v, sizeof r); return r; }
@@ -195,6 +204,7 @@ cdef extern from *:
     int32_t wrap32(uint32_t v) noexcept nogil
     Py_ssize_t varint_size(int64_t v) noexcept nogil
     uint8_t *put_varint(uint8_t *p, int64_t v) noexcept nogil
+    void fetch_early(const uint8_t *p, const uint8_t *end) noexcept nogil
     const uint8_t *get_short_varint(const uint8_t *p, int32_t *value) noexcept nogil
     const uint8_t *get_varint(const uint8_t *p, const uint8_t *end, int32_t *value) noexcept nogil
     const uint8_t *get_varlong(const uint8_t *p, const uint8_t *end, int64_t *value) noexcept nogil

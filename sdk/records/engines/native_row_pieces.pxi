@@ -121,21 +121,29 @@ cdef void write_rows(
 
 
 cdef bint write_unmeasured(
-    const Region *region, int64_t *offsets, int64_t *timestamps, BinaryPlace *keys, BinaryPlace *values,
-    Py_ssize_t *nulls,
+    const Region *region, const uint8_t *content_end, int64_t *offsets, int64_t *timestamps, BinaryPlace *keys,
+    BinaryPlace *values, Py_ssize_t *nulls,
 ) noexcept nogil:
     """Write all records into columns that have room for whatever is in the region; what is NULL is left out.
+
+    While a batch is taken apart, the next one is fetched from memory: it is as long, as a rule. Its checksum would wait
+    for every byte otherwise, with nothing else to do.
 
     Returns whether nothing is broken, and no null is in a column without bits; otherwise what was written is void.
     """
     cdef RecordParts parts
     cdef const uint8_t *p = region.start
+    cdef const uint8_t *q
+    cdef Py_ssize_t size = region.end - region.start
     cdef int64_t offset, timestamp
     cdef int32_t index
     for index in range(region.count):
-        p = next_record(p, region.end, &parts)
-        if p == NULL:
+        q = next_record(p, region.end, &parts)
+        if q == NULL:
             return False
+        if content_end - q > size:
+            fetch_early(p + size, q + size)
+        p = q
         if offsets != NULL:
             offset = offset_of(region, &parts)
             memcpy(offsets + index, &offset, 8)

@@ -137,7 +137,7 @@ cdef class RowsBuilder:
             if region.count:
                 facts_of(&header, position + (p - start), &self.facts)
                 self.is_noted = False
-                if not (self.write_at_once(&region) or self.write_measured(&region)):
+                if not (self.write_at_once(&region, end) or self.write_measured(&region)):
                     break
             following = header.base_offset + header.last_offset_delta + 1
             p += batch_bytes
@@ -255,7 +255,7 @@ cdef class RowsBuilder:
         self.write(region, region.start, &piece)
         return True
 
-    cdef bint write_at_once(self, const Region *region) except -1:
+    cdef bint write_at_once(self, const Region *region, const uint8_t *content_end) except -1:
         """Write all records of a batch, in a single pass; return whether it could be.
 
         It cannot where headers are wanted, for the first null of a column, and where the batch might not fit.
@@ -285,7 +285,7 @@ cdef class RowsBuilder:
             self.values.reserve(region.count, size, 0)
             begin_binary(&values, self.values)
             value_place = &values
-        if not write_unmeasured(region, offsets, timestamps, key_place, value_place, nulls):
+        if not write_unmeasured(region, content_end, offsets, timestamps, key_place, value_place, nulls):
             return False
         if self.offsets is not None:
             self.offsets.used += eight
