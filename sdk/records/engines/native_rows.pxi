@@ -81,7 +81,7 @@ cdef class RowsBuilder:
             self.wanted.start, self.wanted.end = wanted
         if not isinstance(batch, RecordBatch):
             self.read_records(batch)
-            self.note_old(batch, position)
+            self.take_facts(batch, position)
             return
         payload = (<RecordBatch>batch).checked()
         with nogil:
@@ -202,11 +202,14 @@ cdef class RowsBuilder:
             size += piece.value_bytes
         return size
 
-    cdef int note_old(self, batch, Py_ssize_t position) except -1:
-        """Take the facts of a batch before magic 2; what it does not say is as in Python's engine."""
+    cdef int take_facts(self, batch, Py_ssize_t position) except -1:
+        """Take the facts of a batch of another engine, or of one before magic 2."""
         self.facts.position = position
-        self.facts.base_offset = self.facts.producer_id = self.facts.producer_epoch = -1
-        self.facts.leader_epoch = self.facts.base_sequence = -1
+        self.facts.base_offset = batch.base_offset if batch.magic == BATCH_MAGIC else -1
+        self.facts.producer_id = batch.producer_id
+        self.facts.producer_epoch = batch.producer_epoch
+        self.facts.leader_epoch = batch.partition_leader_epoch
+        self.facts.base_sequence = batch.base_sequence
         self.facts.end = 0
         self.facts.attributes = batch.attributes
         self.facts.magic = batch.magic

@@ -321,7 +321,7 @@ def test_which_batches_are_added_at_once() -> None:
 @pytest.mark.skipif(selection.built is None, reason="the extension is not built or not wanted")
 def test_a_batch_that_was_begun_is_left_for_what_is_added_at_once() -> None:
     builder = selection.built.RowsBuilder(["offset"], rows_max=4)
-    builder.begin(next(walk(plain_batch())), (1, 2))
+    builder.begin(next(walk(plain_batch(), engine="native")), (1, 2))
     builder.add_plain(plain_batch(3), PlainBatches(0, 999))
     assert builder.fill()
     assert table(builder) == {"offset": [1, 3, 4, 5]}
