@@ -227,8 +227,8 @@ cdef class RowsBuilder:
         return 0
 
     cdef object take_batches(self):
-        cdef BatchFacts *first = <BatchFacts *>self.batches.start
         cdef Py_ssize_t count = self.batches.used // <Py_ssize_t>sizeof(BatchFacts)
+        cdef BatchFacts *first = <BatchFacts *>self.batches.start if count else &self.facts
         form = rows_form()
         columns = [
             fact_column(<uint8_t *>&first.end, count, sizeof(first.end)),
