@@ -38,4 +38,7 @@ def extensions():
     return built
 
 
-setup(ext_modules=[] if os.environ.get("KAFKAWIRE_PURE") else extensions())
+setup(
+    ext_modules=[] if os.environ.get("KAFKAWIRE_PURE") else extensions(),
+    options={"build_ext": {"parallel": os.cpu_count() or 1}},
+)
