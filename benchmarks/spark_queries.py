@@ -7,6 +7,8 @@ columns are sent to Spark where the query needs one, unless the schema names it;
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -74,14 +76,14 @@ def of_topic(spark: SparkSession, place: Place) -> dict[str, Query]:
 
 def write_batches(spark: SparkSession, place: Place, folder: Path, batches: int) -> None:
     """Write the first raw batches of a topic into Parquet files, one in each row."""
-    from kafkawire.sdk.records import walk
+    from kafkawire.sdk.records.stored import Memory, Stored, read_stored
 
     rows: list[bytes] = []
     for path in sorted(place.folder.glob(f"{place.topic}-*/*.log")):
         with path.open("rb") as file:
-            for batch in walk(file.read(batches * 20_000)):
-                if len(rows) < batches:
-                    rows.append(bytes(batch.data))
+            content = Memory(mmap(file.fileno(), 0, access=ACCESS_READ))
+            found = (each.batch.data for each in read_stored(content, is_growing=True) if isinstance(each, Stored))
+            rows += map(bytes, islice(found, batches - len(rows)))
     spark.createDataFrame([(bytearray(row),) for row in rows], "batches binary").repartition(4).write.parquet(
         str(folder)
     )
