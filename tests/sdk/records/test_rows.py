@@ -282,12 +282,18 @@ NOT_PLAIN = {
 }
 
 
+def native_builder(*columns: Any, **limits: Any) -> Any:
+    """Return a builder of the extension."""
+    assert selection.built is not None
+    return selection.built.RowsBuilder(*columns, **limits)
+
+
 @pytest.mark.skipif(selection.built is None, reason="the extension is not built or not wanted")
 @pytest.mark.parametrize("following", NOT_PLAIN.values(), ids=list(NOT_PLAIN))
 @pytest.mark.parametrize("names", [COLUMNS, ["value", "timestamp"]])
 def test_what_is_not_plain_is_left(following: bytes, names: Any) -> None:
     data = plain_batch() + following
-    builder = selection.built.RowsBuilder(names)
+    builder = native_builder(names)
     assert builder.add_plain(data, PlainBatches(0, len(data))) == (len(plain_batch()), 3)
     assert builder.count == 3
     assert table(builder)["value"] == [b"value"] * 3
@@ -299,7 +305,7 @@ def test_which_batches_are_added_at_once() -> None:
     size = len(plain_batch())
 
     def taken(content: bytes = data, **plain: Any) -> tuple[int, int, int]:
-        builder = selection.built.RowsBuilder()
+        builder = native_builder()
         bytes_taken, next_offset = builder.add_plain(
             content, PlainBatches(**{"position": 0, "size_bytes": 999, **plain})
         )
@@ -320,7 +326,7 @@ def test_which_batches_are_added_at_once() -> None:
 
 @pytest.mark.skipif(selection.built is None, reason="the extension is not built or not wanted")
 def test_a_batch_that_was_begun_is_left_for_what_is_added_at_once() -> None:
-    builder = selection.built.RowsBuilder(["offset"], rows_max=4)
+    builder = native_builder(["offset"], rows_max=4)
     builder.begin(next(walk(plain_batch(), engine="native")), (1, 2))
     builder.add_plain(plain_batch(3), PlainBatches(0, 999))
     assert builder.fill()
