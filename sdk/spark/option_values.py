@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.options import Options
 from kafkawire.sdk.spark import schema
 from kafkawire.sdk.spark.isolation import ISOLATION_LEVELS
 
@@ -22,6 +23,7 @@ __all__ = [
     "INT64_MAX",
     "OptionTable",
     "Parser",
+    "client_error",
     "one_of",
     "parse_columns",
     "parse_committed_only",
@@ -81,6 +83,19 @@ class OptionTable:
     def _unknown(self, name: str) -> str:
         near = difflib.get_close_matches(name.lower(), self._known, n=1)
         return f"no such option; did you mean {self._known[near[0]][0]}?" if near else f"no such option{self._hint}"
+
+
+def client_error(error: ConfigurationError, options: type[Options], given: Mapping[str, object]) -> ConfigurationError:
+    """Return a client's error with the option's name as queries have it.
+
+    Args:
+        error: what the client says.
+        options: of the client.
+        given: values by names without the prefix, the client's or Kafka's.
+    """
+    option = options.OPTIONS.get(error.option)
+    name = error.option if option is None or option.kafka_name is None else option.kafka_name
+    return ConfigurationError(f"{CLIENT_PREFIX}{name}", given.get(name, given.get(error.option)), error.reason)
 
 
 def split_client_options(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -16,7 +16,7 @@ from kafkawire.sdk.client.options import AdminOptions, ConsumerOptions
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.secret import shown
 from kafkawire.sdk.spark.logins import with_login
-from kafkawire.sdk.spark.option_values import CLIENT_PREFIX
+from kafkawire.sdk.spark.option_values import CLIENT_PREFIX, client_error
 from kafkawire.sdk.sync.admin import Admin
 from kafkawire.sdk.sync.consumer import Consumer
 
@@ -76,8 +76,7 @@ class ClientSettings:
         try:
             ConsumerOptions.read(self._consumer_options().items())
         except ConfigurationError as error:
-            name = ConsumerOptions.OPTIONS[error.option].kafka_name or error.option
-            raise ConfigurationError(f"{CLIENT_PREFIX}{name}", self._values.get(error.option), error.reason) from None
+            raise client_error(error, ConsumerOptions, self._values) from None
 
     def consumer(self) -> Consumer[bytes, bytes]:
         """Return a consumer that was not started, without topics."""

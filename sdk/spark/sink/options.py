@@ -16,7 +16,7 @@ from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
 from kafkawire.sdk.producer.settings import read_producer_options
 from kafkawire.sdk.spark.logins import with_login
-from kafkawire.sdk.spark.option_values import CLIENT_PREFIX, OptionTable, parse_flag, split_client_options
+from kafkawire.sdk.spark.option_values import CLIENT_PREFIX, OptionTable, client_error, parse_flag, split_client_options
 
 __all__ = ["TRANSACTION_TIMEOUT_MS", "WriteOptions", "parse_options"]
 
@@ -91,10 +91,7 @@ def _check_producer(producer: Mapping[str, str], prefix: str | None) -> None:
     except ConfigurationError as error:
         if error.option in more:
             raise ConfigurationError(_TRANSACTIONS, prefix, error.reason) from None
-        option = ProducerOptions.OPTIONS.get(error.option)
-        name = error.option if option is None or option.kafka_name is None else option.kafka_name
-        value = next((producer[each] for each in (name, error.option) if each in producer), None)
-        raise ConfigurationError(f"{CLIENT_PREFIX}{name}", value, error.reason) from None
+        raise client_error(error, ProducerOptions, producer) from None
 
 
 def _topic(option: str, text: str) -> str:
