@@ -143,6 +143,21 @@ def test_no_spark(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
     assert capsys.readouterr().err == "kafkawire pipeline: Spark cannot run: there is no Java 17 or newer here\n"
 
 
+@pytest.mark.parametrize(("given", "master"), [((), None), (("--master", "spark://host:7077"), "spark://host:7077")])
+def test_where_spark_runs(given: tuple[str, ...], master: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyarrow")
+    seen = []
+
+    def start_spark(name: str, master: str | None) -> None:
+        seen.append((name, master))
+        raise OSError("no cluster")
+
+    monkeypatch.setattr(pipeline, "why_not", lambda: None)
+    monkeypatch.setattr(pipeline, "start_spark", start_spark)
+    assert main(["pipeline", "audit", "folder", "--out", "out", *given]) == 1
+    assert seen == [("kafkawire audit", master)]
+
+
 def test_reasons() -> None:
     java = "An error occurred while calling None.JavaSparkContext.\n: org.apache.SparkException: no master\n\tat a.b"
     assert reason_of(ValueError(java)) == "org.apache.SparkException: no master"
