@@ -7,7 +7,7 @@ one row on; Arrow validates its arrays in full; batches that are broken after wh
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow
@@ -218,21 +218,18 @@ def test_memory_is_used_again_only_when_nobody_looks(builder_class: Any) -> None
     assert [each["value"].to_pylist()[0][:1] for each in kept] == [bytes([number]) for number in range(20)]
 
 
-def pieces_at_once(builder: RowsBuilder, data: bytes, **plain: Any) -> tuple[list[dict[str, list[Any]]], list[int]]:
-    """Return the rows of some bytes, and where the batches begin that were not added at once."""
-    found, looked_at, position = [], [], 0
+def full_builders(builder: RowsBuilder, data: bytes) -> Iterator[RowsBuilder]:
+    """Add all batches, plain ones at once, and yield the builder whenever rows are to be taken."""
+    position = 0
     while position < len(data):
-        taken, _ = builder.add_plain(data[position:], PlainBatches(position, len(data) - position, **plain))
-        position += taken
+        position += builder.add_plain(data[position:], PlainBatches(position, len(data) - position))[0]
         for batch in walk(data[position:]):
-            looked_at.append(position)
             builder.begin(batch, position=position)
             while not builder.fill():
-                found.append(table(builder))
+                yield builder
             position += batch.size_in_bytes
             break
-    found.append(table(builder))
-    return found, looked_at
+    yield builder
 
 
 @given(
@@ -246,7 +243,7 @@ def test_any_records_at_once(batches: Any, names: Any, rows_max: int, bytes_max:
     all_rows = expected(walk(data))
     for kind in BUILDERS:
         builder = kind([*names, "offset"], rows_max=rows_max, bytes_max=bytes_max)
-        found = joined(pieces_at_once(builder, data)[0])
+        found = joined([table(full) for full in full_builders(builder, data)])
         assert found == {name: all_rows[name] for name in found}
 
 
@@ -365,16 +362,7 @@ def test_where_rows_come_from(builder_class: Any, rows_max: int) -> None:
         starts[3]: (2, 0b10011, 30, -1, 1, 0, 8),
         starts[4]: (2, 0b01000, 40, -1, -1, -1, -1),
     }
-    found, position = [], 0
-    while position < len(data):
-        position += builder.add_plain(data[position:], PlainBatches(position, len(data) - position))[0]
-        for batch in walk(data[position:]):
-            builder.begin(batch, position=position)
-            while not builder.fill():
-                found.append(builder.take())
-            position += batch.size_in_bytes
-            break
-    found.append(builder.take())
+    found = [full.take() for full in full_builders(builder, data)]
     assert sum(piece.rows_count for piece in found) == 3 + 5 + 3 + 3
     seen = []
     for piece in found:
