@@ -110,7 +110,7 @@ def test_many_rows(source: Any, broker: Broker, prefix: str | None) -> None:
     [
         ("select 1 value", {}, "schema='value int': expected string or binary"),
         ("select 'v' value", {"dedupeHeader": "true"}, "no such option; did you mean dedupeHeaders"),
-        ("select 'v' value", {"kafka.acks": "1"}, "enable_idempotence=True: it needs acks"),
+        ("select 'v' value", {"kafka.acks": "1"}, "kafka.enable.idempotence='true': it needs acks"),
     ],
 )
 def test_refused(source: Any, broker: Broker, query: str, options: dict[str, str], reason: str) -> None:
