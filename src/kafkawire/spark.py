@@ -7,14 +7,14 @@
 `read_segments` does the same, with a function on Arrow batches inside the workers; `read_batches` returns the batches
 themselves. `KafkaWire` is the data source that fetches from brokers, `decode_batches` decodes raw batches that are in a
 column. Names and types of the columns are those of Spark's own Kafka connector. `audit` says what is in topics and what
-is wrong with them.
+is wrong with them, by their segments, and `audit_brokers` by what brokers send.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkawire.sdk.spark.audit.audit import AuditResult, audit
+from kafkawire.sdk.spark.audit.audit import AuditResult, audit, audit_brokers
 from kafkawire.sdk.spark.audit.batches import read_batches
 from kafkawire.sdk.spark.decode import decode_batches
 from kafkawire.sdk.spark.functions import (
@@ -36,6 +36,7 @@ __all__ = [
     "KafkaSegments",
     "KafkaWire",
     "audit",
+    "audit_brokers",
     "decode_batches",
     "decode_internal_record",
     "decode_message",

@@ -14,6 +14,8 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -118,7 +120,10 @@ def test_killed_and_completed(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["audit"], "Missing argument"),
+        (["audit", "--out", "o"], "expected folders, or --bootstrap"),
+        (["audit", "/nowhere", "--bootstrap", "broker:9092", "--out", "o"], "expected folders, or --bootstrap"),
+        (["audit", "/nowhere", "--command-config", "f", "--out", "o"], "--command-config: only with --bootstrap"),
+        (["audit", "--bootstrap", "b:1", "--command-config", "/no/file", "--out", "o"], "/no/file cannot be read"),
         (["audit", "/nowhere"], "Missing option '--out'"),
         (["audit", "/nowhere", "--out", "o", "--since", "noon"], "'noon' is no time: expected 2026-03-01"),
         (["adit"], "No such command 'adit'"),
@@ -156,6 +161,28 @@ def test_where_spark_runs(given: tuple[str, ...], master: str | None, monkeypatc
     monkeypatch.setattr(pipeline, "start_spark", start_spark)
     assert main(["pipeline", "audit", "folder", "--out", "out", *given]) == 1
     assert seen == [("kafkawire audit", master)]
+
+
+def test_brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked for goes to the audit of brokers, with the options of the file."""
+    pytest.importorskip("pyarrow")
+    from kafkawire.sdk.spark.audit import audit
+
+    seen: list[Any] = []
+
+    def audit_brokers(spark: object, servers: str, out: str, **options: Any) -> None:
+        seen.append((servers, out, options["topics"], options["client"]))
+        raise OSError("no broker")
+
+    monkeypatch.setattr(pipeline, "why_not", lambda: None)
+    monkeypatch.setattr(pipeline, "start_spark", lambda *_: MagicMock())
+    monkeypatch.setattr(audit, "audit_brokers", audit_brokers)
+    config = tmp_path / "client.properties"
+    config.write_text("# of the audit\nsecurity.protocol = SASL_SSL\nsasl.username: audit\n")
+    arguments = ["--bootstrap", "b:1,c:2", "--out", "o", "--topics", "x, y", "--command-config", str(config)]
+    assert main(["pipeline", "audit", *arguments]) == 1
+    client = {"security.protocol": "SASL_SSL", "sasl.username": "audit"}
+    assert seen == [("b:1,c:2", "o", ["x", "y"], client)]
 
 
 def test_reasons() -> None:

@@ -1,7 +1,7 @@
-"""The audit itself: note what is new in the segments, make the tables of all that was noted, write the report.
+"""The audit itself: note what is new, in segments or at brokers, make the tables of all facts, write the report.
 
 It works on a laptop and on a cluster in the same way: all that grows with the data is done by tasks, of which each
-has a part of the segments, and by Spark's sorts and sums, which go to disk. The driver sees one row for a partition.
+has a part of the data, and by Spark's sorts and sums, which go to disk. The driver sees one row for a partition.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from os import PathLike
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkawire.sdk.errors import ConfigurationError
@@ -20,10 +21,13 @@ if TYPE_CHECKING:
 
     from kafkawire.sdk.spark.audit.findings import Finding
 
-__all__ = ["AuditResult", "audit"]
+__all__ = ["AuditResult", "audit", "audit_brokers"]
 
 #: Most tables are small, and planning one takes as long as making it: while one is planned, others are made.
 _TABLES_AT_A_TIME: Final = 4
+
+#: Partitions at brokers are cut, so that no core waits long for the last task of another.
+_TASKS_FOR_EACH_CORE: Final = 2
 
 
 class AuditResult(NamedTuple):
@@ -79,6 +83,7 @@ def audit(
         ConfigurationError: there are no segments, or the folder cannot be completed.
         OSError: a file cannot be read or written.
     """
+    from kafkawire.sdk.spark.audit.source import AuditFacts, read_source
     from kafkawire.sdk.spark.segments.options import option_texts
 
     chosen = None if topics is None else sorted(topics)
@@ -88,12 +93,57 @@ def audit(
     texts = option_texts(path, {name: value for name, value in options.items() if value is not None})
     with AuditStore(out, said) as store:
         _check(texts)
+        before = store.before.next_offsets
+        where = {"startingOffsets": before} if before else {}
+        facts = read_source(spark, AuditFacts, {**texts, **option_texts("", where), "path": texts["path"]})
         on_step("reading segments")
-        runs, next_offsets = _note(spark, store, texts)
-        _write_tables(spark, store, runs, on_step)
-        result = _finish(spark, store, texts["path"], with_report, on_step)
-        store.commit(runs, next_offsets)
-    return result
+        return _complete(spark, store, facts, texts["path"], with_report, on_step)
+
+
+def audit_brokers(
+    spark: SparkSession,
+    bootstrap_servers: str,
+    out: str | PathLike[str],
+    *,
+    topics: Iterable[str] | None = None,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    client: Mapping[str, str] = MappingProxyType({}),
+    with_report: bool = True,
+    on_step: Callable[[str], None] = _quiet,
+) -> AuditResult:
+    """Audit topics as their brokers send them, up to the ends that they have now; see `audit`.
+
+    Args:
+        spark: the session; its workers need `kafkawire` and `pyarrow`, and must reach the brokers.
+        bootstrap_servers: brokers to connect to first: `host:port,host:port`.
+        out: the folder of the audit; it is made if it does not exist.
+        topics: names of topics; all by default, internal ones too.
+        since_ms: batches whose highest timestamp is before are not counted.
+        until_ms: likewise, of those from then on.
+        client: further options of the clients, by the names of Kafka's documentation: `security.protocol`.
+        with_report: whether to write `report.html`.
+        on_step: is called with a few words when a step begins.
+
+    Raises:
+        ConfigurationError: there are no such topics, an option is refused, or the folder cannot be completed.
+        KafkaWireError: the brokers cannot be asked.
+        OSError: a file cannot be written.
+    """
+    from kafkawire.sdk.spark.audit.brokers import BrokerFacts, broker_options
+    from kafkawire.sdk.spark.audit.source import read_source
+
+    chosen = None if topics is None else sorted(topics)
+    said = {"topics": chosen, "since_ms": since_ms, "until_ms": until_ms, "source": "brokers"}
+    with AuditStore(out, said) as store:
+        on_step("asking the brokers")
+        settings = {**client, "bootstrap.servers": bootstrap_servers}
+        texts = broker_options(settings, chosen, store.before.next_offsets)
+        times = {"since_ms": since_ms, "until_ms": until_ms}
+        texts.update({name: str(time) for name, time in times.items() if time is not None})
+        texts["minPartitions"] = str(_TASKS_FOR_EACH_CORE * spark.sparkContext.defaultParallelism)
+        on_step("reading from brokers")
+        return _complete(spark, store, read_source(spark, BrokerFacts, texts), bootstrap_servers, with_report, on_step)
 
 
 def _check(texts: Mapping[str, str]) -> None:
@@ -111,25 +161,36 @@ def _check(texts: Mapping[str, str]) -> None:
         raise ConfigurationError("topics", texts.get("topics", ""), f"there are {', '.join(there[:10])}{more}")
 
 
+def _complete(
+    spark: SparkSession,
+    store: AuditStore,
+    facts: DataFrame,
+    source: str,
+    with_report: bool,
+    on_step: Callable[[str], None],
+) -> AuditResult:
+    """Write the facts of what is new, the tables of all facts, and the report; then let it count."""
+    runs, next_offsets = _note(spark, store, facts)
+    _write_tables(spark, store, runs, on_step)
+    result = _finish(spark, store, source, with_report, on_step)
+    store.commit(runs, next_offsets)
+    return result
+
+
 def _note(
-    spark: SparkSession, store: AuditStore, texts: Mapping[str, str]
+    spark: SparkSession, store: AuditStore, facts: DataFrame
 ) -> tuple[tuple[int, ...], dict[str, dict[str, int]]]:
     """Write the facts of what is new, and return whose facts count, and where each partition goes on."""
     from pyspark.sql import functions as f
 
     from kafkawire.sdk.spark.audit.merging import RUNS_MAX, merged
-    from kafkawire.sdk.spark.audit.source import AuditFacts, read_source
-    from kafkawire.sdk.spark.segments.options import option_texts
 
-    before = store.before.next_offsets
-    where = {"startingOffsets": before} if before else {}
-    facts = read_source(spark, AuditFacts, {**texts, **option_texts("", where), "path": texts["path"]})
     run = max(store.before.runs, default=0) + 1
     facts.write.partitionBy("kind").parquet(str(store.facts_of(run)))
     noted = _facts(spark, store, [run])
     batches = noted.where((f.col("kind") == "batch") & f.col("reason").isNull())
     ends = batches.groupBy("topic", "partition").agg((f.max("lastOffset") + 1).alias("end")).collect()
-    found = {topic: dict(partitions) for topic, partitions in before.items()}
+    found = {topic: dict(partitions) for topic, partitions in store.before.next_offsets.items()}
     for row in ends:
         found.setdefault(row["topic"], {})[str(row["partition"])] = row["end"]
     runs = (*store.before.runs, run)

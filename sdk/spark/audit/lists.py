@@ -29,7 +29,7 @@ def lists(summary: Summary) -> str:
                     number_text(row["sizeBytes"]),
                     number_text(row["expectedOffset"]),
                     row["reason"],
-                    row["path"],
+                    row["path"] or "from a broker",
                 )
                 for row in summary.corrupt
             ],

@@ -196,10 +196,12 @@ def last_damage(batches: DataFrame) -> DataFrame:
     """Return the facts about damage, once for each place.
 
     Damage at the end of a partition is met by each run, and may be longer or shorter for a later one: the last counts.
+    What a broker sent has no position, only the offset that was expected there.
     """
+    offset = f.when(f.col("position").isNull(), f.col("baseOffset"))
     return (
         batches.where(f.col("reason").isNotNull())
-        .groupBy(*_PARTITION, "path", "position")
+        .groupBy(*_PARTITION, "path", "position", offset.alias("offset"))
         .agg(f.max_by(f.struct("sizeBytes", "baseOffset", "reason"), "run").alias("last"))
         .select(*_PARTITION, "path", "position", "last.*")
     )

@@ -87,14 +87,14 @@ class FactSink:
         self._sums = Sums()
 
     def add(
-        self, place: Place, batch: Batch, position: int, wanted: OffsetRange = None
+        self, place: Place, batch: Batch, position: int | None, wanted: OffsetRange = None
     ) -> Iterator[pyarrow.RecordBatch]:
         """Note a batch, and yield what is full.
 
         Args:
             place: where it is.
             batch: of any magic, with its checksum compared.
-            position: where it begins in the file.
+            position: where it begins in the file; None if it was fetched from a broker.
             wanted: which records are wanted; a batch counts as a whole.
 
         Raises:
@@ -112,7 +112,7 @@ class FactSink:
                 opened, row["plainBytes"] = _opened(batch)
                 self._rows.begin(opened)
         except DecodeError as error:
-            damage = Damage(position, batch.size_in_bytes, f"{error.path}: {error.reason}")
+            damage = Damage(position or 0, batch.size_in_bytes, f"{error.path}: {error.reason}")
             yield from self.add_damage(place, damage)
             return
         self._next_offset = batch.last_offset + 1
@@ -146,7 +146,7 @@ class FactSink:
                 "topic": place.topic,
                 "partition": place.partition,
                 "baseOffset": damage.base_offset if self._next_offset is None else self._next_offset,
-                "position": damage.position,
+                "position": None if place.path is None else damage.position,
                 "sizeBytes": damage.size_bytes,
                 "path": place.path,
                 "reason": damage.reason,
@@ -216,7 +216,7 @@ class FactSink:
         return fact_rows(kind, {**place, **columns})
 
 
-def _row(place: Place, batch: Batch, position: int) -> dict[str, Any]:
+def _row(place: Place, batch: Batch, position: int | None) -> dict[str, Any]:
     """Return what the header of a batch says.
 
     Raises:

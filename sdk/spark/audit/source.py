@@ -118,7 +118,7 @@ class FactReader(SegmentReader):
         return read_into(FactSink(self._noted), parts, self._files, self._read_options)
 
 
-def read_source(spark: SparkSession, source: type[KafkaBatches], options: dict[str, str]) -> DataFrame:
+def read_source(spark: SparkSession, source: type[DataSource], options: dict[str, str]) -> DataFrame:
     """Return what a source reads."""
     spark.dataSource.register(source)
     return spark.read.format(source.name()).options(**options).load()

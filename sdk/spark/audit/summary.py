@@ -137,7 +137,9 @@ def summary_of(table: Callable[[str], DataFrame]) -> Summary:
             .orderBy(f.desc("outcome"), "topic", "partition", "firstOffset", "producerId")
             .limit(ROWS_SHOWN)
         ),
-        corrupt=_rows(table("corrupt").orderBy("topic", "partition", "path", "position").limit(ROWS_SHOWN)),
+        corrupt=_rows(
+            table("corrupt").orderBy("topic", "partition", "path", "position", "expectedOffset").limit(ROWS_SHOWN)
+        ),
     )
 
 

@@ -88,7 +88,11 @@ TABLES: Final = {
     "compression": Table(
         _of_batches(log_tables.compression), (*_PARTITION, "compression"), "the batches with one compression"
     ),
-    "corrupt": Table(_of_batches(log_tables.corrupt), (*_PARTITION, "path", "position"), "bytes that are no batch"),
+    "corrupt": Table(
+        _of_batches(log_tables.corrupt),
+        (*_PARTITION, "path", "position", "expectedOffset"),
+        "bytes that are no batch",
+    ),
     "gaps": Table(_of_batches(log_tables.gaps), (*_PARTITION, "startOffset"), "offsets that no batch has"),
     "duplicates": Table(
         _of_batches(log_tables.duplicates), (*_PARTITION, "baseOffset"), "a batch whose sequence numbers were used"

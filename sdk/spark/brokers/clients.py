@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.options import AdminOptions, ConsumerOptions
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.secret import shown
@@ -85,6 +86,10 @@ class ClientSettings:
     def admin(self) -> Admin:
         """Return an admin that was not started."""
         return Admin(**{name: value for name, value in self._values.items() if name in AdminOptions.OPTIONS})
+
+    def core(self) -> ClientCore:
+        """Return a client that was not started, for requests of one's own."""
+        return ClientCore("reader", ConsumerOptions.read({**self._consumer_options(), "io": "thread"}.items()), None)
 
     def _add(self, given_name: str, text: str) -> None:
         name = ConsumerOptions.KAFKA_NAMES.get(given_name, given_name)

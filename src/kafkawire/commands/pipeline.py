@@ -1,6 +1,7 @@
 """`kafkawire pipeline`: work on stored topics with Spark: an audit, and a demo of it.
 
 kafkawire pipeline audit /var/lib/kafka/data --out audit
+kafkawire pipeline audit --bootstrap broker:9092 --out audit
 spark-submit --master spark://host:7077 …/kafkawire/commands/pipeline.py audit /var/lib/kafka/data --out /shared/audit
 """
 
@@ -52,8 +53,14 @@ def pipeline() -> None:
 
 @app.command()
 def audit(
-    path: Annotated[list[str], typer.Argument(help="Folders with segments anywhere below them, or segments.")],
     out: Annotated[str, typer.Option(help="Folder of the audit. If it has one, what is new completes it.")],
+    path: Annotated[
+        list[str] | None, typer.Argument(help="Folders with segments anywhere below them, or segments.")
+    ] = None,
+    bootstrap: Annotated[str, typer.Option(help="Read from brokers instead: host:port,host:port.")] = "",
+    command_config: Annotated[
+        str, typer.Option(help="Options to reach the brokers, a properties file as Kafka's tools take it.")
+    ] = "",
     topics: Annotated[str, typer.Option(help="Names, separated by commas; all by default.")] = "",
     since: Annotated[str, typer.Option(help="Count batches from this time on: 2026-03-01, 2026-03-01T08:00.")] = "",
     until: Annotated[str, typer.Option(help="Count batches up to this time.")] = "",
@@ -65,13 +72,19 @@ def audit(
 
     The exit status is 0 whatever was found, and 1 if the audit could not be made.
     """
-    options = {
+    if bool(path) == bool(bootstrap):
+        raise typer.BadParameter("expected folders, or --bootstrap", param_hint="PATH")
+    if command_config and not bootstrap:
+        raise typer.BadParameter("only with --bootstrap", param_hint="--command-config")
+    options: dict[str, Any] = {
         "topics": [name for name in map(str.strip, topics.split(",")) if name] or None,
         "since_ms": time_ms("--since", since),
         "until_ms": time_ms("--until", until),
         "with_report": report,
     }
-    result = _audit(path, out, master, options)
+    if command_config:
+        options["client"] = _client(command_config)
+    result = _audit(bootstrap or path, out, master, options)
     if as_json:
         print(json.dumps(_json(result), indent=1))
         return
@@ -121,17 +134,34 @@ def time_ms(option: str, text: str) -> int | None:
     return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def _audit(path: list[str], out: str, master: str, options: dict[str, Any]) -> Any:
-    """Run the audit, with a line of progress; end the program if it cannot be made."""
+def _client(path: str) -> dict[str, str]:
+    """Return the entries of a properties file.
+
+    Raises:
+        typer.BadParameter: it cannot be read.
+    """
+    from kafkawire.reference_broker.log.properties import parse_properties
+
+    try:
+        return {entry.name: entry.value for entry in parse_properties(Path(path).read_text("utf-8"))}
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(f"{path} cannot be read: {error}", param_hint="--command-config") from None
+
+
+def _audit(source: str | list[str] | None, out: str, master: str, options: dict[str, Any]) -> Any:
+    """Run the audit of brokers or folders, with a line of progress; end the program if it cannot be made."""
     _check_spark()
-    from kafkawire.sdk.spark.audit.audit import audit as run_audit
+    from kafkawire.sdk.spark.audit.audit import audit as audit_segments
+    from kafkawire.sdk.spark.audit.audit import audit_brokers
 
     console = Console(stderr=True)
     spark = None
     try:
         spark = start_spark("kafkawire audit", master or None)
         with SparkProgress(spark.sparkContext.statusTracker(), console) as progress:
-            return run_audit(spark, path, out, on_step=progress.step, **options)
+            if isinstance(source, str):
+                return audit_brokers(spark, source, out, on_step=progress.step, **options)
+            return audit_segments(spark, source or (), out, on_step=progress.step, **options)
     except (KafkaWireError, OSError) as error:
         typer.echo(f"kafkawire pipeline: {error}", err=True)
         raise typer.Exit(2 if isinstance(error, ConfigurationError) else 1) from None

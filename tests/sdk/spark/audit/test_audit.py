@@ -14,11 +14,14 @@ import pytest
 
 pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
 
+from kafkawire import NewTopic
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.records import BatchBuilder, Compression
 from kafkawire.sdk.spark.audit import merging
-from kafkawire.sdk.spark.audit.audit import audit
+from kafkawire.sdk.spark.audit.audit import audit, audit_brokers
 from kafkawire.sdk.spark.audit.tables import TABLES
+from kafkawire.sync import Admin
+from kafkawire.testing import Broker
 from tests.sdk.spark.audit.commit_records import key, value
 from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, records_of, write_segment
 
@@ -126,6 +129,29 @@ def test_the_same_again(spark: Any, folder: Path, whole: dict[str, list[Any]], t
     assert (again.version, again.report) == (2, None)
     assert again.numbers == first.numbers
     assert tables(spark, out) == whole
+
+
+def test_from_brokers(spark: Any, whole: dict[str, list[Any]], tmp_path: Path) -> None:
+    """The same as from segments, but for the places in files."""
+    with Broker(tmp_path / "data") as broker, Admin(broker.bootstrap) as admin:
+        admin.create_topics(NewTopic("orders", 2, configs={"retention.ms": "-1"}))
+    for path in (tmp_path / "data").glob("orders-*/0*"):
+        path.unlink()
+    write(tmp_path / "data")
+    with Broker(tmp_path / "data") as broker:  # it was shut down cleanly, and looks for no damage
+        out = tmp_path / "audit"
+        result = audit_brokers(spark, broker.bootstrap, out, topics=["orders"])
+        assert result.report is not None
+        assert broker.bootstrap in result.report.read_text("utf-8")
+    found = tables(spark, out)
+    for name in sorted(TABLES.keys() - {"groups", "group_commits"}):
+        expected = [row.asDict() for row in whole[name] if row.topic == "orders"]
+        for row in expected:
+            row.update({place: None for place in ("path", "position") if place in row})
+            row.update({"segments": 0} if "segments" in row else {})
+        assert [row.asDict() for row in found[name]] == expected, name
+    with pytest.raises(ConfigurationError, match="its audit was made with"):
+        audit(spark, tmp_path / "data", out)
 
 
 def test_in_pieces(

@@ -1,0 +1,159 @@
+"""The facts about topics as their brokers send them: a data source beside that of segments.
+
+What is asked for is decided once, on the driver: which partitions, and up to where each is read. So what is written
+meanwhile is left to the next run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import pyarrow
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.records.stored import Damage
+from kafkawire.sdk.spark.audit.facts import fact_ddl
+from kafkawire.sdk.spark.audit.sink import FactSink, NotedFacts
+from kafkawire.sdk.spark.brokers.clients import ClientSettings
+from kafkawire.sdk.spark.brokers.cluster import Cluster
+from kafkawire.sdk.spark.brokers.options import WireOptions, parse_options
+from kafkawire.sdk.spark.brokers.ranges import OffsetRange
+from kafkawire.sdk.spark.brokers.source import KafkaWireReader
+from kafkawire.sdk.spark.brokers.stored import StoredBatches
+from kafkawire.sdk.spark.damage import Place
+from kafkawire.sdk.spark.option_values import CLIENT_PREFIX
+
+__all__ = ["BrokerFacts", "broker_options"]
+
+#: Names of topics in an error.
+_NAMES_MAX: Final = 10
+
+
+def broker_options(
+    settings: Mapping[str, str], topics: Collection[str] | None, before: Mapping[str, Mapping[str, int]]
+) -> dict[str, str]:
+    """Return the options of a query that reads what is new.
+
+    Args:
+        settings: of the clients, by the names of Kafka's documentation.
+        topics: which ones; None for all.
+        before: where each partition goes on, `[topic][partition]`; others are read from their beginning.
+
+    Raises:
+        ConfigurationError: there are no such topics, an option is refused, or a partition ends before it goes on.
+        KafkaWireError: the brokers cannot be asked.
+    """
+    names = _names(ClientSettings(settings), topics)
+    texts = {f"{CLIENT_PREFIX}{name}": value for name, value in settings.items()}
+    cluster = Cluster(parse_options({**texts, "subscribe": ",".join(names)}))
+    try:
+        partitions = cluster.partitions()
+        starts, ends = cluster.earliest(partitions), cluster.latest(partitions)
+    finally:
+        cluster.close()
+    for each in partitions:
+        goes_on = before.get(each.topic, {}).get(str(each.partition), 0)
+        if goes_on > ends[each]:
+            reason = f"{each} was read up to offset {goes_on} and ends at {ends[each]} now; it needs another folder"
+            raise ConfigurationError("out", each.topic, reason)
+        starts[each] = max(starts[each], goes_on)
+    return {
+        **texts,
+        "assign": json.dumps({topic: [*map(int, offsets)] for topic, offsets in _by_topic(ends).items()}),
+        "startingOffsets": json.dumps(_by_topic(starts)),
+        "endingOffsets": json.dumps(_by_topic(ends)),
+    }
+
+
+def _names(client: ClientSettings, topics: Collection[str] | None) -> list[str]:
+    with client.admin() as admin:
+        there = sorted(admin.list_topics(include_internal=True))
+    if topics is None and there:
+        return there
+    missing = sorted(set(topics or ()) - set(there))
+    if missing or not topics:
+        more = ", …" if len(there) > _NAMES_MAX else ""
+        listed = f"there are {', '.join(there[:_NAMES_MAX])}{more}" if there else "there are no topics"
+        raise ConfigurationError("topics", ", ".join(missing), listed)
+    return sorted(topics)
+
+
+def _by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for partition, offset in offsets.items():
+        found.setdefault(partition.topic, {})[str(partition.partition)] = offset
+    return found
+
+
+class BrokerFacts(DataSource):
+    """The wide table of all facts. Options are those of `kafkawire`, and `since_ms` and `until_ms`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return "kafka_audit_broker_facts"
+
+    def schema(self) -> str:
+        """Return the columns."""
+        return fact_ddl()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return what reads a query.
+
+        Raises:
+            ConfigurationError: an option cannot be used.
+        """
+        given = dict(self.options)
+        since_ms, until_ms = (int(given.pop(name)) if name in given else None for name in ("since_ms", "until_ms"))
+        return _Reader(parse_options(given), NotedFacts(since_ms=since_ms, until_ms=until_ms))
+
+
+class _Part(NamedTuple):
+    """What a task reads.
+
+    Attributes:
+        range: of offsets.
+        is_first: whether no other task reads what is before it in the partition.
+    """
+
+    range: OffsetRange
+    is_first: bool
+
+
+class _Reader(KafkaWireReader):
+    """Reads facts."""
+
+    def __init__(self, options: WireOptions, noted: NotedFacts) -> None:
+        super().__init__(options, ())
+        self._noted = noted
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the tasks; see `KafkaWireReader.partitions`."""
+        ranges: list[OffsetRange] = [each.value for each in super().partitions()]
+        firsts = [True, *(before.partition != after.partition for before, after in pairwise(ranges))]
+        return [InputPartition(_Part(*each)) for each in zip(ranges, firsts, strict=False)]
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """Yield the facts of a task.
+
+        Raises:
+            KafkaWireError: see `StoredBatches.read`.
+        """
+        part: _Part | None = partition.value  # Spark makes a task of nothing if there is none
+        if part is None:
+            return
+        sink = FactSink(self._noted)
+        place = Place(*part.range.partition)
+        with StoredBatches(self._options.client, self._options.poll_timeout_ms) as stored:
+            for found in stored.read(part.range):
+                if isinstance(found, Damage):
+                    yield from sink.add_damage(place, found)
+                elif part.is_first or found.batch.base_offset >= part.range.start:
+                    yield from sink.add(place, found.batch, None)
+        yield from sink.finish()

@@ -1,0 +1,201 @@
+"""The batches of a partition as its leader stores them, whatever is in them; does not need Spark.
+
+A consumer hands out what is for applications, and cannot go on behind a damaged batch. Whoever looks into the log
+itself wants control batches, aborted transactions and damage, too: this asks the leader for them, one fetch at a time.
+
+Source: `Fetcher`, `LocalLog.read` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final, Self
+
+from kafkawire.sdk.client.call import Node
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.client.requests import check
+from kafkawire.sdk.client.retry import Attempts
+from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.errors import BrokerError, DecodeError, KafkaWireError, RequestTimedOut
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.tables.enums import FINAL_FETCH_SESSION_EPOCH, OffsetTimestamp
+from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.records.extent import extent
+from kafkawire.sdk.records.stored import Damage, Memory, Stored, read_stored
+from kafkawire.sdk.spark.brokers.clients import FETCH_BYTES, ClientSettings
+from kafkawire.sdk.spark.brokers.ranges import OffsetRange
+from kafkawire.sdk.spark.loss import report_loss
+from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.timing import sleep_ms
+from kafkawire.sdk.transport.waiting import result_of
+
+__all__ = ["StoredBatches"]
+
+#: How long a broker waits for records that are not there yet: a follower that has just become the leader may lack some.
+_WAIT_MS: Final = 500
+
+#: The broker finds no batch in its file: asked again, it says the same.
+_FINAL: Final = frozenset({ErrorCode.CORRUPT_MESSAGE})
+
+
+class StoredBatches:
+    """Fetches from the leaders of partitions; a context manager.
+
+    Args:
+        client: how to reach them.
+        timeout_ms: how long to try to fetch the next batch.
+    """
+
+    def __init__(self, client: ClientSettings, timeout_ms: int) -> None:
+        self._client = client
+        self._core = client.core()
+        self._timeout_ms = timeout_ms
+
+    def __enter__(self) -> Self:
+        try:
+            result_of(self._start)
+        except BaseException:
+            result_of(self._core.finish)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        result_of(self._core.finish)
+
+    def read(self, wanted: OffsetRange) -> Iterator[Stored | Damage]:
+        """Yield what is in a range, in order: batches that have an offset of it, and what is none.
+
+        Positions are those in a fetch, and say nothing. What retention removes meanwhile is passed over, and logged.
+
+        Raises:
+            BrokerError: CORRUPT_MESSAGE, the leader itself finds no batch there.
+            DecodeError: what came does not say where the next batch begins.
+            RequestTimedOut: nothing came in time.
+            KafkaWireError: the brokers cannot be reached, or refuse this client.
+        """
+        offset = wanted.start
+        while offset < wanted.end:
+            try:
+                content = self._content(wanted, offset)
+            except BrokerError as error:
+                if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                    raise
+                offset = self._first_offset(wanted.partition, offset, error)
+                continue
+            damaged: list[Damage] = []
+            reached = offset
+            for found in read_stored(Memory(content), is_growing=True):
+                if isinstance(found, Damage):
+                    damaged.append(found)
+                    continue
+                if found.batch.base_offset >= wanted.end:
+                    reached = wanted.end
+                    break
+                if found.batch.next_offset <= offset:
+                    continue  # a broker begins with the whole of a compressed set
+                yield from damaged
+                damaged.clear()
+                yield found
+                reached = found.batch.next_offset
+            if reached == offset:
+                # Nothing but damage came, so that only the headers say how far it goes.
+                claimed = extent(content)
+                if claimed.next_offset is None or claimed.next_offset <= offset:
+                    reason = f"nothing can be read from offset {offset} on: {claimed.damage or f'{len(content)} bytes'}"
+                    raise DecodeError(str(wanted.partition), 0, reason)
+                reached = claimed.next_offset
+            elif reached < wanted.end:
+                damaged.clear()  # the next fetch begins with it, and brings what follows it
+            yield from damaged
+            offset = reached
+
+    def _content(self, wanted: OffsetRange, offset: int) -> Buffer:
+        """Return batches from an offset on, at least one of them whole."""
+        deadline_ms = monotonic_ms() + self._timeout_ms
+        while True:
+            content = result_of(self._fetched, wanted.partition, offset, deadline_ms)
+            if len(content):
+                return content
+            if monotonic_ms() >= deadline_ms:
+                raise RequestTimedOut(
+                    f"{wanted.partition}: nothing from offset {offset} on came in {self._timeout_ms} ms, "
+                    f"{wanted.end} is the end"
+                )
+
+    def _first_offset(self, partition: TopicPartition, offset: int, error: BrokerError) -> int:
+        """Return where a partition begins now.
+
+        Raises:
+            BrokerError: the one that was met, if that is not behind the offset.
+        """
+        with self._client.admin() as admin:
+            first = admin.list_offsets({partition: OffsetTimestamp.EARLIEST})[partition].offset
+        if first <= offset:
+            raise error
+        report_loss(f"{partition}: offsets {offset} to {first - 1} are gone, the first one is {first}", fails=False)
+        return first
+
+    async def _start(self) -> None:
+        await self._core.start()
+
+    async def _fetched(self, partition: TopicPartition, offset: int, deadline_ms: int) -> Buffer:
+        return await self._core.perform(self._fetch(partition, offset, deadline_ms))
+
+    async def _fetch(self, partition: TopicPartition, offset: int, deadline_ms: int) -> Buffer:
+        """Return what the leader has from an offset on; nothing if there is nothing. Runs on the driver's side."""
+        metadata = self._core.router.metadata
+        attempts = Attempts(self._core.backoff, deadline_ms, final=_FINAL)
+        while True:
+            try:
+                if attempts.failures or metadata.leader(partition) is None:
+                    await self._core.operations.describe([partition.topic], deadline_ms=deadline_ms)
+                leader = metadata.leader(partition)
+                if leader is None:
+                    raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, metadata.absence(partition))
+                return await self._ask(leader, partition, offset, deadline_ms)
+            except KafkaWireError as error:
+                now_ms = monotonic_ms()
+                if not attempts.failed(error, now_ms):
+                    raise
+                await sleep_ms(attempts.not_before_ms - now_ms)
+
+    async def _ask(self, leader: int, partition: TopicPartition, offset: int, deadline_ms: int) -> Buffer:
+        topic_id = self._core.router.metadata.topic_id(partition.topic)
+        known = self._core.router.metadata.partition(partition)
+        wanted = FetchRequest.FetchPartition(
+            partition.partition, -1 if known is None else known.leader_epoch, offset, partition_max_bytes=FETCH_BYTES
+        )
+        request = FetchRequest(
+            max_wait_ms=min(_WAIT_MS, max(deadline_ms - monotonic_ms(), 0)),
+            min_bytes=1,
+            max_bytes=FETCH_BYTES,
+            session_epoch=FINAL_FETCH_SESSION_EPOCH,
+            topics=[FetchRequest.FetchTopic(partition.topic, topic_id, [wanted])],
+        )
+        carrying = (FetchRequest.FetchTopic, "topic") if topic_id == ZERO_UUID else None
+
+        def version(versions: Versions) -> tuple[FetchRequest, int]:
+            return request, versions.version_for(FetchRequest, carrying)
+
+        def refuse(response: FetchResponse) -> None:
+            detail = f"fetch from {partition} at offset {offset}"
+            check(response.error_code, detail)
+            for topic in response.responses:
+                for data in topic.partitions:
+                    check(data.error_code, detail)
+
+        response = await self._core.operations.request(
+            Node(leader),
+            version,
+            FetchResponse,
+            refuse,
+            deadline_ms=deadline_ms + _WAIT_MS,
+            final=INVALID_METADATA | _FINAL,
+        )
+        found = [data.records for topic in response.responses for data in topic.partitions]
+        return found[0] or b"" if found else b""

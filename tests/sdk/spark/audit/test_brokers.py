@@ -1,0 +1,95 @@
+"""Facts from brokers: which tasks, which topics, and tables as an audit of the same segments gives them.
+
+Method: a reference broker on logs that were written by hand; one audit of it by Spark, in two runs.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
+
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.spark.audit.brokers import BrokerFacts, broker_options
+from kafkawire.testing import Broker
+from tests.sdk.spark.brokers.topics import create, produce, stored
+from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, records_of
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def options(broker: Broker, topics: list[str] | None = None, before: Any = None) -> dict[str, str]:
+    return broker_options({"bootstrap.servers": broker.bootstrap}, topics, before or {})
+
+
+def facts(texts: dict[str, str]) -> list[list[dict[str, Any]]]:
+    """Return what each task notes."""
+    reader = pickle.loads(pickle.dumps(BrokerFacts(texts).reader(None)))  # type: ignore[arg-type]  # not looked at
+    return [[row for rows in reader.read(task) for row in rows.to_pylist()] for task in reader.partitions()]
+
+
+def test_what_is_read(tmp_path: Path) -> None:
+    """Up to the end that there is when it is planned, from where the run before ended; internal topics, too."""
+    with stored(tmp_path, batch(0, 5)) as broker:
+        create(broker, other=2)
+        produce(broker, "other", 1, 7)
+        first = options(broker)
+        produce(broker, "other", 1, 3)
+        assert json.loads(first["startingOffsets"]) == {"orders": {"0": 0}, "other": {"0": 0, "1": 0}}
+        assert json.loads(first["endingOffsets"]) == {"orders": {"0": 5}, "other": {"0": 0, "1": 7}}
+        assert json.loads(first["assign"]) == {"orders": [0], "other": [0, 1]}
+        second = options(broker, ["other"], {"other": {"1": 7}})
+        assert json.loads(second["startingOffsets"]) == {"other": {"0": 0, "1": 7}}
+        assert json.loads(second["endingOffsets"]) == {"other": {"0": 0, "1": 10}}
+        rows = [row for task in facts(second) for row in task if row["kind"] == "batch"]
+        assert sum(row["records"] for row in rows) == 3
+        with pytest.raises(ConfigurationError, match="out='other': other-1 was read up to offset 11 and ends at 10"):
+            options(broker, ["other"], {"other": {"1": 11}})
+
+
+def test_topics(tmp_path: Path) -> None:
+    with Broker(tmp_path) as broker:
+        with pytest.raises(ConfigurationError, match="topics='': there are no topics"):
+            options(broker)
+        create(broker, a=1, b=1)
+        with pytest.raises(ConfigurationError, match=r"topics='c, d': there are a, b$"):
+            options(broker, ["d", "a", "c"])
+
+
+def test_tasks(tmp_path: Path) -> None:
+    """A batch is noted by one of the tasks that share its partition; of other times, it does not count."""
+    with stored(tmp_path, *(batch(first) for first in range(0, 100, 10))) as broker:
+        texts = {**options(broker), "minPartitions": "7", "since_ms": str(TIME_MS + 25), "until_ms": str(TIME_MS + 85)}
+        tasks = facts(texts)
+        assert len(tasks) == 7
+        rows = [row for task in tasks for row in task if row["kind"] == "batch"]
+        assert [(row["baseOffset"], row["isCounted"]) for row in rows] == [
+            (first, 20 <= first < 80) for first in range(0, 100, 10)
+        ]
+        assert all(row["position"] is None and row["path"] is None for row in rows)
+        texts["startingOffsets"] = json.dumps({"orders": {"0": 5}})  # in the first one: nobody else reads it
+        rows = [row for task in facts(texts) for row in task if row["kind"] == "batch"]
+        assert [row["baseOffset"] for row in rows] == [*range(0, 100, 10)]
+
+
+def test_damage(tmp_path: Path) -> None:
+    """What is damaged, and what is not for applications, is noted as in segments."""
+    broken = bytearray(batch(10))
+    broken[-1] ^= 1
+    with stored(tmp_path, batch(0), batch(10), records_of(20, 7, 3), marker(23, 7, False)) as broker:
+        path = tmp_path / "orders-0" / "00000000000000000000.log"
+        content = path.read_bytes()
+        path.write_bytes(content.replace(batch(10), bytes(broken)))
+        (task,) = facts(options(broker))
+        rows = [row for row in task if row["kind"] == "batch"]
+        assert [(row["baseOffset"], row["controlType"]) for row in rows] == [
+            *((0, None), (10, None)),
+            *((20, None), (23, "ABORT")),
+        ]
+        (damage,) = (row for row in rows if row["reason"])
+        assert (damage["sizeBytes"], damage["records"]) == (len(broken), None)
