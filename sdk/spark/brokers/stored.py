@@ -9,8 +9,7 @@ Source: `Fetcher`, `LocalLog.read` in Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from kafkawire.sdk.client.call import Node
 from kafkawire.sdk.client.partitions import TopicPartition
@@ -25,6 +24,7 @@ from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.extent import extent
 from kafkawire.sdk.records.stored import Damage, Memory, Stored, read_stored
+from kafkawire.sdk.spark.blocking_client import BlockingClient
 from kafkawire.sdk.spark.brokers.clients import FETCH_BYTES, ClientSettings
 from kafkawire.sdk.spark.brokers.ranges import OffsetRange
 from kafkawire.sdk.spark.loss import report_loss
@@ -41,7 +41,7 @@ _WAIT_MS: Final = 500
 _FINAL: Final = frozenset({ErrorCode.CORRUPT_MESSAGE})
 
 
-class StoredBatches:
+class StoredBatches(BlockingClient):
     """Fetches from the leaders of partitions; a context manager.
 
     Args:
@@ -50,22 +50,9 @@ class StoredBatches:
     """
 
     def __init__(self, client: ClientSettings, timeout_ms: int) -> None:
+        super().__init__(client.core())
         self._client = client
-        self._core = client.core()
         self._timeout_ms = timeout_ms
-
-    def __enter__(self) -> Self:
-        try:
-            result_of(self._start)
-        except BaseException:
-            result_of(self._core.finish)
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        result_of(self._core.finish)
 
     def read(self, wanted: OffsetRange) -> Iterator[Stored | Damage]:
         """Yield what is in a range, in order: batches that have an offset of it, and what is none.
@@ -139,9 +126,6 @@ class StoredBatches:
             raise error
         report_loss(f"{partition}: offsets {offset} to {first - 1} are gone, the first one is {first}", fails=False)
         return first
-
-    async def _start(self) -> None:
-        await self._core.start()
 
     async def _fetched(self, partition: TopicPartition, offset: int, deadline_ms: int) -> Buffer:
         return await self._core.perform(self._fetch(partition, offset, deadline_ms))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from types import TracebackType
-from typing import Self
 
 from kafkawire.sdk.client.call import Coordinator
 from kafkawire.sdk.client.core import ClientCore
@@ -12,18 +10,19 @@ from kafkawire.sdk.client.groups.offset_requests import TopicNames, fetch_reques
 from kafkawire.sdk.client.options import AdminOptions, read_options
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.requests import check
-from kafkawire.sdk.errors import Closed, KafkaWireError
+from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction, add_offsets, end_prepared
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
+from kafkawire.sdk.spark.blocking_client import BlockingClient
 from kafkawire.sdk.transport.driven import Versions
 from kafkawire.sdk.transport.waiting import result_of
 
 __all__ = ["Coordinators"]
 
 
-class Coordinators:
+class Coordinators(BlockingClient):
     """A client for `with`; what its methods raise beside what is said there is that of an admin.
 
     Args:
@@ -36,20 +35,7 @@ class Coordinators:
     def __init__(self, options: Mapping[str, str]) -> None:
         known = AdminOptions.OPTIONS.keys() | AdminOptions.KAFKA_NAMES.keys()
         given = {name: value for name, value in options.items() if name in known}
-        self._core = ClientCore("sink", read_options(AdminOptions, None, {**given, "io": "thread"}), None)
-
-    def __enter__(self) -> Self:
-        try:
-            result_of(self._start)
-        except BaseException:
-            result_of(self._core.finish, Closed("the client could not be started"))
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        result_of(self._core.finish)
+        super().__init__(ClientCore("sink", read_options(AdminOptions, None, {**given, "io": "thread"}), None))
 
     def committed(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return all offsets that a group has committed; wait while an open transaction would change one of them.
@@ -72,9 +58,6 @@ class Coordinators:
             KafkaWireError: the first error; it was tried to end each of them.
         """
         result_of(self._end, list(transactions), commits)
-
-    async def _start(self) -> None:
-        await self._core.start()
 
     async def _committed(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
         names: TopicNames = {}

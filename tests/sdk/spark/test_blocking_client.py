@@ -1,0 +1,35 @@
+"""A client for `with` connects and disconnects, and leaves no thread, even if it could not connect."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.client.core import ClientCore
+from kafkawire.sdk.client.options import AdminOptions, read_options
+from kafkawire.sdk.errors import ConnectFailed, LocalProtocolError
+from kafkawire.sdk.spark.blocking_client import BlockingClient
+from kafkawire.testing import Broker
+
+
+def client(servers: str) -> Any:
+    return BlockingClient(ClientCore("test", read_options(AdminOptions, servers, {"io": "thread"}), None))
+
+
+def test_with() -> None:
+    with Broker() as broker:
+        before = threading.active_count()
+        one = client(broker.bootstrap)
+        with one as entered:
+            assert entered is one
+            assert threading.active_count() == before + 1
+        assert threading.active_count() == before
+        with pytest.raises(LocalProtocolError, match="started already"):
+            one.__enter__()
+        bootstrap = broker.bootstrap
+    before = threading.active_count()
+    with pytest.raises(ConnectFailed), client(bootstrap):
+        pass
+    assert threading.active_count() == before
