@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.spark.audit.quantities import there_are
 from kafkawire.sdk.spark.audit.store import AuditStore
 
 if TYPE_CHECKING:
@@ -157,8 +158,7 @@ def _check(texts: Mapping[str, str]) -> None:
         raise ConfigurationError("path", texts["path"], "there are no segments: expected TOPIC-PARTITION/OFFSET.log")
     if not any(options.selection.has(segment.folder) for segment in found):
         there = sorted({segment.folder.topic for segment in found})
-        more = ", …" if len(there) > 10 else ""
-        raise ConfigurationError("topics", texts.get("topics", ""), f"there are {', '.join(there[:10])}{more}")
+        raise ConfigurationError("topics", texts.get("topics", ""), there_are(there))
 
 
 def _complete(

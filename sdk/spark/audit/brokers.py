@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import pyarrow
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -19,6 +19,7 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.records.stored import Damage
 from kafkawire.sdk.spark.audit.facts import fact_ddl
+from kafkawire.sdk.spark.audit.quantities import there_are
 from kafkawire.sdk.spark.audit.sink import FactSink, NotedFacts
 from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.spark.brokers.cluster import Cluster
@@ -30,9 +31,6 @@ from kafkawire.sdk.spark.damage import Place
 from kafkawire.sdk.spark.option_values import CLIENT_PREFIX
 
 __all__ = ["BrokerFacts", "broker_options"]
-
-#: Names of topics in an error.
-_NAMES_MAX: Final = 10
 
 
 def broker_options(
@@ -78,9 +76,7 @@ def _names(client: ClientSettings, topics: Collection[str] | None) -> list[str]:
         return there
     missing = sorted(set(topics or ()) - set(there))
     if missing or not topics:
-        more = ", …" if len(there) > _NAMES_MAX else ""
-        listed = f"there are {', '.join(there[:_NAMES_MAX])}{more}" if there else "there are no topics"
-        raise ConfigurationError("topics", ", ".join(missing), listed)
+        raise ConfigurationError("topics", ", ".join(missing), there_are(there))
     return sorted(topics)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -15,6 +16,7 @@ __all__ = [
     "range_text",
     "ratio_text",
     "span_text",
+    "there_are",
     "time_text",
 ]
 
@@ -103,3 +105,10 @@ def _scaled(number: float, base: int, units: tuple[str, ...]) -> str:
         return f"{scaled:.0f}{units[0]}" if scaled == int(scaled) else f"{scaled:.2f}{units[0]}"
     digits = 2 if abs(scaled) < 10 else 1 if abs(scaled) < 100 else 0
     return f"{scaled:.{digits}f}{units[index]}"
+
+
+def there_are(topics: Sequence[str]) -> str:
+    """Return which topics there are, for an error: the first ten by name."""
+    if not topics:
+        return "there are no topics"
+    return f"there are {', '.join(topics[:10])}{', …' if len(topics) > 10 else ''}"
