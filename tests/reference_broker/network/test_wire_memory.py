@@ -61,6 +61,30 @@ def test_large_requests_wait_for_memory_and_small_ones_do_not():
     on_a_loop(test())
 
 
+def test_request_that_lacks_more_is_not_read_while_another_goes_on():
+    async def test() -> None:
+        first = Bench()
+        await first.connect()
+        second = Bench(first.shared)
+        wire = await second.connect()
+        shorter, longer = frame(bytes(LIMIT_BYTES + 1)), frame(bytes(2 * LIMIT_BYTES))
+        await first.send(shorter[:-1])
+        await first.until(lambda: first.budget.received_bytes >= LIMIT_BYTES)
+        sending = asyncio.create_task(second.send(longer))
+        await second.until(lambda: wire.progress[0])
+        read_bytes = wire.progress[0]
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert wire.progress[0] == read_bytes < len(longer)
+        await first.send(shorter[-1:])
+        await sending
+        await second.until(lambda: second.session.frames)
+        for bench in (first, second):
+            bench.end()
+
+    on_a_loop(test())
+
+
 def test_what_the_session_holds_counts_until_it_is_answered():
     async def test() -> None:
         bench = Bench()

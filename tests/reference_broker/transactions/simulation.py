@@ -172,8 +172,9 @@ class Simulation:
         self.advance(self.random.choice(self.times_ms))
 
     def hold(self) -> None:
-        """Let the disk be slow, or quick again."""
+        """Let the disk be slow, or quick again: from then on who waits is answered in time."""
         self.is_held = not self.is_held
+        self.waiting = dict.fromkeys(self.waiting, self.bench.now_ms)
 
     def unload(self) -> None:
         """Let the coordinators lose their partitions; who waits for them is answered."""
