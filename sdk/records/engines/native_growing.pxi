@@ -22,15 +22,16 @@ cdef class Growing:
     cdef object view
     cdef Content content
     cdef uint8_t *start
-    cdef Py_ssize_t used, room, expected
+    cdef Py_ssize_t used, room, needed, expected
 
     cdef int reserve(self, Py_ssize_t more) except -1:
         """Have room for more bytes; what was there stays."""
         cdef Content content
         cdef Py_ssize_t room
-        if self.used + more <= self.room:
+        self.needed = max(self.needed, self.used + more)
+        if self.needed <= self.room:
             return 0
-        room = max(max(self.used + more, 2 * self.room), max(self.expected, <Py_ssize_t>LEAST_ROWS_BYTES))
+        room = max(max(self.needed, 2 * self.room), max(self.expected, <Py_ssize_t>LEAST_ROWS_BYTES))
         view = take_memory(room)
         content = export_of(view)
         if self.used:
@@ -42,24 +43,29 @@ cdef class Growing:
         return 0
 
     cdef object hand_over(self):
-        """Return what was written, and begin anew: with as much room as there was, unless most of it was not needed."""
+        """Return what was written, and begin anew: with as much room as was needed now, and an eighth more.
+
+        With as much as there was, room would double each time that slightly more is needed, and stay so.
+        """
         cdef object view = memoryview(b"") if self.view is None else self.view[:self.used].toreadonly()
-        self.expected = self.room if 2 * self.used > self.room else self.used
+        self.expected = self.needed + (self.needed >> 3)
         self.view = self.content = None
         self.start = NULL
-        self.used = self.room = 0
+        self.used = self.room = self.needed = 0
         return view
 
 
 @cython.final
 cdef class BinaryRows:
-    """A column of byte strings that grows: `ends` are int32, `bits` are there from the first null on.
+    """A column of byte strings that grows: `ends` are int32, `bits` are there from the first null on, or from the
+    first row where there were nulls last time.
 
     Or one of lists, whose ends count elements of another column: it has no data.
     """
 
     cdef Growing ends, data, bits
     cdef Py_ssize_t rows, nulls
+    cdef bint has_bits, expects_nulls
     cdef int32_t end
 
     def __cinit__(self):
@@ -77,11 +83,12 @@ cdef class BinaryRows:
             memset(self.ends.start, 0, 4)
             self.ends.used = 4
         self.data.reserve(size)
-        if nulls or self.nulls:
+        if nulls or self.has_bits or (self.expects_nulls and rows):
             self.bits.reserve((all_rows + 7) // 8 - self.bits.used)
-            if not self.nulls:
+            if not self.has_bits:
                 memset(self.bits.start, 0, <size_t>((self.rows + 7) // 8))
                 set_bits(self.bits.start, self.rows)
+                self.has_bits = True
             self.bits.used = (all_rows + 7) // 8
         self.nulls += nulls
         return 0
@@ -89,9 +96,11 @@ cdef class BinaryRows:
     cdef object hand_over(self):
         cdef Py_ssize_t nulls = self.nulls
         self.reserve(0, 0, 0)
-        validity = self.bits.hand_over() if nulls else None
+        validity = self.bits.hand_over() if self.has_bits else None
+        self.has_bits = False
+        self.expects_nulls = nulls > 0
         self.rows = self.nulls = self.end = 0
-        return rows_form().PlainColumn(self.ends.hand_over(), self.data.hand_over(), validity, nulls)
+        return rows_form().PlainColumn(self.ends.hand_over(), self.data.hand_over(), validity if nulls else None, nulls)
 
     cdef int add(self, bytes value) except -1:
         """Add one value, None for a null."""
@@ -120,7 +129,7 @@ cdef struct BinaryPlace:
 cdef inline void begin_binary(BinaryPlace *place, BinaryRows column) noexcept:
     place.ends = column.ends.start
     place.data = column.data.start
-    place.bits = column.bits.start if column.nulls else NULL
+    place.bits = column.bits.start if column.has_bits else NULL
     place.row = column.rows
     place.end = column.end
 

@@ -379,3 +379,35 @@ def test_where_rows_come_from(builder_class: Any, rows_max: int) -> None:
 def test_the_engine_in_use() -> None:
     assert isinstance(rows_builder(), BUILDERS[-1] if selection.native is not None else PythonRowsBuilder)
     assert rows_builder(["key"], rows_max=1).fill()
+
+
+def test_nulls_of_one_table_are_not_those_of_the_next(builder_class: Any) -> None:
+    with_nulls, without = batch_of([(1, None, b"", ())] * 9), batch_of([(1, b"k", b"", ())] * 9)
+    builder = builder_class(["key"])
+    for data, key in ((with_nulls, None), (without, b"k"), (with_nulls, None), (without, b"k")):
+        builder.begin(next(walk(data)))
+        assert builder.fill()
+        assert table(builder) == {"key": [key] * 9}
+        assert table(builder) == {"key": []}
+        if not builder.add_plain(data, PlainBatches(0, 999))[0]:
+            continue  # Python adds none, and nobody the first null of a column
+        rows = builder.take()
+        assert rows.keys.nulls == (9 if key is None else 0)
+        assert (rows.keys.validity is None) == (key is not None)
+
+
+@pytest.mark.skipif(selection.built is None, reason="the extension is not built or not wanted")
+def test_memory_of_a_table_is_not_twice_what_it_needs() -> None:
+    data = batch_of([(1, None, bytes(100), ())] * 2370)
+    assert len(data) < 256 * 1024
+    builder, sizes = native_builder(["value"]), []
+    for _ in range(4):
+        while builder.add_plain(data, PlainBatches(0, len(data)))[0]:
+            pass
+        builder.begin(next(walk(data, engine="native")))
+        assert not builder.fill()
+        values = builder.take().values.data
+        sizes.append((values.nbytes, len(values.obj)))
+    written, room = sizes[-1]
+    assert written > 3.5 * 1024 * 1024
+    assert room < 1.5 * written
