@@ -5,6 +5,7 @@
     python -m benchmarks dump ...                     `kafkawire dump` beside DumpLogSegments: benchmarks/dump.py
     python -m benchmarks languages ...                the codecs beside Go's and Java's: benchmarks/languages.py
     python -m benchmarks spark ...                    the data sources beside Spark's connector: benchmarks/spark.py
+    python -m benchmarks spark-sizes ...              what Spark needs for each GB: benchmarks/spark_sizes.py
 
 All functions run in one process, in turn, and the shortest time of several rounds counts; imports run in fresh
 processes. Only the ratios mean anything: machines are shared, and their clock rates drift.
@@ -17,7 +18,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from benchmarks import broker, codec, damaged, dump, imports, languages, produced, records, sends, spark
+from benchmarks import broker, codec, damaged, dump, imports, languages, produced, records, sends, spark, spark_sizes
 from benchmarks.document import write_section
 from benchmarks.goals import Goal, goal_table
 from benchmarks.machine import description
@@ -43,6 +44,9 @@ def main() -> None:
         return
     if sys.argv[1:2] == ["spark"]:
         spark.main(sys.argv[2:])
+        return
+    if sys.argv[1:2] == ["spark-sizes"]:
+        spark_sizes.main(sys.argv[2:])
         return
     parser = argparse.ArgumentParser(description="Measure codecs, record batches and imports against other libraries.")
     parser.add_argument("part", nargs="*", help=f"{', '.join(PARTS)}; all by default")

@@ -26,6 +26,7 @@ from benchmarks.broker_servers import java_release
 from benchmarks.document import write_section
 from benchmarks.goals import Goal, goal_table
 from benchmarks.machine import description
+from benchmarks.processes import cpu_seconds
 from benchmarks.spark_queries import Answer, Place, Query, of_batches, of_topic, write_batches
 from kafkawire import Admin, NewTopic, Producer
 from tests.kafka.apache import ApacheKafka
@@ -168,33 +169,14 @@ def _measure(title: str, queries: Mapping[str, Query], rounds: int, broker: int)
     runs: dict[str, list[_Run]] = {name: [] for name in queries}
     for number in range(rounds):
         for name, query in queries.items():
-            cpu, start = _cpu_seconds(broker), time.perf_counter()
+            cpu, start = cpu_seconds(broker), time.perf_counter()
             query()
-            run = _Run(_cpu_seconds(broker) - cpu, time.perf_counter() - start)
+            run = _Run(cpu_seconds(broker) - cpu, time.perf_counter() - start)
             runs[name].append(run)
             print(
                 f"{title}, round {number + 1}: {name} {run.cpu_seconds:.2f} s of CPU, {run.seconds:.2f} s", flush=True
             )
     return _Measured(title, next(iter(answers.values())), runs)
-
-
-def _cpu_seconds(broker: int) -> float:
-    """Return the CPU of this process, all its descendants, ended ones included, and the broker."""
-    parents: dict[int, int] = {}
-    ticks: dict[int, int] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text("utf-8", "replace").rpartition(") ")[2].split()
-        except OSError:  # it has ended
-            continue
-        pid = int(path.parent.name)
-        parents[pid] = int(fields[1])
-        ticks[pid] = sum(map(int, fields[11:15]))  # own and ended children's, user and system
-    wanted, found = {os.getpid(), broker}, {0}
-    while found:
-        found = {pid for pid, parent in parents.items() if parent in wanted and pid not in wanted}
-        wanted |= found
-    return sum(ticks.get(pid, 0) for pid in wanted) / os.sysconf("SC_CLK_TCK")
 
 
 def _topic_goals(found: _Measured, size: int) -> list[Goal]:
