@@ -1,4 +1,4 @@
-"""What processes take of the machine, as the kernel counts it: Spark is a JVM with Python workers, which come and go."""
+"""What processes take, as the kernel counts it: Spark is a JVM with Python workers, which come and go."""
 
 from __future__ import annotations
 

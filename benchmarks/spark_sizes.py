@@ -159,8 +159,8 @@ def _table(runs: Sequence[_Run]) -> str:
             max((size for name, size in run.memory_mb.items() if name.startswith(program)), default=0)
             for program in ("java", "python")
         )
-        lines.append(
-            f"| {run.job} | {run.size_gb} | {run.cpu_seconds:.1f} | {run.cpu_seconds / run.size_gb:.2f} "
-            f"| {run.seconds:.1f} | {run.seconds / run.size_gb:.2f} | {java:,.0f} | {python:,.0f} | {run.written_mb:.1f} |"
-        )
+        costs = (run.cpu_seconds, run.cpu_seconds / run.size_gb, run.seconds, run.seconds / run.size_gb)
+        cells = [f"{cost:.2f}" for cost in costs]
+        cells += [f"{java:,.0f}", f"{python:,.0f}", f"{run.written_mb:.1f}"]
+        lines.append(f"| {run.job} | {run.size_gb} | {' | '.join(cells)} |")
     return "\n".join(lines)
