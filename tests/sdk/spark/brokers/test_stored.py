@@ -6,7 +6,12 @@ Method: a reference broker on logs that were written by hand.
 from __future__ import annotations
 
 import itertools
+import signal
+import socket
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +38,18 @@ def read(broker: Broker, start: int, end: int, timeout_ms: int = 10_000, partiti
     with StoredBatches(wire_options(broker).client, timeout_ms) as reader:
         found = list(reader.read(OffsetRange(partition, start, end)))
     return [each if isinstance(each, Damage) else each.batch.base_offset for each in found]
+
+
+def await_start(address: str, process: subprocess.Popen[bytes]) -> None:
+    host, port = address.split(":")
+    while True:
+        try:
+            socket.create_connection((host, int(port)), 1).close()
+        except OSError:
+            assert process.poll() is None, "the broker has ended"
+            time.sleep(0.01)
+        else:
+            return
 
 
 def damaged(content: bytes, at: int = -1) -> bytes:
@@ -104,6 +121,31 @@ def test_nothing_comes(tmp_path: Path) -> None:
             read(broker, 0, 6, timeout_ms=30)
         with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION"):
             read(broker, 0, 1, timeout_ms=30, partition=TopicPartition("nowhere", 0))
+
+
+def test_broker_that_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its socket stays open, and takes requests; the task ends in time, and the next one has it all."""
+    monkeypatch.setattr(module, "FETCH_BYTES", 1)
+    with stored(tmp_path, *(batch(first, 5) for first in range(0, 50, 5))) as broker:
+        address = broker.bootstrap
+        client = wire_options(broker).client
+    command = [sys.executable, "-m", "kafkawire.commands.main", "broker", "--listen", address, "--data", str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        await_start(address, process)
+        with StoredBatches(client, 500) as reader:
+            found = reader.read(OffsetRange(ORDERS, 0, 50))
+            assert not isinstance(first := next(found), Damage)
+            assert first.batch.base_offset == 0
+            process.send_signal(signal.SIGSTOP)
+            with pytest.raises(RequestTimedOut, match="Fetch to node 1: there was no response in time"):
+                list(found)
+        process.send_signal(signal.SIGCONT)
+        with StoredBatches(client, 10_000) as reader:
+            assert len(list(reader.read(OffsetRange(ORDERS, 0, 50)))) == 10
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_no_broker(tmp_path: Path) -> None:
