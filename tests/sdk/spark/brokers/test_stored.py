@@ -152,7 +152,7 @@ def test_no_broker(tmp_path: Path) -> None:
     """A client that cannot start leaves no thread."""
     with stored(tmp_path, batch(0, 5)) as broker:
         client = wire_options(broker, **{"kafka.default.api.timeout.ms": "50"}).client
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with pytest.raises(KafkaWireError, match="connect"), StoredBatches(client, 50):
         pass
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before  # one of the broker's may have ended meanwhile
