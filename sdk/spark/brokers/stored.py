@@ -145,6 +145,8 @@ class StoredBatches(BlockingClient):
             except KafkaWireError as error:
                 now_ms = monotonic_ms()
                 if not attempts.failed(error, now_ms):
+                    if isinstance(error, RequestTimedOut):  # which says of what, not where
+                        raise RequestTimedOut(f"{partition}, from offset {offset} on: {error}") from error
                     raise
                 await sleep_ms(attempts.not_before_ms - now_ms)
 
