@@ -138,9 +138,7 @@ def test_broker_that_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             assert not isinstance(first := next(found), Damage)
             assert first.batch.base_offset == 0
             process.send_signal(signal.SIGSTOP)
-            with pytest.raises(
-                RequestTimedOut, match=r"orders-0, from offset \d+ on: Fetch to node 1"
-            ):
+            with pytest.raises(RequestTimedOut, match=r"orders-0, from offset \d+ on: Fetch to node 1"):
                 list(found)
         process.send_signal(signal.SIGCONT)
         with StoredBatches(client, 10_000) as reader:
