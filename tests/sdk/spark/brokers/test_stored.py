@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import itertools
 import signal
-import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -38,18 +36,6 @@ def read(broker: Broker, start: int, end: int, timeout_ms: int = 10_000, partiti
     with StoredBatches(wire_options(broker).client, timeout_ms) as reader:
         found = list(reader.read(OffsetRange(partition, start, end)))
     return [each if isinstance(each, Damage) else each.batch.base_offset for each in found]
-
-
-def await_start(address: str, process: subprocess.Popen[bytes]) -> None:
-    host, port = address.split(":")
-    while True:
-        try:
-            socket.create_connection((host, int(port)), 1).close()
-        except OSError:
-            assert process.poll() is None, "the broker has ended"
-            time.sleep(0.01)
-        else:
-            return
 
 
 def damaged(content: bytes, at: int = -1) -> bytes:
@@ -130,9 +116,10 @@ def test_broker_that_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         address = broker.bootstrap
         client = wire_options(broker).client
     command = [sys.executable, "-m", "kafkawire.commands.main", "broker", "--listen", address, "--data", str(tmp_path)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
-        await_start(address, process)
+        assert process.stdout is not None
+        assert process.stdout.readline(), "it listens"
         with StoredBatches(client, 500) as reader:
             found = reader.read(OffsetRange(ORDERS, 0, 50))
             assert not isinstance(first := next(found), Damage)
@@ -145,7 +132,7 @@ def test_broker_that_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             assert len(list(reader.read(OffsetRange(ORDERS, 0, 50)))) == 10
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 def test_no_broker(tmp_path: Path) -> None:
