@@ -143,11 +143,13 @@ class StoredBatches(BlockingClient):
                     raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, metadata.absence(partition))
                 return await self._ask(leader, partition, offset, deadline_ms)
             except KafkaWireError as error:
-                now_ms = monotonic_ms()
+                now_ms, before = monotonic_ms(), attempts.last_error
                 if not attempts.failed(error, now_ms):
-                    if isinstance(error, RequestTimedOut):  # which says of what, not where
-                        raise RequestTimedOut(f"{partition}, from offset {offset} on: {error}") from error
-                    raise
+                    if not isinstance(error, RequestTimedOut):
+                        raise
+                    if isinstance(before, BrokerError):
+                        raise before from error  # why it was asked again: the time ended in the last attempt
+                    raise RequestTimedOut(f"{partition}, from offset {offset} on: {error}") from error
                 await sleep_ms(attempts.not_before_ms - now_ms)
 
     async def _ask(self, leader: int, partition: TopicPartition, offset: int, deadline_ms: int) -> Buffer:
