@@ -176,7 +176,7 @@ mutants: $(VENV)/.dev ## small faults that the tests must notice: MUTANTS=150 of
 
 # --- the rest ----------------------------------------------------------------------------------------------------------
 
-.PHONY: docs wheels bench bench-languages bench-clients bench-broker bench-dump bench-spark clean
+.PHONY: docs wheels bench bench-languages bench-clients bench-broker bench-dump bench-spark bench-spark-sizes clean
 docs: $(VENV)/.dev ## the protocol reference, as pages in build/reference/
 	@$(BIN)/kafkawire codegen docs --out build/reference
 
@@ -203,6 +203,9 @@ bench-dump: $(VENV)/.kafka ## kafkawire dump beside Kafka's DumpLogSegments, on 
 
 bench-spark: $(VENV)/.kafka ## the Spark data sources beside Spark's connector and other clients' decoders; into docs/benchmarks.md
 	@nice $(RUN) benchmarks spark --write docs/benchmarks.md
+
+bench-spark-sizes: $(VENV)/.dev ## what Spark needs for each GB of segments, at 1, 4 and 16 GB; into docs/spark_sizing.md
+	@nice $(RUN) benchmarks spark-sizes --write docs/spark_sizing.md
 
 clean: ## remove everything that was built; sources and generated code stay
 	@rm -rf build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(VENV) .venv-*
