@@ -57,15 +57,13 @@ cdef class Growing:
 
 @cython.final
 cdef class BinaryRows:
-    """A column of byte strings that grows: `ends` are int32, `bits` are there from the first null on, or from the
-    first row where there were nulls last time.
+    """A column of byte strings that grows: `ends` are int32, `bits` are there from the first null on.
 
     Or one of lists, whose ends count elements of another column: it has no data.
     """
 
     cdef Growing ends, data, bits
     cdef Py_ssize_t rows, nulls
-    cdef bint has_bits, expects_nulls
     cdef int32_t end
 
     def __cinit__(self):
@@ -83,12 +81,11 @@ cdef class BinaryRows:
             memset(self.ends.start, 0, 4)
             self.ends.used = 4
         self.data.reserve(size)
-        if nulls or self.has_bits or (self.expects_nulls and rows):
+        if nulls or self.nulls:
             self.bits.reserve((all_rows + 7) // 8 - self.bits.used)
-            if not self.has_bits:
+            if not self.nulls:
                 memset(self.bits.start, 0, <size_t>((self.rows + 7) // 8))
                 set_bits(self.bits.start, self.rows)
-                self.has_bits = True
             self.bits.used = (all_rows + 7) // 8
         self.nulls += nulls
         return 0
@@ -96,11 +93,9 @@ cdef class BinaryRows:
     cdef object hand_over(self):
         cdef Py_ssize_t nulls = self.nulls
         self.reserve(0, 0, 0)
-        validity = self.bits.hand_over() if self.has_bits else None
-        self.has_bits = False
-        self.expects_nulls = nulls > 0
+        validity = self.bits.hand_over() if nulls else None
         self.rows = self.nulls = self.end = 0
-        return rows_form().PlainColumn(self.ends.hand_over(), self.data.hand_over(), validity if nulls else None, nulls)
+        return rows_form().PlainColumn(self.ends.hand_over(), self.data.hand_over(), validity, nulls)
 
     cdef int add(self, bytes value) except -1:
         """Add one value, None for a null."""
@@ -129,7 +124,7 @@ cdef struct BinaryPlace:
 cdef inline void begin_binary(BinaryPlace *place, BinaryRows column) noexcept:
     place.ends = column.ends.start
     place.data = column.data.start
-    place.bits = column.bits.start if column.has_bits else NULL
+    place.bits = column.bits.start if column.nulls else NULL
     place.row = column.rows
     place.end = column.end
 
