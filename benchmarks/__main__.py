@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from benchmarks import broker, codec, damaged, dump, imports, languages, produced, records, sends, spark, spark_sizes
@@ -26,6 +27,15 @@ from kafkawire.sdk.records import Compression
 
 PARTS = ("codec", "damaged", "records", "produced", "sends", "imports")
 
+#: What has arguments of its own.
+_PROGRAMS: Mapping[str, Callable[[list[str]], None]] = {
+    "broker": broker.main,
+    "dump": dump.main,
+    "languages": languages.main,
+    "spark": spark.main,
+    "spark-sizes": spark_sizes.main,
+}
+
 #: Seconds for each function, over all its rounds: the normal run takes about three minutes.
 SECONDS = 0.2
 QUICK_SECONDS = 0.03
@@ -33,20 +43,8 @@ QUICK_SECONDS = 0.03
 
 def main() -> None:
     """Measure the chosen parts, print the tables and, with --write, put them into a document."""
-    if sys.argv[1:2] == ["broker"]:
-        broker.main(sys.argv[2:])
-        return
-    if sys.argv[1:2] == ["dump"]:
-        dump.main(sys.argv[2:])
-        return
-    if sys.argv[1:2] == ["languages"]:
-        languages.main(sys.argv[2:])
-        return
-    if sys.argv[1:2] == ["spark"]:
-        spark.main(sys.argv[2:])
-        return
-    if sys.argv[1:2] == ["spark-sizes"]:
-        spark_sizes.main(sys.argv[2:])
+    if len(sys.argv) > 1 and (run := _PROGRAMS.get(sys.argv[1])):
+        run(sys.argv[2:])
         return
     parser = argparse.ArgumentParser(description="Measure codecs, record batches and imports against other libraries.")
     parser.add_argument("part", nargs="*", help=f"{', '.join(PARTS)}; all by default")
