@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.machine import environment
+from benchmarks.processes import status_kb
 from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.transport.blocking import FrameSocket
@@ -71,8 +72,7 @@ class Server(NamedTuple):
 
 
 def _resident_mb(pid: int) -> float:
-    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
-    return int(status["VmRSS"].split()[0]) / 1000
+    return status_kb(pid, "VmRSS") / 1000
 
 
 def _started(name: str, pid: int, port: int, start: float, is_running: Callable[[], bool]) -> Server:

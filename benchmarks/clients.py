@@ -27,6 +27,7 @@ from typing import Any
 
 from benchmarks.document import write_section
 from benchmarks.machine import description
+from benchmarks.processes import status_kb
 
 __all__ = ["CLIENTS", "Task", "main"]
 
@@ -321,8 +322,7 @@ def _one(name: str, kind: str, task: Task) -> None:
 
 def _peak_memory_mb() -> float:
     """Return the peak memory of this process; getrusage would return its parent's if that is higher."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+    return status_kb(os.getpid(), "VmHWM") / 1024
 
 
 def _measure(name: str, kind: str, task: Task, plugins: list[str]) -> dict[str, float] | str:

@@ -3,54 +3,52 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["cpu_seconds", "memory_mb"]
+__all__ = ["cpu_seconds", "peak_memory_mb", "status_kb"]
 
 
 def cpu_seconds(*others: int) -> float:
     """Return the CPU of this process and others, and of all their descendants, ended ones included."""
-    ticks = 0
-    for pid in _family({os.getpid(), *others}):
-        fields = _stat(pid)
-        ticks += sum(map(int, fields[11:15])) if fields else 0  # own and ended children's, user and system
-    return ticks / os.sysconf("SC_CLK_TCK")
+    family = _family({os.getpid(), *others})
+    # Own and ended children's, user and system.
+    return sum(sum(map(int, fields[11:15])) for fields in family.values()) / os.sysconf("SC_CLK_TCK")
 
 
-def memory_mb() -> dict[str, float]:
+def peak_memory_mb() -> dict[str, float]:
     """Return the highest resident size that a descendant of this process has had, the largest by program, in MB."""
     found: dict[str, float] = {}
-    for pid in _family({os.getpid()}) - {os.getpid()}:
+    for pid in _family({os.getpid()}).keys() - {os.getpid()}:
         try:
-            lines = Path(f"/proc/{pid}/status").read_text("utf-8", "replace").splitlines()
-        except OSError:  # it has ended
+            name, size_mb = Path(f"/proc/{pid}/comm").read_text("utf-8").strip(), status_kb(pid, "VmHWM") / 1024
+        except (OSError, KeyError):  # it has ended
             continue
-        status = dict(line.split(":", 1) for line in lines if ":" in line)
-        if "VmHWM" in status:
-            name = status["Name"].strip()
-            found[name] = max(found.get(name, 0.0), int(status["VmHWM"].split()[0]) / 1024)
+        found[name] = max(found.get(name, 0.0), size_mb)
     return found
 
 
-def _family(pids: set[int]) -> set[int]:
-    """Return processes with all their descendants."""
-    parents = {pid: int(fields[1]) for pid in _pids() if (fields := _stat(pid))}
+def status_kb(pid: int, field: str) -> int:
+    """Return a size from the status of a process, in KiB: `VmRSS` is what is resident, `VmHWM` the most that was.
+
+    Raises:
+        OSError: there is no such process.
+        KeyError: it has ended, and nobody has waited for it.
+    """
+    lines = Path(f"/proc/{pid}/status").read_text("utf-8", "replace").splitlines()
+    status = dict(line.split(":", 1) for line in lines if ":" in line)
+    return int(status[field].split()[0])
+
+
+def _family(pids: set[int]) -> dict[int, list[str]]:
+    """Return processes with all their descendants: the fields of each one's `stat`, from its state on."""
+    everybody: dict[int, list[str]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            everybody[int(path.parent.name)] = path.read_text("utf-8", "replace").rpartition(") ")[2].split()
+        except OSError:  # it has ended
+            continue
     family, found = set(pids), {0}
     while found:
-        found = {pid for pid, parent in parents.items() if parent in family and pid not in family}
+        found = {pid for pid, fields in everybody.items() if int(fields[1]) in family and pid not in family}
         family |= found
-    return family
-
-
-def _pids() -> Iterator[int]:
-    for path in Path("/proc").glob("[0-9]*"):
-        yield int(path.name)
-
-
-def _stat(pid: int) -> list[str]:
-    """Return the fields of a process from its state on; none if it has ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(") ")[2].split()
-    except OSError:
-        return []
+    return {pid: everybody[pid] for pid in family & everybody.keys()}

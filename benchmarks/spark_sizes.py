@@ -23,7 +23,7 @@ from typing import NamedTuple
 from benchmarks.broker_servers import java_release
 from benchmarks.document import write_section
 from benchmarks.machine import description
-from benchmarks.processes import cpu_seconds, memory_mb
+from benchmarks.processes import cpu_seconds, peak_memory_mb
 from kafkawire.sdk.records import BatchBuilder, stamp
 from tests.spark_session import local_session
 
@@ -143,7 +143,7 @@ def _measure(logs: Path, out: Path, size_gb: int, records: int) -> Iterator[_Run
             cpu, start = cpu_seconds(), time.perf_counter()
             found = do()
             seconds, written = time.perf_counter() - start, sum(path.stat().st_size for path in out.rglob("*"))
-            run = _Run(size_gb, job, cpu_seconds() - cpu, seconds, memory_mb(), written / 1e6)
+            run = _Run(size_gb, job, cpu_seconds() - cpu, seconds, peak_memory_mb(), written / 1e6)
             if found != records:
                 raise RuntimeError(f"{job} of {size_gb} GB: {found} records, {records} are there")
             yield run
