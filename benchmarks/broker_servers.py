@@ -19,7 +19,8 @@ from benchmarks.processes import status_kb
 from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.transport.blocking import FrameSocket
-from tests.kafka.apache import RELEASE, ApacheKafka, free_port
+from tests.free_port import free_port
+from tests.kafka.apache import RELEASE, ApacheKafka
 
 __all__ = [
     "APACHE",

@@ -24,7 +24,7 @@ from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.tables.apis import APIS
 from kafkawire.testing import Broker
 from tests.conversation import assert_decoded, pairs
-from tests.kafka.apache import free_port
+from tests.free_port import free_port
 from tests.kafka.programs import PROGRAMS
 from tests.proxy import DecodingProxy
 

@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import Self
 
 from kafkawire.sdk.protocol.tables.enums import KAFKA_RELEASE
+from tests.free_port import free_port
 
 __all__ = [
     "RELEASE",
@@ -32,7 +33,6 @@ __all__ = [
     "cache_folder",
     "copy_jars",
     "fetch_jars",
-    "free_port",
     "java_command",
     "kept_folder",
     "run_tool",
@@ -314,14 +314,6 @@ def java_command(folder: Path, heap: str = "-Xmx1g") -> list[str]:
     logging = folder / "log4j2.properties"
     logging.write_text(_LOGGING)
     return ["java", heap, f"-Dlog4j2.configurationFile={logging}", "-cp", f"{fetch_jars()}/*"]
-
-
-def free_port() -> int:
-    """Return a port on which nothing listens now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _answers(port: int) -> bool:

@@ -27,7 +27,8 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
 from kafkawire.sdk.transport.stream import TcpNetwork
 from kafkawire.sdk.transport.wire import Address
-from tests.kafka.apache import await_node, free_port, java_command
+from tests.free_port import free_port
+from tests.kafka.apache import await_node, java_command
 
 __all__ = ["NODES", "KafkaCluster"]
 

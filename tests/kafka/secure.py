@@ -12,7 +12,8 @@ import json
 
 from kafkawire.sdk.clock import now_ms
 from tests.certificates import Certificates
-from tests.kafka.apache import ApacheKafka, free_port
+from tests.free_port import free_port
+from tests.kafka.apache import ApacheKafka
 
 __all__ = ["PASSWORDS", "SESSION_MS", "SecureKafka", "unsecured_token"]
 

@@ -20,6 +20,7 @@ from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.transport.stream import TcpNetwork
 from kafkawire.sdk.transport.wire import Address, Receiver, Wire
+from tests.free_port import free_port
 
 __all__ = ["BrokerProcess", "StormyNetwork"]
 
@@ -130,9 +131,7 @@ class BrokerProcess:
     """
 
     def __init__(self, **options: str) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
+        self._port = free_port()
         self._options = options
         self._folder = Path(tempfile.mkdtemp(prefix="kafkawire-soak-"))
         self._process: subprocess.Popen[bytes] | None = None
