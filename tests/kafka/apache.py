@@ -13,7 +13,6 @@ import fcntl
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,12 +23,11 @@ from types import TracebackType
 from typing import Self
 
 from kafkawire.sdk.protocol.tables.enums import KAFKA_RELEASE
-from tests.free_port import free_port
+from tests.ports import await_port, free_port
 
 __all__ = [
     "RELEASE",
     "ApacheKafka",
-    "await_node",
     "cache_folder",
     "copy_jars",
     "fetch_jars",
@@ -40,10 +38,6 @@ __all__ = [
 
 #: The release that is fetched and run.
 RELEASE = KAFKA_RELEASE
-
-#: A node answers after 4 seconds on two idle cores; a loaded machine takes its time. Less than a test may take, so that
-#: its log is shown.
-START_TIMEOUT_SECONDS = 60
 
 #: A signal stops a process at once; its threads follow when they run next.
 STOP_TIMEOUT_SECONDS = 10
@@ -261,7 +255,7 @@ class ApacheKafka:
         self.started_at = time.perf_counter()
         with log.open("ab") as output:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-        await_node(self.port, self._process, log)
+        await_port(self.port, self._process, log)
 
     def kill(self) -> None:
         """End the node as a crash would."""
@@ -273,19 +267,6 @@ class ApacheKafka:
         """Start a node that was killed, on its files."""
         assert self._folder is not None, "the node was not started before"
         self._launch(self._folder)
-
-
-def await_node(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait until a node takes connections.
-
-    Raises:
-        RuntimeError: it has ended, or does not in time; the text has the end of its log.
-    """
-    deadline = time.monotonic() + START_TIMEOUT_SECONDS
-    while not _answers(port):
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise RuntimeError(f"Apache Kafka did not start:\n{log.read_text()[-2000:]}")
-        time.sleep(0.1)
 
 
 def _await_stop(pid: int) -> None:
@@ -314,14 +295,6 @@ def java_command(folder: Path, heap: str = "-Xmx1g") -> list[str]:
     logging = folder / "log4j2.properties"
     logging.write_text(_LOGGING)
     return ["java", heap, f"-Dlog4j2.configurationFile={logging}", "-cp", f"{fetch_jars()}/*"]
-
-
-def _answers(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), 1).close()
-    except OSError:
-        return False
-    return True
 
 
 def _main(arguments: list[str]) -> int:

@@ -27,8 +27,8 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
 from kafkawire.sdk.transport.stream import TcpNetwork
 from kafkawire.sdk.transport.wire import Address
-from tests.free_port import free_port
-from tests.kafka.apache import await_node, java_command
+from tests.kafka.apache import java_command
+from tests.ports import await_port, free_port
 
 __all__ = ["NODES", "KafkaCluster"]
 
@@ -191,7 +191,7 @@ class KafkaCluster:
             )
 
     def _await(self, node: int) -> None:
-        await_node(self._ports[node], self._processes[node], self._folder / str(node) / "server.log")
+        await_port(self._ports[node], self._processes[node], self._folder / str(node) / "server.log")
 
 
 def _first(leader: int, nodes: Sequence[int]) -> list[int]:

@@ -12,8 +12,8 @@ import json
 
 from kafkawire.sdk.clock import now_ms
 from tests.certificates import Certificates
-from tests.free_port import free_port
 from tests.kafka.apache import ApacheKafka
+from tests.ports import free_port
 
 __all__ = ["PASSWORDS", "SESSION_MS", "SecureKafka", "unsecured_token"]
 

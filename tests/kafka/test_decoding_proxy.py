@@ -19,10 +19,10 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kafkawire.sdk.transport.blocking import FrameSocket
 from tests.conversation import assert_decoded, pairs
-from tests.free_port import free_port
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.programs import PROGRAMS, Program
 from tests.kafka.secure import PASSWORDS, SecureKafka
+from tests.ports import free_port
 from tests.proxy import DecodingProxy
 
 CLIENTS = [program for program in PROGRAMS if program.name in ("confluent-kafka", "kafka-python")]

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
@@ -20,12 +18,9 @@ from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.transport.stream import TcpNetwork
 from kafkawire.sdk.transport.wire import Address, Receiver, Wire
-from tests.free_port import free_port
+from tests.ports import await_port, free_port
 
 __all__ = ["BrokerProcess", "StormyNetwork"]
-
-#: The reference broker is up after 0.2 s on an idle machine.
-START_TIMEOUT_SECONDS = 30
 
 
 class StormyNetwork:
@@ -159,16 +154,7 @@ class BrokerProcess:
             command += ["--option", f"{name}={value}"]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        deadline = time.monotonic() + START_TIMEOUT_SECONDS
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self._port), 1).close()
-            except OSError:
-                if self._process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError(f"no broker:\n{(self._folder / 'log').read_text()[-2000:]}") from None
-                time.sleep(0.02)
-            else:
-                return
+        await_port(self._port, self._process, self._folder / "log")
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal, SIGSTOP or SIGCONT; does nothing while it is dead."""

@@ -1,4 +1,4 @@
-"""Ports that are kept for one process."""
+"""Ports are kept for one process, and whoever waits for one sees why nobody comes."""
 
 import socket
 import subprocess
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import free_port as module
-from tests.free_port import PORTS, free_port
+from tests import ports as module
+from tests.ports import PORTS, await_port, free_port
 
 
 def test_ports_are_outside_of_what_the_kernel_gives_away() -> None:
@@ -22,7 +22,7 @@ def test_port_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PORTS", range(start, start + 1))
     with pytest.raises(RuntimeError, match=f"no port of {start} to {start} is free"):
         free_port()
-    program = f"from tests import free_port as it; it.PORTS = range({start}, {start + 1}); it.free_port()"
+    program = f"from tests import ports as it; it.PORTS = range({start}, {start + 1}); it.free_port()"
     other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "RuntimeError: no port of" in other.stderr
 
@@ -34,3 +34,12 @@ def test_port_on_which_somebody_listens_is_passed_over(monkeypatch: pytest.Monke
         with pytest.raises(RuntimeError, match="is free"):
             free_port()
     assert free_port() == port
+
+
+def test_what_does_not_come_shows_its_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen([sys.executable, "-c", "print('no such disk')"], stdout=output)
+        with pytest.raises(RuntimeError, match=r"nothing listens on port .*\nno such disk"):
+            await_port(free_port(), process, log)
+    process.wait()

@@ -12,14 +12,24 @@ import fcntl
 import os
 import random
 import socket
+import subprocess
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
-__all__ = ["free_port"]
+__all__ = ["await_port", "free_port"]
 
 #: Below the kernel's range, which begins at 32,768, and above what servers have by default.
 PORTS = range(20_000, 32_000)
+
+#: What is started answers after 0.2 seconds (the reference broker) or 4 (Apache Kafka) on two idle cores; a loaded
+#: machine takes its time. Less than a test may take, so that the log is shown.
+START_TIMEOUT_SECONDS = 60
+
+#: Between two attempts.
+_PAUSE_SECONDS = 0.02
 
 _locks: list[TextIO] = []
 
@@ -45,3 +55,30 @@ def free_port() -> int:
         _locks.append(lock)
         return port
     raise RuntimeError(f"no port of {PORTS.start} to {PORTS.stop - 1} is free")
+
+
+def await_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until a process takes connections.
+
+    Args:
+        port: of 127.0.0.1.
+        process: was started a moment ago.
+        log: what it prints.
+
+    Raises:
+        RuntimeError: it has ended, or does not listen in time; the text has the end of its log.
+    """
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS
+    while not _listens(port):
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_PAUSE_SECONDS)
+        if process.returncode is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"nothing listens on port {port}:\n{log.read_text('utf-8', 'replace')[-2000:]}")
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
