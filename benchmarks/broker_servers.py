@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.machine import environment
-from benchmarks.processes import status_kb
 from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.transport.blocking import FrameSocket
-from tests.free_port import free_port
 from tests.kafka.apache import RELEASE, ApacheKafka
+from tests.ports import free_port
+from tools.processes import status_kb
 
 __all__ = [
     "APACHE",

@@ -27,7 +27,7 @@ from typing import Any
 
 from benchmarks.document import write_section
 from benchmarks.machine import description
-from benchmarks.processes import status_kb
+from tools.processes import status_kb
 
 __all__ = ["CLIENTS", "Task", "main"]
 

@@ -26,12 +26,12 @@ from benchmarks.broker_servers import java_release
 from benchmarks.document import write_section
 from benchmarks.goals import Goal, goal_table
 from benchmarks.machine import description
-from benchmarks.processes import cpu_seconds
 from benchmarks.spark_queries import Answer, Place, Query, of_batches, of_topic, write_batches
 from kafkawire import Admin, NewTopic, Producer
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.connector import connector_jars
 from tests.spark_session import local_session
+from tools.processes import cpu_seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,9 +23,9 @@ from typing import NamedTuple
 from benchmarks.broker_servers import java_release
 from benchmarks.document import write_section
 from benchmarks.machine import description
-from benchmarks.processes import cpu_seconds, peak_memory_mb
 from kafkawire.sdk.records import BatchBuilder, stamp
 from tests.spark_session import local_session
+from tools.processes import cpu_seconds, peak_memory_mb
 
 __all__ = ["main"]
 

@@ -24,9 +24,10 @@ from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.tables.apis import APIS
 from kafkawire.testing import Broker
 from tests.conversation import assert_decoded, pairs
-from tests.free_port import free_port
 from tests.kafka.programs import PROGRAMS
+from tests.ports import free_port
 from tests.proxy import DecodingProxy
+from tools.processes import status_kb
 
 LINES_MAX = 60
 
@@ -180,19 +181,13 @@ def test_memory_is_bounded(peers: Peers, proxy: DecodingProxy) -> None:
     large = b"".join(ClientConnection().request(ProduceRequest("t" * 30_000), 9).parts) * 8_000
     peers.pass_on(b"")
     counted = threading.Thread(target=peers.client.sendall, args=(large,))
-    before = peak_memory_bytes(proxy.process.pid)
+    before = status_kb(proxy.process.pid, "VmHWM")
     counted.start()
     left = len(large)
     while left:
         left -= len(peers.broker.recv(min(left, 1 << 20)))
     counted.join()
-    assert peak_memory_bytes(proxy.process.pid) - before < 32 * 1024 * 1024
-
-
-def peak_memory_bytes(pid: int) -> int:
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    assert found
-    return int(found[1]) * 1024
+    assert status_kb(proxy.process.pid, "VmHWM") - before < 32 * 1024
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
