@@ -22,7 +22,14 @@ from kafkawire.sdk.spark.sink.coordinators import Coordinators
 from kafkawire.sdk.sync.prepared import prepare_transaction
 from kafkawire.sync import Producer
 from tests.kafka.apache import ApacheKafka
-from tests.sdk.spark.sink.killing import PREFIX, KilledStream, check_once, check_row_ids
+from tests.sdk.spark.sink.killing import (
+    PREFIX,
+    KilledStream,
+    check_once,
+    check_row_ids,
+    source_of_files,
+    source_of_topic,
+)
 from tests.sdk.spark.sink.topics import committed
 
 KILLS = int(os.environ.get("KAFKAWIRE_SPARK_KILLS", "4"))
@@ -76,8 +83,13 @@ def test_a_later_producer_fences(node: ApacheKafka) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_kills_with_transactions(kafka: ApacheKafka, tmp_path: Path) -> None:
-    stream = KilledStream(kafka.bootstrap, "spark-once", tmp_path / "in", KILLS, transactionalIdPrefix=PREFIX)
+@pytest.mark.parametrize("source", ["kafkawire", "kafka_segments"])
+def test_kills_with_transactions(kafka: ApacheKafka, tmp_path: Path, source: str) -> None:
+    """From a topic to another, or from its files: what is committed there comes here, and nothing twice."""
+    folder = kafka.data_dir if source == "kafka_segments" else None
+    given = source_of_topic(kafka.bootstrap, f"{source}-in", KILLS, folder)
+    assert given.format == source
+    stream = KilledStream(given, kafka.bootstrap, f"{source}-once", tmp_path, transactionalIdPrefix=PREFIX + source)
     for number in range(KILLS):
         stream.run_and_kill(number)
     stream.finish()
@@ -87,7 +99,8 @@ def test_kills_with_transactions(kafka: ApacheKafka, tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_kills_with_row_ids(kafka: ApacheKafka, tmp_path: Path) -> None:
     kills = KILLS if "KAFKAWIRE_SPARK_KILLS" in os.environ else 1
-    stream = KilledStream(kafka.bootstrap, "spark-ids", tmp_path / "in", kills, dedupeHeaders="true")
+    source = source_of_files(tmp_path / "in", kills)
+    stream = KilledStream(source, kafka.bootstrap, "spark-ids", tmp_path, dedupeHeaders="true")
     for number in range(kills):
         stream.run_and_kill(number + 1)
     stream.finish()

@@ -12,63 +12,129 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from kafkawire import TopicPartition
+from kafkawire import NewTopic, RecordMetadata, TopicPartition
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sync import Admin
+from kafkawire.sync import Admin, Producer
 from tests.sdk.spark.sink.topics import row_id, written
 from tools.find_java import JAVA_VERSION_MIN, find_java
 
-__all__ = ["PREFIX", "KilledStream", "check_once", "check_row_ids"]
+__all__ = ["PREFIX", "KilledStream", "Source", "check_once", "check_row_ids", "source_of_files", "source_of_topic"]
 
 PREFIX = "writers"
-#: Of a micro-batch; a task reads each of them.
-_FILES_IN_BATCH = 3
-_ROWS_IN_FILE = 40
-#: What the records come from.
+#: What the rows come from; a task reads each of them.
 _PARTITIONS = 3
+#: Of a partition in a micro-batch.
+_ROWS_IN_BATCH = 40
 #: How often the driver is looked at before it counts as stuck, and the pause in between.
 _LOOKS_MAX = 40_000
 _PAUSE_SECONDS = 0.005
 
 
-class KilledStream:
-    """A stream from a folder to a topic.
+class Source(NamedTuple):
+    """What a stream reads: rows with a partition and an offset.
+
+    Attributes:
+        expected: `partition-offset` of each row.
+        format: of Spark.
+        options: with as many rows in a micro-batch as there are partitions, times `_ROWS_IN_BATCH`.
+        path: None if it has none.
+    """
+
+    expected: Counter[str]
+    format: str
+    options: Mapping[str, str]
+    path: str | None = None
+
+
+def source_of_files(folder: Path, kills: int) -> Source:
+    """Fill a new folder for so many kills."""
+    folder.mkdir()
+    expected: Counter[str] = Counter()
+    for number in range(_batches(kills)):
+        offsets = range(number * _ROWS_IN_BATCH, (number + 1) * _ROWS_IN_BATCH)
+        for partition in range(_PARTITIONS):
+            lines = (json.dumps({"partition": partition, "offset": offset}) for offset in offsets)
+            (folder / f"{number:04}-{partition}.json").write_text("\n".join(lines))
+            expected.update(f"{partition}-{offset}" for offset in offsets)
+    return Source(expected, "json", {"maxFilesPerTrigger": str(_PARTITIONS)}, str(folder))
+
+
+def source_of_topic(servers: str, topic: str, kills: int, folder: Path | None = None) -> Source:
+    """Fill a new topic for so many kills: of each micro-batch, a part is aborted and the rest committed.
 
     Args:
         servers: of the broker.
-        topic: to write to.
-        folder: to be filled, and read by the stream; nothing is there yet.
+        topic: to be created.
         kills: how many there will be.
+        folder: of the broker's logs, if they are to be read and not the topic.
+    """
+    with Admin(servers) as admin:
+        admin.create_topics(NewTopic(topic, _PARTITIONS))
+    expected: Counter[str] = Counter()
+    with Producer(servers, transactional_id=topic) as producer:
+        for _ in range(_batches(kills)):
+            _write_transaction(producer, topic, _ROWS_IN_BATCH // 4, commits=False)
+            sent = _write_transaction(producer, topic, _ROWS_IN_BATCH - _ROWS_IN_BATCH // 4, commits=True)
+            expected.update(f"{each.partition}-{each.offset}" for each in sent)
+    options = {
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": str(_PARTITIONS * _ROWS_IN_BATCH),
+        "isolationLevel": "read_committed",
+    }
+    if folder is not None:
+        return Source(expected, "kafka_segments", options, str(folder))
+    return Source(expected, "kafkawire", {**options, "kafka.bootstrap.servers": servers})
+
+
+def _write_transaction(producer: Producer, topic: str, offsets: int, *, commits: bool) -> list[RecordMetadata]:
+    """Write records and a marker that take so many offsets of each partition."""
+    producer.begin_transaction()
+    sent = [
+        producer.send(topic, b"v", partition=partition) for partition in range(_PARTITIONS) for _ in range(1, offsets)
+    ]
+    producer.flush()
+    if commits:
+        producer.commit_transaction()
+    else:
+        producer.abort_transaction()
+    return [each.result() for each in sent]
+
+
+def _batches(kills: int) -> int:
+    """Return how many micro-batches there are; each run completes one, and begins another."""
+    return 2 * kills + 2
+
+
+class KilledStream:
+    """A stream to a topic.
+
+    Args:
+        source: what is read.
+        servers: of the broker.
+        topic: to write to.
+        folder: for the checkpoint and the logs of the drivers.
         options: of the sink.
     """
 
-    def __init__(self, servers: str, topic: str, folder: Path, kills: int, **options: str) -> None:
+    def __init__(self, source: Source, servers: str, topic: str, folder: Path, **options: str) -> None:
+        self.expected = source.expected
         self.servers = servers
         self.topic = topic
-        self._folder = folder
+        self._source = source
         self._options = options
         self._environment = _environment()
         self._stored_before = 0
-        self.expected = self._fill(_FILES_IN_BATCH * (2 * kills + 2))
-        self._checkpoint = Path(f"{folder}.checkpoint")
+        self._folder = folder
+        self._checkpoint = folder / f"{topic}.checkpoint"
         self._runs = 0
-
-    def _fill(self, files: int) -> Counter[str]:
-        self._folder.mkdir()
-        expected: Counter[str] = Counter()
-        for number in range(files):
-            partition, first = number % _PARTITIONS, number // _PARTITIONS * _ROWS_IN_FILE
-            offsets = range(first, first + _ROWS_IN_FILE)
-            lines = (json.dumps({"partition": partition, "offset": offset}) for offset in offsets)
-            (self._folder / f"{number:04}.json").write_text("\n".join(lines))
-            expected.update(f"{partition}-{offset}" for offset in offsets)
-        return expected
 
     def run_and_kill(self, number: int) -> str:
         """Start the driver, and kill it at one of several moments of its second micro-batch.
@@ -122,7 +188,8 @@ class KilledStream:
     def _start(self) -> subprocess.Popen[bytes]:
         self._runs += 1
         program = Path(__file__).with_name("killed_program.py")
-        arguments = [self.servers, self.topic, str(self._folder), str(_FILES_IN_BATCH), json.dumps(self._options)]
+        source = json.dumps({name: getattr(self._source, name) for name in ("format", "options", "path")})
+        arguments = [self.servers, self.topic, str(self._checkpoint), source, json.dumps(self._options)]
         with self._log().open("wb") as log:
             return subprocess.Popen(
                 [sys.executable, str(program), *arguments],
@@ -134,7 +201,7 @@ class KilledStream:
             )
 
     def _log(self) -> Path:
-        return self._folder.with_name(f"{self._folder.name}.{self._runs}.log")
+        return self._folder / f"{self.topic}.{self._runs}.log"
 
     def _last(self, what: str) -> int:
         """Return the last micro-batch in a part of the checkpoint, -1 without one."""
@@ -154,7 +221,7 @@ class KilledStream:
 
     def _committed(self, admin: Admin) -> int:
         """Return the last micro-batch whose first transaction is committed."""
-        offsets = admin.list_group_offsets(f"{PREFIX}-commit")
+        offsets = admin.list_group_offsets(f"{self._options['transactionalIdPrefix']}-commit")
         return max((each.offset for each in offsets.values()), default=-1)
 
 

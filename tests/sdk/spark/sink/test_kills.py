@@ -14,7 +14,14 @@ import pytest
 pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
 
 from kafkawire.testing import Broker
-from tests.sdk.spark.sink.killing import PREFIX, KilledStream, check_once, check_row_ids
+from tests.sdk.spark.sink.killing import (
+    PREFIX,
+    KilledStream,
+    check_once,
+    check_row_ids,
+    source_of_files,
+    source_of_topic,
+)
 
 # Each kill takes as long as a driver needs to start.
 pytestmark = pytest.mark.timeout(600)
@@ -27,14 +34,16 @@ def broker() -> Iterator[Broker]:
 
 
 def test_transactions(broker: Broker, tmp_path: Path) -> None:
-    stream = KilledStream(broker.bootstrap, "out", tmp_path / "in", 1, transactionalIdPrefix=PREFIX)
+    stream = KilledStream(
+        source_of_topic(broker.bootstrap, "in", 1), broker.bootstrap, "out", tmp_path, transactionalIdPrefix=PREFIX
+    )
     assert stream.run_and_kill(2) == "its commit has begun"
     stream.finish()
     check_once(stream)
 
 
 def test_row_ids(broker: Broker, tmp_path: Path) -> None:
-    stream = KilledStream(broker.bootstrap, "out", tmp_path / "in", 1, dedupeHeaders="true")
+    stream = KilledStream(source_of_files(tmp_path / "in", 1), broker.bootstrap, "out", tmp_path, dedupeHeaders="true")
     assert stream.run_and_kill(1) == "some of its rows are stored"
     stream.finish()
     check_row_ids(stream)
