@@ -23,6 +23,7 @@ from kafkawire.commands import pipeline
 from kafkawire.commands.main import main
 from kafkawire.commands.pipeline import reason_of, time_ms
 from kafkawire.commands.spark_session import why_not
+from tests.spark_cluster import spark_command, standalone_cluster
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -55,12 +56,10 @@ def run(*arguments: str | Path, command: list[str] = COMMAND) -> subprocess.Comp
 
 
 def test_a_cluster_and_a_large_partition(folder: Path, tmp_path: Path) -> None:
-    """By spark-submit, on two workers with a JVM each, which share nothing with the driver but the files.
+    """By spark-submit, on a standalone cluster of two workers, which share nothing with the driver but the files.
 
     Settings send sorts and windows to disk after a few rows, so that the partition does not fit into memory.
     """
-    import pyspark
-
     from tests.sdk.spark.segments.logs import batch, write_segment
 
     write_segment(folder / "large-0", [batch(base, 100) for base in range(0, 30_000, 100)])
@@ -75,11 +74,12 @@ def test_a_cluster_and_a_large_partition(folder: Path, tmp_path: Path) -> None:
         "spark.sql.windowExec.buffer.in.memory.threshold": "50",
         "spark.sql.windowExec.buffer.spill.threshold": "50",
     }
-    submit = [str(Path(pyspark.__path__[0]) / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]"]
     confs = [text for name, value in settings.items() for text in ("--conf", f"{name}={value}")]
-    command = [*submit, *confs, pipeline.__file__]
-    found = run("audit", folder, "--out", tmp_path / "audit", "--json", "--no-report", command=command)
-    assert found.returncode == 0, found.stderr
+    with standalone_cluster(tmp_path, 2, ENVIRONMENT) as master:
+        command = [spark_command("spark-submit"), "--master", master, *confs, pipeline.__file__]
+        found = run("audit", folder, "--out", tmp_path / "audit", "--json", "--no-report", command=command)
+        assert found.returncode == 0, found.stderr
+        assert all(any((tmp_path / f"worker-{number}").rglob("stderr")) for number in range(2)), "a worker had no part"
     numbers = json.loads(found.stdout)
     assert (numbers["records"], numbers["partitions"], numbers["gaps"]) == (30_600, 4, 0)
     assert numbers["report"] is None

@@ -5,30 +5,47 @@ Method: a process of its own, as there is one session in each. The look for Java
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from kafkawire.commands import spark_session
 from kafkawire.commands.spark_session import why_not
+from tests.spark_cluster import spark_command
 
 SESSION = """
 from kafkawire.commands.spark_session import start_spark
-spark = start_spark("test", None)
+spark = start_spark("test", None, {"spark.sql.shuffle.partitions": "7"})
 conf = spark.sparkContext.getConf()
-print(spark.sparkContext.master, conf.get("spark.ui.enabled"), conf.get("spark.app.name"))
+names = ["spark.ui.enabled", "spark.app.name", "spark.sql.shuffle.partitions"]
+print(spark.sparkContext.master, *map(conf.get, names))
 spark.stop()
 """
 
 
-def test_this_machine() -> None:
+def run(*command: str) -> subprocess.CompletedProcess[str]:
     if (reason := why_not()) is not None:
         pytest.skip(reason)
-    command = [sys.executable, "-c", SESSION]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-    assert found.stdout.split() == ["local[*]", "false", "test"], found.stderr
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environment)
+
+
+def test_this_machine() -> None:
+    found = run(sys.executable, "-c", SESSION)
+    assert found.stdout.split() == ["local[*]", "false", "test", "7"], found.stderr
     assert found.stderr == ""
+
+
+def test_what_spark_submit_says_counts_more(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(SESSION)
+    settings = {"spark.ui.enabled": "true", "spark.ui.port": "0", "spark.sql.shuffle.partitions": "3"}
+    given = [text for name, value in settings.items() for text in ("--conf", f"{name}={value}")]
+    found = run(spark_command("spark-submit"), "--master", "local[1]", "--name", "other", *given, str(program))
+    assert found.stdout.split() == ["local[1]", "true", "other", "3"], found.stderr
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,9 @@ _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 
+#: What Spark calls an application that nobody named.
+_NO_NAME = "pyspark-shell"
+
 #: Of what a JVM says when it cannot start.
 _SHOWN_BYTES = 4000
 
@@ -42,10 +45,13 @@ def start_spark(name: str, master: str | None, more: Mapping[str, str] = {}) -> 
         more: settings beside those of every command; what `spark-submit` says counts more.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    from pyspark import SparkConf
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    conf = SparkConf()  # what spark-submit and its files say
+    with _quiet():
+        # What spark-submit and its files say is known to the JVM alone: without one, SparkConf() is empty.
+        SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(more.items())))
+    conf = SparkConf()
     where = master or conf.get("spark.master", "local[*]") or "local[*]"
     settings = {"spark.master": where, "spark.app.name": name, "spark.ui.showConsoleProgress": "false"}
     settings |= {"spark.log.level": "ERROR"}
@@ -55,7 +61,7 @@ def start_spark(name: str, master: str | None, more: Mapping[str, str] = {}) -> 
         settings["spark.sql.shuffle.partitions"] = str(2 * (os.cpu_count() or 1))
     builder = SparkSession.builder
     for key, value in {**settings, **more}.items():
-        if key == "spark.master" or not conf.contains(key):
+        if key == "spark.master" or conf.get(key) in {None, _NO_NAME}:
             builder = builder.config(key, value)
     with _quiet():
         session: SparkSession = builder.getOrCreate()
