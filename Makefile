@@ -100,7 +100,7 @@ generated: $(VENV)/.dev ## generated code and pages equal what the schemas and t
 ENGINE_FREE := --ignore=tests/codegen --ignore-glob='tests/test_*.py' \
   --ignore-glob='tests/reference_broker/test_*_failures.py' --ignore=tests/soak
 # Spark brings a JVM and workers of its own: its tests run once, and not in several processes of pytest.
-SPARK_TESTS := tests/sdk/spark/test_decode.py tests/sdk/spark/test_functions.py tests/sdk/spark/segments/test_frame.py \
+SPARK_TESTS := $(addprefix tests/sdk/spark/test_,bombs.py decode.py functions.py) tests/sdk/spark/segments/test_frame.py \
   tests/sdk/spark/brokers/test_source_in_spark.py tests/sdk/spark/sink/test_writer.py tests/sdk/spark/sink/test_kills.py \
   $(addprefix tests/sdk/spark/audit/test_,audit.py batches.py group_tables.py key_tables.py log_tables.py merging.py \
     partition_table.py summary.py tables.py) \

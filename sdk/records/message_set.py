@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
@@ -221,26 +221,21 @@ class MessageBatch:
             OverflowError: the partition is no int32.
         """
         partition = checked_place(topic, partition)
-        compression = self.compression  # its error has the position already
-        try:
-            outer = _message(self._view)
-            if compression == Compression.NONE:
-                return [_record(outer, outer.offset, outer.timestamp, topic, partition)]
-            records = [
-                _record(message, offset, timestamp, topic, partition)
-                for message, offset, timestamp in self._unwrapped(outer, compression, is_kept=True)
-            ]
-        except struct.error:
-            reason = f"the message of {self.size_in_bytes} bytes ends early"
-            raise DecodeError("message", self.position, reason) from None
-        except DecodeError as error:
-            raise DecodeError(error.path, self.position + error.offset, error.reason) from None
+        records = [
+            _record(message, offset, timestamp, topic, partition)
+            for message, offset, timestamp in self._found(is_kept=True)
+        ]
         self._base_offset_and_count = (records[0].offset, len(records))
         return records
 
     def views(self) -> Iterator[Record]:
-        """Yield the records in order, as `RecordBatch.views` does."""
-        return iter(self.records())
+        """Yield the records in order, as `RecordBatch.views` does; one of them is in memory at a time.
+
+        Raises:
+            DecodeError: as `records`, when the iteration reaches the place.
+        """
+        for message, offset, timestamp in self._found(is_kept=False):
+            yield _record(message, offset, timestamp, "", -1)
 
     def checked_records(self) -> Iterator[CheckedRecord]:
         """Yield the records in order, each with its own checksum; one of them is in memory at a time.
@@ -248,21 +243,10 @@ class MessageBatch:
         Raises:
             DecodeError: as `records`, when the iteration reaches the place.
         """
-        compression = self.compression  # its error has the position already
-        try:
-            outer = _message(self._view)
-            found: Iterable[tuple[_Message, int, int]] = [(outer, outer.offset, outer.timestamp)]
-            if compression != Compression.NONE:
-                found = self._unwrapped(outer, compression, is_kept=False)
-            for message, offset, timestamp in found:
-                crc = MESSAGE_V0_HEADER.unpack_from(message.data)[2]
-                is_valid = crc32(message.data[MESSAGE_V0_CRC_COVERS_FROM:]) == crc
-                yield CheckedRecord(_record(message, offset, timestamp, "", -1), crc, is_valid)
-        except struct.error:
-            reason = f"the message of {self.size_in_bytes} bytes ends early"
-            raise DecodeError("message", self.position, reason) from None
-        except DecodeError as error:
-            raise DecodeError(error.path, self.position + error.offset, error.reason) from None
+        for message, offset, timestamp in self._found(is_kept=False):
+            crc = MESSAGE_V0_HEADER.unpack_from(message.data)[2]
+            is_valid = crc32(message.data[MESSAGE_V0_CRC_COVERS_FROM:]) == crc
+            yield CheckedRecord(_record(message, offset, timestamp, "", -1), crc, is_valid)
 
     def columns(self) -> Columns:
         """Return the records as columns, as `RecordBatch.columns` does."""
@@ -277,8 +261,34 @@ class MessageBatch:
     def _measured(self) -> tuple[int, int]:
         """Return base offset and number of the records in a wrapper."""
         if self._base_offset_and_count is None:
-            self._base_offset_and_count = (records := self.records())[0].offset, len(records)
+            first, count = -1, 0
+            for _, offset, _ in self._found(is_kept=False):
+                first = offset if count == 0 else first
+                count += 1
+            self._base_offset_and_count = int64(first), count
         return self._base_offset_and_count
+
+    def _found(self, is_kept: bool) -> Iterator[tuple[_Message, int, int]]:
+        """Yield the messages with their offsets and timestamps: those in a wrapper, or the one without.
+
+        Args:
+            is_kept: see `_unwrapped`.
+
+        Raises:
+            DecodeError: a message is not what it should be, with its place in the buffer.
+        """
+        compression = self.compression  # its error has the position already
+        try:
+            outer = _message(self._view)
+            if compression == Compression.NONE:
+                yield outer, outer.offset, outer.timestamp
+            else:
+                yield from self._unwrapped(outer, compression, is_kept)
+        except struct.error:
+            reason = f"the message of {self.size_in_bytes} bytes ends early"
+            raise DecodeError("message", self.position, reason) from None
+        except DecodeError as error:
+            raise DecodeError(error.path, self.position + error.offset, error.reason) from None
 
     def _unwrapped(
         self, outer: _Message, compression: Compression, is_kept: bool

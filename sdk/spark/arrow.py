@@ -9,6 +9,7 @@ Source: `KafkaRecordToRowConverter` in Apache Spark.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 import pyarrow
@@ -25,6 +26,10 @@ from kafkawire.sdk.spark.isolation import AbortedByResponse, AbortedTransaction,
 from kafkawire.sdk.spark.schema import arrow_schema, chosen
 
 __all__ = ["DecodeOptions", "decode_options", "decoded", "decoded_lists", "outcomes_of", "raw_columns"]
+
+
+#: Of the lists that are made of the values of an Arrow batch: they have to be there at once.
+LISTS_BYTES_MAX = 256 * 1024 * 1024
 
 
 class DecodeOptions(NamedTuple):
@@ -94,20 +99,36 @@ def decoded_lists(values: pyarrow.Array, options: DecodeOptions) -> pyarrow.Arra
 
     Raises:
         DecodeError: as `decoded`.
+        LocalProtocolError: the lists take more than `LISTS_BYTES_MAX`.
     """
-    kind = pyarrow.struct(list(arrow_schema(options.names)))
+    schema = arrow_schema(options.names)
     ends: list[int | None] = []
-    found: list[pyarrow.Array] = []
-    count = 0
+    pieces: list[list[pyarrow.Array]] = [[] for _ in schema]
+    count = size = 0
     for number, (content, is_there) in enumerate(zip(_values(values), values.is_valid().to_pylist(), strict=True)):
         ends.append(count if is_there else None)
         decoder = Decoder(options.names, options.mode)
         place = Place(None, None, row=number)
-        for table in (*_value(decoder, place, content, options, None), *decoder.finish()):
-            found.append(table.to_struct_array())
+        for table in chain(_value(decoder, place, content, options, None), decoder.finish()):
+            for column, piece in zip(pieces, table.columns, strict=True):
+                column.append(piece)
             count += table.num_rows
-    content = pyarrow.concat_arrays(found) if found else pyarrow.array([], kind)
+            size += table.nbytes
+            if size > LISTS_BYTES_MAX:
+                raise LocalProtocolError(
+                    f"the records of {number + 1} values take more than {LISTS_BYTES_MAX} bytes as arrays; use "
+                    "decode_batches, or have fewer values in spark.sql.execution.arrow.maxRecordsPerBatch"
+                )
+    columns = [_joined(column, field.type) for column, field in zip(pieces, schema, strict=True)]
+    content = pyarrow.StructArray.from_arrays(columns, fields=list(schema))
     return pyarrow.ListArray.from_arrays(pyarrow.array([*ends, count], pyarrow.int32()), content)
+
+
+def _joined(pieces: list[pyarrow.Array], kind: pyarrow.DataType) -> pyarrow.Array:
+    """Join the pieces of a column, and forget them: all columns twice would be too much."""
+    joined = pyarrow.concat_arrays(pieces) if pieces else pyarrow.array([], kind)
+    pieces.clear()
+    return joined
 
 
 def raw_columns(table: pyarrow.RecordBatch) -> pyarrow.RecordBatch:

@@ -92,7 +92,8 @@ cdef class BinaryRows:
 
     cdef object hand_over(self):
         cdef Py_ssize_t nulls = self.nulls
-        self.reserve(0, 0, 0)
+        if not self.ends.used:
+            self.reserve(0, 0, 0)
         validity = self.bits.hand_over() if nulls else None
         self.rows = self.nulls = self.end = 0
         return rows_form().PlainColumn(self.ends.hand_over(), self.data.hand_over(), validity, nulls)

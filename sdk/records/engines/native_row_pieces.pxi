@@ -5,12 +5,16 @@ cdef enum:
     WITH_KEY = 1
     WITH_VALUE = 2
     WITH_HEADERS = 4
+    #: As in `rows_form.py`.
+    HEADER_BYTES = 8
+    HEADER_OBJECT_BYTES = 400
 
 
 cdef struct Piece:
     # Some records of a batch, as they were measured: how many were looked at, how many of them are rows, and what those
-    # take. `names_are_ascii` says whether no name of a header has other characters.
-    int32_t read
+    # take. `most_headers` are those of one record, `names_are_ascii` says whether no name of a header has other
+    # characters.
+    int32_t read, most_headers
     Py_ssize_t rows, key_bytes, key_nulls, value_bytes, value_nulls
     Py_ssize_t bare, headers, name_bytes, header_bytes, header_nulls
     bint names_are_ascii
@@ -47,7 +51,7 @@ cdef const uint8_t *measure(
         if parts_wanted & WITH_VALUE:
             size += max(parts.value_size, 0)
         if parts_wanted & WITH_HEADERS:
-            size += parts.headers_bytes
+            size += parts.headers_bytes + HEADER_BYTES * parts.headers_count
         if (rows_left < 1 or size > bytes_left) and not (is_empty and piece.rows == 0):
             return p
         rows_left -= 1
@@ -63,6 +67,7 @@ cdef const uint8_t *measure(
             continue
         piece.bare += parts.headers_count == 0
         piece.headers += parts.headers_count
+        piece.most_headers = max(piece.most_headers, parts.headers_count)
         q = parts.headers
         for number in range(parts.headers_count):
             q = read_record_header(q, region.end, &header)

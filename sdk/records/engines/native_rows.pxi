@@ -80,7 +80,8 @@ cdef class RowsBuilder:
         if wanted is not None:
             self.wanted.start, self.wanted.end = wanted
         if not isinstance(batch, RecordBatch):
-            self.read_records(batch)
+            rows_form().check_records(batch, self.lists is not None)
+            self.records = iter(batch.views())
             self.take_facts(batch, position)
             return
         payload = (<RecordBatch>batch).checked()
@@ -91,9 +92,11 @@ cdef class RowsBuilder:
             )
         if p == NULL or (payload.region.count and p != payload.region.end):
             (<RecordBatch>batch).refuse()
+        if piece.most_headers > (<RecordBatch>batch).limit // HEADER_OBJECT_BYTES:
+            rows_form().check_headers(piece.most_headers, piece.names_are_ascii, (<RecordBatch>batch).limit)
         facts_of(&(<RecordBatch>batch).header, position, &self.facts)
         if not piece.names_are_ascii:
-            self.read_records(batch)
+            self.records = iter(batch.views())
             return
         self.batch = batch
         self.payload = payload
@@ -195,7 +198,7 @@ cdef class RowsBuilder:
         return 0
 
     cdef inline Py_ssize_t bytes_of(self, const Piece *piece) noexcept:
-        cdef Py_ssize_t size = piece.name_bytes + piece.header_bytes
+        cdef Py_ssize_t size = piece.name_bytes + piece.header_bytes + HEADER_BYTES * piece.headers
         if self.parts_wanted & WITH_KEY:
             size += piece.key_bytes
         if self.parts_wanted & WITH_VALUE:
@@ -360,14 +363,8 @@ cdef class RowsBuilder:
             self.note()
         return 0
 
-    cdef int read_records(self, batch) except -1:
-        """Take records that are objects: those of older formats, and those whose headers need a look at their names."""
-        for _ in batch.views():
-            pass  # what is broken raises before a row is there
-        self.records = iter(batch.views())
-        return 0
-
     cdef object fill_from_records(self):
+        """Add records that are objects: of older formats and other engines, and where names need a look."""
         cdef Py_ssize_t size
         while True:
             record = next(self.records, None) if self.waiting is None else self.waiting
@@ -382,7 +379,7 @@ cdef class RowsBuilder:
             if self.values is not None:
                 size += len(record.value or b"")
             if self.lists is not None:
-                size += sum([len(name) + len(value or b"") for name, value in headers])
+                size += sum([len(name) + len(value or b"") + HEADER_BYTES for name, value in headers])
             if self.count and (self.count == self.rows_max or self.size_in_bytes + size > self.bytes_max):
                 self.waiting = record
                 return False

@@ -12,6 +12,7 @@ from kafkawire.sdk.records.columns import OffsetRange
 from kafkawire.sdk.records.engines.rows_form import (
     BATCH_COLUMN_CODES,
     COLUMNS,
+    HEADER_BYTES,
     ROWS_BYTES_MAX,
     ROWS_MAX,
     BatchColumns,
@@ -20,6 +21,7 @@ from kafkawire.sdk.records.engines.rows_form import (
     PlainBatches,
     PlainColumn,
     RowColumns,
+    check_records,
     checked_columns,
 )
 from kafkawire.sdk.records.java_integers import INT32_MAX
@@ -45,8 +47,7 @@ class PythonRowsBuilder:
 
     def begin(self, batch: BatchOfRows, wanted: OffsetRange = None, position: int = -1) -> None:
         self._records = self._waiting = None
-        for _ in batch.views():
-            pass  # what is broken raises before a row is there
+        check_records(batch, "headers" in self._columns)
         self._records = batch.views()
         self._wanted = wanted
         has_all = batch.magic == BATCH_MAGIC
@@ -110,7 +111,7 @@ class PythonRowsBuilder:
         if "value" in self._columns:
             size += len(record.value or b"")
         if "headers" in self._columns:
-            size += sum(len(name.encode()) + len(value or b"") for name, value in record.headers)
+            size += sum(len(name.encode()) + len(value or b"") + HEADER_BYTES for name, value in record.headers)
         return size
 
     def _note(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol
 
+from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.columns import ReadableBatch
 from kafkawire.sdk.records.java_integers import OFFSET_MAX
@@ -12,6 +13,8 @@ from kafkawire.sdk.records.java_integers import OFFSET_MAX
 __all__ = [
     "BATCH_COLUMN_CODES",
     "COLUMNS",
+    "HEADER_BYTES",
+    "HEADER_OBJECT_BYTES",
     "ROWS_BYTES_MAX",
     "ROWS_MAX",
     "BatchColumns",
@@ -20,6 +23,8 @@ __all__ = [
     "PlainBatches",
     "PlainColumn",
     "RowColumns",
+    "check_headers",
+    "check_records",
     "checked_columns",
 ]
 
@@ -29,6 +34,13 @@ COLUMNS: Final = ("key", "value", "offset", "timestamp", "headers")
 #: Of keys, values and headers together, by default: each batch of rows has a fixed price for whoever takes it, which no
 #: longer shows from this size on.
 ROWS_BYTES_MAX: Final = 4 * 1024 * 1024
+
+#: What a header takes beside its name and value: where the two end. A bomb has headers of nothing else.
+HEADER_BYTES: Final = 8
+
+#: What a header takes that has to be an object first: a tuple, a string and bytes, and these once more as they are
+#: written.
+HEADER_OBJECT_BYTES: Final = 400
 
 #: By default. A record of seven bytes becomes a row of 24 and more: with many small ones this comes first.
 ROWS_MAX: Final = 128 * 1024
@@ -87,6 +99,9 @@ class BatchOfRows(ReadableBatch, Protocol):
 
     @property
     def base_sequence(self) -> int: ...
+
+    @property
+    def limit(self) -> int: ...
 
 
 class BatchColumns(NamedTuple):
@@ -171,3 +186,34 @@ def checked_columns(columns: Iterable[str]) -> frozenset[str]:
     if unknown := names - set(COLUMNS):
         raise ValueError(f"no column {', '.join(sorted(unknown))}, a record has {', '.join(COLUMNS)}")
     return names
+
+
+def check_headers(count: int, are_ascii: bool, limit: int) -> None:
+    """Check that the headers of a record fit into memory.
+
+    Args:
+        count: of the record that has most of them.
+        are_ascii: whether the names of its batch are.
+        limit: most bytes that the records of the batch may have when decompressed.
+
+    Raises:
+        DecodeError: they do not.
+    """
+    size = count * (HEADER_BYTES if are_ascii else HEADER_OBJECT_BYTES)
+    if size > limit:
+        reason = f"the {count} headers of a record take {size} bytes, the limit is {limit}"
+        raise DecodeError("records", 0, reason)
+
+
+def check_records(batch: BatchOfRows, with_headers: bool) -> None:
+    """Look at all records of a batch, before a row of it is there.
+
+    Raises:
+        DecodeError: one is broken; or their headers are wanted, and do not fit into memory.
+    """
+    most, are_ascii = 0, True
+    for record in batch.views():
+        if with_headers and record.headers:
+            most = max(most, len(record.headers))
+            are_ascii = are_ascii and all(name.isascii() for name, _ in record.headers)
+    check_headers(most, are_ascii, batch.limit)

@@ -24,30 +24,14 @@ from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_
 )
 from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.tables.enums import METADATA_FRAME_VERSION
-from kafkawire.sdk.records import Compression, MessageSetBuilder, compress, crc32c
+from kafkawire.sdk.records import Compression, MessageSetBuilder
 from kafkawire.sdk.records.engines import selection as engines
 from kafkawire.sdk.records.engines.lines_form import DECODED_BYTES_MAX
 from tests.commands.dumping.dump_bench import batch, segment
-from tests.sdk.records.conftest import batch_of, varint
+from tests.sdk.records.bombs import bomb, headers_of_a_record, small_records
+from tests.sdk.records.conftest import batch_of
 
 MEMORY_MAX = 200 * 1024 * 1024
-HEADER_BYTES = 61
-
-
-def bomb(compression: Compression, payload: bytes, count: int = 1) -> bytes:
-    """Return a batch that decompresses to a payload."""
-    packed = compress(compression, payload, None)
-    header = bytearray(batch(0, b"")[:HEADER_BYTES])
-    struct.pack_into(">i", header, 8, HEADER_BYTES + len(packed) - 12)
-    header[22] = compression
-    struct.pack_into(">i", header, 57, count)
-    data = bytes(header) + packed
-    return data[:17] + struct.pack(">I", crc32c(data[21:])) + data[21:]
-
-
-def headers(count: int) -> bytes:
-    body = b"\0\0\0\0\0" + varint(count) + bytes(2 * count)
-    return varint(len(body)) + body
 
 
 def features(count: int) -> bytes:
@@ -81,11 +65,11 @@ def contents() -> dict[str, Content]:
     old = MessageSetBuilder(1, Compression.GZIP)
     for _ in range(200_000):
         old.append(0, None, b"")
-    records = b"\x0c\0\0\0\x01\x01\0" * 1_500_000
+    headers = headers_of_a_record(15_000_000)
     found = {
-        "millions of headers": Content(bomb(Compression.ZSTD, headers(15_000_000)), 1),
-        "too many headers": Content(bomb(Compression.GZIP, headers(49_000_000)), 0, "more than the 33554432 bytes"),
-        "millions of records": Content(bomb(Compression.GZIP, records, 1_500_000), 1_500_000),
+        "millions of headers": Content(bomb(Compression.ZSTD, headers), 1),
+        "too many headers": Content(bomb(Compression.GZIP, 3 * headers), 0, "more than the 33554432 bytes"),
+        "millions of records": Content(bomb(Compression.GZIP, small_records(1_500_000), 1_500_000), 1_500_000),
         "a large value": Content(batch(0, value), 1),
         "a large value, compressed": Content(batch(0, bytes(large), compression=Compression.LZ4), 1),
         "a batch over the limit": Content(batch(0, bytes(2 * large)), 0, "is not opened, the limit is 33554432"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import pickle
 import sys
+import tracemalloc
 import zlib
 from typing import Any
 
@@ -292,3 +293,19 @@ def test_checked_records_of_a_broken_wrapper() -> None:
     wrapper = MessageBatch(b"before" + message(1, 1, 1, compress(Compression.GZIP, b"")), 6)
     with pytest.raises(DecodeError, match="value at byte 6: a wrapper holds at least one message"):
         list(wrapper.checked_records())
+
+
+def test_a_wrapper_of_many_messages_takes_little_memory() -> None:
+    """Records come one by one, and so does what says how many there are."""
+    builder = MessageSetBuilder(1, Compression.GZIP, base_offset=7)
+    for _ in range(10_000):
+        builder.append(0, None, b"")
+    data = builder.build()
+    tracemalloc.start()
+    try:
+        wrapper = MessageBatch(data)
+        assert sum(1 for _ in wrapper.views()) == sum(1 for _ in wrapper.checked_records()) == 10_000
+        assert (wrapper.base_offset, wrapper.records_count) == (7, 10_000)
+        assert tracemalloc.get_traced_memory()[1] < 1024 * 1024
+    finally:
+        tracemalloc.stop()

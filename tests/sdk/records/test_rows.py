@@ -21,6 +21,7 @@ from kafkawire.sdk.records import Batch, BatchBuilder, Compression, MessageSetBu
 from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.records.engines import selection
 from kafkawire.sdk.records.engines.python_rows import PythonRowsBuilder
+from kafkawire.sdk.records.engines.rows_form import HEADER_BYTES, HEADER_OBJECT_BYTES
 from kafkawire.sdk.records.rows import COLUMNS, PlainBatches, RowsBuilder, arrow_arrays, rows_builder
 from tests.sdk.records.conftest import ROWS, rows
 
@@ -72,7 +73,8 @@ def table(builder: RowsBuilder) -> dict[str, list[Any]]:
 
 def _bytes(column: pyarrow.Array) -> int:
     if isinstance(column, pyarrow.ListArray):
-        return sum(_bytes(part) for part in column.flatten().flatten())
+        headers = column.flatten()
+        return HEADER_BYTES * len(headers) + sum(map(_bytes, headers.flatten()))
     return sum(len(each.as_buffer() or b"") for each in column if each.is_valid)
 
 
@@ -164,6 +166,30 @@ def test_names_of_headers_with_all_characters(builder_class: Any) -> None:
     damaged = batch_of([(1, None, None, [("ab", b"")])]).replace(b"ab", b"\xff\xfe")
     found = joined(pieces(builder_class(), walk(damaged, check_crc=False)))
     assert found == expected(walk(damaged, check_crc=False))
+
+
+@pytest.mark.parametrize("name", ["", "\u00e9"])
+def test_headers_that_do_not_fit_into_memory(builder_class: Any, name: str) -> None:
+    """Each takes more than it has in a batch, and most where its name has to be looked at."""
+    count = 1000
+    price = HEADER_BYTES if name == "" else HEADER_OBJECT_BYTES
+    data = batch_of([(1, None, b"v", [(name, None)] * count), (1, None, b"v", [(name, None)])])
+    (fits,) = walk(data, limit=count * price)
+    assert joined(pieces(builder_class(), [fits])) == expected([fits])
+    (large,) = walk(data, limit=count * price - 1)
+    builder = builder_class()
+    with pytest.raises(DecodeError, match=rf"the {count} headers of a record take {count * price} bytes, the limit is"):
+        builder.begin(large)
+    assert builder.count == 0
+    assert joined(pieces(builder_class(["value"]), [large]))["value"] == [b"v", b"v"]
+
+
+def test_headers_without_bytes_fill_a_table(builder_class: Any) -> None:
+    data = batch_of([(1, None, None, [("", b"")] * 10)] * 20)
+    builder = builder_class(["headers"], bytes_max=8 * 10 * 15)
+    rows = [len(piece["headers"]) for piece in pieces(builder, walk(data + data))]
+    assert sum(rows) == 40
+    assert max(rows) <= 15
 
 
 @pytest.mark.parametrize("where", [0, 15, -1])  # the length of the first record, of the second, the end

@@ -11,6 +11,7 @@ from kafkawire.sdk.records import walk
 from kafkawire.sdk.records.engines.python_rows import PythonRowsBuilder
 from kafkawire.sdk.records.engines.rows_form import (
     BATCH_COLUMN_CODES,
+    HEADER_BYTES,
     BatchColumns,
     HeaderColumns,
     PlainColumn,
@@ -34,7 +35,7 @@ def test_buffers() -> None:
     (batch,) = walk(batch_of(ROWS, base_offset=9))
     builder.begin(batch, position=70)
     assert builder.fill()
-    assert (builder.count, builder.size_in_bytes) == (3, 14)
+    assert (builder.count, builder.size_in_bytes) == (3, 14 + 3 * HEADER_BYTES)
     assert builder.take() == RowColumns(
         3,
         batch_columns([3], [70], [2], [0], [9], [-1], [-1], [-1], [-1]),

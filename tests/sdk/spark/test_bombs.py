@@ -1,0 +1,114 @@
+"""However large a batch becomes, a worker of Spark takes less than 1 GiB, and what does not fit is told.
+
+Method: batches of a few KB that become 100 MiB, or millions of objects, go through each way to rows in a small local
+Spark, several after one another; the kernel says how large a worker has been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.records import Compression, MessageSetBuilder
+from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
+from tests.sdk.records.bombs import bomb, headers_of_a_record, small_records, value_of_a_record
+from tests.sdk.spark.segments.logs import batch
+from tools.processes import peak_memory_mb
+
+pytest.importorskip("pyarrow")
+
+from kafkawire.sdk.spark.decode import decode_batches
+from kafkawire.sdk.spark.functions import decode_records, register_kafka_decode
+from kafkawire.spark import KafkaSegments
+
+pytestmark = [pytest.mark.timeout(400), pytest.mark.filterwarnings("ignore")]
+
+WORKER_MAX_MB = 1024
+EXTRA = ["sequence", "compression", "batchPosition"]
+#: How often each bomb is in the input: what one leaves behind must not add up.
+COPIES = 3
+
+#: As objects, they would be some 500 MB.
+RECORDS = 3_000_000
+OLD_MESSAGES = 100_000
+#: Of one record: the least of them that are as large as a batch may be when decompressed.
+HEADERS = MAX_DECOMPRESSED_BYTES // 2 - 100
+
+
+def old_messages() -> bytes:
+    builder = MessageSetBuilder(1, Compression.GZIP, base_offset=10)
+    for _ in range(OLD_MESSAGES):
+        builder.append(0, None, b"")
+    return builder.build()
+
+
+#: Each bomb, and how many records of it are read, None if it is damage.
+BOMBS: dict[str, tuple[Callable[[], bytes], int | None]] = {
+    "records": (lambda: bomb(Compression.ZSTD, small_records(RECORDS), RECORDS), RECORDS),
+    "headers": (lambda: bomb(Compression.LZ4, headers_of_a_record(HEADERS)), None),
+    "names to look at": (lambda: bomb(Compression.ZSTD, headers_of_a_record(HEADERS // 2, b"\xc3\xa9")), None),
+    "fewer headers": (lambda: bomb(Compression.GZIP, headers_of_a_record(HEADERS // 16)), 1),
+    "a value": (lambda: bomb(Compression.SNAPPY, value_of_a_record(MAX_DECOMPRESSED_BYTES // 2)), 1),
+    "too much": (lambda: bomb(Compression.GZIP, bytes(4 * MAX_DECOMPRESSED_BYTES)), None),
+    "old messages": (old_messages, OLD_MESSAGES),
+}
+
+
+@pytest.fixture(scope="module", params=BOMBS)
+def case(request: pytest.FixtureRequest) -> tuple[bytes, int, int]:
+    """Return a bomb between two batches of 10 records, and how many records and damages there are in `COPIES` of it."""
+    make, records = BOMBS[request.param]
+    damages = 0 if records is not None else COPIES
+    between = (10).to_bytes(8, "big") + make()[8:] if request.param != "old messages" else make()
+    return batch(0) + between + batch(1 << 30), COPIES * ((records or 0) + 20), damages
+
+
+def check(found: Any, records: int, damages: int) -> None:
+    (row,) = found.selectExpr("count_if(_corrupt is null)", "count_if(_corrupt is not null)").collect()
+    assert tuple(row) == (records, damages)
+    check_workers()
+
+
+def check_workers() -> None:
+    assert max(size for name, size in peak_memory_mb().items() if name.startswith("python")) < WORKER_MAX_MB
+
+
+def test_column(spark: Any, case: tuple[bytes, int, int]) -> None:
+    data, records, damages = case
+    raw = spark.createDataFrame([(data,)] * COPIES, "raw binary").coalesce(1)
+    check(decode_batches(raw, "raw", headers=True, extra=EXTRA, mode="PERMISSIVE"), records, damages)
+
+
+def test_table_function(spark: Any, case: tuple[bytes, int, int]) -> None:
+    data, records, damages = case
+    spark.createDataFrame([(data,)] * COPIES, "batches binary").coalesce(1).createOrReplaceTempView("bombs")
+    register_kafka_decode(spark, "decode_bombs", headers=True, extra=EXTRA, mode="PERMISSIVE")
+    check(spark.sql("SELECT * FROM decode_bombs(TABLE(SELECT batches FROM bombs))"), records, damages)
+
+
+def test_segments(spark: Any, case: tuple[bytes, int, int], tmp_path: Path) -> None:
+    data, records, damages = case
+    for number in range(COPIES):
+        (tmp_path / f"bombs-{number}").mkdir()
+        (tmp_path / f"bombs-{number}" / f"{0:020}.log").write_bytes(data)
+    spark.dataSource.register(KafkaSegments)
+    reader = spark.read.format("kafka_segments").option("includeHeaders", True).option("mode", "PERMISSIVE")
+    check(reader.load(str(tmp_path)), records, damages)
+
+
+def test_lists(spark: Any, case: tuple[bytes, int, int]) -> None:
+    """They have to be whole; what is too large for that is an error, and says what to do."""
+    from pyspark.errors import PythonException
+
+    data, records, damages = case
+    raw = spark.createDataFrame([(data,)] * COPIES, "raw binary").coalesce(1)
+    lists = raw.select(decode_records("raw", headers=True, extra=EXTRA, mode="PERMISSIVE").alias("r"))
+    if records > 1_000_000:
+        with pytest.raises(PythonException, match="take more than 268435456 bytes as arrays; use decode_batches"):
+            lists.selectExpr("size(r)").collect()
+        check_workers()
+    else:
+        check(lists.selectExpr("inline(r)"), records, damages)
