@@ -117,6 +117,29 @@ def test_killed_and_completed(folder: Path, tmp_path: Path) -> None:
     assert os.readlink(out / "current") == "versions/1"
 
 
+def test_full_disk(folder: Path, tmp_path: Path) -> None:
+    """It is told in a line, the last audit stays whole, and the next one completes it.
+
+    No file may grow beyond 200 KB, which has what a full disk has for whoever writes: an error in the middle.
+    """
+    from tests.sdk.spark.segments.logs import batch, write_segment
+
+    out = tmp_path / "audit"
+    assert run("audit", folder, "--out", out, "--no-report").returncode == 0
+    whole = (out / "current" / "manifest.json").read_bytes()
+    write_segment(folder / "many-keys-0", [batch(base, 1000) for base in range(0, 50_000, 1000)])
+    limited = ["bash", "-c", 'ulimit -f 200; exec "$@"', "bash", *COMMAND]
+    found = run("audit", folder, "--out", out, "--no-report", command=limited)
+    assert (found.returncode, found.stdout) == (1, "")
+    assert found.stderr.startswith("kafkawire pipeline: ")
+    assert found.stderr.count("\n") == 1
+    assert "File too large" in found.stderr
+    assert (out / "current" / "manifest.json").read_bytes() == whole
+    found = run("audit", folder, "--out", out, "--no-report")
+    assert found.returncode == 0, found.stderr
+    assert "50,600 records, 4 partitions, 2 topics\n" in found.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

@@ -84,16 +84,29 @@ cdef const uint8_t *measure(
     return p
 
 
+cdef struct Places:
+    # Where the next rows go; of what nobody wants, the pointer is NULL.
+    int64_t *offsets
+    int64_t *timestamps
+    BinaryPlace *keys
+    BinaryPlace *values
+    BinaryPlace key, value
+
+
 cdef struct HeaderPlaces:
     # Where the next headers go; the lists have no bytes of their own.
     BinaryPlace lists, names, values
 
 
 cdef void write_rows(
-    const Region *region, const uint8_t *p, int32_t read, const OffsetRange *wanted, int64_t *offsets,
-    int64_t *timestamps, BinaryPlace *keys, BinaryPlace *values, HeaderPlaces *headers,
+    const Region *region, const uint8_t *p, int32_t read, const OffsetRange *wanted, Places *places,
+    HeaderPlaces *headers,
 ) noexcept nogil:
     """Write records that were measured; what is NULL is left out."""
+    cdef int64_t *offsets = places.offsets
+    cdef int64_t *timestamps = places.timestamps
+    cdef BinaryPlace *keys = places.keys
+    cdef BinaryPlace *values = places.values
     cdef RecordParts parts
     cdef RecordHeaderParts header
     cdef const uint8_t *q
@@ -126,8 +139,7 @@ cdef void write_rows(
 
 
 cdef bint write_unmeasured(
-    const Region *region, const uint8_t *content_end, int64_t *offsets, int64_t *timestamps, BinaryPlace *keys,
-    BinaryPlace *values, Py_ssize_t *nulls,
+    const Region *region, const uint8_t *content_end, Places *places, Py_ssize_t *nulls
 ) noexcept nogil:
     """Write all records into columns that have room for whatever is in the region; what is NULL is left out.
 
@@ -136,6 +148,10 @@ cdef bint write_unmeasured(
 
     Returns whether nothing is broken, and no null is in a column without bits; otherwise what was written is void.
     """
+    cdef int64_t *offsets = places.offsets
+    cdef int64_t *timestamps = places.timestamps
+    cdef BinaryPlace *keys = places.keys
+    cdef BinaryPlace *values = places.values
     cdef RecordParts parts
     cdef const uint8_t *p = region.start
     cdef const uint8_t *q

@@ -266,73 +266,33 @@ cdef class RowsBuilder:
 
         It cannot where headers are wanted, for the first null of a column, and where the batch might not fit.
         """
-        cdef BinaryPlace keys, values
-        cdef BinaryPlace *key_place = NULL
-        cdef BinaryPlace *value_place = NULL
-        cdef int64_t *offsets = NULL
-        cdef int64_t *timestamps = NULL
+        cdef Places places
         cdef Py_ssize_t[2] nulls = [0, 0]
-        cdef Py_ssize_t eight = region.count * <Py_ssize_t>8, size = region.end - region.start, before
+        cdef Py_ssize_t size = region.end - region.start
         if self.lists is not None or region.count > self.rows_max - self.count:
             return False
         if size > self.bytes_max - self.size_in_bytes:
             return False
-        if self.offsets is not None:
-            self.offsets.reserve(eight)
-            offsets = <int64_t *>(self.offsets.start + self.offsets.used)
-        if self.timestamps is not None:
-            self.timestamps.reserve(eight)
-            timestamps = <int64_t *>(self.timestamps.start + self.timestamps.used)
-        if self.keys is not None:
-            self.keys.reserve(region.count, size, 0)
-            begin_binary(&keys, self.keys)
-            key_place = &keys
-        if self.values is not None:
-            self.values.reserve(region.count, size, 0)
-            begin_binary(&values, self.values)
-            value_place = &values
-        if not write_unmeasured(region, content_end, offsets, timestamps, key_place, value_place, nulls):
+        self.begin_rows(region.count, size, 0, size, 0, &places)
+        if not write_unmeasured(region, content_end, &places, nulls):
             return False
-        if self.offsets is not None:
-            self.offsets.used += eight
-        if self.timestamps is not None:
-            self.timestamps.used += eight
-        if self.keys is not None:
-            self.size_in_bytes += keys.end - self.keys.end
+        if places.keys != NULL:
+            self.size_in_bytes += places.keys.end - self.keys.end
             self.keys.nulls += nulls[0]
-            end_binary(&keys, self.keys)
-        if self.values is not None:
-            self.size_in_bytes += values.end - self.values.end
+        if places.values != NULL:
+            self.size_in_bytes += places.values.end - self.values.end
             self.values.nulls += nulls[1]
-            end_binary(&values, self.values)
-        self.count += region.count
-        self.note()
+        self.end_rows(region.count, &places)
         return True
 
     cdef int write(self, const Region *region, const uint8_t *p, const Piece *piece) except -1:
         """Write a piece that was measured, from `p` on."""
-        cdef BinaryPlace keys, values
+        cdef Places places
         cdef HeaderPlaces headers
-        cdef BinaryPlace *key_place = NULL
-        cdef BinaryPlace *value_place = NULL
         cdef HeaderPlaces *header_places = NULL
-        cdef int64_t *offsets = NULL
-        cdef int64_t *timestamps = NULL
-        cdef Py_ssize_t eight = piece.rows * 8
-        if self.offsets is not None:
-            self.offsets.reserve(eight)
-            offsets = <int64_t *>(self.offsets.start + self.offsets.used)
-        if self.timestamps is not None:
-            self.timestamps.reserve(eight)
-            timestamps = <int64_t *>(self.timestamps.start + self.timestamps.used)
-        if self.keys is not None:
-            self.keys.reserve(piece.rows, piece.key_bytes, piece.key_nulls)
-            begin_binary(&keys, self.keys)
-            key_place = &keys
-        if self.values is not None:
-            self.values.reserve(piece.rows, piece.value_bytes, piece.value_nulls)
-            begin_binary(&values, self.values)
-            value_place = &values
+        self.begin_rows(
+            piece.rows, piece.key_bytes, piece.key_nulls, piece.value_bytes, piece.value_nulls, &places
+        )
         if self.lists is not None:
             self.lists.reserve(piece.rows, 0, piece.bare)
             self.names.reserve(piece.headers, piece.name_bytes, 0)
@@ -342,24 +302,50 @@ cdef class RowsBuilder:
             begin_binary(&headers.values, self.header_values)
             header_places = &headers
         with nogil:
-            write_rows(
-                region, p, piece.read, &self.wanted, offsets, timestamps, key_place, value_place, header_places
-            )
-        if self.offsets is not None:
-            self.offsets.used += eight
-        if self.timestamps is not None:
-            self.timestamps.used += eight
-        if self.keys is not None:
-            end_binary(&keys, self.keys)
-        if self.values is not None:
-            end_binary(&values, self.values)
+            write_rows(region, p, piece.read, &self.wanted, &places, header_places)
         if self.lists is not None:
             end_binary(&headers.lists, self.lists)
             end_binary(&headers.names, self.names)
             end_binary(&headers.values, self.header_values)
-        if piece.rows:
-            self.count += piece.rows
-            self.size_in_bytes += self.bytes_of(piece)
+        self.size_in_bytes += self.bytes_of(piece)
+        self.end_rows(piece.rows, &places)
+        return 0
+
+    cdef int begin_rows(
+        self, Py_ssize_t rows, Py_ssize_t key_bytes, Py_ssize_t key_nulls, Py_ssize_t value_bytes,
+        Py_ssize_t value_nulls, Places *places,
+    ) except -1:
+        """Have room for rows, and say where they go; nothing is there before `end_rows`."""
+        places.offsets = places.timestamps = NULL
+        places.keys = places.values = NULL
+        if self.offsets is not None:
+            self.offsets.reserve(rows * 8)
+            places.offsets = <int64_t *>(self.offsets.start + self.offsets.used)
+        if self.timestamps is not None:
+            self.timestamps.reserve(rows * 8)
+            places.timestamps = <int64_t *>(self.timestamps.start + self.timestamps.used)
+        if self.keys is not None:
+            self.keys.reserve(rows, key_bytes, key_nulls)
+            begin_binary(&places.key, self.keys)
+            places.keys = &places.key
+        if self.values is not None:
+            self.values.reserve(rows, value_bytes, value_nulls)
+            begin_binary(&places.value, self.values)
+            places.values = &places.value
+        return 0
+
+    cdef int end_rows(self, Py_ssize_t rows, const Places *places) except -1:
+        """Have rows that were written."""
+        if self.offsets is not None:
+            self.offsets.used += rows * 8
+        if self.timestamps is not None:
+            self.timestamps.used += rows * 8
+        if self.keys is not None:
+            end_binary(&places.key, self.keys)
+        if self.values is not None:
+            end_binary(&places.value, self.values)
+        if rows:
+            self.count += rows
             self.note()
         return 0
 
