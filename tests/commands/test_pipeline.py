@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -120,15 +121,19 @@ def test_killed_and_completed(folder: Path, tmp_path: Path) -> None:
 def test_full_disk(folder: Path, tmp_path: Path) -> None:
     """It is told in a line, the last audit stays whole, and the next one completes it.
 
-    No file may grow beyond 200 KB, which has what a full disk has for whoever writes: an error in the middle.
+    No file may grow beyond 2 MB, which has what a full disk has for whoever writes: an error in the middle.
     """
-    from tests.sdk.spark.segments.logs import batch, write_segment
+    from kafkawire.sdk.records import BatchBuilder
+    from tests.sdk.spark.segments.logs import write_segment
 
     out = tmp_path / "audit"
     assert run("audit", folder, "--out", out, "--no-report").returncode == 0
     whole = (out / "current" / "manifest.json").read_bytes()
-    write_segment(folder / "many-keys-0", [batch(base, 1000) for base in range(0, 50_000, 1000)])
-    limited = ["bash", "-c", 'ulimit -f 200; exec "$@"', "bash", *COMMAND]
+    builder = BatchBuilder(1 << 24)
+    for _ in range(40_000):
+        builder.append(0, random.randbytes(100), b"")
+    write_segment(folder / "many-keys-0", [builder.build()])
+    limited = ["bash", "-c", 'ulimit -f 2000; exec "$@"', "bash", *COMMAND]
     found = run("audit", folder, "--out", out, "--no-report", command=limited)
     assert (found.returncode, found.stdout) == (1, "")
     assert found.stderr.startswith("kafkawire pipeline: ")
@@ -137,7 +142,7 @@ def test_full_disk(folder: Path, tmp_path: Path) -> None:
     assert (out / "current" / "manifest.json").read_bytes() == whole
     found = run("audit", folder, "--out", out, "--no-report")
     assert found.returncode == 0, found.stderr
-    assert "50,600 records, 4 partitions, 2 topics\n" in found.stdout
+    assert "40,600 records, 4 partitions, 2 topics\n" in found.stdout
 
 
 @pytest.mark.parametrize(
@@ -211,6 +216,8 @@ def test_brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_reasons() -> None:
     java = "An error occurred while calling None.JavaSparkContext.\n: org.apache.SparkException: no master\n\tat a.b"
     assert reason_of(ValueError(java)) == "org.apache.SparkException: no master"
+    causes = "\nCaused by: java.io.IOException: a\n\t... 9 more\nCaused by: java.io.IOException: full\n\tat c.d"
+    assert reason_of(ValueError(java + causes)) == "org.apache.SparkException: no master: java.io.IOException: full"
     assert reason_of(ValueError("[PATH_NOT_FOUND] it is gone\nmore")) == "[PATH_NOT_FOUND] it is gone"
     worker = "An exception was thrown from the Python worker:\nTraceback:\n  File\nOSError: disk full"
     assert reason_of(ValueError(worker)) == "OSError: disk full"

@@ -33,6 +33,9 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_
 #: The last line of a traceback.
 _EXCEPTION: Final = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Failed): ")
 
+#: Of a Java stack.
+_CAUSE: Final = "Caused by: "
+
 _STYLES: Final = {"bad": "bold red", "warning": "yellow", "note": "blue"}
 
 
@@ -176,10 +179,11 @@ def _audit(source: str | list[str] | None, out: str, master: str, options: dict[
 
 
 def reason_of(error: Exception) -> str:
-    """Return what Spark says went wrong, in a line."""
+    """Return what Spark says went wrong, and what Java says was the cause of that, in a line."""
     lines = [line.strip(": ") for line in str(error).splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):  # py4j says what Java says behind it
-        return lines[1]
+        causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
+        return f"{lines[1]}: {causes[-1]}" if causes else lines[1]
     if len(lines) > 1 and lines[0].startswith("An exception was thrown from the Python worker"):  # a traceback follows
         return next((line for line in lines if _EXCEPTION.match(line)), lines[0])
     return lines[0] if lines else type(error).__name__
