@@ -29,6 +29,7 @@ from kafkawire.sdk.spark.brokers.source import KafkaWireReader
 from kafkawire.sdk.spark.brokers.stored import StoredBatches
 from kafkawire.sdk.spark.damage import Place
 from kafkawire.sdk.spark.option_values import CLIENT_PREFIX
+from kafkawire.sdk.spark.segments.order import first_offset
 
 __all__ = ["BrokerFacts", "broker_options"]
 
@@ -150,6 +151,6 @@ class _Reader(KafkaWireReader):
             for found in stored.read(part.range):
                 if isinstance(found, Damage):
                     yield from sink.add_damage(place, found)
-                elif part.is_first or found.batch.base_offset >= part.range.start:
+                elif part.is_first or first_offset(found.batch) >= part.range.start:
                     yield from sink.add(place, found.batch, None)
         yield from sink.finish()

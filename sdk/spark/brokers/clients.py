@@ -79,6 +79,11 @@ class ClientSettings:
         except ConfigurationError as error:
             raise client_error(error, ConsumerOptions, self._values) from None
 
+    @property
+    def fetch_bytes(self) -> int:
+        """Most bytes of a partition in a fetch, unless its first batch is larger."""
+        return int(self._consumer_options()["max_partition_fetch_bytes"])
+
     def consumer(self) -> Consumer[bytes, bytes]:
         """Return a consumer that was not started, without topics."""
         return Consumer(**self._consumer_options())

@@ -25,14 +25,18 @@ from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.extent import extent
 from kafkawire.sdk.records.stored import Damage, Memory, Stored, read_stored
 from kafkawire.sdk.spark.blocking_client import BlockingClient
-from kafkawire.sdk.spark.brokers.clients import FETCH_BYTES, ClientSettings
+from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.spark.brokers.ranges import OffsetRange
 from kafkawire.sdk.spark.loss import report_loss
+from kafkawire.sdk.spark.segments.order import InOrder, first_offset
 from kafkawire.sdk.transport.driven import Versions
 from kafkawire.sdk.transport.timing import sleep_ms
 from kafkawire.sdk.transport.waiting import result_of
 
 __all__ = ["StoredBatches"]
+
+#: Cleaning leaves gaps between batches of any size.
+_NO_LIMIT: Final = 2**63
 
 #: How long a broker waits for records that are not there yet: a follower that has just become the leader may lack some.
 _WAIT_MS: Final = 500
@@ -76,11 +80,11 @@ class StoredBatches(BlockingClient):
                 continue
             damaged: list[Damage] = []
             reached = offset
-            for found in read_stored(Memory(content), is_growing=True):
+            for found in _decided(content, 0 if offset == wanted.start else offset):
                 if isinstance(found, Damage):
                     damaged.append(found)
                     continue
-                if found.batch.base_offset >= wanted.end:
+                if first_offset(found.batch) >= wanted.end:
                     reached = wanted.end
                     break
                 if found.batch.next_offset <= offset:
@@ -154,14 +158,15 @@ class StoredBatches(BlockingClient):
 
     async def _ask(self, leader: int, partition: TopicPartition, offset: int, deadline_ms: int) -> Buffer:
         topic_id = self._core.router.metadata.topic_id(partition.topic)
+        fetch_bytes = self._client.fetch_bytes
         known = self._core.router.metadata.partition(partition)
         wanted = FetchRequest.FetchPartition(
-            partition.partition, -1 if known is None else known.leader_epoch, offset, partition_max_bytes=FETCH_BYTES
+            partition.partition, -1 if known is None else known.leader_epoch, offset, partition_max_bytes=fetch_bytes
         )
         request = FetchRequest(
             max_wait_ms=min(_WAIT_MS, max(deadline_ms - monotonic_ms(), 0)),
             min_bytes=1,
-            max_bytes=FETCH_BYTES,
+            max_bytes=fetch_bytes,
             session_epoch=FINAL_FETCH_SESSION_EPOCH,
             topics=[FetchRequest.FetchTopic(partition.topic, topic_id, [wanted])],
         )
@@ -187,3 +192,21 @@ class StoredBatches(BlockingClient):
         )
         found = [data.records for topic in response.responses for data in topic.partitions]
         return found[0] or b"" if found else b""
+
+
+def _decided(content: Buffer, lowest: int) -> list[Stored | Damage]:
+    """Return what is in the response to a fetch, batches with impossible offsets as damage.
+
+    The last batch is left to the next fetch, which begins with it, if only what follows says whether its offset is right.
+
+    Args:
+        content: batches.
+        lowest: no offset is lower; 0 if the first batch may begin before what was asked for.
+    """
+    order = InOrder(read_stored(Memory(content), is_growing=True), lowest, None)
+    order.limit = _NO_LIMIT
+    found = list(order)
+    is_undecided = order.next_offset is None and isinstance(found[-1], Stored)
+    if is_undecided and sum(isinstance(each, Stored) for each in found) > 1:
+        found.pop()
+    return found

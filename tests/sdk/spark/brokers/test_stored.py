@@ -12,30 +12,43 @@ import sys
 import threading
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
 from kafkawire.sdk.errors import BrokerError, DecodeError, KafkaWireError, RequestTimedOut
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.records import Compression
+from kafkawire.sdk.records import Compression, MessageSetBuilder
 from kafkawire.sdk.records.stored import Damage
 
 pyarrow = pytest.importorskip("pyarrow")
 
 from kafkawire.sdk.client.partitions import TopicPartition  # noqa: E402 - it needs pyarrow
-from kafkawire.sdk.spark.brokers import stored as module  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.brokers.clients import ClientSettings  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers.ranges import OffsetRange  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers.stored import StoredBatches  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.segments.order import first_offset  # noqa: E402 - it needs pyarrow
 from kafkawire.testing import Broker  # noqa: E402 - it needs pyarrow
 from tests.sdk.spark.brokers.topics import ORDERS, stored, wire_options  # noqa: E402 - it needs pyarrow
 from tests.sdk.spark.segments.logs import batch, marker, records_of  # noqa: E402 - it needs pyarrow
 
 
-def read(broker: Broker, start: int, end: int, timeout_ms: int = 10_000, partition: TopicPartition = ORDERS) -> Any:
-    """Return the base offsets of batches, and damage as such."""
-    with StoredBatches(wire_options(broker).client, timeout_ms) as reader:
+def client(broker: Broker, fetch_bytes: int = 1 << 20) -> ClientSettings:
+    return wire_options(broker, **{"kafka.max.partition.fetch.bytes": str(fetch_bytes)}).client
+
+
+def read(
+    broker: Broker,
+    start: int,
+    end: int,
+    timeout_ms: int = 10_000,
+    partition: TopicPartition = ORDERS,
+    fetch_bytes: int = 1 << 20,
+) -> Any:
+    """Return the first offsets of batches, and damage as such."""
+    with StoredBatches(client(broker, fetch_bytes), timeout_ms) as reader:
         found = list(reader.read(OffsetRange(partition, start, end)))
-    return [each if isinstance(each, Damage) else each.batch.base_offset for each in found]
+    return [each if isinstance(each, Damage) else first_offset(each.batch) for each in found]
 
 
 def damaged(content: bytes, at: int = -1) -> bytes:
@@ -45,31 +58,29 @@ def damaged(content: bytes, at: int = -1) -> bytes:
 
 
 @pytest.mark.parametrize("fetch_bytes", [1, 200, 1 << 20])
-def test_all_batches(tmp_path: Path, fetch_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_batches(tmp_path: Path, fetch_bytes: int) -> None:
     """Of every range those with an offset of it: the marker, what was aborted, what is compressed."""
-    monkeypatch.setattr(module, "FETCH_BYTES", fetch_bytes)
     log = [batch(0, 3), records_of(3, 7, 3), marker(6, 7, False), batch(10, 5, Compression.GZIP), batch(15, 5)]
     spans = [(0, 3), (3, 6), (6, 7), (10, 15), (15, 20)]
     with stored(tmp_path, *log) as broker:
         for start, end in itertools.combinations([0, 1, 3, 6, 7, 8, 12, 15, 19, 20], 2):
             expected = [first for first, after in spans if first < end and after > start]
-            assert read(broker, start, end) == expected, (start, end)
+            assert read(broker, start, end, fetch_bytes=fetch_bytes) == expected, (start, end)
 
 
 @pytest.mark.parametrize("fetch_bytes", [1, 1 << 20])
-def test_damage(tmp_path: Path, fetch_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage(tmp_path: Path, fetch_bytes: int) -> None:
     """It is told once, with what is around it, however it is fetched: first, last and amid others."""
-    monkeypatch.setattr(module, "FETCH_BYTES", fetch_bytes)
     log = [damaged(batch(0, 5)), batch(5, 5), damaged(batch(10, 5)), batch(15, 5), batch(20, 5)]
     with stored(tmp_path, *(batch(first, 5) for first in range(0, 25, 5))) as broker:
         path = tmp_path / "orders-0" / "00000000000000000000.log"
         path.write_bytes(b"".join(log))  # under the broker, which does not look at checksums of what it sends
-        first, *rest = read(broker, 0, 25)
+        first, *rest = read(broker, 0, 25, fetch_bytes=fetch_bytes)
         assert (first.base_offset, first.size_bytes, "CRC" in first.reason.upper()) == (0, len(log[0]), True)
         assert [each if isinstance(each, int) else each.base_offset for each in rest] == [5, 10, 15, 20]
         assert [isinstance(each, Damage) for each in rest] == [False, True, False, False]
         path.write_bytes(b"".join([*log[:4], damaged(batch(20, 5))]))
-        *_, last = read(broker, 15, 25)
+        *_, last = read(broker, 15, 25, fetch_bytes=fetch_bytes)
         assert isinstance(last, Damage)
         assert last.base_offset == 20
 
@@ -109,18 +120,61 @@ def test_nothing_comes(tmp_path: Path) -> None:
             read(broker, 0, 1, timeout_ms=500, partition=TopicPartition("nowhere", 0))
 
 
-def test_broker_that_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("offset", [15 ^ 64, 15 ^ 1 << 24, 15 ^ 1 << 62, 2])
+def test_offset_that_cannot_be_right(tmp_path: Path, offset: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No checksum covers it; one that jumps ahead or goes back is told, and hides nothing that follows.
+
+    Apache Kafka answers with everything from the first batch on that ends behind the offset of the fetch.
+    """
+    whole = [batch(first, 5) for first in range(0, 50, 5)]
+    content = b"".join([*whole[:3], offset.to_bytes(8, "big") + whole[3][8:], *whole[4:]])
+    with stored(tmp_path, *whole) as broker:
+        monkeypatch.setattr(StoredBatches, "_content", lambda *_: content)
+        found = read(broker, 0, 50)
+    assert [each for each in found if not isinstance(each, Damage)] == [0, 5, 10, *range(20, 50, 5)]
+    (told,) = [each for each in found if isinstance(each, Damage)]
+    assert f"offset {offset} cannot be right" in told.reason
+
+
+def test_gaps(tmp_path: Path) -> None:
+    """What cleaning leaves is read, however far apart, and the end of a range may be in a gap."""
+    firsts = [0, 100, 2**30, 2**30 + 7]
+    with stored(tmp_path, *(batch(first, 5) for first in firsts)) as broker:
+        for fetch_bytes in (1, 300, 1 << 20):
+            assert read(broker, 0, 2**30 + 12, fetch_bytes=fetch_bytes) == firsts
+            assert read(broker, 0, 50, fetch_bytes=fetch_bytes) == [0]
+            assert read(broker, 3, 2**30, fetch_bytes=fetch_bytes) == [0, 100]
+            assert read(broker, 50, 2**30 + 1, fetch_bytes=fetch_bytes) == [100, 2**30]
+
+
+def test_old_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrapper belongs to the range with its last offset; nobody has to open it for that."""
+    builder = MessageSetBuilder(1, Compression.GZIP, base_offset=10)
+    for _ in range(5):
+        builder.append(0, None, b"v")
+    wrapper = builder.build()
+    broken = wrapper[:-4] + bytes(4)  # the trailer of gzip
+    sealed = broken[:12] + crc32(broken[16:]).to_bytes(4, "big") + broken[16:]
+    with stored(tmp_path, batch(0, 10)) as broker:
+        for content in (wrapper, sealed):
+            monkeypatch.setattr(
+                StoredBatches, "_content", lambda *_, content=content: batch(0, 10) + content + batch(15)
+            )
+            assert read(broker, 0, 25) == [0, 14, 15]
+            assert read(broker, 0, 12) == [0]
+
+
+def test_broker_that_is_stopped(tmp_path: Path) -> None:
     """Its socket stays open, and takes requests; the task ends in time, and the next one has it all."""
-    monkeypatch.setattr(module, "FETCH_BYTES", 1)
     with stored(tmp_path, *(batch(first, 5) for first in range(0, 50, 5))) as broker:
         address = broker.bootstrap
-        client = wire_options(broker).client
+        settings = client(broker, fetch_bytes=1)
     command = [sys.executable, "-m", "kafkawire.commands.main", "broker", "--listen", address, "--data", str(tmp_path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         assert process.stdout is not None
         assert process.stdout.readline(), "it listens"
-        with StoredBatches(client, 500) as reader:
+        with StoredBatches(settings, 500) as reader:
             found = reader.read(OffsetRange(ORDERS, 0, 50))
             assert not isinstance(first := next(found), Damage)
             assert first.batch.base_offset == 0
@@ -128,7 +182,7 @@ def test_broker_that_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             with pytest.raises(RequestTimedOut, match=r"orders-0, from offset \d+ on: Fetch to node 1"):
                 list(found)
         process.send_signal(signal.SIGCONT)
-        with StoredBatches(client, 10_000) as reader:
+        with StoredBatches(settings, 10_000) as reader:
             assert len(list(reader.read(OffsetRange(ORDERS, 0, 50)))) == 10
     finally:
         process.kill()
@@ -138,8 +192,8 @@ def test_broker_that_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_no_broker(tmp_path: Path) -> None:
     """A client that cannot start leaves no thread."""
     with stored(tmp_path, batch(0, 5)) as broker:
-        client = wire_options(broker, **{"kafka.default.api.timeout.ms": "50"}).client
+        settings = wire_options(broker, **{"kafka.default.api.timeout.ms": "50"}).client
     before = set(threading.enumerate())
-    with pytest.raises(KafkaWireError, match="connect"), StoredBatches(client, 50):
+    with pytest.raises(KafkaWireError, match="connect"), StoredBatches(settings, 50):
         pass
     assert set(threading.enumerate()) <= before  # one of the broker's may have ended meanwhile
