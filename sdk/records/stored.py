@@ -123,6 +123,7 @@ def read_stored(
     is_growing: bool = False,
     limit: int = MAX_DECOMPRESSED_BYTES,
     take: Callable[[memoryview, int], int] | None = None,
+    search: SoundBatches | None = None,
 ) -> Iterator[Stored | Damage]:
     """Yield what is in stored bytes, in order.
 
@@ -135,11 +136,12 @@ def read_stored(
         limit: most bytes that the records of one batch may have when decompressed.
         take: is offered the bytes before each batch, and where they begin. It returns how many it has dealt with by
             itself: whole batches with right checksums that begin before `end`, which are not yielded.
+        search: of the source, for whoever reads it in several calls: its bound is then one for all of them.
 
     Raises:
         OSError: a file cannot be read.
     """
-    search = SoundBatches(source)
+    search = search or SoundBatches(source)
     position = start
     while position < min(source.end, source.end if end is None else end):
         view = _with_whole_batch(source, position, source.at(position, WINDOW_BYTES))

@@ -86,8 +86,11 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         """
         begins = _positions(start)
         ends = self._target
-        if ends is None:
+        if ends is None or any(begin > ends.get(each, -1) for each, begin in begins.items()):
+            # The target may be older than the start, or of a leader that did not know what another had said.
             ends = self._cluster.latest(self._cluster.partitions(begins), begins)
+            if self._target is not None:
+                self._target = ends
         self._reported = _named(ends)
         if isinstance(limit, ReadAllAvailable):
             return self._reported

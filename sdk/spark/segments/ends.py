@@ -91,6 +91,9 @@ class PartitionEnds:
         """
         folder = segments[0].folder
         followed = self._followed.get(folder)
+        if followed is not None and followed.base_offset < segments[0].base_offset:
+            # What was not looked at yet is gone, and what ended there would stay open: what is left says what is open.
+            followed = self._followed[folder] = _Followed(segments[0].base_offset, 0)
         if followed is None:
             index = bisect_right(segments, start_offset, key=lambda each: each.base_offset) - 1
             segment = segments[max(index, 0)]

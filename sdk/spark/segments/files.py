@@ -21,7 +21,7 @@ import pyarrow.fs
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
 
-__all__ = ["FOLDER_PATTERN", "FoundSegment", "find_segments", "open_file_system"]
+__all__ = ["FOLDER_PATTERN", "FoundSegment", "compiled", "find_segments", "open_file_system"]
 
 #: A partition's folder and a segment in it, as brokers name them. Folders of partitions that are being removed or moved
 #: have a suffix, and do not match.
@@ -94,7 +94,7 @@ def find_segments(system: Any, paths: Sequence[str], pattern: str = FOLDER_PATTE
         ConfigurationError: the pattern lacks a group, or a path does not exist.
         OSError: a folder cannot be listed.
     """
-    meant = _compiled(pattern)
+    meant = compiled(pattern)
     found: dict[tuple[str, int, int], tuple[str, int, int | None]] = {}
     for path, size, modified_ns in _listed(system, paths):
         match = meant.search(path)
@@ -119,14 +119,19 @@ def find_segments(system: Any, paths: Sequence[str], pattern: str = FOLDER_PATTE
     ]
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Return what matches the end of a segment's path.
+
+    Raises:
+        ConfigurationError: it is no regular expression, or lacks a group.
+    """
     try:
-        compiled = re.compile(rf"(?:^|[/\\])(?:{pattern})$", re.ASCII)
+        meant = re.compile(rf"(?:^|[/\\])(?:{pattern})$", re.ASCII)
     except re.error as error:
         raise ConfigurationError("pathPattern", pattern, f"no regular expression: {error}") from None
-    if missing := {"topic", "partition", "offset"} - compiled.groupindex.keys():
+    if missing := {"topic", "partition", "offset"} - meant.groupindex.keys():
         raise ConfigurationError("pathPattern", pattern, f"it has no group {', '.join(sorted(missing))}")
-    return compiled
+    return meant
 
 
 def _listed(system: Any, paths: Iterable[str]) -> Iterator[tuple[str, int, int | None]]:

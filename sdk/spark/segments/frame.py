@@ -116,6 +116,7 @@ def _through_spark(
 
     from kafkawire.sdk.spark.decode import decode_batches
     from kafkawire.sdk.spark.schema import EXTRAS, HEADERS, names_of
+    from kafkawire.sdk.spark.segments.files import compiled
     from kafkawire.sdk.spark.segments.mapping import mapped
 
     reason = f"Spark reads the files of {options.paths[0]}, each by itself"
@@ -130,7 +131,7 @@ def _through_spark(
     if map_batches is None:
         names = names_of(fields)
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true").option("pathGlobFilter", "*.log")
-    groups = re.compile(options.path_pattern).groupindex
+    groups = compiled(options.path_pattern).groupindex
     pattern = "(?:^|/)" + re.sub(r"\(\?P<\w+>", "(", options.path_pattern) + "$"
     files = reader.load(list(options.paths)).where(functions.col("path").rlike(pattern))
     topic = functions.regexp_extract("path", pattern, groups["topic"])

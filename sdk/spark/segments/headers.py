@@ -23,7 +23,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     MESSAGE_V0_HEADER_BYTES,
     MESSAGE_V0_MIN_BYTES,
 )
-from kafkawire.sdk.records.sound_batches import StoredBytes
+from kafkawire.sdk.records.sound_batches import SoundBatches, StoredBytes
 from kafkawire.sdk.records.stored import BATCH_BYTES_MAX, Damage, read_stored
 from kafkawire.sdk.records.walk import Batch, walk
 
@@ -63,10 +63,11 @@ def batch_headers(source: StoredBytes, start: int = 0) -> Iterator[Header]:
         OSError: the file cannot be read.
     """
     position = start
+    search = SoundBatches(source)
     while position < source.end:
         header = header_at(source, position)
         if header is None:
-            broken = next(read_stored(source, position, position + 1, is_growing=True), None)
+            broken = next(read_stored(source, position, position + 1, is_growing=True, search=search), None)
             if broken is None:
                 return
             position += broken.size_bytes if isinstance(broken, Damage) else broken.batch.size_in_bytes

@@ -101,3 +101,20 @@ def test_start_position(files: SegmentFiles, tmp_path: Path) -> None:
     assert [(offset, start_position(files, segment, offset)) for offset, _ in expected] == expected
     path.with_suffix(".index").unlink()
     assert start_position(files, segment, 29) == 0
+
+
+def test_segment_with_a_marker_is_gone_before_it_was_looked_at(files: SegmentFiles, tmp_path: Path) -> None:
+    """What is left says what is open: otherwise the transaction would be so for ever."""
+    ends = PartitionEnds(files)
+    folder = tmp_path / "orders-0"
+    first = write_segment(folder, [batch(0), records_of(10, 7)])
+    assert ends.last_stable_offset(files.find(), 0, 11) == 10
+    write_segment(folder, [records_of(20, 8), marker(21, 7, True), marker(22, 8, True)])
+    first.unlink()
+    assert ends.last_stable_offset(files.find(), 0, 23) == 23
+    write_segment(folder, [records_of(30, 9)])
+    assert ends.last_stable_offset(files.find(), 0, 31) == 30
+    (folder / f"{20:020}.log").unlink()
+    (folder / f"{30:020}.log").unlink()
+    write_segment(folder, [batch(40), records_of(50, 6)])
+    assert ends.last_stable_offset(files.find(), 0, 51) == 50
