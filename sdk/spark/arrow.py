@@ -102,14 +102,14 @@ def decoded_lists(values: pyarrow.Array, options: DecodeOptions) -> pyarrow.Arra
         LocalProtocolError: the lists take more than `LISTS_BYTES_MAX`.
     """
     schema = arrow_schema(options.names)
+    decoder = Decoder(options.names, options.mode)
     ends: list[int | None] = []
     pieces: list[list[pyarrow.Array]] = [[] for _ in schema]
     count = size = 0
     for number, (content, is_there) in enumerate(zip(_values(values), values.is_valid().to_pylist(), strict=True)):
         ends.append(count if is_there else None)
-        decoder = Decoder(options.names, options.mode)
         place = Place(None, None, row=number)
-        for table in chain(_value(decoder, place, content, options, None), decoder.finish()):
+        for table in chain(_value(decoder, place, content, options, None), decoder.flush()):
             for column, piece in zip(pieces, table.columns, strict=True):
                 column.append(piece)
             count += table.num_rows
@@ -119,6 +119,7 @@ def decoded_lists(values: pyarrow.Array, options: DecodeOptions) -> pyarrow.Arra
                     f"the records of {number + 1} values take more than {LISTS_BYTES_MAX} bytes as arrays; use "
                     "decode_batches, or have fewer values in spark.sql.execution.arrow.maxRecordsPerBatch"
                 )
+    decoder.dropped.finish()
     columns = [_joined(column, field.type) for column, field in zip(pieces, schema, strict=True)]
     content = pyarrow.StructArray.from_arrays(columns, fields=list(schema))
     return pyarrow.ListArray.from_arrays(pyarrow.array([*ends, count], pyarrow.int32()), content)
@@ -194,13 +195,16 @@ def outcomes_of(stored: Iterable[Stored | Damage]) -> Outcomes:
     return outcomes
 
 
-def _values(column: pyarrow.BinaryArray) -> Iterator[memoryview]:
-    """Yield the bytes of each value, none for a null. Arrow's scalars would copy them."""
+def _values(column: pyarrow.BinaryArray | pyarrow.LargeBinaryArray) -> Iterator[memoryview]:
+    """Yield the bytes of each value, none for a null. Arrow's scalars would copy them.
+
+    With `spark.sql.execution.arrow.useLargeVarTypes` Spark gives large ones.
+    """
     _, ends, data = column.buffers()
     if data is None:
         yield from [memoryview(b"")] * len(column)
         return
-    numbers = memoryview(ends).cast("i")[column.offset :]
+    numbers = memoryview(ends).cast("q" if pyarrow.types.is_large_binary(column.type) else "i")[column.offset :]
     content = memoryview(data).cast("B")
     for index, is_there in enumerate(column.is_valid().to_pylist()):
         yield content[numbers[index] : numbers[index + 1] if is_there else numbers[index]]

@@ -17,7 +17,7 @@ __all__ = ["DamageLog", "Mode", "Place", "error_of", "parse_mode"]
 
 _log = logging.getLogger("kafkawire.spark")
 
-#: Lines of the log for one task; the last line counts all.
+#: Lines of the log for one task, or one Arrow batch of a function of columns; the last line counts all.
 LOGGED_MAX = 100
 
 
@@ -39,7 +39,8 @@ class Place(NamedTuple):
         topic: None if it is not known.
         partition: None if it is not known.
         path: of the file; None if they come from a column or a broker.
-        row: of a column, its number within the task, from 0; None for a file, or a partition at a broker.
+        row: of a column, its number, from 0, within the task, or within the Arrow batch that a function of columns gets;
+            None for a file, or a partition at a broker.
     """
 
     topic: str | None

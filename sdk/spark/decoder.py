@@ -207,12 +207,16 @@ class Decoder:
         else:
             self.dropped.add(place, damage)
 
-    def finish(self) -> Iterator[pyarrow.RecordBatch]:
-        """Yield what is left."""
+    def flush(self) -> Iterator[pyarrow.RecordBatch]:
+        """Yield what was added so far."""
         if self._rows.count:
             yield from self._take()
         if self._corrupt:
             yield self._take_corrupt()
+
+    def finish(self) -> Iterator[pyarrow.RecordBatch]:
+        """Yield what is left, and log what was dropped in all."""
+        yield from self.flush()
         self.dropped.finish()
 
     def _enter(self, place: Place) -> None:

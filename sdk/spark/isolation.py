@@ -62,7 +62,7 @@ class Outcomes:
         Raises:
             DecodeError: its record is damaged.
         """
-        for record in batch.records():
+        for record in batch.views():
             kind = control_type(record).type
             if kind in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
                 offsets, commits = self._markers.setdefault(batch.producer_id, ([], []))
@@ -107,5 +107,5 @@ class AbortedByResponse:
 
 
 def _aborts(batch: Batch) -> bool:
-    first = next(iter(batch.records()), None)  # compaction may have removed it
+    first = next(iter(batch.views()), None)  # compaction may have removed it
     return first is not None and control_type(first).type is ControlRecordType.ABORT

@@ -37,10 +37,14 @@ cdef const uint8_t *measure(
     cdef int32_t index, number
     memset(piece, 0, sizeof(Piece))
     piece.names_are_ascii = True
+    parts.headers_count = 0
     for index in range(given, region.count):
         q = next_record(p, region.end, &parts)
         if q == NULL:
+            if parts.headers_count <= (region.end - p) // RECORD_HEADER_MIN_BYTES:
+                piece.most_headers = max(piece.most_headers, parts.headers_count)
             return NULL
+        piece.most_headers = max(piece.most_headers, parts.headers_count)
         if wanted.are_set:
             offset = offset_of(region, &parts)
             if not wanted.start <= offset < wanted.end:
@@ -67,7 +71,6 @@ cdef const uint8_t *measure(
             continue
         piece.bare += parts.headers_count == 0
         piece.headers += parts.headers_count
-        piece.most_headers = max(piece.most_headers, parts.headers_count)
         q = parts.headers
         for number in range(parts.headers_count):
             q = read_record_header(q, region.end, &header)

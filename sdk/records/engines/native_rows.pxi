@@ -75,6 +75,7 @@ cdef class RowsBuilder:
         cdef Payload payload
         cdef Piece piece
         cdef const uint8_t *p
+        cdef bint is_broken, are_ascii
         self.leave()
         self.wanted.are_set = wanted is not None
         if wanted is not None:
@@ -90,10 +91,13 @@ cdef class RowsBuilder:
                 &payload.region, payload.region.start, 0, &self.wanted, PY_SSIZE_T_MAX, PY_SSIZE_T_MAX,
                 self.parts_wanted, True, &piece,
             )
-        if p == NULL or (payload.region.count and p != payload.region.end):
+        is_broken = p == NULL or (payload.region.count and p != payload.region.end)
+        if (is_broken or self.lists is not None) and piece.most_headers > (<RecordBatch>batch).limit // HEADER_OBJECT_BYTES:
+            # Who says what is broken makes objects of them, too.
+            are_ascii = piece.names_are_ascii and not is_broken
+            rows_form().check_headers(piece.most_headers, are_ascii, (<RecordBatch>batch).limit)
+        if is_broken:
             (<RecordBatch>batch).refuse()
-        if piece.most_headers > (<RecordBatch>batch).limit // HEADER_OBJECT_BYTES:
-            rows_form().check_headers(piece.most_headers, piece.names_are_ascii, (<RecordBatch>batch).limit)
         facts_of(&(<RecordBatch>batch).header, position, &self.facts)
         if not piece.names_are_ascii:
             self.records = iter(batch.views())

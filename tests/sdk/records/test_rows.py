@@ -16,7 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.tables.record_formats import BATCH_CRC_AT, BATCH_CRC_COVERS_FROM, BATCH_HEADER_BYTES
+from kafkawire.sdk.protocol.tables.record_formats import (
+    BATCH_BATCH_LENGTH_COUNTS_FROM,
+    BATCH_CRC_AT,
+    BATCH_CRC_COVERS_FROM,
+    BATCH_HEADER_BYTES,
+)
 from kafkawire.sdk.records import Batch, BatchBuilder, Compression, MessageSetBuilder, TimestampType, walk
 from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.records.engines import selection
@@ -182,6 +187,22 @@ def test_headers_that_do_not_fit_into_memory(builder_class: Any, name: str) -> N
         builder.begin(large)
     assert builder.count == 0
     assert joined(pieces(builder_class(["value"]), [large]))["value"] == [b"v", b"v"]
+
+
+@pytest.mark.skipif(selection.built is None, reason="the extension is not built or not wanted")
+def test_headers_of_a_broken_record_are_not_looked_at_if_they_are_too_many() -> None:
+    """Who says what is wrong makes objects of them."""
+    whole = batch_of([(1, None, b"v", [("", None)] * 1000)])
+    for data in (whole[:-1] + b"\x7e", whole + b"\0"):
+        size = len(data) - BATCH_BATCH_LENGTH_COUNTS_FROM
+        broken = data[:8] + size.to_bytes(4, "big") + data[12:]
+        for columns in (["value"], ["headers"]):
+            (batch,) = walk(broken, check_crc=False, limit=1000 * HEADER_OBJECT_BYTES - 1, engine="native")
+            with pytest.raises(DecodeError, match="the 1000 headers of a record take 400000 bytes"):
+                native_builder(columns).begin(batch)
+            (batch,) = walk(broken, check_crc=False, engine="native")
+            with pytest.raises(DecodeError, match=r"records"):
+                native_builder(columns).begin(batch)
 
 
 def test_headers_without_bytes_fill_a_table(builder_class: Any) -> None:

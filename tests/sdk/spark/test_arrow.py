@@ -6,12 +6,13 @@ in; then one thing at a time is damaged.
 
 from __future__ import annotations
 
+import tracemalloc
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.errors import DecodeError, LocalProtocolError
 from kafkawire.sdk.protocol.tables.record_formats import TimestampType
 from kafkawire.sdk.records import BatchBuilder, Compression, MessageSetBuilder
 from kafkawire.sdk.records.control import end_transaction_marker
@@ -19,7 +20,8 @@ from tests.vectors import read_vectors
 
 pyarrow = pytest.importorskip("pyarrow")
 
-from kafkawire.sdk.spark.arrow import DecodeOptions, decoded  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark import arrow as module  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.arrow import DecodeOptions, decoded, decoded_lists  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.damage import Mode  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.schema import CONNECTOR, CORRUPT, EXTRAS, HEADERS, arrow_schema  # noqa: E402 - it needs pyarrow
 
@@ -339,3 +341,49 @@ def test_memory_for_a_bomb() -> None:
     assert max(sizes) <= 128 * 1024
     with pytest.raises(DecodeError, match="1000000 bytes"):
         table(data, wanted=options(decompressed_bytes_max=1_000_000))
+
+
+def test_large_values() -> None:
+    """Spark gives 64-bit ends if it is told to use large types."""
+    (raw,) = rows(batch(0), None, batch(6), batch(12))
+    columns = [raw.column(0).cast(pyarrow.large_binary()), *raw.columns[1:]]
+    large = pyarrow.RecordBatch.from_arrays(columns, raw.schema.names).slice(1)
+    (found,) = decoded([large], options())
+    assert found["offset"].to_pylist() == list(range(6, 18))
+    lists = decoded_lists(columns[0], options())
+    assert [None if each is None else len(each) for each in lists.to_pylist()] == [6, None, 6, 6]
+
+
+def test_lists_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LISTS_BYTES_MAX", 1000)
+    assert len(decoded_lists(pyarrow.array([batch(0)]), options())) == 1
+    with pytest.raises(LocalProtocolError, match="the records of 2 values take more than 1000 bytes as arrays"):
+        decoded_lists(pyarrow.array([batch(0), batch(6), batch(12)]), options())
+
+
+def test_damage_in_many_lists_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    values = pyarrow.array([flip(batch(0), 100)] * 150)
+    decoded_lists(values, options(mode=Mode.DROPMALFORMED))
+    assert len(caplog.records) == 101
+    assert '"damaged": 150' in caplog.messages[-1]
+
+
+def test_markers_of_many_records() -> None:
+    """Nobody wants more than the first of them, and none is an object."""
+    builder = BatchBuilder(
+        1 << 24, Compression.ZSTD, producer_id=1, producer_epoch=0, is_transactional=True, is_control=True
+    )
+    key, value = end_transaction_marker(True, 0)
+    for _ in range(20_000):
+        builder.append(TIME_MS, key, value)
+    data = transactional(0) + builder.build()
+    tracemalloc.start()
+    try:
+        aborted = pyarrow.array(
+            [[(1, 0)]], pyarrow.list_(pyarrow.struct([("p", pyarrow.int64()), ("o", pyarrow.int64())]))
+        )
+        (raw,) = rows(data)
+        assert len(list(decoded([raw.append_column("aborted", aborted)], options(is_committed_only=True)))) == 0
+        assert tracemalloc.get_traced_memory()[1] < 1024 * 1024
+    finally:
+        tracemalloc.stop()
