@@ -39,6 +39,34 @@ def test_this_machine() -> None:
     assert found.stderr == ""
 
 
+LOGGING = """
+import sys
+from kafkawire.commands.spark_session import start_spark
+
+def said(rows):
+    print("dropped from here", file=sys.stderr, flush=True)
+    return rows
+
+def fails(rows):
+    raise ValueError("as an exception")
+
+spark = start_spark("test", "local[1]")
+print(spark.range(2).mapInArrow(said, "id bigint").count())
+try:
+    spark.range(2).mapInArrow(fails, "id bigint").count()
+except Exception as error:
+    print("as an exception" in str(error))
+spark.stop()
+"""
+
+
+def test_what_workers_log_is_seen() -> None:
+    """And not what the JVM says of a task that fails, which comes as an exception."""
+    found = run(sys.executable, "-c", LOGGING)
+    assert found.stdout.split() == ["2", "True"], found.stderr
+    assert found.stderr.splitlines() == ["dropped from here"]
+
+
 def test_what_spark_submit_says_counts_more(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(SESSION)

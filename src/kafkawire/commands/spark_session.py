@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -27,6 +27,9 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
+
+#: Settings of ours that count most. A JVM that is started from Python is taken for a shell, which shows progress.
+_OURS = frozenset({"spark.master", "spark.ui.showConsoleProgress"})
 
 #: What Spark calls an application that nobody named.
 _NO_NAME = "pyspark-shell"
@@ -54,14 +57,14 @@ def start_spark(name: str, master: str | None, more: Mapping[str, str] = {}) -> 
     conf = SparkConf()
     where = master or conf.get("spark.master", "local[*]") or "local[*]"
     settings = {"spark.master": where, "spark.app.name": name, "spark.ui.showConsoleProgress": "false"}
-    settings |= {"spark.log.level": "ERROR"}
+    settings |= {"spark.log.level": "OFF"}
     if where.startswith("local"):
         settings |= _LOCAL
         # Few tasks on few cores; what does not fit into memory goes to disk.
         settings["spark.sql.shuffle.partitions"] = str(2 * (os.cpu_count() or 1))
     builder = SparkSession.builder
     for key, value in {**settings, **more}.items():
-        if key == "spark.master" or conf.get(key) in {None, _NO_NAME}:
+        if key in _OURS or conf.get(key) in {None, _NO_NAME}:
             builder = builder.config(key, value)
     with _quiet():
         session: SparkSession = builder.getOrCreate()
@@ -91,20 +94,32 @@ def _java() -> str | None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Give a JVM that is started meanwhile a standard error of its own; show the end of it if that fails.
+    """Hold back what a JVM that is started meanwhile writes to standard error; show the end of it if that fails.
 
-    It writes a dozen lines about itself, whatever its log level. Errors of a query come as exceptions.
+    It writes a dozen lines about itself, whatever its log level. What it writes later is shown: lines of workers' logs.
     """
-    with tempfile.TemporaryFile() as file:
-        sys.stderr.flush()
-        own = os.dup(2)
-        os.dup2(file.fileno(), 2)
-        try:
-            yield
-        except BaseException:
-            file.seek(0)
-            os.write(own, file.read()[-_SHOWN_BYTES:])
-            raise
-        finally:
-            os.dup2(own, 2)
-            os.close(own)
+    sys.stderr.flush()
+    own = os.dup(2)
+    reading, writing = os.pipe()
+    os.dup2(writing, 2)
+    os.close(writing)
+    held: list[bytes] | None = []
+
+    def pass_on() -> None:
+        while content := os.read(reading, _SHOWN_BYTES):
+            if held is None:
+                os.write(2, content)
+            else:
+                held[:] = [(b"".join(held) + content)[-_SHOWN_BYTES:]]
+        os.close(reading)
+
+    threading.Thread(target=pass_on, name="stderr of Spark", daemon=True).start()
+    try:
+        yield
+    except BaseException:
+        os.write(own, b"".join(held))
+        raise
+    finally:
+        held = None
+        os.dup2(own, 2)
+        os.close(own)
