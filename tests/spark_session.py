@@ -44,5 +44,7 @@ def local_session(**settings: str) -> Iterator[Any]:
         builder = builder.config(name.replace("_", "."), value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
+    try:
+        yield session
+    finally:
+        session.stop()

@@ -171,8 +171,7 @@ class KilledStream:
                         raise AssertionError(f"the driver has ended with {code}: {self._log().read_text()[-3000:]}")
             raise AssertionError(f"{name}: not seen; {self._log().read_text()[-3000:]}")
         finally:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait(30)
+            _end(process)
 
     def finish(self) -> None:
         """Let the driver write what is left."""
@@ -181,9 +180,7 @@ class KilledStream:
             code = process.wait(200)
             assert code == 0, self._log().read_text()[-3000:]
         finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait(30)
+            _end(process)
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._runs += 1
@@ -241,6 +238,12 @@ def check_row_ids(stream: KilledStream) -> int:
         assert known == value, f"{row_id(record)} is of {known} and of {value}"
     _compare(stream, Counter(values.values()))
     return len(records) - len(values)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):  # it has ended by itself
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(30)
 
 
 def _environment() -> dict[str, str]:
