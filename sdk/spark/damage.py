@@ -39,7 +39,7 @@ class Place(NamedTuple):
         topic: None if it is not known.
         partition: None if it is not known.
         path: of the file; None if they come from a column or a broker.
-        row: of a column, its number, from 0, within the task, or within the Arrow batch that a function of columns gets;
+        row: of a column, its number, from 0, within the task, or in the Arrow batch that a function of columns gets;
             None for a file, or a partition at a broker.
     """
 

@@ -75,7 +75,8 @@ cdef class RowsBuilder:
         cdef Payload payload
         cdef Piece piece
         cdef const uint8_t *p
-        cdef bint is_broken, are_ascii
+        cdef Py_ssize_t limit
+        cdef bint is_broken
         self.leave()
         self.wanted.are_set = wanted is not None
         if wanted is not None:
@@ -92,10 +93,10 @@ cdef class RowsBuilder:
                 self.parts_wanted, True, &piece,
             )
         is_broken = p == NULL or (payload.region.count and p != payload.region.end)
-        if (is_broken or self.lists is not None) and piece.most_headers > (<RecordBatch>batch).limit // HEADER_OBJECT_BYTES:
+        limit = (<RecordBatch>batch).limit
+        if piece.most_headers > limit // HEADER_OBJECT_BYTES and (is_broken or self.lists is not None):
             # Who says what is broken makes objects of them, too.
-            are_ascii = piece.names_are_ascii and not is_broken
-            rows_form().check_headers(piece.most_headers, are_ascii, (<RecordBatch>batch).limit)
+            rows_form().check_headers(piece.most_headers, piece.names_are_ascii and not is_broken, limit)
         if is_broken:
             (<RecordBatch>batch).refuse()
         facts_of(&(<RecordBatch>batch).header, position, &self.facts)

@@ -197,7 +197,8 @@ class StoredBatches(BlockingClient):
 def _decided(content: Buffer, lowest: int) -> list[Stored | Damage]:
     """Return what is in the response to a fetch, batches with impossible offsets as damage.
 
-    The last batch is left to the next fetch, which begins with it, if only what follows says whether its offset is right.
+    The last batch is left to the next fetch, which begins with it, if only what follows shows whether its offset is
+    right.
 
     Args:
         content: batches.

@@ -103,23 +103,23 @@ def _quiet() -> Iterator[None]:
     reading, writing = os.pipe()
     os.dup2(writing, 2)
     os.close(writing)
-    held: list[bytes] | None = []
+    held, is_held = bytearray(), True
 
     def pass_on() -> None:
         while content := os.read(reading, _SHOWN_BYTES):
-            if held is None:
-                os.write(2, content)
+            if is_held:
+                held[:] = (held + content)[-_SHOWN_BYTES:]
             else:
-                held[:] = [(b"".join(held) + content)[-_SHOWN_BYTES:]]
+                os.write(2, content)
         os.close(reading)
 
     threading.Thread(target=pass_on, name="stderr of Spark", daemon=True).start()
     try:
         yield
     except BaseException:
-        os.write(own, b"".join(held))
+        os.write(own, held)
         raise
     finally:
-        held = None
+        is_held = False
         os.dup2(own, 2)
         os.close(own)

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.record_formats import (
-    BATCH_BATCH_LENGTH_COUNTS_FROM,
     BATCH_CRC_AT,
     BATCH_CRC_COVERS_FROM,
     BATCH_HEADER_BYTES,
@@ -187,22 +186,6 @@ def test_headers_that_do_not_fit_into_memory(builder_class: Any, name: str) -> N
         builder.begin(large)
     assert builder.count == 0
     assert joined(pieces(builder_class(["value"]), [large]))["value"] == [b"v", b"v"]
-
-
-@pytest.mark.skipif(selection.built is None, reason="the extension is not built or not wanted")
-def test_headers_of_a_broken_record_are_not_looked_at_if_they_are_too_many() -> None:
-    """Who says what is wrong makes objects of them."""
-    whole = batch_of([(1, None, b"v", [("", None)] * 1000)])
-    for data in (whole[:-1] + b"\x7e", whole + b"\0"):
-        size = len(data) - BATCH_BATCH_LENGTH_COUNTS_FROM
-        broken = data[:8] + size.to_bytes(4, "big") + data[12:]
-        for columns in (["value"], ["headers"]):
-            (batch,) = walk(broken, check_crc=False, limit=1000 * HEADER_OBJECT_BYTES - 1, engine="native")
-            with pytest.raises(DecodeError, match="the 1000 headers of a record take 400000 bytes"):
-                native_builder(columns).begin(batch)
-            (batch,) = walk(broken, check_crc=False, engine="native")
-            with pytest.raises(DecodeError, match=r"records"):
-                native_builder(columns).begin(batch)
 
 
 def test_headers_without_bytes_fill_a_table(builder_class: Any) -> None:
@@ -441,21 +424,3 @@ def test_nulls_of_one_table_are_not_those_of_the_next(builder_class: Any) -> Non
         rows = builder.take()
         assert rows.keys.nulls == (9 if key is None else 0)
         assert (rows.keys.validity is None) == (key is not None)
-
-
-@pytest.mark.skipif(selection.built is None, reason="the extension is not built or not wanted")
-def test_memory_of_a_table_is_not_twice_what_it_needs() -> None:
-    data = batch_of([(1, None, bytes(100), ())] * 2370)
-    assert len(data) < 256 * 1024
-    builder = native_builder(["value"])
-
-    def taken() -> Any:
-        while builder.add_plain(data, PlainBatches(0, len(data)))[0]:
-            pass
-        builder.begin(next(walk(data, engine="native")))
-        assert not builder.fill()
-        return builder.take().values.data
-
-    *_, values = (taken() for _ in range(4))
-    assert values.nbytes > 3.5 * 1024 * 1024
-    assert len(values.obj) < 1.5 * values.nbytes
