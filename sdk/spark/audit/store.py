@@ -26,7 +26,7 @@ __all__ = ["AuditStore", "Manifest"]
 #: Of the manifest and the facts; one of another number cannot be completed.
 _FORMAT: Final = 1
 
-_CURRENT, _VERSIONS, _FACTS, _MANIFEST = "current", "versions", "facts", "manifest.json"
+_CURRENT, _VERSIONS, _FACTS, _MANIFEST, _LOCK = "current", "versions", "facts", "manifest.json", ".lock"
 
 #: Beside `current`: names that users know, which lead through it.
 _LINKS: Final = {"tables": f"{_CURRENT}/tables", "report.html": f"{_CURRENT}/report.html"}
@@ -95,7 +95,12 @@ class AuditStore:
         """Keep others away, and remove what a killed run left."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = _Lock(self.folder)
-        self.before = self._read()
+        try:
+            self.before = self._read()
+            self._lock.mark()
+        except BaseException:
+            self._lock.close()
+            raise
         self.version = self.before.version + 1
         self._clean(self.before)
         return self
@@ -130,9 +135,9 @@ class AuditStore:
         try:
             found = json.loads(path.read_text("utf-8"))
         except (FileNotFoundError, NotADirectoryError):
-            foreign = [each.name for each in self._listed() if each.name not in (_VERSIONS, _FACTS, *_Lock.NAMES)]
+            foreign = sorted({each.name for each in self._listed()} - self._own_names())
             if foreign:
-                reason = f"it is no audit, and not empty: it holds {', '.join(sorted(foreign)[:3])}"
+                reason = f"it is no audit, and not empty: it holds {', '.join(foreign[:3])}"
                 raise ConfigurationError("out", str(self.folder), reason) from None
             return Manifest()
         except ValueError as error:
@@ -144,6 +149,13 @@ class AuditStore:
             reason = f"its audit was made with {json.dumps(manifest.options)}; other options need another folder"
             raise ConfigurationError("out", str(self.folder), reason)
         return manifest._replace(runs=tuple(manifest.runs))
+
+    def _own_names(self) -> set[str]:
+        """Return what runs may have left that were killed before the first version: nothing, without their mark."""
+        mark = _Lock.mark_of(self.folder)
+        if mark == _Lock.MARK:
+            return {_LOCK, _VERSIONS, _FACTS, *(f".{name}.new" for name in (_CURRENT, *_LINKS))}
+        return set() if mark else {_LOCK}
 
     def _listed(self) -> list[Path]:
         if not self.folder.exists():
@@ -169,19 +181,37 @@ class AuditStore:
 
 
 class _Lock:
-    """Keeps other processes away from a folder, until it is closed or the process ends."""
+    """Keeps other processes away from a folder, until it is closed or the process ends.
 
-    NAMES: Final = (".lock", ".current.new", ".tables.new", ".report.html.new")
+    Its file says that the folder is that of an audit, so that nobody else's `facts` are taken for what a run left.
+    """
+
+    MARK: Final = b"kafkawire audit\n"
 
     def __init__(self, folder: Path) -> None:
         import fcntl  # not on Windows, where Spark has no workers in Python either
 
-        self._file = (folder / self.NAMES[0]).open("w")
+        self._file = (folder / _LOCK).open("ab")  # what is in it stays: it may be the mark, or somebody else's
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self._file.close()
             raise ConfigurationError("out", str(folder), "another audit is writing there") from None
+
+    @classmethod
+    def mark_of(cls, folder: Path) -> bytes:
+        """Return what the lock of a folder holds: nothing if there is none, and never much more than the mark."""
+        try:
+            with (folder / _LOCK).open("rb") as file:
+                return file.read(len(cls.MARK) + 1)
+        except FileNotFoundError:
+            return b""
+
+    def mark(self) -> None:
+        """Say that the folder is that of an audit."""
+        if not self._file.tell():
+            self._file.write(self.MARK)
+            self._file.flush()
 
     def close(self) -> None:
         """Let others in."""

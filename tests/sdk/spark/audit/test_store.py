@@ -6,7 +6,6 @@ then is one whole version, and the next run completes it.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -71,9 +70,12 @@ def test_versions(tmp_path: Path) -> None:
     assert sorted(path.name for path in (folder / "facts").iterdir()) == ["run=1", "run=2", "run=3"]
 
 
-def test_killed_at_every_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", [0, 1])
+def test_killed_at_every_step(tmp_path: Path, before: int) -> None:
     first = tmp_path / "first"
-    assert write(first) == 0
+    first.mkdir()
+    for _ in range(before):
+        assert write(first) == 0
     versions = []
     for steps in range(100):
         folder = tmp_path / "audit"
@@ -88,12 +90,18 @@ def test_killed_at_every_step(tmp_path: Path) -> None:
         assert code == -9
     assert len(versions) > 8
     assert versions == sorted(versions)  # once the new version is there, it stays
-    assert (versions[0], versions[-1]) == (1, 2)
+    assert (versions[0], versions[-1]) == (before, before + 1)
 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [("notes.txt", "it is no audit, and not empty: it holds notes.txt"), ("current/manifest.json", "cannot be read")],
+    [
+        ("notes.txt", "it is no audit, and not empty: it holds notes.txt"),
+        ("facts/2026.csv", "it is no audit, and not empty: it holds facts"),
+        ("versions/1/manifest.json", "it is no audit, and not empty: it holds versions"),
+        (".lock", r"it is no audit, and not empty: it holds \.lock"),
+        ("current/manifest.json", "cannot be read"),
+    ],
 )
 def test_other_folders(tmp_path: Path, content: str, reason: str) -> None:
     path = tmp_path / "out" / content
@@ -137,8 +145,17 @@ def test_one_at_a_time(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_run_left_is_removed(tmp_path: Path) -> None:
-    for name in ("versions/1", "facts/run=1"):
-        os.makedirs(tmp_path / name)
+    with AuditStore(tmp_path, {}) as store:
+        for path in (store.version_folder, store.facts_of(1)):
+            path.mkdir(parents=True)
     with AuditStore(tmp_path, {}) as store:
         assert not store.version_folder.exists()
         assert not store.facts_of(1).exists()
+
+
+def test_what_others_put_there_meanwhile_stays(tmp_path: Path) -> None:
+    store = AuditStore(tmp_path, {})
+    (tmp_path / "facts" / "2026").mkdir(parents=True)
+    with pytest.raises(ConfigurationError, match="it holds facts"):
+        store.__enter__()
+    assert (tmp_path / "facts" / "2026").is_dir()
