@@ -2,7 +2,7 @@
 
     current -> versions/7         the last whole version; everything else is reached through it
     tables -> current/tables      a folder for each table
-    report.html -> current/report.html
+    report.html -> current/report.html        if that version has one
     versions/7/manifest.json      the checkpoint: which facts count, and where each partition goes on
     facts/run=7/                  what a run noted
 
@@ -126,7 +126,11 @@ class AuditStore:
             os.fsync(file.fileno())
         self._link(_CURRENT, f"{_VERSIONS}/{self.version}")
         for name, target in _LINKS.items():
-            if not (self.folder / name).is_symlink():
+            link = self.folder / name
+            if not (self.folder / target).exists():
+                if link.is_symlink():
+                    link.unlink()
+            elif not link.is_symlink():
                 self._link(name, target)
         self._clean(manifest)
 

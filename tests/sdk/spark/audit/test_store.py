@@ -112,6 +112,17 @@ def test_other_folders(tmp_path: Path, content: str, reason: str) -> None:
     assert path.read_text() == "{"
 
 
+@pytest.mark.parametrize("reports", [(False,), (True, False), (False, True)])
+def test_the_report_is_linked_if_there_is_one(tmp_path: Path, reports: tuple[bool, ...]) -> None:
+    for has_report in reports:
+        with AuditStore(tmp_path, {}) as store:
+            store.version_folder.mkdir(parents=True)
+            if has_report:
+                (store.version_folder / "report.html").write_text("<html>")
+            store.commit((), {})
+        assert (tmp_path / "report.html").is_symlink() == has_report
+
+
 def test_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match="it is no folder"):
