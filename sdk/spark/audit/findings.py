@@ -94,7 +94,7 @@ def _of_logs(summary: Summary) -> Iterator[Finding]:
         )
     unknown = _with(summary, "unknownGaps")
     if unknown:
-        offsets = sum(row["gapOffsets"] for row in unknown)
+        offsets = sum(row["unknownGapOffsets"] for row in unknown)
         yield Finding(
             Severity.BAD,
             f"{_many(len(unknown), 'partition')} with gaps that nothing explains",

@@ -60,6 +60,7 @@ def partitions(batches: DataFrame, written: Callable[[str], DataFrame]) -> DataF
             gaps=f.count("*"),
             gapOffsets=_sum("offsets"),
             unknownGaps=_count(f.col("cause") == "unknown"),
+            unknownGapOffsets=f.sum(f.when(f.col("cause") == "unknown", f.col("offsets"))),
         ),
         _summed(written("duplicates"), duplicateBatches=f.count("*"), duplicateRecords=_sum("records")),
         _summed(

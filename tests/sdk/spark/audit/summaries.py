@@ -12,7 +12,14 @@ FRAME = TimeFrame(START_MS, START_MS + 40 * 60_000, 60_000)
 
 _COUNTS = (
     *("batches", "records", "sizeBytes", "controlBatches", "producers", "segments", "gaps", "gapOffsets"),
-    *("unknownGaps", "duplicateBatches", "duplicateRecords", "transactions", "abortedTransactions"),
+    *(
+        "unknownGaps",
+        "unknownGapOffsets",
+        "duplicateBatches",
+        "duplicateRecords",
+        "transactions",
+        "abortedTransactions",
+    ),
     *("abortedRecords", "openTransactions", "lateBatches", "maxLateMs", "backwards", "corruptRegions"),
     *("corruptBytes", "keys", "recordsWithoutKey", "supersededRecords", "supersededBytes", "tombstones"),
     "recordBytes",

@@ -23,7 +23,11 @@ def only(**numbers: Any) -> list[Finding]:
     ("numbers", "severity", "text"),
     [
         ({"corruptRegions": 1, "corruptBytes": 2048}, Severity.BAD, "1 corrupt region, 2.00 KiB"),
-        ({"gaps": 2, "unknownGaps": 2, "gapOffsets": 9}, Severity.BAD, "1 partition with gaps that nothing explains"),
+        (
+            {"gaps": 2, "unknownGaps": 2, "unknownGapOffsets": 9},
+            Severity.BAD,
+            "1 partition with gaps that nothing explains",
+        ),
         ({"gaps": 2, "gapOffsets": 9}, Severity.NOTE, "1 partition with gaps as compaction leaves them"),
         ({"duplicateBatches": 1, "duplicateRecords": 12}, Severity.WARNING, "12 records written twice"),
         ({"openTransactions": 1}, Severity.WARNING, "1 transaction without an end"),
@@ -46,6 +50,11 @@ def test_all_is_well() -> None:
 def test_topics_and_groups() -> None:
     texts = [finding.text for finding in findings_of(summary())]
     assert texts == ["1 group behind by 2.00 k records", "One key has 76.2 % of the records of orders"]
+
+
+def test_only_gaps_that_nothing_explains_are_counted_as_such() -> None:
+    (finding,) = only(gaps=3, gapOffsets=1009, unknownGaps=1, unknownGapOffsets=9)
+    assert finding.detail == "orders-3: 9 offsets; a segment may be missing"
 
 
 def test_large_partitions_compression_and_compaction() -> None:
