@@ -159,9 +159,10 @@ def _of_topics(summary: Summary) -> Iterator[Finding]:
         keys = sum(row["keys"] for row in rows)
         if first is not None and keys > 1 and first["share"] >= _HOT_KEY_SHARE:
             text = f"One key has {percent_text(first['share'])} of the records of {topic}"
-            yield Finding(
-                Severity.WARNING, text, f"of {count_text(keys)} keys; all of it is in partition {first['partition']}"
+            where = (
+                f"partition {first['partition']}" if first["partitions"] == 1 else f"{first['partitions']:,} partitions"
             )
+            yield Finding(Severity.WARNING, text, f"of {count_text(keys)} keys; all of it is in {where}")
         sizes = [row["sizeBytes"] for row in rows]
         mean = sum(sizes) / len(sizes)
         if len(rows) > 1 and max(sizes) > _LARGE_PARTITION * mean:

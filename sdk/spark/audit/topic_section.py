@@ -129,7 +129,8 @@ def _keys(summary: Summary, topic: str) -> str:
     items = []
     for row in rows:
         name = key_text(row["key"])
-        title = f"{name}: {row['records']:,} records, {row['recordBytes']:,} bytes, partition {row['partition']}"
+        where = f"partition {row['partition']}" if row["partitions"] == 1 else f"{row['partitions']:,} partitions"
+        title = f"{name}: {row['records']:,} records, {row['recordBytes']:,} bytes, {where}"
         items.append(
             Bar(name, row["records"], f"{count_text(row['records'])}, {percent_text(row['share'])}", title, "c2")
         )

@@ -57,6 +57,13 @@ def test_only_gaps_that_nothing_explains_are_counted_as_such() -> None:
     assert finding.detail == "orders-3: 9 offsets; a segment may be missing"
 
 
+@pytest.mark.parametrize(("partitions", "where"), [(1, "partition 1"), (6, "6 partitions")])
+def test_where_a_hot_key_is(partitions: int, where: str) -> None:
+    (row,) = summary().top_keys
+    found = findings_of(summary(top_keys=[{**row, "partitions": partitions}]))
+    assert found[1].detail == f"of 20 keys; all of it is in {where}"
+
+
 def test_large_partitions_compression_and_compaction() -> None:
     rows = [
         partition(

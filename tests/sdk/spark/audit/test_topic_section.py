@@ -20,6 +20,13 @@ def test_damaged_partitions_are_red() -> None:
     assert "red: damaged" not in topic_section(summary(), "orders")
 
 
+@pytest.mark.parametrize(("partitions", "where"), [(1, "partition 1"), (6, "6 partitions")])
+def test_where_a_key_is(partitions: int, where: str) -> None:
+    (row,) = summary().top_keys
+    text = topic_section(summary(top_keys=[{**row, "partitions": partitions}]), "orders")
+    assert f"61,000 bytes, {where}" in text
+
+
 def test_keys_and_lateness() -> None:
     text = topic_section(summary(), "orders")
     assert "Gini 0.71" in text
