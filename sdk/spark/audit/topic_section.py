@@ -63,7 +63,7 @@ def _facts(rows: Sequence[Row]) -> str:
         ("compressed", ratio_text(plain / size if size and plain else None)),
         ("records in a batch", f"{records / batches:.1f}" if batches else NONE),
         ("keys", count_text(sum(row["keys"] for row in rows))),
-        ("producers", count_text(sum(row["producers"] for row in rows))),
+        ("producers in a partition", f"up to {count_text(max(row['producers'] for row in rows))}"),
     ]
     for name, column in (
         ("transactions", "transactions"),

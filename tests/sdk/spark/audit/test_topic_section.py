@@ -20,6 +20,11 @@ def test_damaged_partitions_are_red() -> None:
     assert "red: damaged" not in topic_section(summary(), "orders")
 
 
+def test_a_producer_of_several_partitions_is_one() -> None:
+    rows = [partition("orders", number, records=10, producers=1) for number in range(6)]
+    assert "producers in a partition <b>up to 1</b>" in topic_section(summary(partitions=rows), "orders")
+
+
 @pytest.mark.parametrize(("partitions", "where"), [(1, "partition 1"), (6, "6 partitions")])
 def test_where_a_key_is(partitions: int, where: str) -> None:
     (row,) = summary().top_keys
