@@ -11,7 +11,7 @@ from kafkawire.sdk.spark.audit.summary import ROWS_SHOWN, Row, Summary
 
 __all__ = ["details", "lists"]
 
-#: A list with more rows says that it is not whole.
+#: Lines of the list of partitions, the largest first.
 _PARTITIONS_SHOWN: Final = 1000
 
 
@@ -86,7 +86,9 @@ def lists(summary: Summary) -> str:
     return f"<h2>Lists</h2>{''.join(found)}\n"
 
 
-def details(title: str, names: Sequence[str], rows: Sequence[Sequence[str]], *, is_open: bool = False) -> str:
+def details(
+    title: str, names: Sequence[str], rows: Sequence[Sequence[str]], *, is_open: bool = False, limit: int = ROWS_SHOWN
+) -> str:
     """Return a table that can be folded; nothing without rows.
 
     Args:
@@ -94,6 +96,7 @@ def details(title: str, names: Sequence[str], rows: Sequence[Sequence[str]], *, 
         names: of the columns; one that ends with `#` holds numbers.
         rows: text.
         is_open: whether it is unfolded at first.
+        limit: of rows that are shown; if there is one more, the table says that it is not whole.
     """
     if not rows:
         return ""
@@ -108,9 +111,9 @@ def details(title: str, names: Sequence[str], rows: Sequence[Sequence[str]], *, 
             f"<td{_class(is_number, cell)}>{escape(cell)}</td>" for cell, is_number in zip(row, numbers, strict=True)
         )
         + "</tr>"
-        for row in rows
+        for row in rows[:limit]
     )
-    small = f" <small>{len(rows):,}{' and more' if len(rows) in (ROWS_SHOWN, _PARTITIONS_SHOWN) else ''}</small>"
+    small = f" <small>{min(len(rows), limit):,}{' and more' if len(rows) > limit else ''}</small>"
     return (
         f'<details class="card"{" open" if is_open else ""}><summary>{escape(title)}{small}</summary>'
         f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>'
@@ -146,7 +149,7 @@ def _partitions(partitions: Sequence[Row]) -> str:
         *("partition", "records#", "on disk#", "ratio#", "offsets#", "segments#", "keys#", "gaps#", "twice#"),
         *("aborted#", "corrupt#", "late by#", "last record"),
     )
-    return details("Partitions", names, rows[:_PARTITIONS_SHOWN], is_open=len(rows) <= 20)
+    return details("Partitions", names, rows, is_open=len(rows) <= 20, limit=_PARTITIONS_SHOWN)
 
 
 def _place(row: Row) -> str:

@@ -21,6 +21,9 @@ TOPICS_SHOWN: Final = 12
 #: Lines of a list, such as gaps; the tables have all of them.
 ROWS_SHOWN: Final = 200
 
+#: One more tells that a list is not whole.
+_ROWS_READ: Final = ROWS_SHOWN + 1
+
 #: Groups and topics with a line of their lag.
 GROUPS_SHOWN: Final = 8
 
@@ -107,7 +110,7 @@ def summary_of(table: Callable[[str], DataFrame]) -> Summary:
         return _rows(table(name).where(f.col("topic").isin(topics)).orderBy(*order))
 
     by_lag = (f.desc_nulls_last("lag"), "group", "topic", "partition")
-    groups = _rows(table("groups").orderBy(*by_lag).limit(ROWS_SHOWN))
+    groups = _rows(table("groups").orderBy(*by_lag).limit(_ROWS_READ))
     return Summary(
         partitions=partitions,
         frame=frame,
@@ -128,17 +131,17 @@ def summary_of(table: Callable[[str], DataFrame]) -> Summary:
         gaps=_rows(
             table("gaps")
             .orderBy(f.col("cause") != "unknown", f.col("cause") != "damage", "topic", "partition", "startOffset")
-            .limit(ROWS_SHOWN)
+            .limit(_ROWS_READ)
         ),
-        duplicates=_rows(table("duplicates").orderBy("topic", "partition", "baseOffset").limit(ROWS_SHOWN)),
+        duplicates=_rows(table("duplicates").orderBy("topic", "partition", "baseOffset").limit(_ROWS_READ)),
         transactions=_rows(
             table("transactions")
             .where("outcome != 'COMMIT'")
             .orderBy(f.desc("outcome"), "topic", "partition", "firstOffset", "producerId")
-            .limit(ROWS_SHOWN)
+            .limit(_ROWS_READ)
         ),
         corrupt=_rows(
-            table("corrupt").orderBy("topic", "partition", "path", "position", "expectedOffset").limit(ROWS_SHOWN)
+            table("corrupt").orderBy("topic", "partition", "path", "position", "expectedOffset").limit(_ROWS_READ)
         ),
     )
 

@@ -14,7 +14,17 @@ def test_details() -> None:
     assert '<td>&lt;a&gt;</td><td class="number">1</td>' in text
     assert '<td class="wrap">' in text
     assert details("Title", ("name",), []) == ""
-    assert f"{ROWS_SHOWN} and more" in details("Title", ("name",), [("a",)] * ROWS_SHOWN)
+
+
+def test_whole_and_not_whole() -> None:
+    assert "<small>200</small>" in details("Title", ("name",), [("a",)] * ROWS_SHOWN)
+    text = details("Title", ("name",), [("a",)] * (ROWS_SHOWN + 1))
+    assert "<small>200 and more</small>" in text
+    assert text.count("<td>") == ROWS_SHOWN
+    partitions = [partition("t", number) for number in range(1001)]
+    assert "Partitions <small>1,000 and more</small>" in lists(Summary(partitions=partitions))
+    assert "Partitions <small>1,000</small>" in lists(Summary(partitions=partitions[1:]))
+    assert "Partitions <small>200</small>" in lists(Summary(partitions=partitions[:200]))
 
 
 def test_lists() -> None:
