@@ -136,16 +136,15 @@ def _of_transactions(summary: Summary) -> Iterator[Finding]:
 
 
 def _of_groups(summary: Summary) -> Iterator[Finding]:
-    behind = [row for row in summary.groups if row["lag"]]
+    behind = [row for row in summary.groups if row["lag"]]  # the largest lag first, and not all of them
     if behind:
-        total = sum(row["lag"] for row in behind)
-        names = sorted({row["group"] for row in behind})
-        worst = max(behind, key=lambda row: row["lag"])
+        names = list(dict.fromkeys(row["group"] for row in behind))
+        worst = behind[0]
         most = f"{worst['group']} by {count_text(worst['lag'])} in {worst['topic']}-{worst['partition']}"
         yield Finding(
-            Severity.WARNING if total >= _RECORDS_MIN else Severity.NOTE,
-            f"{_many(len(names), 'group')} behind by {count_text(total)} records",
-            f"{_listed(names)}; {most}",
+            Severity.WARNING if summary.lag >= _RECORDS_MIN else Severity.NOTE,
+            f"{_many(summary.groups_behind, 'group')} behind by {count_text(summary.lag)} records",
+            f"{_listed(names, summary.groups_behind)}; {most}",
         )
 
 
@@ -201,6 +200,8 @@ def _names(rows: Sequence[Row]) -> str:
     return _listed([f"{row['topic']}-{row['partition']}" for row in rows])
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
+def _listed(names: Sequence[str], count: int | None = None) -> str:
+    """Return the first names, and how many more there are of so many."""
+    others = (len(names) if count is None else count) - len(names[:_NAMES_MAX])
+    more = f" and {others:,} more" if others else ""
     return ", ".join(names[:_NAMES_MAX]) + more

@@ -73,7 +73,7 @@ def numbers_of(summary: Summary) -> dict[str, int | float | None]:
         "batches": _sum(rows, "batches"),
         "sizeBytes": size,
         "compressionRatio": plain / size if size and plain else None,
-        "groups": len({row["group"] for row in summary.groups}),
+        "groups": summary.groups_count,
         "corruptRegions": _sum(rows, "corruptRegions"),
         "gaps": _sum(rows, "gaps"),
         "unknownGaps": _sum(rows, "unknownGaps"),
@@ -97,7 +97,7 @@ def _tiles(summary: Summary, findings_count: int) -> str:
         ("On disk", bytes_text(size), f"{bytes_text(size / records)} a record" if records else ""),
         ("Compression", ratio_text(numbers["compressionRatio"]), "before : on disk"),
         ("Time", span, f"from {time_text(first)[:10]}" if first is not None else ""),
-        ("Groups", count_text(numbers["groups"] or 0), f"{count_text(_sum(summary.groups, 'lag'))} behind"),
+        ("Groups", count_text(numbers["groups"] or 0), f"{count_text(summary.lag)} behind"),
         ("Findings", str(findings_count), "see below" if findings_count else "nothing to look at"),
     ]
     shown = (

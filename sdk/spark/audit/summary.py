@@ -53,6 +53,9 @@ class Summary(NamedTuple):
         key_counts: likewise.
         top_keys: likewise.
         groups: rows of the table, the largest lag first.
+        groups_count: how many groups there are, whatever `groups` shows.
+        groups_behind: likewise, of those that are behind.
+        lag: of all of them in all partitions.
         lag_frame: the time of commits; None if there are none.
         lags: the history: group, topic, partition, time and lag.
         gaps: rows of the table, unknown causes first.
@@ -69,6 +72,9 @@ class Summary(NamedTuple):
     key_counts: Sequence[Row] = ()
     top_keys: Sequence[Row] = ()
     groups: Sequence[Row] = ()
+    groups_count: int = 0
+    groups_behind: int = 0
+    lag: int = 0
     lag_frame: TimeFrame | None = None
     lags: Sequence[Row] = ()
     gaps: Sequence[Row] = ()
@@ -110,7 +116,7 @@ def summary_of(table: Callable[[str], DataFrame]) -> Summary:
         return _rows(table(name).where(f.col("topic").isin(topics)).orderBy(*order))
 
     by_lag = (f.desc_nulls_last("lag"), "group", "topic", "partition")
-    groups = _rows(table("groups").orderBy(*by_lag).limit(_ROWS_READ))
+    groups_count, groups_behind, lag = _group_sums(table("groups"))
     return Summary(
         partitions=partitions,
         frame=frame,
@@ -125,7 +131,10 @@ def summary_of(table: Callable[[str], DataFrame]) -> Summary:
         ),
         key_counts=shown("key_counts", "topic", "recordsOfKey"),
         top_keys=shown("top_keys", "topic", "rank"),
-        groups=groups,
+        groups=_rows(table("groups").orderBy(*by_lag).limit(_ROWS_READ)),
+        groups_count=groups_count,
+        groups_behind=groups_behind,
+        lag=lag,
         lag_frame=lag_frame,
         lags=[] if lag_frame is None else _lags(history, lag_frame),
         gaps=_rows(
@@ -182,6 +191,16 @@ def frame_of(low_ms: int, high_ms: int) -> TimeFrame:
     span = high_ms - low_ms + 60_000
     step = next((each for each in _STEPS_MS if span / each <= _STEPS_MAX - 1), _STEPS_MS[-1])
     return TimeFrame(low_ms // step * step, (high_ms // step + 1) * step, step)
+
+
+def _group_sums(groups: DataFrame) -> tuple[int, int, int]:
+    """Return how many groups there are, how many of them are behind, and by how many records."""
+    from pyspark.sql import functions as f
+
+    lag = f.sum(f.col("lag").cast("decimal(38)"))  # what was committed may be anything: 64 bits could overflow
+    behind = f.count_distinct(f.when(f.col("lag") > 0, f.col("group")))
+    (row,) = groups.agg(f.count_distinct("group"), behind, lag).collect()
+    return row[0], row[1], int(row[2] or 0)
 
 
 def _rates(rates: DataFrame, frame: TimeFrame, topics: Sequence[str]) -> list[Row]:

@@ -79,6 +79,9 @@ def summary(topic: str = "orders", key: bytes = b"key", group: str = "billing", 
             {"group": group, "topic": "elsewhere", "partition": 0, "committedOffset": 1, "logEndOffset": None}
             | {"lag": None, "timestamp": None, "commits": 1},
         ],
+        groups_count=1,
+        groups_behind=1,
+        lag=2000,
         lag_frame=FRAME,
         lags=[
             {"group": group, "topic": topic, "partition": number, "time": START_MS + minute * 60_000, "lag": minute}

@@ -64,6 +64,12 @@ def test_where_a_hot_key_is(partitions: int, where: str) -> None:
     assert found[1].detail == f"of 20 keys; all of it is in {where}"
 
 
+def test_groups_that_are_not_shown_are_counted() -> None:
+    finding = findings_of(summary(groups_behind=1234, lag=9_000_000))[0]
+    assert finding.text == "1,234 groups behind by 9.00 M records"
+    assert finding.detail == "billing and 1,233 more; billing by 2.00 k in orders-0"
+
+
 def test_large_partitions_compression_and_compaction() -> None:
     rows = [
         partition(

@@ -131,6 +131,14 @@ def test_numbers() -> None:
     assert numbers["compressionRatio"] == pytest.approx(2.4)
 
 
+def test_groups_that_are_not_shown_are_counted() -> None:
+    found = summary(groups_count=4321, groups_behind=1234, lag=9_000_000)
+    assert numbers_of(found)["groups"] == 4321
+    text = Page(report(found, "")).text
+    assert "4.32 k" in text
+    assert "9.00 M behind" in text
+
+
 def test_lag_is_that_of_all_partitions() -> None:
     rows = [
         {"group": "g", "topic": "t", "partition": partition, "time": START_MS + time, "lag": lag}

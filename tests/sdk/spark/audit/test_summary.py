@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.spark.audit.plots import TimeFrame
-from kafkawire.sdk.spark.audit.summary import TOPICS_SHOWN, Summary, frame_of, shown_topics
+from kafkawire.sdk.spark.audit.summary import ROWS_SHOWN, TOPICS_SHOWN, Summary, frame_of, shown_topics
 
 MINUTE = 60_000
 START_MS = 1_700_000_400_000
@@ -45,17 +45,22 @@ def test_very_long_times() -> None:
     assert found.step_ms == 525_600 * MINUTE
 
 
+def at(minute: int) -> datetime:
+    return datetime.fromtimestamp(START_MS / 1000 + 60 * minute, UTC)
+
+
+@pytest.fixture
+def session(request: pytest.FixtureRequest) -> Any:
+    pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
+    return request.getfixturevalue("spark")
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.timeout(300)
-def test_rates_and_lags(request: pytest.FixtureRequest) -> None:
-    pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
-    spark = request.getfixturevalue("spark")
+def test_rates_and_lags(session: Any) -> None:
     from kafkawire.sdk.spark.audit import summary as module
 
-    def at(minute: int) -> datetime:
-        return datetime.fromtimestamp(START_MS / 1000 + 60 * minute, UTC)
-
-    rates: Any = spark.createDataFrame(
+    rates = session.createDataFrame(
         [
             ("a", 0, at(0), 5000, 10),
             ("a", 1, at(1), 5000, 10),
@@ -76,7 +81,7 @@ def test_rates_and_lags(request: pytest.FixtureRequest) -> None:
         ("a", START_MS + MINUTE, 5000, 10),
         ("b", START_MS + MINUTE, 1, 10),
     ]
-    commits: Any = spark.createDataFrame(
+    commits = session.createDataFrame(
         [
             ("g", "a", 0, at(0), 9, 1),
             ("g", "a", 0, at(0), 4, 2),
@@ -91,3 +96,27 @@ def test_rates_and_lags(request: pytest.FixtureRequest) -> None:
     ]
     assert module._frame(commits, "timestamp", f.lit(1)) == TimeFrame(START_MS, START_MS + 100 * MINUTE, MINUTE)
     assert module._frame(rates.where("records < 0"), "minute", f.col("records")) is None
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.timeout(300)
+def test_what_is_limited(session: Any) -> None:
+    """There are more groups than are shown, and lags that do not fit 64 bits together."""
+    from kafkawire.sdk.spark.audit.facts import fact_ddl
+    from kafkawire.sdk.spark.audit.summary import summary_of
+    from kafkawire.sdk.spark.audit.tables import TABLES, Tables
+
+    made: dict[str, Any] = {}
+    tables = Tables(session.createDataFrame([], f"{fact_ddl()}, run int"), made.__getitem__)
+    for name in TABLES:
+        made[name] = tables.make(name).limit(0)
+    rows = [(f"group-{number}", "t", number % 3, max(number - 100, 0)) for number in range(500)]
+    rows += [("hostile", "t", number, 2**63 - 1) for number in range(2)] + [("unknown", "u", 0, None)]
+    groups = session.createDataFrame(rows, "`group` string, topic string, partition int, lag bigint")
+    made["groups"] = made["groups"].select().unionByName(groups, allowMissingColumns=True)
+    found = summary_of(made.__getitem__)
+    tables.keys.unpersist()
+    assert (found.groups_count, found.groups_behind) == (502, 400)
+    assert found.lag == sum(range(400)) + 2 * (2**63 - 1)
+    assert len(found.groups) == ROWS_SHOWN + 1
+    assert found.groups[0]["group"] == "hostile"
