@@ -70,15 +70,15 @@ def gini(counts: Sequence[tuple[int, int]]) -> float:
     """Return how uneven keys are: 0 if all have as many records, near 1 if one has nearly all.
 
     Args:
-        counts: so many records of a key, and the keys that have them, by records.
+        counts: keys with equally many records, and the records of all of them, the rarest first.
     """
-    keys = sum(number for _, number in counts)
-    records = sum(size * number for size, number in counts)
+    keys = sum(number for number, _ in counts)
+    records = sum(of_them for _, of_them in counts)
     if not keys or not records:
         return 0.0
     below = area = 0
-    for size, number in counts:
-        reached = below + size * number
+    for number, of_them in counts:
+        reached = below + of_them
         area += (below + reached) * number
         below = reached
     return 1 - area / (keys * records)

@@ -186,17 +186,14 @@ def _groups(summary: Summary) -> str:
 
 
 def lag_series(lags: Iterable[Row]) -> list[Series]:
-    """Return the lag of each group and topic over time: of all partitions, each as it was last known."""
-    known: dict[tuple[str, str], dict[int, int]] = {}
-    points: dict[tuple[str, str], dict[int, float]] = {}
-    for row in lags:  # by time
-        of = row["group"], row["topic"]
-        known.setdefault(of, {})[row["partition"]] = row["lag"]
-        points.setdefault(of, {})[row["time"]] = sum(known[of].values())
-    worst = sorted(points, key=lambda of: (-max(points[of].values()), of))[:GROUPS_SHOWN]
+    """Return the lag of each group and topic over time, the worst first."""
+    points: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    for row in lags:
+        points.setdefault((row["group"], row["topic"]), []).append((row["time"], row["lag"]))
+    worst = sorted(points, key=lambda of: (-max(lag for _, lag in points[of]), of))[:GROUPS_SHOWN]
     styles = [*STYLES, *[OTHERS_STYLE] * GROUPS_SHOWN]
     return [
-        Series(f"{group} in {topic}", list(points[group, topic].items()), style)
+        Series(f"{group} in {topic}", points[group, topic], style)
         for (group, topic), style in zip(worst, styles, strict=False)
     ]
 

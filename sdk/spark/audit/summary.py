@@ -1,4 +1,5 @@
-"""What the report shows, taken from the tables: limited in size, however many partitions, keys and commits there are.
+"""What the report shows, taken from the tables: of partitions a row for each, and of all else some ten thousand
+rows at most, however many keys, groups and commits there are.
 
 Plain numbers and text; times are in ms since the epoch.
 """
@@ -35,6 +36,9 @@ _STEPS_MS: Final = tuple(
     60_000 * minutes for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080, 43200, 525600)
 )
 
+#: Counts of records with so many leading bits in common are one: below 32 each is by itself, above by 6 % at most.
+_COUNT_BITS: Final = 5
+
 #: Of all records, at each end: what is left out of plots, so that one wrong clock does not stretch them.
 _OUTSIDE: Final = 0.001
 
@@ -48,16 +52,17 @@ class Summary(NamedTuple):
         partitions: a row for each, by topic and partition.
         frame: the time of plots; None if no record has one.
         rates: of each topic that is shown, the start of a step, records and bytes.
-        compression: rows of the table, of topics that are shown.
-        lateness: likewise.
-        key_counts: likewise.
-        top_keys: likewise.
+        compression: of each topic that is shown and compression, the sums of the table.
+        lateness: likewise, by how late batches are.
+        key_counts: of each topic that is shown, keys that have about as many records, the rarest first: how many they
+            are, and the records of all of them.
+        top_keys: rows of the table, of topics that are shown.
         groups: rows of the table, the largest lag first.
         groups_count: how many groups there are, whatever `groups` shows.
         groups_behind: likewise, of those that are behind.
         lag: of all of them in all partitions.
         lag_frame: the time of commits; None if there are none.
-        lags: the history: group, topic, partition, time and lag.
+        lags: the history: group, topic, time, and the lag in all partitions, each as it was last known.
         gaps: rows of the table, unknown causes first.
         duplicates: rows of the table.
         transactions: rows of those that were aborted or are open.
@@ -112,16 +117,19 @@ def summary_of(table: Callable[[str], DataFrame]) -> Summary:
     history = table("group_commits").where(f.col("lag").isNotNull() & f.col("timestamp").isNotNull())
     lag_frame = _frame(history, "timestamp", f.lit(1))
 
-    def shown(name: str, *order: str) -> list[Row]:
-        return _rows(table(name).where(f.col("topic").isin(topics)).orderBy(*order))
-
     by_lag = (f.desc_nulls_last("lag"), "group", "topic", "partition")
     groups_count, groups_behind, lag = _group_sums(table("groups"))
     return Summary(
         partitions=partitions,
         frame=frame,
         rates=[] if frame is None else _rates(rates, frame, topics),
-        compression=shown("compression", "topic", "partition", "compression"),
+        compression=_rows(
+            table("compression")
+            .where(f.col("topic").isin(topics))
+            .groupBy("topic", "compression")
+            .agg(*(f.sum(name).alias(name) for name in ("batches", "records", "sizeBytes", "plainBytes")))
+            .orderBy("topic", "compression")
+        ),
         lateness=_rows(
             table("lateness")
             .where(f.col("topic").isin(topics))
@@ -129,8 +137,8 @@ def summary_of(table: Callable[[str], DataFrame]) -> Summary:
             .agg(f.sum("batches").alias("batches"), f.max("maxLateMs").alias("maxLateMs"))
             .orderBy("topic", "lateMs")
         ),
-        key_counts=shown("key_counts", "topic", "recordsOfKey"),
-        top_keys=shown("top_keys", "topic", "rank"),
+        key_counts=_key_counts(table("key_counts").where(f.col("topic").isin(topics))),
+        top_keys=_rows(table("top_keys").where(f.col("topic").isin(topics)).orderBy("topic", "rank")),
         groups=_rows(table("groups").orderBy(*by_lag).limit(_ROWS_READ)),
         groups_count=groups_count,
         groups_behind=groups_behind,
@@ -193,6 +201,20 @@ def frame_of(low_ms: int, high_ms: int) -> TimeFrame:
     return TimeFrame(low_ms // step * step, (high_ms // step + 1) * step, step)
 
 
+def _key_counts(counts: DataFrame) -> list[Row]:
+    """Return counts of keys, with those that differ little put together: a thousand rows of a topic at most."""
+    from pyspark.sql import functions as f
+
+    more_bits = f.greatest(f.length(f.bin("recordsOfKey")) - _COUNT_BITS, f.lit(0)).alias("moreBits")
+    return _rows(
+        counts.select("*", more_bits)
+        .groupBy("topic", "moreBits", f.call_function("shiftright", "recordsOfKey", "moreBits").alias("leading"))
+        .agg(f.sum("keys").alias("keys"), f.sum(f.col("recordsOfKey") * f.col("keys")).alias("records"))
+        .orderBy("topic", "moreBits", "leading")
+        .select("topic", "keys", "records")
+    )
+
+
 def _group_sums(groups: DataFrame) -> tuple[int, int, int]:
     """Return how many groups there are, how many of them are behind, and by how many records."""
     from pyspark.sql import functions as f
@@ -219,7 +241,8 @@ def _rates(rates: DataFrame, frame: TimeFrame, topics: Sequence[str]) -> list[Ro
 
 
 def _lags(commits: DataFrame, frame: TimeFrame) -> list[Row]:
-    """Return the last lag in each step, of the groups and topics that were farthest behind."""
+    """Return the lag at the end of each step with a commit, of the groups and topics that were farthest behind."""
+    from pyspark.sql import Window
     from pyspark.sql import functions as f
 
     ms = f.unix_millis("timestamp")
@@ -231,9 +254,18 @@ def _lags(commits: DataFrame, frame: TimeFrame) -> list[Row]:
         .limit(GROUPS_SHOWN)
     )
     step = f.lit(frame.step_ms)
-    return _rows(
+    last = (
         known.join(worst, ["group", "topic"], "left_semi")
         .groupBy("group", "topic", "partition", (ms - f.pmod(ms, step)).alias("time"))
-        .agg(f.max_by("lag", f.struct("timestamp", "logOffset")).alias("lag"))
-        .orderBy("group", "topic", "time", "partition")
+        .agg(f.max_by("lag", f.struct("timestamp", "logOffset")).cast("decimal(38)").alias("lag"))
+    )
+    # What a partition adds to the lag of all: then its last lag counts until the next.
+    before = f.lag("lag", 1, 0).over(Window.partitionBy("group", "topic", "partition").orderBy("time"))
+    changes = last.select("group", "topic", "time", (f.col("lag") - before).alias("change"))
+    upwards = Window.partitionBy("group", "topic").orderBy("time")
+    return _rows(
+        changes.groupBy("group", "topic", "time")
+        .agg(f.sum("change").alias("change"))
+        .select("group", "topic", "time", f.sum("change").over(upwards).cast("double").alias("lag"))
+        .orderBy("group", "topic", "time")
     )

@@ -107,14 +107,14 @@ def _sizes(rows: Sequence[Row]) -> str:
 
 
 def _skew(summary: Summary, topic: str) -> str:
-    counts = sorted((row["recordsOfKey"], row["keys"]) for row in _of(summary.key_counts, topic))
+    counts = [(row["keys"], row["records"]) for row in _of(summary.key_counts, topic)]
     if not counts:
         return _card("Key skew", "", _empty("no record has a key"))
-    keys = sum(number for _, number in counts)
-    records = sum(size * number for size, number in counts)
+    keys = sum(number for number, _ in counts)
+    records = sum(of_them for _, of_them in counts)
     points, at, reached = [], 0, 0
-    for size, number in counts:
-        at, reached = at + number, reached + size * number
+    for number, of_them in counts:
+        at, reached = at + number, reached + of_them
         points.append((at / keys, reached / records))
     every = -(-len(points) // _POINTS_MAX)
     points = [*points[:-1:every], points[-1]]
@@ -138,12 +138,10 @@ def _keys(summary: Summary, topic: str) -> str:
 
 
 def _compression(summary: Summary, topic: str) -> str:
-    found: dict[str, list[int]] = {}
-    for row in _of(summary.compression, topic):
-        of = found.setdefault(row["compression"], [0, 0, 0])
-        of[0] += row["sizeBytes"]
-        of[1] += row["plainBytes"] or 0
-        of[2] += row["batches"]
+    found = {
+        row["compression"]: (row["sizeBytes"], row["plainBytes"] or 0, row["batches"])
+        for row in _of(summary.compression, topic)
+    }
     items = [
         Bar(
             name,

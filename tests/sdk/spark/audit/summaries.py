@@ -58,7 +58,7 @@ def summary(topic: str = "orders", key: bytes = b"key", group: str = "billing", 
             for minute in range(40)
         ],
         compression=[
-            {"topic": topic, "partition": 0, "compression": "zstd", "batches": 50, "records": 5000}
+            {"topic": topic, "compression": "zstd", "batches": 50, "records": 5000}
             | {"sizeBytes": 400_000, "plainBytes": 900_000}
         ],
         lateness=[
@@ -66,8 +66,8 @@ def summary(topic: str = "orders", key: bytes = b"key", group: str = "billing", 
             {"topic": topic, "lateMs": 60_000, "batches": 10, "maxLateMs": 90_000},
         ],
         key_counts=[
-            {"topic": topic, "recordsOfKey": 100, "keys": 19},
-            {"topic": topic, "recordsOfKey": 6100, "keys": 1},
+            {"topic": topic, "keys": 19, "records": 1900},
+            {"topic": topic, "keys": 1, "records": 6100},
         ],
         top_keys=[
             {"topic": topic, "rank": 1, "key": key, "records": 6100, "share": 0.7625, "recordBytes": 61_000}
@@ -84,9 +84,8 @@ def summary(topic: str = "orders", key: bytes = b"key", group: str = "billing", 
         lag=2000,
         lag_frame=FRAME,
         lags=[
-            {"group": group, "topic": topic, "partition": number, "time": START_MS + minute * 60_000, "lag": minute}
+            {"group": group, "topic": topic, "time": START_MS + minute * 60_000, "lag": 2.0 * minute}
             for minute in range(40)
-            for number in (0, 1)
         ],
     )
     return found._replace(**more)

@@ -97,7 +97,7 @@ def test_names_are_limited() -> None:
 
 @pytest.mark.parametrize(
     ("counts", "expected"),
-    [([], 0.0), ([(5, 10)], 0.0), ([(0, 1), (7, 1)], 0.5), ([(0, 99), (7, 1)], 0.99), ([(1, 2), (2, 2)], 1 / 6)],
+    [([], 0.0), ([(10, 50)], 0.0), ([(1, 0), (1, 7)], 0.5), ([(99, 0), (1, 7)], 0.99), ([(2, 2), (2, 4)], 1 / 6)],
 )
 def test_gini(counts: list[tuple[int, int]], expected: float) -> None:
     assert gini(counts) == pytest.approx(expected)

@@ -139,12 +139,13 @@ def test_groups_that_are_not_shown_are_counted() -> None:
     assert "9.00 M behind" in text
 
 
-def test_lag_is_that_of_all_partitions() -> None:
+def test_the_worst_lag_comes_first() -> None:
     rows = [
-        {"group": "g", "topic": "t", "partition": partition, "time": START_MS + time, "lag": lag}
-        for time, partition, lag in ((0, 0, 5), (0, 1, 1), (60_000, 1, 7), (120_000, 0, 0))
+        {"group": group, "topic": "t", "time": START_MS + time, "lag": lag}
+        for group, time, lag in (("a", 0, 6.0), ("a", 60_000, 0.0), ("b", 0, 7.0))
     ]
-    (series,) = lag_series(rows)
-    assert [value for _, value in series.points] == [6, 12, 7]
+    first, second = lag_series(rows)
+    assert (first.name, second.name) == ("b in t", "a in t")
+    assert list(second.points) == [(START_MS, 6.0), (START_MS + 60_000, 0.0)]
     assert lag_series([]) == []
     assert FRAME.step_ms == 60_000

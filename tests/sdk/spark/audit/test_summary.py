@@ -87,12 +87,17 @@ def test_rates_and_lags(session: Any) -> None:
             ("g", "a", 0, at(0), 4, 2),
             ("g", "a", 1, at(1), 3, 3),
             ("g", "a", 0, at(99), 9, 4),
+            ("h", "a", 0, at(0), 2**63 - 1, 5),
+            ("h", "a", 1, at(0), 2**63 - 1, 6),
+            ("h", "a", 1, at(1), 0, 7),
         ],
         "`group` string, topic string, partition int, timestamp timestamp, lag bigint, logOffset bigint",
     )
     assert [tuple(row.values()) for row in module._lags(commits, frame)] == [
-        ("g", "a", 0, START_MS, 4),
-        ("g", "a", 1, START_MS + MINUTE, 3),
+        ("g", "a", START_MS, 4),
+        ("g", "a", START_MS + MINUTE, 4 + 3),  # of two partitions, each as it was last known
+        ("h", "a", START_MS, 2.0**64),
+        ("h", "a", START_MS + MINUTE, 2.0**63),
     ]
     assert module._frame(commits, "timestamp", f.lit(1)) == TimeFrame(START_MS, START_MS + 100 * MINUTE, MINUTE)
     assert module._frame(rates.where("records < 0"), "minute", f.col("records")) is None
@@ -101,7 +106,7 @@ def test_rates_and_lags(session: Any) -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.timeout(300)
 def test_what_is_limited(session: Any) -> None:
-    """There are more groups than are shown, and lags that do not fit 64 bits together."""
+    """There are more of everything than is shown, and lags that do not fit 64 bits together."""
     from kafkawire.sdk.spark.audit.facts import fact_ddl
     from kafkawire.sdk.spark.audit.summary import summary_of
     from kafkawire.sdk.spark.audit.tables import TABLES, Tables
@@ -114,9 +119,25 @@ def test_what_is_limited(session: Any) -> None:
     rows += [("hostile", "t", number, 2**63 - 1) for number in range(2)] + [("unknown", "u", 0, None)]
     groups = session.createDataFrame(rows, "`group` string, topic string, partition int, lag bigint")
     made["groups"] = made["groups"].select().unionByName(groups, allowMissingColumns=True)
+    numbers = [*range(1, 40_000), 2**49 - 1, 2**49]
+    counts = [("t", number, 1 + number % 2) for number in numbers]
+    made["key_counts"] = session.createDataFrame(counts, "topic string, recordsOfKey bigint, keys bigint")
+    compressions = [("t", number, "zstd", 1, 10, 100, None) for number in range(300)]
+    made["compression"] = session.createDataFrame(compressions, made["compression"].schema)
+    partitions = [("t", number, 100) for number in range(300)]
+    partitions = session.createDataFrame(partitions, "topic string, partition int, sizeBytes bigint")
+    made["partitions"] = made["partitions"].select().unionByName(partitions, allowMissingColumns=True)
     found = summary_of(made.__getitem__)
     tables.keys.unpersist()
     assert (found.groups_count, found.groups_behind) == (502, 400)
     assert found.lag == sum(range(400)) + 2 * (2**63 - 1)
     assert len(found.groups) == ROWS_SHOWN + 1
     assert found.groups[0]["group"] == "hostile"
+    assert [tuple(row.values()) for row in found.compression] == [("t", "zstd", 300, 3000, 30_000, None)]
+    assert len(found.key_counts) < 300
+    assert sum(row["keys"] for row in found.key_counts) == sum(keys for _, _, keys in counts)
+    assert sum(row["records"] for row in found.key_counts) == sum(number * keys for _, number, keys in counts)
+    assert [row["records"] for row in found.key_counts[:31]] == [number * (1 + number % 2) for number in range(1, 32)]
+    assert [row["records"] for row in found.key_counts[-2:]] == [2 * (2**49 - 1), 2**49]
+    means = [row["records"] / row["keys"] for row in found.key_counts]
+    assert means == sorted(means)

@@ -42,7 +42,7 @@ def test_keys_and_lateness() -> None:
 
 
 def test_many_keys_make_a_short_curve() -> None:
-    counts = [{"topic": "orders", "recordsOfKey": number, "keys": 1} for number in range(1, 5000)]
+    counts = [{"topic": "orders", "keys": 1, "records": number} for number in range(1, 5000)]
     text = topic_section(summary(key_counts=counts), "orders")
     assert len(text) < 20_000
     assert "4,999 keys" in text
