@@ -180,7 +180,14 @@ def _visible(content: Buffer, options: DecodeOptions, aborted: pyarrow.Scalar | 
         listed = aborted.as_py() or ()
         return AbortedByResponse(AbortedTransaction(*each.values()) for each in listed).is_visible
     outcomes = outcomes_of(read_stored(Memory(content), limit=options.decompressed_bytes_max))
-    return lambda batch: not batch.is_control and outcomes.is_visible(batch)
+
+    def is_visible(batch: Batch) -> bool:
+        if batch.is_control:
+            Outcomes().add(batch)  # raises what is wrong with it
+            return False
+        return outcomes.is_visible(batch)
+
+    return is_visible
 
 
 def outcomes_of(stored: Iterable[Stored | Damage]) -> Outcomes:

@@ -133,6 +133,8 @@ def _numbers(option: str, text: str, expected: str, lowest: int, allowed: str) -
             if isinstance(found, bool) or not isinstance(found, int) or not lowest <= found <= INT64_MAX:
                 raise ConfigurationError(option, text, f"{found!r} of {topic}-{partition}: {allowed}")
             named[TopicPartition(topic, number)] = found
+    if not named:
+        raise ConfigurationError(option, text, f"{expected}, it names no partition")
     return named
 
 

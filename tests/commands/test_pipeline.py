@@ -154,6 +154,8 @@ def test_full_disk(folder: Path, tmp_path: Path) -> None:
         (["audit", "--bootstrap", "b:1", "--command-config", "/no/file", "--out", "o"], "/no/file cannot be read"),
         (["audit", "/nowhere"], "Missing option '--out'"),
         (["audit", "/nowhere", "--out", "o", "--since", "noon"], "'noon' is no time: expected 2026-03-01"),
+        (["audit", "/nowhere", "--out", "o", "--since", "1960-01-01"], "'1960-01-01' is before 1970"),
+        (["audit", "/nowhere", "--out", "o", "--since", "2026-03-02", "--until", "2026-03-01"], "is after --until"),
         (["adit"], "No such command 'adit'"),
     ],
 )

@@ -79,10 +79,13 @@ def audit(
         raise typer.BadParameter("expected folders, or --bootstrap", param_hint="PATH")
     if command_config and not bootstrap:
         raise typer.BadParameter("only with --bootstrap", param_hint="--command-config")
+    since_ms, until_ms = time_ms("--since", since), time_ms("--until", until)
+    if since_ms is not None and until_ms is not None and since_ms > until_ms:
+        raise typer.BadParameter(f"{since!r} is after --until {until!r}", param_hint="--since")
     options: dict[str, Any] = {
         "topics": [name for name in map(str.strip, topics.split(",")) if name] or None,
-        "since_ms": time_ms("--since", since),
-        "until_ms": time_ms("--until", until),
+        "since_ms": since_ms,
+        "until_ms": until_ms,
         "with_report": report,
     }
     if command_config:
@@ -134,7 +137,10 @@ def time_ms(option: str, text: str) -> int | None:
         raise typer.BadParameter(
             f"{text!r} is no time: expected 2026-03-01, 2026-03-01T08:00+01:00 or ms since 1970", param_hint=option
         ) from None
-    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    found = int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    if found < 0:
+        raise typer.BadParameter(f"{text!r} is before 1970", param_hint=option)
+    return found
 
 
 def _client(path: str) -> dict[str, str]:

@@ -48,6 +48,7 @@ def test_offsets() -> None:
         ('{"a":{"0":-3}}', "-3 of a-0: 0 to 9223372036854775807, -1 for latest or -2 for earliest is expected"),
         ('{"a":{"0":true}}', "True of a-0"),
         ('{"a":{"0":1.5}}', "1.5 of a-0"),
+        ("{}", "it names no partition"),
         ('{"a":{"0":9223372036854775808}}', "9223372036854775808 of a-0"),
     ],
 )
