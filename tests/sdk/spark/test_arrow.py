@@ -21,7 +21,7 @@ from tests.vectors import read_vectors
 pyarrow = pytest.importorskip("pyarrow")
 
 from kafkawire.sdk.spark import arrow as module  # noqa: E402 - it needs pyarrow
-from kafkawire.sdk.spark.arrow import DecodeOptions, decoded, decoded_lists  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.arrow import DecodeOptions, decode_options, decoded, decoded_lists  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.damage import Mode  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.schema import CONNECTOR, CORRUPT, EXTRAS, HEADERS, arrow_schema  # noqa: E402 - it needs pyarrow
 
@@ -387,3 +387,22 @@ def test_markers_of_many_records() -> None:
         assert tracemalloc.get_traced_memory()[1] < 1024 * 1024
     finally:
         tracemalloc.stop()
+
+
+def test_a_damaged_marker_hides_no_other() -> None:
+    builder = BatchBuilder(base_offset=6, producer_id=1, producer_epoch=0, is_transactional=True, is_control=True)
+    builder.append(TIME_MS, b"", b"")
+    data = transactional(0) + builder.build() + transactional(7, producer_id=2) + marker(13, True, producer_id=2)
+    found = table(data, wanted=options(CORRUPT, mode=Mode.PERMISSIVE, is_committed_only=True))
+    assert [row["offset"] for row in found if row["offset"] is not None] == list(range(7, 13))
+    assert [row[CORRUPT]["position"] for row in found if row[CORRUPT]] == [len(transactional(0))]
+
+
+def test_rows_are_numbered_through_arrow_batches() -> None:
+    with pytest.raises(DecodeError, match=r"^row 2 "):
+        list(decoded([*rows(batch(), None), *rows(b"x" * 80)], options()))
+
+
+def test_options_by_the_names_of_users() -> None:
+    given: dict[str, Any] = {"headers": False, "extra": (), "mode": "FAILFAST", "isolation_level": "read_committed"}
+    assert decode_options(**given, decompressed_bytes_max=7)[2:] == (True, 7)

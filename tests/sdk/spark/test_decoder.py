@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.records import BatchBuilder, Compression, walk
+from kafkawire.sdk.records import BatchBuilder, Compression, RecordBatch, walk
 from kafkawire.sdk.records.stored import Damage
 from kafkawire.sdk.spark.damage import Mode, Place
 
@@ -105,3 +105,35 @@ def test_records_that_are_broken_under_a_right_checksum() -> None:
     assert row[CORRUPT]["position"] == 40
     assert row[CORRUPT]["size"] == len(data)
     assert row[CORRUPT]["reason"].startswith("records[")
+
+
+def test_later_arrow_batches_may_be_longer() -> None:
+    decoder = Decoder(["topic"], Mode.FAILFAST)
+    for count in (1, 5):
+        list(decoder.add(PLACES[0], one_batch(0, count), 0))
+        assert [each.num_rows for each in decoder.finish()] == [count]
+
+
+def test_sequences_of_some() -> None:
+    decoder = Decoder(["sequence"], Mode.FAILFAST)
+    for each in (one_batch(0, 2), one_batch(2, 2, producer_id=1, producer_epoch=0, base_sequence=7)):
+        list(decoder.add(PLACES[0], each, 0))
+    (found,) = decoder.finish()
+    assert found["sequence"].to_pylist() == [-1, -1, 7, 8]
+
+
+def test_a_time_that_spark_cannot_hold_has_its_place() -> None:
+    decoder = Decoder(["timestamp", CORRUPT], Mode.PERMISSIVE)
+    for place, position, time_ms in ((PLACES[0], 0, 1), (PLACES[-1], 200, 2**62)):
+        list(decoder.add(place, one_batch(position, 1, time_ms=time_ms), position))
+    (row,) = [row for found in decoder.finish() for row in found.to_pylist() if row[CORRUPT]]
+    assert (row[CORRUPT]["path"], row[CORRUPT]["position"]) == (PLACES[-1].path, 200)
+
+
+def one_batch(base_offset: int, count: int, *, time_ms: int = 0, **options: Any) -> RecordBatch:
+    builder = BatchBuilder(base_offset=base_offset, **options)
+    for _ in range(count):
+        builder.append(time_ms, None, b"v")
+    (found,) = walk(builder.build())
+    assert isinstance(found, RecordBatch)
+    return found

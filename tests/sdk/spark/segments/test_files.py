@@ -13,6 +13,8 @@ from kafkawire.sdk.errors import ConfigurationError
 pytest.importorskip("pyarrow")
 
 from kafkawire.sdk.spark.segments.files import FoundSegment, find_segments, open_file_system
+from kafkawire.sdk.spark.segments.storage import SegmentFiles
+from tests.sdk.spark.segments.logs import batch, write_segment
 
 NAMES = [
     "a/orders-0/00000000000000000000.log",
@@ -107,3 +109,15 @@ def test_refused(root: Path) -> None:
 def test_other_file_systems() -> None:
     system, path = open_file_system("mock:///a/orders-*/x.log")
     assert (system.type_name, path) == ("mock", "a/orders-*/x.log")
+
+
+def test_the_next_partition_is_no_end(tmp_path: Path) -> None:
+    write_segment(tmp_path / "orders-0", [batch(0)])
+    write_segment(tmp_path / "orders-1", [batch(1000)])
+    assert [each.end_offset for each in SegmentFiles([str(tmp_path)]).find()] == [None, None]
+
+
+def test_a_path_is_that_of_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers have other current folders."""
+    monkeypatch.chdir(tmp_path)
+    assert open_file_system("data")[1] == str(tmp_path / "data")

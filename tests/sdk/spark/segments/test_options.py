@@ -16,6 +16,7 @@ from kafkawire.sdk.spark.schema import CONNECTOR, CORRUPT, HEADERS
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.options import SegmentOptions, parse_options
 from kafkawire.sdk.spark.segments.plan import Wanted
+from kafkawire.sdk.spark.segments.reading import ReadOptions, read_options
 
 PATH = "/data"
 
@@ -136,3 +137,9 @@ def test_stream(given: dict[str, Any], reason: str) -> None:
     options(**given).check_batch()
     with pytest.raises(ConfigurationError, match=reason):
         options(**given).check_stream()
+
+
+def test_what_tasks_are_told() -> None:
+    given = {"mode": "DROPMALFORMED", "isolationLevel": "read_committed", "decompressedBytesMax": "7"}
+    found = read_options(options(**given), ("offset",), False)
+    assert found == ReadOptions(("offset",), Mode.DROPMALFORMED, True, 7, False)

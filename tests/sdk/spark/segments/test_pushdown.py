@@ -111,3 +111,8 @@ def test_several() -> None:
     assert found.narrowed(folder, None) is None
     assert found.narrowed(TopicPartition("a", 2), Wanted()) is None
     assert found.narrowed(TopicPartition("b", 1), Wanted()) is None
+
+
+def test_a_weaker_filter_leaves_options_as_they_are() -> None:
+    found = Pushed(offsets=Wanted(0, None, 5)).narrowed(TopicPartition("t", 0), Wanted(0, None, 9))
+    assert found == Wanted(0, None, 9)

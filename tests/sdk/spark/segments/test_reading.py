@@ -365,3 +365,27 @@ def test_committed_without_the_last_segment(transactions: SegmentFiles) -> None:
     log(transactions, 2).unlink()
     committed = ReadOptions(("offset",), is_committed_only=True)
     assert offsets_of(planned(transactions), transactions, committed) == [0, 2, 6]
+
+
+def test_a_time_that_an_index_names(tmp_path: Path) -> None:
+    write_segment(tmp_path / "orders-0", [batch(0), batch(10), batch(20, 1)])
+    files = SegmentFiles([str(tmp_path)])
+    assert offsets_of(planned(files, Wanted(0, None, TIME_MS + 19)), files) == [19, 20]
+
+
+def test_damage_has_no_time(files: SegmentFiles) -> None:
+    """Whatever is asked for, it may be what was wanted."""
+    content = bytearray(log(files).read_bytes())
+    content[-1] ^= 1
+    log(files).write_bytes(content)
+    options = ReadOptions(("offset", CORRUPT), Mode.PERMISSIVE)
+    rows = _rows(read_parts(planned(files, Wanted(0, None, TIME_MS + 50)), files, options))
+    assert sum(row[CORRUPT] is not None for row in rows) == 1
+
+
+def test_a_shorter_file_is_told_once(files: SegmentFiles) -> None:
+    parts = [part for part in planned(files, None, 1) if part.segment.base_offset == 0]
+    log(files).write_bytes(log(files).read_bytes()[:-1])
+    options = ReadOptions(("offset", CORRUPT), Mode.PERMISSIVE, fails_on_loss=False)
+    rows = [row for part in parts for row in _rows(read_parts([part], files, options))]
+    assert sum(row[CORRUPT] is not None and "was planned" in row[CORRUPT]["reason"] for row in rows) == 1

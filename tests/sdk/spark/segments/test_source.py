@@ -142,4 +142,24 @@ def test_function(folder: Path) -> None:
     reader = mapping.reader(names)
     (rows,) = batches(reader, reader.partitions()[0])
     assert rows.to_pylist() == [{"columns": list(CONNECTOR)}]
-    assert isinstance(mapping.streamReader(names), SegmentStreamReader)
+    stream = mapping.streamReader(names)
+    assert isinstance(stream, SegmentStreamReader)
+    (rows,) = stream.read(stream.partitions({}, {"orders-0": 20})[0])
+    assert rows.to_pylist() == [{"columns": list(CONNECTOR)}]
+
+
+def test_columns_of_a_function(folder: Path) -> None:
+    class Mapped(KafkaSegments):
+        map_batches = staticmethod(lambda rows: pyarrow.RecordBatch.from_pydict({"columns": [rows.schema.names]}))
+        map_columns = ("offset",)
+
+    reader = Mapped({"path": str(folder)}).reader(
+        types.StructType().add("columns", types.ArrayType(types.StringType()))
+    )
+    (rows,) = batches(reader, reader.partitions()[0])
+    assert rows.to_pylist() == [{"columns": ["offset"]}]
+
+
+def test_tasks_of_a_size(folder: Path) -> None:
+    assert len(source(folder).reader(schema("offset bigint")).partitions()) == 1
+    assert len(source(folder, splitBytes="1m").reader(schema("offset bigint")).partitions()) == 2

@@ -27,7 +27,7 @@ from pyspark.sql.streaming.datasource import (
 
 from kafkawire.sdk.spark.segments.options import parse_options
 from kafkawire.sdk.spark.segments.stream import SegmentStreamReader
-from tests.sdk.spark.segments.logs import batch, marker, records_of, write_segment
+from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, records_of, write_segment
 
 Rows = list[tuple[int, int]]
 
@@ -299,3 +299,47 @@ def test_latest_of_committed(tmp_path: Path) -> None:
 def test_options(folder: Path) -> None:
     with pytest.raises(ValueError, match="only for a query that is no stream"):
         parse_options({"path": str(folder), "endingOffsets": "latest"}).check_stream()
+
+
+def test_starting_timestamp(folder: Path) -> None:
+    query = Query(folder, startingTimestamp=str(TIME_MS + 95))
+    query.take_all()
+    assert query.rows == [(0, offset) for offset in range(95, 100)]
+
+
+def test_a_loss_in_any_mode(folder: Path) -> None:
+    query = Query(folder, mode="DROPMALFORMED")
+    query.take_all()
+    (folder / "orders-1" / f"{0:020}.log").unlink()
+    with pytest.raises(LocalProtocolError, match="orders-1 is gone"):
+        query.plan()
+
+
+def test_a_log_that_is_shorter_than_planned(folder: Path) -> None:
+    query = Query(folder)
+    query.plan()
+    write_segment(folder / "orders-1", [batch(0)])
+    with pytest.raises(LocalProtocolError, match="orders-1: offsets 10 to 19 are gone, it ends at 10"):
+        query.run()
+
+
+def test_a_partition_that_is_gone_is_reported_still(folder: Path) -> None:
+    query = Query(folder, failOnDataLoss="false")
+    query.take_all()
+    (folder / "orders-1" / f"{0:020}.log").unlink()
+    query.plan()
+    assert query.reader.reportLatestOffset() == {"orders-0": 100, "orders-1": 20}
+
+
+def test_preallocated_room_is_nothing_to_take(folder: Path) -> None:
+    path = folder / "orders-0" / f"{50:020}.log"
+    path.write_bytes(path.read_bytes() + bytes(1 << 20))
+    query = Query(folder, maxBytesPerTrigger="3000")
+    query.plan()
+    assert {partition for partition, _ in query.run()} == {0, 1}
+
+
+def test_tasks_of_a_size(folder: Path) -> None:
+    query = Query(folder, splitBytes="1m")
+    query.plan()
+    assert len(query.reader.partitions(*query.offsets[-2:])) == 3  # opening a file costs 4 MiB

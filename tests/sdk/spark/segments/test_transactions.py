@@ -84,3 +84,11 @@ def test_following_segment_that_is_gone(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(SegmentFiles, "after", lambda *_: after)
     second.unlink()
     assert offsets_of(parts, files, DROP) == [1]
+
+
+def test_a_commit_before_what_an_index_says(tmp_path: Path) -> None:
+    """Brokers note aborted transactions alone."""
+    log = [records_of(0, 7), marker(1, 7, True), records_of(2, 7), marker(3, 7, False)]
+    write_segment(tmp_path / "orders-0", log).with_suffix(".txnindex").write_bytes(entry(7, 2, 3))
+    files = SegmentFiles([str(tmp_path)])
+    assert offsets_of(planned(files), files, DROP) == [0]
