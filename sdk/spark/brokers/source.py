@@ -91,7 +91,7 @@ class KafkaWire(DataSource):
         return BatchWriter(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Return what writes a stream, in the output mode `append` or `complete`; Spark has `update` for sinks of its own.
+        """Return what writes a stream, in the output mode `append` or `complete`; `update` is for sinks of Spark's own.
 
         Raises:
             ConfigurationError: an option or the schema cannot be used.
