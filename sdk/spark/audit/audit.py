@@ -226,13 +226,13 @@ def _write_tables(
         with ThreadPoolExecutor(_TABLES_AT_A_TIME, "kafkawire-audit") as threads:
             writing = [threads.submit(write, name) for name in independent]
             try:
-                for number, each in enumerate(as_completed(writing)):
-                    on_step(f"tables, {number} of {len(TABLES)}")
+                for number, each in enumerate(as_completed(writing), 1):
                     each.result()
+                    on_step(f"tables, {number} of {len(TABLES)}")
             except BaseException:
                 threads.shutdown(cancel_futures=True)
                 raise
-        for name in TABLES.keys() - independent:
+        for name in (name for name, table in TABLES.items() if table.is_of_others):
             on_step(f"table {name}")
             write(name)
     finally:
