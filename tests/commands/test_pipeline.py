@@ -166,6 +166,22 @@ def test_mistakes(arguments: list[str], text: str, capsys: pytest.CaptureFixture
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize(("name", "status"), [("new", 1), ("empty", 1), ("audit", 2), ("audit/file", 2)])
+def test_where_a_demo_goes(
+    name: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only into a folder that is new or empty, where it fails here for want of Spark; the rest stays as it is."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "audit").mkdir()
+    (tmp_path / "audit" / "file").touch()
+    monkeypatch.setattr(pipeline, "why_not", lambda: "no Java")
+    assert main(["pipeline", "demo", "--out", str(tmp_path / name)]) == status
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert ("must be new or empty" if status == 2 else "no Java") in error
+    assert (tmp_path / "audit" / "file").exists()
+
+
 def test_nothing_to_audit(folder: Path, tmp_path: Path) -> None:
     found = run("audit", tmp_path / "none", "--out", tmp_path / "audit")
     assert found.returncode == 2

@@ -99,12 +99,16 @@ def audit(
 
 @app.command()
 def demo(
-    out: Annotated[str, typer.Option(help="Folder of the audit, emptied before; a temporary one by default.")] = "",
+    out: Annotated[
+        str, typer.Option(help="Folder of the audit, must be new or empty; a temporary one by default.")
+    ] = "",
     browser: Annotated[bool, typer.Option(help="Open the report in a browser, where there is one.")] = True,
 ) -> None:
     """Let a broker write a day of a small shop, damage a copy of it, audit that, and show the report."""
     from kafkawire.commands.shop_day import write_day
 
+    if out and Path(out).exists() and not (Path(out).is_dir() and not any(Path(out).iterdir())):
+        raise typer.BadParameter(f"{out} must be new or empty", param_hint="--out")
     _check_spark()
     with tempfile.TemporaryDirectory(prefix="kafkawire-audit-") as folder:
         print_line("a broker writes a day of a small shop …")
