@@ -15,11 +15,11 @@ from kafkawire.commands.spark_session import why_not
 from kafkawire.sdk.records import BatchBuilder, Compression
 
 
-def segment(folder: Path, partition: int, count: int) -> None:
+def segment(folder: Path, partition: int, count: int, topic: str = "t") -> None:
     builder = BatchBuilder(compression=Compression.GZIP)
     for number in range(count):
         builder.append(1_700_000_000_000, None, b"value %d" % number)
-    path = folder / f"t-{partition}" / f"{0:020}.log"
+    path = folder / f"{topic}-{partition}" / f"{0:020}.log"
     path.parent.mkdir()
     path.write_bytes(builder.build())
 
@@ -30,6 +30,7 @@ def test_counts(tmp_path: Path) -> None:
         pytest.skip(reason)
     segment(tmp_path, 0, 3)
     segment(tmp_path, 1, 5)
+    segment(tmp_path, 0, 7, "t-other")
     count = SparkCount(tmp_path, "t")
     try:
         assert count.counts() == {0: 3, 1: 5}

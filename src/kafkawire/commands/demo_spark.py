@@ -19,9 +19,6 @@ __all__ = ["SparkCount"]
 #: Spark on a loaded machine; the demo gives up waiting then.
 TIMEOUT_SECONDS = 120
 
-#: The folder of a partition and its segment, in the path of a file.
-_SEGMENT = r"([^/]+)-(\d+)/\d+\.log$"
-
 #: One short query gains more from a quick start than from good code.
 _SHORT = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -69,16 +66,11 @@ class SparkCount:
 
 def _main(folder: str, topic: str) -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pyspark.sql.functions import regexp_extract
-
-    from kafkawire.spark import decode_batches
+    from kafkawire.spark import read_segments
 
     spark = start_spark("kafkawire demo", "local[2]", _SHORT)
     sys.stdin.readline()
-    segments = spark.read.format("binaryFile").load(f"{folder}/{topic}-*/*.log")
-    topic_of, partition_of = (regexp_extract("path", _SEGMENT, group) for group in (1, 2))
-    records = decode_batches(segments, "content", topic=topic_of, partition=partition_of)
-    rows = records.groupBy("partition").count().collect()
+    rows = read_segments(spark, folder, columns=["partition"], topics=topic).groupBy("partition").count().collect()
     print(json.dumps({row["partition"]: row["count"] for row in rows}))
     spark.stop()
 
