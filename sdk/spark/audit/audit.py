@@ -6,6 +6,7 @@ has a part of the data, and by Spark's sorts and sums, which go to disk. The dri
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from os import PathLike
@@ -95,8 +96,9 @@ def audit(
     with AuditStore(out, said) as store:
         _check(texts)
         before = store.before.next_offsets
-        where = {"startingOffsets": before} if before else {}
-        facts = read_source(spark, AuditFacts, {**texts, **option_texts("", where), "path": texts["path"]})
+        if before:
+            texts["startingOffsets"] = json.dumps(before)
+        facts = read_source(spark, AuditFacts, texts)
         on_step("reading segments")
         return _complete(spark, store, facts, texts["path"], with_report, on_step)
 
