@@ -39,7 +39,7 @@ def report(summary: Summary, source: str) -> str:
 
     Args:
         summary: what it shows.
-        source: where the segments are.
+        source: where the segments are, or the brokers.
     """
     findings = findings_of(summary)
     sections = [

@@ -212,7 +212,7 @@ class _Shop:
         return found
 
     def _commit(self, group: str, step: int) -> None:
-        """Read a part of what is there, and commit."""
+        """Commit as if the group had read a part of what is new."""
         topic, pause, resume, part = _GROUPS[group]
         if pause <= step < resume:
             return
