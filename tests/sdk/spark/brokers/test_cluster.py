@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
-from kafkawire import TopicPartition
+from kafkawire import GroupMetadata, OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.errors import BrokerError, ConfigurationError, ConnectFailed
 from kafkawire.testing import Broker
 
 pytest.importorskip("pyarrow")
 
+from kafkawire.sdk.spark.brokers import cluster as clusters
 from kafkawire.sdk.spark.brokers.cluster import Cluster
 from kafkawire.sdk.spark.brokers.options import Bound, parse_options
 from kafkawire.sdk.spark.selection import LATEST, Offsets, Times, parse_offsets
@@ -57,6 +59,7 @@ def test_missing(broker: Broker) -> None:
     asked = cluster(broker, subscribe="a,c")
     with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION: topic c"):
         asked.partitions()
+    assert vars(asked)["_admin"] is None  # who gives up does not come back to close it
     assert asked.partitions(()) == [A0, A1]
     asked.close()
     asked = cluster(broker, assign='{"a":[0,5]}')
@@ -117,6 +120,10 @@ def test_places(broker: Broker, bound: Bound, takes_latest: str, expected: dict[
             "endingOffsets='a-0': expected every partition, and no other: a-0, a-1 are there",
         ),
         (
+            Bound("endingOffsets", parse_offsets("", '{"a":{"0":1,"1":1,"2":1}}', -1)),
+            "endingOffsets='a-0, a-1, a-2': expected every partition, and no other: a-0, a-1 are there",
+        ),
+        (
             Bound("endingOffsetsByTimestamp", Times(None, {})),
             "endingOffsetsByTimestamp='none': expected every partition, and no other",
         ),
@@ -149,3 +156,29 @@ def test_restart() -> None:
             assert set(admin.list_topics()) == {"orders"}
         assert asked.latest([TopicPartition("orders", 0)]) == {TopicPartition("orders", 0): 3}
         asked.close()
+
+
+def test_a_pattern_does_not_read_internal_topics(broker: Broker) -> None:
+    with Producer(broker.bootstrap, transactional_id="with offsets") as producer:
+        producer.begin_transaction()
+        producer.send_offsets({A0: OffsetAndMetadata(0)}, GroupMetadata("group"))
+        producer.commit_transaction()
+    with Admin(broker.bootstrap) as admin:
+        assert "__consumer_offsets" in admin.list_topics(include_internal=True)
+    asked = cluster(broker, subscribePattern=".*")
+    found = {each.topic for each in asked.partitions()}
+    assert {"a", "b"} <= found
+    assert not any(topic.startswith("__") for topic in found)
+    asked.close()
+
+
+def test_pauses(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One between two attempts, as long as asked for."""
+    waited: list[float] = []
+    event = SimpleNamespace(wait=waited.append)
+    monkeypatch.setattr(clusters, "threading", SimpleNamespace(Event=lambda: event))
+    given = {"fetchOffset.numRetries": "3", "fetchOffset.retryIntervalMs": "70"}
+    asked = cluster(broker, subscribe="a", **given)
+    assert asked.latest([A1], {A1: 5}) == {A1: 2}
+    assert waited == [0.07, 0.07]
+    asked.close()

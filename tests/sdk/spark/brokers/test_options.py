@@ -104,6 +104,7 @@ def test_isolation_level(given: dict[str, str], level: int) -> None:
         ({"startingOffset": "latest"}, "startingOffset='latest': no such option; did you mean startingOffsets?"),
         ({"topics": "orders"}, "topics='orders': no such option"),
         ({"kafka.isolation.level": "read_committed", "isolationLevel": "read_uncommitted"}, "isolationLevel='read_un"),
+        ({"kafka.isolation_level": "read_committed", "isolationLevel": "read_uncommitted"}, "isolationLevel='read_un"),
         ({"kafka.fetch.min.byte": "1"}, "kafka.fetch.min.byte='1': no such option; did you mean fetch.min.bytes?"),
         ({"minOffsetsPerTrigger": "2", "maxOffsetsPerTrigger": "1"}, "minOffsetsPerTrigger=2: expected at most maxOff"),
         (
@@ -178,3 +179,19 @@ def test_stream(given: dict[str, str]) -> None:
 def test_secrets() -> None:
     login = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.username": "me"}
     assert "do not tell" not in repr(options(**login, **{"kafka.sasl.password": "do not tell"}))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (("Offsets", "OffsetsByTimestamp", "Timestamp"), "Timestamp"),
+        (("Offsets", "OffsetsByTimestamp"), "OffsetsByTimestamp"),
+        (("Offsets", "Timestamp"), "Timestamp"),
+    ],
+)
+def test_the_first_of_several_bounds_counts(given: tuple[str, ...], expected: str) -> None:
+    texts = {"Offsets": '{"orders":{"0":1}}', "OffsetsByTimestamp": '{"orders":{"0":2}}', "Timestamp": "3"}
+    found = options(**{f"{side}{name}": texts[name] for side in ("starting", "ending") for name in given})
+    assert found.starting is not None
+    assert found.ending is not None
+    assert (found.starting.option, found.ending.option) == (f"starting{expected}", f"ending{expected}")

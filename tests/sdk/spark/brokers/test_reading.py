@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.errors import DecodeError, LocalProtocolError, RequestTimedOut
+from kafkawire.sdk.errors import DecodeError, LocalProtocolError, NoOffset, RequestTimedOut
 from kafkawire.sdk.records import Compression
 
 pyarrow = pytest.importorskip("pyarrow")
 
+from kafkawire.sdk.spark.brokers import reading  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.brokers.clients import ClientSettings  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers.ranges import OffsetRange  # noqa: E402 - it needs pyarrow
-from kafkawire.sdk.spark.brokers.reading import read_range  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.brokers.reading import ReadOptions, read_range  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.schema import CONNECTOR, EXTRAS, HEADERS  # noqa: E402 - it needs pyarrow
 from tests.sdk.spark.brokers.topics import ORDERS, offsets_of, read_options, stored  # noqa: E402 - it needs pyarrow
 from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, records_of  # noqa: E402 - it needs pyarrow
@@ -142,3 +144,82 @@ def test_damage(tmp_path: Path) -> None:
         assert offsets_of(options, 0, 10) == list(range(10))
         with pytest.raises(DecodeError, match=r"orders-0, from offset 10 on: .*checksum"):
             offsets_of(options, 0, 20)
+
+
+# A consumer of which the test says what it finds.
+
+
+class Scripted:
+    """A consumer that passes over one offset with each read, which takes a while.
+
+    Args:
+        first: offset of the partition.
+        end: of the partition.
+        refused: the offset which the brokers refuse once.
+    """
+
+    def __init__(self, first: int = 0, end: int = 10, refused: int | None = None) -> None:
+        self.first, self.end, self.refused = first, end, refused
+        self.now_ms = 1_000
+        self.offset = -1
+        self.sought: list[int] = []
+
+    def assign(self, offsets: dict[Any, int]) -> None:
+        (self.offset,) = offsets.values()
+
+    def getbatches(self, timeout_ms: int) -> list[Any]:
+        self.now_ms += 60
+        if self.offset == self.refused:
+            self.refused = None
+            raise NoOffset("OFFSET_OUT_OF_RANGE")
+        self.offset += 1
+        return []
+
+    def position(self, partition: Any) -> int:
+        return self.offset
+
+    def seek(self, partition: Any, offset: int) -> None:
+        self.sought.append(offset)
+        self.offset = offset
+
+    def beginning_offsets(self, partitions: list[Any]) -> dict[Any, int]:
+        return dict.fromkeys(partitions, self.first)
+
+    def end_offsets(self, partitions: list[Any]) -> dict[Any, int]:
+        return dict.fromkeys(partitions, self.end)
+
+    def read(self, wanted: OffsetRange, *, fails_on_loss: bool = True) -> None:
+        """Read a range, whose records may be 100 ms apart."""
+        options = ReadOptions(ClientSettings({"bootstrap.servers": "127.0.0.1:1"}), ("offset",), 100, fails_on_loss)
+        consumer: Any = self
+        assert list(reading._Reading(consumer, wanted, options).batches()) == []
+
+
+def test_time_begins_anew_with_what_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer = Scripted()
+    monkeypatch.setattr(reading, "monotonic_ms", lambda: consumer.now_ms)
+    consumer.read(OffsetRange(ORDERS, 0, 8))
+    assert consumer.now_ms == 1_000 + 8 * 60
+
+
+@pytest.mark.parametrize(
+    ("first", "end", "sought"),
+    [
+        (0, 10, 5),  # it is there again
+        (0, 5, 8),  # nothing is
+        (7, 10, 7),
+        (9, 10, 8),
+    ],
+)
+def test_where_to_go_on(first: int, end: int, sought: int) -> None:
+    """Never behind the end of the range, and at no record later than there is one."""
+    consumer = Scripted(first, end, refused=5)
+    consumer.read(OffsetRange(ORDERS, 3, 8), fails_on_loss=False)
+    assert consumer.sought == [sought]
+
+
+def test_a_beginning_that_moves_meanwhile() -> None:
+    """A query that may begin later loses nothing at its start, and records behind it."""
+    Scripted(7, 10, refused=3).read(OffsetRange(ORDERS, 3, 8, may_begin_later=True))
+    with pytest.raises(LocalProtocolError, match="orders-0: offsets 5 to 6 are gone, the first one is 7"):
+        Scripted(7, 10, refused=5).read(OffsetRange(ORDERS, 3, 8, may_begin_later=True))

@@ -16,6 +16,7 @@ types = pytest.importorskip("pyspark.sql.types", reason="pyspark is not installe
 
 from pyspark.sql.datasource import InputPartition  # noqa: E402 - it may be missing
 
+from kafkawire.sdk.spark.brokers.cluster import Cluster  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers.source import KafkaWire  # noqa: E402 - it needs pyspark
 from tests.sdk.spark.brokers.topics import create, produce  # noqa: E402 - it needs pyarrow
 
@@ -140,3 +141,33 @@ def test_secrets(broker: Broker) -> None:
     reader = source(broker, **login, **{"kafka.sasl.password": "do not tell"}).reader(SCHEMA)
     assert "do not tell" not in repr(vars(reader))
     assert b"do not tell" not in pickle.dumps(source(broker).reader(SCHEMA).partitions())
+
+
+def test_how_tasks_read(broker: Broker) -> None:
+    """Both readers hand on what is asked for."""
+    given = source(broker, failOnDataLoss="false", **{"kafkaConsumer.pollTimeoutMs": "77"})
+    for reader in (given.reader(SCHEMA), given.streamReader(SCHEMA)):
+        found = vars(reader)["_read_options"]
+        assert (found.names, found.poll_timeout_ms, found.fails_on_loss) == (("partition", "offset"), 77, False)
+
+
+def test_a_stream_that_is_to_end(broker: Broker) -> None:
+    with pytest.raises(ConfigurationError, match="only for a query that is no stream"):
+        source(broker, endingOffsets="latest").streamReader(SCHEMA)
+
+
+def test_nothing_stays_connected(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither after planning nor after a plan that is refused."""
+    closed: list[Cluster] = []
+
+    def close(self: Cluster) -> None:
+        closed.append(self)
+        original(self)
+
+    original = Cluster.close
+    monkeypatch.setattr(Cluster, "close", close)
+    source(broker).reader(SCHEMA).partitions()
+    assert len(closed) == 1
+    with pytest.raises(ConfigurationError):
+        source(broker, startingOffsets='{"orders":{"0":1}}').reader(SCHEMA).partitions()
+    assert len(closed) == 2

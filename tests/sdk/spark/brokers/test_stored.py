@@ -11,12 +11,14 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from zlib import crc32
 
 import pytest
 
 from kafkawire.sdk.errors import BrokerError, DecodeError, KafkaWireError, RequestTimedOut
+from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import Compression, MessageSetBuilder
 from kafkawire.sdk.records.stored import Damage
@@ -197,3 +199,33 @@ def test_no_broker(tmp_path: Path) -> None:
     with pytest.raises(KafkaWireError, match="connect"), StoredBatches(settings, 50):
         pass
     assert set(threading.enumerate()) <= before  # one of the broker's may have ended meanwhile
+
+
+def test_a_leader_that_is_none_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who leads is asked again, and a request says of which term it thinks that the leader is."""
+    asked: list[list[str]] = []
+    epochs: list[int] = []
+    with stored(tmp_path, batch(0, 5)) as broker, StoredBatches(client(broker), 10_000) as reader:
+        operations: Any = type(reader._core.operations)
+        describe, request = operations.describe, operations.request
+
+        async def described(self: Any, topics: list[str], **named: Any) -> Any:
+            asked.append(topics)
+            return await describe(self, topics, **named)
+
+        async def requested(self: Any, node: Any, version: Any, *rest: Any, **named: Any) -> Any:
+            if rest[0] is FetchResponse:
+                message, _ = version(SimpleNamespace(version_for=lambda *_: 0))
+                epochs.append(message.topics[0].partitions[0].current_leader_epoch)
+                if len(epochs) == 1:
+                    raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "as the test wants it")
+            return await request(self, node, version, *rest, **named)
+
+        monkeypatch.setattr(operations, "describe", described)
+        monkeypatch.setattr(operations, "request", requested)
+        assert len(list(reader.read(OffsetRange(ORDERS, 0, 5)))) == 1
+        known = reader._core.router.metadata.partition(ORDERS)
+    assert asked == [["orders"], ["orders"]]
+    assert known is not None
+    assert known.leader_epoch >= 0
+    assert epochs == [known.leader_epoch] * 2

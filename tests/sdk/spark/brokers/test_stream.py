@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import BrokerError, LocalProtocolError
 from kafkawire.testing import Broker
 
@@ -23,6 +24,7 @@ pytest.importorskip(
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from kafkawire.sdk.spark.brokers import stream
+from kafkawire.sdk.spark.brokers.cluster import Cluster
 from kafkawire.sdk.spark.brokers.stream import KafkaWireStreamReader
 from kafkawire.sync import Admin
 from tests.sdk.spark.brokers.topics import create, produce, wire_options
@@ -203,8 +205,9 @@ def delete(broker: Broker, topic: str) -> None:
         admin.delete_topics(topic)
 
 
-def test_lost_topic(broker: Broker) -> None:
-    query = Query(broker)
+@pytest.mark.parametrize("options", [{}, {"maxOffsetsPerTrigger": "1000"}])
+def test_lost_topic(broker: Broker, options: dict[str, str]) -> None:
+    query = Query(broker, **options)
     query.take_all()
     delete(broker, "orders")
     query.plan()
@@ -250,4 +253,48 @@ def test_topic_that_goes_before_a_micro_batch_is_read(broker: Broker) -> None:
     query.reader.stop()
     query.start()
     assert query.run() == []
+    query.reader.stop()
+
+
+def test_new_partition_that_begins_late(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it had before it was noticed is lost."""
+    monkeypatch.setattr(Cluster, "earliest", lambda _, partitions: dict.fromkeys(partitions, 5))
+    query = Query(broker)
+    query.offsets = [{"orders-0": 100}, {"orders-0": 100, "orders-1": 20}]
+    with pytest.raises(LocalProtocolError, match="orders-1 is new and begins with offset 5, not with 0"):
+        query.run()
+    query.options["failOnDataLoss"] = "false"
+    query.reader.stop()
+    query.start()
+    assert query.run() == [(1, offset) for offset in range(5, 20)]
+    query.reader.stop()
+
+
+# What is handed on.
+
+
+def test_names_with_hyphens() -> None:
+    assert stream._positions({"a-b-1": 3}) == {TopicPartition("a-b", 1): 3}
+
+
+def test_what_is_known_is_told(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader that ends before what the query has read is asked again."""
+    query = Query(broker, assign='{"orders":[0]}')
+    told = []
+
+    def latest(self: Cluster, partitions: object, known: object = None) -> dict[TopicPartition, int]:
+        told.append(known)
+        return {TopicPartition("orders", 0): 100}
+
+    monkeypatch.setattr(Cluster, "latest", latest)
+    query.reader.latestOffset({"orders-0": 90}, ReadAllAvailable())
+    assert told == [{TopicPartition("orders", 0): 90}]
+    query.reader.stop()
+
+
+def test_records_of_a_task(broker: Broker) -> None:
+    query = Query(broker, maxRecordsPerPartition="25")
+    query.plan()
+    tasks = query.reader.partitions(*query.offsets)
+    assert [task.value.size for task in tasks] == [25, 25, 25, 25, 20]
     query.reader.stop()

@@ -87,3 +87,12 @@ def test_refused() -> None:
         Coordinators({"linger.ms": "7"})
     with pytest.raises(ConnectFailed), Coordinators({"bootstrap.servers": "127.0.0.1:1"}):
         pass
+
+
+def test_the_first_error_is_told(broker: Broker) -> None:
+    transactions = [prepared(broker, name) for name in ("a", "b", "c")]
+    for name in ("a", "c"):
+        prepared(broker, name)  # fences the one before
+    with Coordinators(options(broker)) as coordinators, pytest.raises(BrokerError) as caught:
+        coordinators.end(transactions, commits=True)
+    assert caught.value.__notes__ == ["This is what the coordinator of transactional id a says."]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.spark.sink.options import TRANSACTION_TIMEOUT_MS, WriteOptions, parse_options
+from kafkawire.sdk.spark.sink.options import WriteOptions, parse_options
 
 SERVERS = "broker:9092"
 
@@ -38,7 +38,7 @@ def test_values(name: str, text: str, field: str, value: object) -> None:
     [
         ({"Kafka.Linger.Ms": "7"}, {"linger.ms": "7", "enable.idempotence": "true"}),
         ({"kafka.acks": "1", "kafka.enable.idempotence": "false"}, {"acks": "1", "enable.idempotence": "false"}),
-        ({"transactionalIdPrefix": "w"}, {"transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS)}),
+        ({"transactionalIdPrefix": "w"}, {"transaction.timeout.ms": "900000"}),
         (
             {"transactionalIdPrefix": "w", "kafka.transaction.timeout.ms": "9000"},
             {"transaction.timeout.ms": "9000"},

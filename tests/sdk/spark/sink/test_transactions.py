@@ -16,6 +16,7 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
 import pyarrow
+from pyspark.sql.types import StructType
 
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, LocalProtocolError, RecordTooLarge
 from kafkawire.sdk.spark.sink.columns import WrittenColumns
@@ -23,6 +24,7 @@ from kafkawire.sdk.spark.sink.coordinators import Coordinators
 from kafkawire.sdk.spark.sink.options import WriteOptions, parse_options
 from kafkawire.sdk.spark.sink.task import WriteTask
 from kafkawire.sdk.spark.sink.transactions import Prepared, abort, commit, prepare
+from kafkawire.sdk.spark.sink.writer import BatchWriter, StreamWriter, Written
 from kafkawire.testing import Broker
 from tests.sdk.spark.sink.topics import committed, row_id
 
@@ -244,3 +246,45 @@ def test_row_ids(broker: Broker) -> None:
     query = Query(broker, dedupeHeaders="true")
     query.commit(query.tasks(7, 1))
     assert [row_id(each) for each in committed(broker.bootstrap, "out")] == ["query/7/0/0", "query/7/0/1"]
+
+
+def test_another_key_of_a_part_that_is_committed(broker: Broker) -> None:
+    query = Query(broker)
+
+    def task(number: int, key: str) -> Prepared:
+        rows = [pyarrow.RecordBatch.from_pydict({"key": [key], "value": ["v"]})]
+        return prepare(query.options, WrittenColumns("key", None, None), WriteTask(query.name, 0, number), rows)
+
+    query.commit([task(0, "a")])
+    assert task(0, "a").transaction is None
+    with pytest.raises(LocalProtocolError, match="w-0: query query, micro-batch 0, task 0: 1 rows"):
+        task(0, "b")
+
+
+def test_the_first_transaction_is_ended_alone(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says of how many tasks the micro-batch is: no other may be committed without it."""
+    ended: list[list[str]] = []
+
+    def end(self: Coordinators, transactions: Any, *, commits: bool) -> None:
+        ended.append([each.transactional_id for each in transactions])
+        original(self, transactions, commits=commits)
+
+    original = Coordinators.end
+    monkeypatch.setattr(Coordinators, "end", end)
+    query = Query(broker)
+    query.commit(query.tasks(0))
+    assert ended == [["w-0"], ["w-1", "w-2"]]
+
+
+def test_writers_abort(broker: Broker) -> None:
+    """What a query that failed has prepared can be committed no more."""
+    query = Query(broker)
+    given = {"kafka.bootstrap.servers": broker.bootstrap, "topic": "out", "transactionalIdPrefix": "w"}
+    schema = StructType().add("value", "string")
+    prepared = query.tasks(0)
+    StreamWriter(given, schema).abort([Written(each) for each in prepared[:1]], 0)
+    BatchWriter(given, schema).abort([None, *(Written(each) for each in prepared[1:])])
+    for each in prepared:
+        with pytest.raises(BrokerError, match=FENCED):
+            query.commit([each])
+    query.check([])
