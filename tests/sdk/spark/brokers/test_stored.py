@@ -87,6 +87,17 @@ def test_damage(tmp_path: Path, fetch_bytes: int) -> None:
         assert last.base_offset == 20
 
 
+def test_fetches_that_end_amid_damage(tmp_path: Path) -> None:
+    """The next one begins with it, and tells it."""
+    log = [batch(0, 5), damaged(batch(5, 5)), batch(10, 5), damaged(batch(15, 5)), batch(20, 5)]
+    with stored(tmp_path, *(batch(first, 5) for first in range(0, 25, 5))) as broker:
+        (tmp_path / "orders-0" / "00000000000000000000.log").write_bytes(b"".join(log))
+        for fetch_bytes in range(300, 1100, 100):
+            found = read(broker, 0, 25, fetch_bytes=fetch_bytes)
+            told = [each.base_offset if isinstance(each, Damage) else each for each in found]
+            assert told == [0, 5, 10, 15, 20], fetch_bytes
+
+
 def test_no_way_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where not even the header of the first batch is one, no one knows which offset is next."""
     content = damaged(batch(0, 5), 16)  # the magic
