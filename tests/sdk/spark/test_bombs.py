@@ -19,6 +19,7 @@ from tests.sdk.spark.segments.logs import batch
 from tools.processes import peak_memory_mb
 
 pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
 
 from kafkawire.sdk.spark.decode import decode_batches
 from kafkawire.sdk.spark.functions import decode_records, register_kafka_decode
