@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from kafkawire.sdk.spark.audit.quantities import bytes_text, count_text, percent_text, span_text
+from kafkawire.sdk.spark.audit.quantities import bytes_text, count_text, partitions_text, percent_text, span_text
 from kafkawire.sdk.spark.audit.summary import Row, Summary
 
 __all__ = ["Finding", "Severity", "findings_of", "gini"]
@@ -158,9 +158,7 @@ def _of_topics(summary: Summary) -> Iterator[Finding]:
         keys = sum(row["keys"] for row in rows)
         if first is not None and keys > 1 and first["share"] >= _HOT_KEY_SHARE:
             text = f"One key has {percent_text(first['share'])} of the records of {topic}"
-            where = (
-                f"partition {first['partition']}" if first["partitions"] == 1 else f"{first['partitions']:,} partitions"
-            )
+            where = partitions_text(first["partitions"], first["partition"])
             yield Finding(Severity.WARNING, text, f"of {count_text(keys)} keys; all of it is in {where}")
         sizes = [row["sizeBytes"] for row in rows]
         mean = sum(sizes) / len(sizes)

@@ -12,6 +12,7 @@ __all__ = [
     "count_text",
     "day_text",
     "number_text",
+    "partitions_text",
     "percent_text",
     "range_text",
     "ratio_text",
@@ -105,6 +106,16 @@ def _scaled(number: float, base: int, units: tuple[str, ...]) -> str:
         return f"{scaled:.0f}{units[0]}" if scaled == int(scaled) else f"{scaled:.2f}{units[0]}"
     digits = 2 if abs(scaled) < 10 else 1 if abs(scaled) < 100 else 0
     return f"{scaled:.{digits}f}{units[index]}"
+
+
+def partitions_text(count: int, first: int) -> str:
+    """Return which partition, or how many of them if it is more than one.
+
+    Args:
+        count: of partitions.
+        first: the number of one of them.
+    """
+    return f"partition {first}" if count == 1 else f"{count:,} partitions"
 
 
 def there_are(topics: Sequence[str]) -> str:

@@ -8,7 +8,15 @@ from typing import Final
 
 from kafkawire.sdk.spark.audit.findings import gini
 from kafkawire.sdk.spark.audit.plots import Bar, Part, Series, bars, columns, lorenz, split, stacked
-from kafkawire.sdk.spark.audit.quantities import NONE, bytes_text, count_text, percent_text, ratio_text, span_text
+from kafkawire.sdk.spark.audit.quantities import (
+    NONE,
+    bytes_text,
+    count_text,
+    partitions_text,
+    percent_text,
+    ratio_text,
+    span_text,
+)
 from kafkawire.sdk.spark.audit.summary import Row, Summary
 
 __all__ = ["key_text", "topic_section"]
@@ -129,7 +137,7 @@ def _keys(summary: Summary, topic: str) -> str:
     items = []
     for row in rows:
         name = key_text(row["key"])
-        where = f"partition {row['partition']}" if row["partitions"] == 1 else f"{row['partitions']:,} partitions"
+        where = partitions_text(row["partitions"], row["partition"])
         title = f"{name}: {row['records']:,} records, {row['recordBytes']:,} bytes, {where}"
         items.append(
             Bar(name, row["records"], f"{count_text(row['records'])}, {percent_text(row['share'])}", title, "c2")

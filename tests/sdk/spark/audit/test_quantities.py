@@ -24,6 +24,8 @@ from kafkawire.sdk.spark.audit import quantities as q
         (q.number_text(None), q.NONE),
         (q.range_text(1, 2000), f"1 {q.NONE} 2,000"),
         (q.range_text(None, 2), q.NONE),
+        (q.partitions_text(1, 7), "partition 7"),
+        (q.partitions_text(1200, 7), "1,200 partitions"),
         (q.percent_text(0), "0 %"),
         (q.percent_text(0.0001), "< 0.1 %"),
         (q.percent_text(0.125), "12.5 %"),
