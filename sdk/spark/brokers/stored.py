@@ -56,6 +56,7 @@ class StoredBatches(BlockingClient):
     def __init__(self, client: ClientSettings, timeout_ms: int) -> None:
         super().__init__(client.core())
         self._client = client
+        self._fetch_bytes = client.fetch_bytes
         self._timeout_ms = timeout_ms
 
     def read(self, wanted: OffsetRange) -> Iterator[Stored | Damage]:
@@ -158,15 +159,17 @@ class StoredBatches(BlockingClient):
 
     async def _ask(self, leader: int, partition: TopicPartition, offset: int, deadline_ms: int) -> Buffer:
         topic_id = self._core.router.metadata.topic_id(partition.topic)
-        fetch_bytes = self._client.fetch_bytes
         known = self._core.router.metadata.partition(partition)
         wanted = FetchRequest.FetchPartition(
-            partition.partition, -1 if known is None else known.leader_epoch, offset, partition_max_bytes=fetch_bytes
+            partition.partition,
+            -1 if known is None else known.leader_epoch,
+            offset,
+            partition_max_bytes=self._fetch_bytes,
         )
         request = FetchRequest(
             max_wait_ms=min(_WAIT_MS, max(deadline_ms - monotonic_ms(), 0)),
             min_bytes=1,
-            max_bytes=fetch_bytes,
+            max_bytes=self._fetch_bytes,
             session_epoch=FINAL_FETCH_SESSION_EPOCH,
             topics=[FetchRequest.FetchTopic(partition.topic, topic_id, [wanted])],
         )
