@@ -24,6 +24,10 @@ SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "share.coordinator.state.topic.num.partitions": "1",
+    # By default, after five minutes the state of a share group is written anew and what was before is deleted, which a
+    # long run would meet between two of its tests.
+    "share.coordinator.cold.partition.snapshot.interval.ms": "86400000",
+    "share.coordinator.state.topic.prune.interval.ms": "86400000",
     # A snapshot of the metadata after a second, of little.
     "metadata.log.max.snapshot.interval.ms": "1000",
     "metadata.log.max.record.bytes.between.snapshots": "100",
