@@ -99,6 +99,7 @@ def requests(frames: Iterable[pyarrow.Scalar], mode: Mode) -> pyarrow.Array:
 
     Raises:
         DecodeError: the mode is FAILFAST, and one cannot be read.
+        RemoteProtocolError: likewise, and its header is of no request.
     """
 
     def row(frame: bytes) -> Row:

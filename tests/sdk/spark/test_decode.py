@@ -137,6 +137,22 @@ def test_aborted_transactions(spark: Any) -> None:
     assert records.count() == RECORDS_OF_A_BATCH + 1
 
 
+def test_limit_of_a_batch(spark: Any) -> None:
+    """With more bytes than its records may have, a batch is damage in each mode."""
+    from pyspark.errors import PythonException
+
+    small = BatchBuilder(compression=Compression.ZSTD, base_offset=RECORDS_OF_A_BATCH)
+    small.append(TIME_MS, None, b"small")
+    raw = spark.createDataFrame([(batch(0, Compression.ZSTD) + small.build(),)], "raw binary")
+    with pytest.raises(PythonException, match="row 0, batch of offset 0 at byte 0: records: zstd: more than the 1000"):
+        decode_batches(raw, "raw", decompressed_bytes_max=1000).count()
+    assert [
+        row.value for row in decode_batches(raw, "raw", mode="DROPMALFORMED", decompressed_bytes_max=1000).collect()
+    ] == [b"small"]
+    rows = decode_batches(raw, "raw", mode="PERMISSIVE", decompressed_bytes_max=1000).collect()
+    assert sorted(row.offset or row._corrupt.position for row in rows) == [0, RECORDS_OF_A_BATCH]
+
+
 @pytest.mark.parametrize(
     "options",
     [{"mode": "null"}, {"isolation_level": "committed"}, {"extra": ["headers"]}],

@@ -51,6 +51,25 @@ def test_damage_in_arrays(spark: Any) -> None:
     assert records.where("_corrupt is null").count() == 2
 
 
+@pytest.fixture
+def open_transaction(spark: Any) -> Any:
+    """Return the view of a table of a batch that no transaction has, and one of a transaction that has not ended."""
+    builder = BatchBuilder(base_offset=2, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    builder.append(TIME_MS, None, b"open")
+    raw = spark.createDataFrame([(batch(0, 2) + builder.build(),)], "batches binary")
+    raw.createOrReplaceTempView("transactions")
+    return raw
+
+
+@pytest.mark.parametrize(("level", "offsets"), [("read_uncommitted", [0, 1, 2]), ("read_committed", [0, 1])])
+def test_isolation(spark: Any, open_transaction: Any, level: str, offsets: list[int]) -> None:
+    records = functions.decode_records("batches", isolation_level=level).alias("r")
+    assert [row.offset for row in open_transaction.select(records).first().r] == offsets
+    functions.register_kafka_decode(spark, level, isolation_level=level)
+    found = spark.sql(f"SELECT offset FROM {level}(TABLE(SELECT batches FROM transactions))")
+    assert sorted(row.offset for row in found.collect()) == offsets
+
+
 def test_the_table_function(spark: Any) -> None:
     rows = [(batch(0, 3), "orders", 1), (batch(9, 2), "payments", 2)]
     spark.createDataFrame(rows, "batches binary, topic string, partition int").createOrReplaceTempView("raw")
@@ -89,6 +108,38 @@ def test_internal_records(spark: Any) -> None:
     raw = spark.createDataFrame(rows, "topic string, key binary, value binary")
     decoded = raw.select(functions.decode_internal_record("topic", "key", "value").alias("r")).collect()
     assert [None if row.r is None else row.r.name for row in decoded] == ["GroupMetadata", None]
+
+
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
+def test_damage_of_messages(spark: Any, mode: str) -> None:
+    """Each function says in the row what is wrong."""
+    raw = spark.createDataFrame([("__consumer_offsets", b"\0")], "topic string, data binary")
+    row = raw.select(
+        functions.decode_message("data", "HeartbeatRequest", 4, mode=mode),
+        functions.decode_request("data", mode=mode),
+        functions.decode_response("data", "Heartbeat", 4, mode=mode),
+        functions.decode_internal_record("topic", "data", "data", mode=mode),
+    ).first()
+    assert [bool(each.error) for each in row] == [True] * 4
+
+
+@pytest.mark.parametrize(
+    "decode",
+    [
+        lambda: functions.decode_message("data", "HeartbeatRequest", 4),
+        lambda: functions.decode_request("data"),
+        lambda: functions.decode_response("data", "Heartbeat", 4),
+        lambda: functions.decode_internal_record("topic", "data", "data"),
+        lambda: functions.decode_records("data"),
+    ],
+    ids=["message", "request", "response", "internal", "records"],
+)
+def test_damage_ends_a_task(spark: Any, decode: Any) -> None:
+    from pyspark.errors import PythonException
+
+    raw = spark.createDataFrame([("__consumer_offsets", b"\0")], "topic string, data binary")
+    with pytest.raises(PythonException, match=r"kafkawire\.sdk\.errors\.(Decode|RemoteProtocol)Error: "):
+        raw.select(decode()).collect()
 
 
 def test_what_is_refused() -> None:

@@ -158,6 +158,54 @@ def test_file_system_of_spark(spark: Any, folder: Path, monkeypatch: pytest.Monk
             read_segments(spark, folder, **refused)  # type: ignore[arg-type]  # each is an argument of some name
 
 
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        # The record of the time at which to begin belongs to what is read, that of the end does not.
+        ({"startingTimestamp": TIME_MS + 50, "endingTimestamp": TIME_MS + 60}, 2 * 10 + 10),
+        ({"subscribePattern": "orders|old"}, 200),
+        ({"subscribePattern": "orders"}, 200),
+        ({"assign": {"orders": [1]}}, 100),
+        ({"subscribe": "orders", "includeHeaders": True, "extra": ["compression", "batchOffset"]}, 200),
+        ({"subscribe": "older-orders", "decompressedBytesMax": 10_000}, 10),
+    ],
+)
+def test_options_with_the_file_system_of_spark(
+    spark: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], count: int
+) -> None:
+    write_segment(folder / "older-orders-0", [batch(50)])
+    direct = read_segments(spark, folder, **options)
+    expected = sorted(map(repr, direct.collect()))
+    assert len(expected) == count
+    monkeypatch.setattr(frame, "_opens", lambda paths: False)
+    through = read_segments(spark, folder, **options)
+    assert through.schema == direct.schema
+    assert sorted(map(repr, through.collect())) == expected
+
+
+def test_damage_with_the_file_system_of_spark(spark: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Damage has no offset, so it is told wherever the query begins; a mode without a row for it leaves it out."""
+    path = folder / "orders-0" / f"{50:020}.log"
+    path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+    monkeypatch.setattr(frame, "_opens", lambda paths: False)
+    bounds = {"subscribe": "orders", "startingOffsets": {"orders": {"0": 85, "1": 97}}, "startingTimestamp": TIME_MS}
+    rows = read_segments(spark, folder, mode="PERMISSIVE", **bounds).collect()
+    assert sorted((row.partition, row.offset) for row in rows if row._corrupt is None) == [
+        *((0, offset) for offset in range(85, 90)),
+        *((1, offset) for offset in range(97, 100)),
+    ]
+    assert [(row.topic, row.partition, row._corrupt.position) for row in rows if row._corrupt is not None] == [
+        ("orders", 0, 4 * len(batch(50)))
+    ]
+    assert read_segments(spark, folder, mode="DROPMALFORMED", **bounds).count() == 8
+    with pytest.raises(Exception, match="batch of offset 90 at byte"):
+        read_segments(spark, folder, **bounds).collect()
+    with pytest.raises(Exception, match=r"orders-1.*100"):
+        read_segments(spark, folder, assign={"orders": [1]}, decompressedBytesMax=100).collect()
+    with pytest.raises(ConfigurationError, match="startingOffsets='latest': a query that is no stream"):
+        read_segments(spark, folder, startingOffsets="latest")
+
+
 def test_damage(spark: Any, folder: Path) -> None:
     path = folder / "orders-0" / f"{0:020}.log"
     content = bytearray(path.read_bytes())
