@@ -27,6 +27,7 @@ from kafkawire.sdk.spark.audit.tables import TABLES, Table
 from kafkawire.sync import Admin
 from kafkawire.testing import Broker
 from tests.sdk.spark.audit.commit_records import key, value
+from tests.sdk.spark.brokers.topics import stored
 from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, records_of, write_segment
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore")]
@@ -158,6 +159,19 @@ def test_from_brokers(spark: Any, whole: dict[str, list[Any]], tmp_path: Path) -
         audit(spark, tmp_path / "data", out)
 
 
+def test_a_time_from_brokers(spark: Any, tmp_path: Path) -> None:
+    """The end does not belong to it; options of the client are handed on."""
+    with stored(tmp_path / "data", *(batch(first) for first in range(0, 50, 10))) as broker:
+        times = {"since_ms": TIME_MS + 19, "until_ms": TIME_MS + 39}
+        client = {"client.id": "auditor"}
+        found = audit_brokers(spark, broker.bootstrap, tmp_path / "audit", with_report=False, client=client, **times)
+        assert found.numbers["records"] == 20
+        with pytest.raises(ConfigurationError, match="other options need another folder"):
+            audit_brokers(spark, broker.bootstrap, tmp_path / "audit")
+        with pytest.raises(ConfigurationError, match=r"client\.idd"):
+            audit_brokers(spark, broker.bootstrap, tmp_path / "other", client={"client.idd": "auditor"})
+
+
 def test_in_pieces(
     spark: Any, folder: Path, whole: dict[str, list[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +194,22 @@ def test_in_pieces(
         # The files are at another place.
         rows = [row.asDict() | ({"path": None} if "path" in row else {}) for row in found[name]]
         assert rows == [row.asDict() | ({"path": None} if "path" in row else {}) for row in whole[name]], name
+
+
+def test_what_is_idle(spark: Any, tmp_path: Path) -> None:
+    """A partition goes on where it ended, whatever came to others meanwhile; nothing is counted twice."""
+    segments, out = tmp_path / "segments", tmp_path / "audit"
+    counts = []
+    for first, second in ((1, 1), (1, 2), (2, 2)):
+        for partition, batches in enumerate((first, second)):
+            write_segment(segments / f"t-{partition}", [batch(number * 10) for number in range(batches)])
+        audit(spark, segments, out, with_report=False)
+        rows = tables(spark, out)
+        counts.append([(row.records, row.startOffset, row.endOffset, row.keys) for row in rows["partitions"]])
+        assert not rows["gaps"]
+        assert not rows["duplicates"]
+    ten, twenty = (10, 0, 10, 10), (20, 0, 20, 20)
+    assert counts == [[ten, ten], [ten, twenty], [twenty, twenty]]
 
 
 def test_interrupted(spark: Any, folder: Path, whole: dict[str, list[Any]], tmp_path: Path) -> None:

@@ -17,9 +17,10 @@ from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.record_formats import TimestampType
 from kafkawire.sdk.records import BatchBuilder, Compression
 from kafkawire.sdk.records.batch import set_max_timestamp
+from kafkawire.sdk.records.stored import Damage
 from kafkawire.sdk.spark.audit.facts import COLUMNS_OF, FactKind
 from kafkawire.sdk.spark.audit.sink import FactSink, NotedFacts
-from kafkawire.sdk.spark.damage import Mode
+from kafkawire.sdk.spark.damage import Mode, Place
 from kafkawire.sdk.spark.segments.reading import ReadOptions, read_into
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
 from tests.sdk.spark.audit.commit_records import key, value
@@ -133,6 +134,9 @@ def test_a_time_that_is_asked_for(tmp_path: Path) -> None:
     found = facts(tmp_path, NotedFacts(since_ms=TIME_MS + 15, until_ms=TIME_MS + 25))
     assert [row["isCounted"] for row in found["batch"]] == [False, True, False]
     assert sum(row["records"] for row in found["key"]) == 10
+    # A batch is of the time of its last record. The first of that time belongs to it, that of its end does not.
+    found = facts(tmp_path, NotedFacts(since_ms=TIME_MS + 9, until_ms=TIME_MS + 29))
+    assert [row["isCounted"] for row in found["batch"]] == [True, True, False]
 
 
 def test_rows_of_batches_do_not_pile_up(tmp_path: Path) -> None:
@@ -140,6 +144,29 @@ def test_rows_of_batches_do_not_pile_up(tmp_path: Path) -> None:
     found = facts(tmp_path, batches_max=7)
     assert [row["baseOffset"] for row in found["batch"]] == list(range(50))
     assert {row["minTimestampMs"] - TIME_MS - row["baseOffset"] for row in found["batch"]} == {0}
+
+
+def test_rows_of_damage_do_not_pile_up(tmp_path: Path) -> None:
+    """Whether batches are between it or not."""
+    broken = [bytearray(batch(number, 1)) for number in range(50)]
+    for each in broken:
+        each[-1] ^= 1
+    sink = FactSink(NotedFacts(), batches_max=7)
+    place = Place("t", 0, "file")
+    sizes = [rows.num_rows for each in broken for rows in sink.add_damage(place, Damage(0, len(each), "broken"))]
+    assert sizes == [7] * 7
+    assert [rows.num_rows for rows in sink.finish()] == [1]
+
+
+@pytest.mark.parametrize("before", [[], [batch(0)]])
+def test_where_damage_was_expected(tmp_path: Path, before: list[bytes]) -> None:
+    """Behind the batch before it in its partition; without one, where the partition begins as far as that is known."""
+    broken = bytearray(batch(10))
+    broken[-1] ^= 1
+    write_segment(tmp_path / "s-0", [batch(0, 3)])
+    write_segment(tmp_path / "t-0", [*before, bytes(broken), batch(20)], 0 if before else 10)
+    (damage,) = [row for row in facts(tmp_path)["batch"] if row["reason"] is not None]
+    assert (damage["topic"], damage["baseOffset"]) == ("t", 10)
 
 
 def test_commits_of_groups(tmp_path: Path) -> None:
