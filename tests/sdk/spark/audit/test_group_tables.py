@@ -41,6 +41,7 @@ def facts(spark: Any) -> tuple[Any, Any]:
         commit(5, 9, 9_000, group="gone"),
         commit(6, None, None, group="gone"),
         commit(7, -(2**63), 9_000, group="wrong"),
+        commit(8, 99, 9_000, group="ahead"),
     ]
     batches = [
         batch(0, maxTimestampMs=1_000),
@@ -61,6 +62,7 @@ def test_history(facts: tuple[Any, Any]) -> None:
         ("g", "elsewhere", 1, None, None),
         ("gone", "t", 9, 30, 21),
         ("wrong", "t", -(2**63), 30, None),
+        ("ahead", "t", 99, 30, 0),
     ]
 
 
@@ -71,6 +73,7 @@ def test_groups(facts: tuple[Any, Any]) -> None:
         for row in rows
     ]
     assert found == [
+        ("ahead", "t", 99, 40, 0, 1, 9_000),
         ("early", "t", 7, 40, 33, 1, 10),
         ("g", "elsewhere", 1, None, None, 1, 9_000),
         ("g", "t", 12, 40, 28, 3, 3_500),

@@ -26,7 +26,7 @@ def keys(spark: Any) -> Any:
         fact(b"a", 5, 100),
         fact(b"a", 2, 50, lastIsTombstone=True, lastBytes=1),
         fact(b"b", 1, 101, lastIsTombstone=True, recordBytes=1, lastBytes=1),
-        fact(None, 4, 102),
+        fact(None, 4, 102, lastIsTombstone=True),
         fact(b"a", 3, 7, partition=1),
         fact(b"c", 1, 8, topic="u"),
     ]

@@ -73,7 +73,8 @@ def test_transactions(spark: Any) -> None:
         return batch(offset, producerId=7, producerEpoch=1, isTransactional=True, **columns)
 
     def end(offset: int, kind: str | None) -> dict[str, Any]:
-        return sent(offset, records=1, lastOffset=offset, isControl=True, controlType=kind, maxTimestampMs=9000)
+        marker = {"records": 1, "lastOffset": offset, "isControl": True, "controlType": kind, "producerEpoch": 2}
+        return sent(offset) | marker | {"maxTimestampMs": 9000}
 
     facts = [
         sent(0, maxTimestampMs=1000),
@@ -96,6 +97,7 @@ def test_transactions(spark: Any) -> None:
         (8, 53, 63, "OPEN", 10),
     ]
     assert rows[0]["sizeBytes"] == 200
+    assert [row["producerEpoch"] for row in rows] == [2, 2, 1, 2]
 
 
 def test_lateness(spark: Any) -> None:

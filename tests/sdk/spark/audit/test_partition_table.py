@@ -24,7 +24,7 @@ def test_partitions(spark: Any) -> None:
         batch(20, path="b.log", plainBytes=500),
         batch(30, 1, isControl=True),
         damage(31, 10),
-        batch(40),
+        batch(40, leaderEpoch=1),
         damage(None, 0, partition=1),
     ]
     batches = frame(spark, FactKind.BATCH, facts)
