@@ -7,9 +7,9 @@ meanwhile is left to the next run.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -32,6 +32,10 @@ from kafkawire.sdk.spark.option_values import CLIENT_PREFIX
 from kafkawire.sdk.spark.segments.order import first_offset
 
 __all__ = ["BrokerFacts", "broker_options"]
+
+#: Offsets of small partitions that one task reads. A task takes Spark longer to start than a small partition to read,
+#: and writes files of its own.
+_TASK_OFFSETS: Final = 100_000
 
 
 def broker_options(
@@ -112,7 +116,7 @@ class BrokerFacts(DataSource):
 
 
 class _Part(NamedTuple):
-    """What a task reads.
+    """What a task reads of a partition.
 
     Attributes:
         range: of offsets.
@@ -134,7 +138,8 @@ class _Reader(KafkaWireReader):
         """Return the tasks; see `KafkaWireReader.partitions`."""
         ranges: list[OffsetRange] = [each.value for each in super().partitions()]
         firsts = [True, *(before.partition != after.partition for before, after in pairwise(ranges))]
-        return [InputPartition(_Part(*each)) for each in zip(ranges, firsts, strict=False)]
+        parts = [_Part(*each) for each in zip(ranges, firsts, strict=False)]
+        return [InputPartition(task) for task in _tasks(parts, self._options.tasks_min or 1)]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Yield the facts of a task.
@@ -142,15 +147,30 @@ class _Reader(KafkaWireReader):
         Raises:
             KafkaWireError: see `StoredBatches.read`.
         """
-        part: _Part | None = partition.value  # Spark makes a task of nothing if there is none
-        if part is None:
-            return
+        parts: Iterable[_Part] = partition.value or ()  # Spark makes a task of nothing if there is none
         sink = FactSink(self._noted)
-        place = Place(*part.range.partition)
-        with StoredBatches(self._options.client, self._options.poll_timeout_ms) as stored:
-            for found in stored.read(part.range):
-                if isinstance(found, Damage):
-                    yield from sink.add_damage(place, found)
-                elif part.is_first or first_offset(found.batch) >= part.range.start:
-                    yield from sink.add(place, found.batch, None)
+        for part in parts:
+            place = Place(*part.range.partition)
+            with StoredBatches(self._options.client, self._options.poll_timeout_ms) as stored:
+                for found in stored.read(part.range):
+                    if isinstance(found, Damage):
+                        yield from sink.add_damage(place, found)
+                    elif part.is_first or first_offset(found.batch) >= part.range.start:
+                        yield from sink.add(place, found.batch, None)
         yield from sink.finish()
+
+
+def _tasks(parts: Iterable[_Part], tasks_min: int) -> list[list[_Part]]:
+    """Put small parts that follow each other together, none into a task of more than its share of all offsets."""
+    parts = list(parts)
+    size_max = min(sum(part.range.size for part in parts) // tasks_min, _TASK_OFFSETS)
+    tasks: list[list[_Part]] = []
+    size = 0
+    for part in parts:
+        size += part.range.size
+        if tasks and size <= size_max:
+            tasks[-1].append(part)
+        else:
+            tasks.append([part])
+            size = part.range.size
+    return tasks

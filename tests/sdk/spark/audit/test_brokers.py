@@ -14,8 +14,11 @@ import pytest
 
 pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
 
+from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.spark.audit import brokers
 from kafkawire.sdk.spark.audit.brokers import BrokerFacts, broker_options
+from kafkawire.sdk.spark.brokers.ranges import OffsetRange
 from kafkawire.testing import Broker
 from tests.sdk.spark.brokers.topics import create, produce, stored
 from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, records_of
@@ -75,6 +78,41 @@ def test_tasks(tmp_path: Path) -> None:
         texts["startingOffsets"] = json.dumps({"orders": {"0": 5}})  # in the first one: nobody else reads it
         rows = [row for task in facts(texts) for row in task if row["kind"] == "batch"]
         assert [row["baseOffset"] for row in rows] == [*range(0, 100, 10)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tasks_min", "expected"),
+    [
+        ([], 4, []),
+        ([10] * 7, 1, [[10] * 7]),
+        ([10] * 8, 4, [[10, 10]] * 4),
+        ([10] * 9, 4, [[10, 10]] * 4 + [[10]]),
+        # What is large is alone, and what is small is not put together across it.
+        ([1, 2, 90, 3, 4], 2, [[1, 2], [90], [3, 4]]),
+        ([60_000, 40_000, 1], 1, [[60_000, 40_000], [1]]),
+        ([500_000, 500_000], 1, [[500_000], [500_000]]),
+    ],
+)
+def test_small_partitions_share_a_task(sizes: list[int], tasks_min: int, expected: list[list[int]]) -> None:
+    parts = [
+        brokers._Part(OffsetRange(TopicPartition("t", number), 7, 7 + size), is_first=True)
+        for number, size in enumerate(sizes)
+    ]
+    tasks = brokers._tasks(parts, tasks_min)
+    assert [[part.range.size for part in task] for task in tasks] == expected
+    assert [part for task in tasks for part in task] == parts
+
+
+def test_a_task_of_several_partitions(tmp_path: Path) -> None:
+    with Broker(tmp_path) as broker:
+        create(broker, t=6)
+        for number in range(6):
+            produce(broker, "t", number, 1 + number)
+        whole, parts = facts(options(broker)), facts({**options(broker), "minPartitions": "6"})
+        assert (len(whole), len(parts)) == (1, 5)  # the first two are small
+        (rows,), found = whole, [row for task in parts for row in task]
+        assert sorted(map(repr, rows)) == sorted(map(repr, found))
+        assert [row["partition"] for row in rows if row["kind"] == "batch"] == list(range(6))
 
 
 def test_damage(tmp_path: Path) -> None:
