@@ -29,7 +29,7 @@ from kafkawire.sdk.spark.brokers.source import KafkaWireReader
 from kafkawire.sdk.spark.brokers.stored import StoredBatches
 from kafkawire.sdk.spark.damage import Place
 from kafkawire.sdk.spark.option_values import CLIENT_PREFIX
-from kafkawire.sdk.spark.segments.order import first_offset
+from kafkawire.sdk.spark.order import first_offset
 
 __all__ = ["BrokerFacts", "broker_options"]
 

@@ -28,15 +28,12 @@ from kafkawire.sdk.spark.blocking_client import BlockingClient
 from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.spark.brokers.ranges import OffsetRange
 from kafkawire.sdk.spark.loss import report_loss
-from kafkawire.sdk.spark.segments.order import InOrder, first_offset
+from kafkawire.sdk.spark.order import InOrder, first_offset
 from kafkawire.sdk.transport.driven import Versions
 from kafkawire.sdk.transport.timing import sleep_ms
 from kafkawire.sdk.transport.waiting import result_of
 
 __all__ = ["StoredBatches"]
-
-#: Cleaning leaves gaps between batches of any size.
-_NO_LIMIT: Final = 2**63
 
 #: How long a broker waits for records that are not there yet: a follower that has just become the leader may lack some.
 _WAIT_MS: Final = 500
@@ -207,8 +204,7 @@ def _decided(content: Buffer, lowest: int) -> list[Stored | Damage]:
         content: batches.
         lowest: no offset is lower; 0 if the first batch may begin before what was asked for.
     """
-    order = InOrder(read_stored(Memory(content), is_growing=True), lowest, None)
-    order.limit = _NO_LIMIT
+    order = InOrder(read_stored(Memory(content), is_growing=True), lowest, None, is_segment=False)
     found = list(order)
     is_undecided = order.next_offset is None and isinstance(found[-1], Stored)
     if is_undecided and sum(isinstance(each, Stored) for each in found) > 1:

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.records.stored import Stored, read_stored
+from kafkawire.sdk.spark.order import InOrder
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.headers import batch_headers
-from kafkawire.sdk.spark.segments.order import InOrder
 from kafkawire.sdk.spark.segments.plan import index_cuts
 from kafkawire.sdk.spark.segments.reading import offset_at
 from kafkawire.sdk.spark.segments.storage import SegmentFiles

@@ -23,10 +23,10 @@ from kafkawire.sdk.records.stored import Damage, read_stored
 from kafkawire.sdk.records.walk import Batch
 from kafkawire.sdk.spark.damage import DamageLog, Mode, Place, error_of
 from kafkawire.sdk.spark.decoder import Decoder
+from kafkawire.sdk.spark.order import InOrder, first_offset
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.headers import batch_at, batch_headers, header_at
 from kafkawire.sdk.spark.segments.options import SegmentOptions
-from kafkawire.sdk.spark.segments.order import InOrder, first_offset
 from kafkawire.sdk.spark.segments.plan import Cut, SegmentPart, Wanted
 from kafkawire.sdk.spark.segments.storage import OpenFile, SegmentFiles
 from kafkawire.sdk.spark.segments.transactions import Transactions

@@ -29,7 +29,7 @@ from kafkawire.sdk.client.partitions import TopicPartition  # noqa: E402 - it ne
 from kafkawire.sdk.spark.brokers.clients import ClientSettings  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers.ranges import OffsetRange  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers.stored import StoredBatches  # noqa: E402 - it needs pyarrow
-from kafkawire.sdk.spark.segments.order import first_offset  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.order import first_offset  # noqa: E402 - it needs pyarrow
 from kafkawire.testing import Broker  # noqa: E402 - it needs pyarrow
 from tests.sdk.spark.brokers.topics import ORDERS, stored, wire_options  # noqa: E402 - it needs pyarrow
 from tests.sdk.spark.segments.logs import batch, marker, records_of  # noqa: E402 - it needs pyarrow

@@ -1,4 +1,4 @@
-"""Batches of a segment whose offsets cannot be right: they go back, or reach into the next segment.
+"""Batches of a partition whose offsets cannot be right: they go back, or reach into the next segment.
 
 The checksum of a batch does not cover its base offset, so a flipped bit there shows in nothing else. Which of two
 neighbours is wrong is seen by the batch before them: one that follows it without a gap is right.
@@ -9,6 +9,7 @@ Source: `LogSegment.recover`, `UnifiedLog.analyzeAndValidateRecords` in Apache K
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_MAGIC
 from kafkawire.sdk.records import Batch
@@ -17,7 +18,10 @@ from kafkawire.sdk.records.stored import Damage, Stored
 __all__ = ["InOrder", "first_offset"]
 
 #: A segment's offsets count from its base offset in 31 bits.
-_SPAN = 2**31
+_SEGMENT_SPAN: Final = 2**31
+
+#: Of a partition's offsets.
+_PARTITION_SPAN: Final = 2**63
 
 
 def first_offset(batch: Batch) -> int:
@@ -29,12 +33,13 @@ class InOrder:
     """What was found, in order, a batch with impossible offsets as damage.
 
     Args:
-        found: what is in a part of a segment, in order. A batch may be yielded only when the next one is known: it must
-            be readable until then.
+        found: what is in a part of a segment, or came with a fetch, in order. A batch may be yielded only when the next
+            one is known: it must be readable until then.
         lowest: no offset is lower.
         end_offset: no offset reaches it; None if nothing follows.
         is_elsewhere: returns whether a batch behind that end is in a following segment, too. A crash while a broker
             replaced segments leaves both; the following one counts, as for a broker.
+        is_segment: whether all is of one segment; otherwise cleaning may have left gaps of any size.
 
     Attributes:
         limit: no offset reaches it.
@@ -48,8 +53,11 @@ class InOrder:
         lowest: int,
         end_offset: int | None,
         is_elsewhere: Callable[[Batch], bool] = lambda batch: False,
+        *,
+        is_segment: bool = True,
     ) -> None:
-        self.limit = lowest + _SPAN if end_offset is None else end_offset
+        span = _SEGMENT_SPAN if is_segment else _PARTITION_SPAN
+        self.limit = lowest + span if end_offset is None else end_offset
         self.next_offset: int | None = lowest
         self._found = found
         self._lowest = lowest

@@ -8,7 +8,7 @@ from kafkawire.sdk.records.stored import Damage, Memory, Stored, read_stored
 
 pytest.importorskip("pyarrow")
 
-from kafkawire.sdk.spark.segments.order import InOrder
+from kafkawire.sdk.spark.order import InOrder
 from tests.sdk.spark.segments.logs import batch
 
 #: (first offset, how many) of batches; None for bytes that are none.
@@ -64,6 +64,14 @@ def test_damage_between() -> None:
     found = ordered([(0, 5), None, (90, 5), (10, 1)])
     assert (found[0], found[2]) == (0, "90: offset 90 cannot be right: offset 10 follows")
     assert found[3] == 10
+
+
+def test_what_comes_with_a_fetch() -> None:
+    """It may be of several segments, between which cleaning has left a gap of any size."""
+    content = batch(0, 5) + batch(2**40, 5)
+    found = list(InOrder(read_stored(Memory(content)), 0, None, is_segment=False))
+    assert all(isinstance(each, Stored) for each in found)
+    assert len(found) == 2
 
 
 def test_following_segment() -> None:
