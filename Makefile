@@ -95,10 +95,11 @@ generated: $(VENV)/.dev ## generated code and pages equal what the schemas and t
 	@$(BIN)/kafkawire codegen check
 	@$(RUN) tools.options --check
 
-# Tests that never reach a codec, or plan faults of a disk, give the same answer on every engine: they run once, with the
-# first one.
-ENGINE_FREE := --ignore=tests/codegen --ignore-glob='tests/test_*.py' \
-  --ignore-glob='tests/reference_broker/test_*_failures.py' --ignore=tests/soak
+# Tests that never reach a codec, plan faults of a disk, or name the engines that they try, give the same answer on every
+# engine: they run once, with the first one.
+ENGINE_FREE := --ignore=tests/codegen --ignore-glob=tests/test_*.py \
+  --ignore-glob=tests/reference_broker/test_*_failures.py --ignore=tests/soak \
+  --ignore-glob=tests/sdk/*/engines --ignore=tests/sdk/protocol/test_limits.py
 # Spark brings a JVM and workers of its own: its tests run once, and not in several processes of pytest.
 SPARK_TESTS := $(addprefix tests/sdk/spark/test_,bombs.py decode.py functions.py) tests/sdk/spark/segments/test_frame.py \
   tests/sdk/spark/brokers/test_source_in_spark.py tests/sdk/spark/sink/test_writer.py tests/sdk/spark/sink/test_kills.py \
@@ -130,7 +131,7 @@ test-spark: $(VENV)/.dev
 # The oldest and the newest Python have all of it; those between are tried by their wheels, and by
 # `make test-core PYTHON=python3.12 VENV=.venv-3.12`. The single module finds an extension that should be there.
 CORE_TESTS := tests/conformance tests/reference_broker tests/sdk tests/test_environment.py tests/codegen \
-  --ignore-glob='tests/reference_broker/test_*_failures.py'
+  --ignore-glob=tests/reference_broker/test_*_failures.py
 ENGINE_TESTS := tests/conformance tests/sdk/protocol tests/sdk/records
 
 .PHONY: test-pythons test-core
