@@ -8,41 +8,40 @@ the group `prefix-commit` says of how many tasks the micro-batch consists whose 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
+from zlib import crc32
 
+import numpy
 import pyarrow
-import pyarrow.compute
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.spark.sink.task import WriteTask
 
 __all__ = ["Fingerprint", "Mark"]
 
-#: Most of its functions are made when it is imported, where type checkers do not see them.
-_COMPUTE: Any = pyarrow.compute
+_Numbers = numpy.ndarray[Any, numpy.dtype[numpy.uint64]]
+
+#: Of a value that is null: no other one has so many bytes.
+_NULL: Final = 2**64 - 1
 
 
 class Fingerprint(NamedTuple):
-    """What some rows have in common with the same rows in any other order, and with few others.
+    """What some rows have in common with the same rows in any other order, and with no others that are likely.
 
     Attributes:
         rows: how many there are.
-        size_bytes: of their keys and values.
-        total: of all bytes of keys and values, as numbers.
+        total: of a number for each row, which depends on every bit of it; modulo 2**64.
     """
 
     rows: int = 0
-    size_bytes: int = 0
     total: int = 0
 
     def with_rows(self, rows: pyarrow.RecordBatch, names: Iterable[str]) -> Self:
         """Return the fingerprint of these rows and some more, of which the named columns count."""
-        contents = [_bytes(rows.column(name)) for name in names]
-        size_bytes = sum(map(len, contents))
-        total = sum(_COMPUTE.sum(each).as_py() or 0 for each in contents)
-        return self._replace(
-            rows=self.rows + rows.num_rows, size_bytes=self.size_bytes + size_bytes, total=self.total + total
-        )
+        numbers = numpy.zeros(rows.num_rows, numpy.uint64)
+        for name in names:
+            numbers = _mixed(numbers ^ _checksums(rows.column(name)))
+        return self._replace(rows=self.rows + rows.num_rows, total=(self.total + int(numbers.sum())) % 2**64)
 
 
 class Mark(NamedTuple):
@@ -82,13 +81,18 @@ class Mark(NamedTuple):
         return cls(task.query_id, last.offset, tuple(map(int, last.metadata.split()[1:])))
 
 
-def _bytes(column: pyarrow.Array) -> pyarrow.Array:
-    """Return all bytes of a column of binary or text as numbers."""
-    column = column.cast(pyarrow.binary())
-    validity, offsets, data = column.buffers()
-    if data is None:
-        return pyarrow.array([], pyarrow.uint8())
-    numbers = pyarrow.Array.from_buffers(pyarrow.uint8(), data.size, [None, data])
-    kind = pyarrow.list_(pyarrow.uint8())
-    lists = pyarrow.Array.from_buffers(kind, len(column), [validity, offsets], offset=column.offset, children=[numbers])
-    return lists.flatten()
+def _checksums(column: pyarrow.Array) -> _Numbers:
+    """Return length and checksum of each value; sums of these alone would not notice values that were swapped."""
+    contents = (
+        None if value is None else value if isinstance(value, bytes) else str(value).encode()
+        for value in column.to_pylist()
+    )
+    found = (_NULL if content is None else len(content) << 32 | crc32(content) for content in contents)
+    return numpy.fromiter(found, numpy.uint64, len(column))
+
+
+def _mixed(numbers: _Numbers) -> _Numbers:
+    """Spread each bit over all others, so that sums of numbers are equal by chance alone; Steele's SplitMix64."""
+    numbers = (numbers ^ (numbers >> 30)) * 0xBF58476D1CE4E5B9
+    numbers = (numbers ^ (numbers >> 27)) * 0x94D049BB133111EB
+    return numbers ^ (numbers >> 31)

@@ -15,7 +15,7 @@ import pyarrow
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction
-from kafkawire.sdk.spark.sink.columns import VALUE, WrittenColumns
+from kafkawire.sdk.spark.sink.columns import TOPIC, VALUE, WrittenColumns
 from kafkawire.sdk.spark.sink.coordinators import Coordinators
 from kafkawire.sdk.spark.sink.marks import Fingerprint, Mark
 from kafkawire.sdk.spark.sink.options import WriteOptions
@@ -60,8 +60,8 @@ def prepare(
     """
     name = f"{options.transactional_id_prefix}-{task.number}"
     given: dict[str, Any] = {**options.producer, "transactional_id": name}
-    contents = [VALUE] if columns.key is None else [VALUE, columns.key]
-    counted = _Counted(batches, contents if task.is_streaming else [])
+    written = [VALUE, *filter(None, columns), *([] if options.topic is not None else [TOPIC])]
+    counted = _Counted(batches, written if task.is_streaming else [])
     # To start is to end whatever an earlier attempt has left open: the mark cannot change any more.
     with Producer(**given) as producer:
         mark = _last_mark(options, name, task)
@@ -150,8 +150,8 @@ def _check_repeated(transactional_id: str, mark: Mark, task: WriteTask, found: F
     if mark.what != found:
         was = Fingerprint(*mark.what)
         raise LocalProtocolError(
-            f"transactional id {transactional_id}: {task}: {was.rows} rows with {was.size_bytes} bytes are committed "
-            f"already, and now there are {found.rows} with {found.size_bytes}, not the same ones: "
+            f"transactional id {transactional_id}: {task}: {was.rows} rows are committed already, and now there are "
+            f"{found.rows}, not the same ones: "
             "the query has to split a micro-batch in the same way when it is repeated"
         )
 

@@ -175,7 +175,7 @@ def partly_committed(query: Query) -> None:
 def test_other_rows_of_a_part_that_is_committed(broker: Broker) -> None:
     query = Query(broker)
     partly_committed(query)
-    with pytest.raises(LocalProtocolError, match=r"w-1: query query, micro-batch 0, task 1: 2 rows with 10 bytes are"):
+    with pytest.raises(LocalProtocolError, match="query query, micro-batch 0, task 1: 2 rows are committed"):
         query.task(0, 1, "0 1 a", "0 1 c")
     assert query.task(0, 1, "0 1 b", "0 1 a").transaction is None, "their order does not matter"
 
