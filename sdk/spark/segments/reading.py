@@ -1,9 +1,11 @@
 """From parts of segments to Arrow batches; does not need Spark.
 
-A part has the batches that begin between its first cut and the next sound one. Rows of several parts share Arrow
-batches. At any time there is a window of the file in memory, the records of one batch, and one Arrow batch.
+A part has the batches whose last offset is behind its first cut, and not behind the next one. Where the cuts lie in
+bytes only says where to begin: so parts give each record once, whatever an index says, and also if a broker replaces
+the segment by a cleaned one while some of them are read. Rows of several parts share Arrow batches. At any time there
+is a window of the file in memory, the records of one batch, and one Arrow batch.
 
-Source: `LogSegment.read`, `CompletedFetch` in Apache Kafka.
+Source: `LogSegment.read`, `CompletedFetch`, `LogSegments.replaceSegments` in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow
 import pyarrow.compute
 
+from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_MAGIC
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.columns import OffsetRange
@@ -23,8 +26,9 @@ from kafkawire.sdk.records.stored import Damage, read_stored
 from kafkawire.sdk.records.walk import Batch
 from kafkawire.sdk.spark.damage import DamageLog, Mode, Place, error_of
 from kafkawire.sdk.spark.decoder import Decoder
+from kafkawire.sdk.spark.isolation import Outcomes
+from kafkawire.sdk.spark.option_values import INT64_MAX
 from kafkawire.sdk.spark.order import InOrder, first_offset
-from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.headers import batch_at, batch_headers, header_at
 from kafkawire.sdk.spark.segments.options import SegmentOptions
 from kafkawire.sdk.spark.segments.plan import Cut, SegmentPart, Wanted
@@ -171,7 +175,7 @@ def _in_time(
 
 
 def _time(timestamp_ms: int) -> pyarrow.Scalar:
-    return pyarrow.scalar(timestamp_ms * 1000, pyarrow.timestamp("us", "UTC"))
+    return pyarrow.scalar(min(timestamp_ms * 1000, INT64_MAX), pyarrow.timestamp("us", "UTC"))
 
 
 def _part(part: SegmentPart, files: SegmentFiles, options: ReadOptions, sink: Sink) -> Iterator[pyarrow.RecordBatch]:
@@ -185,19 +189,11 @@ def _part(part: SegmentPart, files: SegmentFiles, options: ReadOptions, sink: Si
         yield from _lost(Damage(cuts[part.number].position, part.size_bytes, lost), place, options, sink)
         return
     with file:
-        wanted = part.wanted
-        if file.size_bytes < segment.size_bytes:
+        if file.size_bytes < segment.size_bytes and (part.number == 0 or options.fails_on_loss):
             lost = f"the file has {file.size_bytes} bytes, {segment.size_bytes} when the work was planned"
-            if part.number == 0 or options.fails_on_loss:
-                missing = Damage(file.size_bytes, segment.size_bytes - file.size_bytes, lost)
-                yield from _lost(missing, place, options, sink)
-            # Cleaning replaced it by a shorter one: the cuts do not fit any more, but the offsets in it do.
-            bounds: _Bounds | None = _Bounds(0, file.size_bytes, segment.base_offset, segment.end_offset)
-            wanted = _between(wanted, cuts, part.number)
-        else:
-            bounds = _bounds(part, file)
-        if bounds is not None:
-            yield from _Reading(files, options, sink, place, segment, file, bounds, wanted).read()
+            missing = Damage(file.size_bytes, segment.size_bytes - file.size_bytes, lost)
+            yield from _lost(missing, place, options, sink)
+        yield from _Reading(files, options, sink, place, part, file).read()
 
 
 def _lost(damage: Damage, place: Place, options: ReadOptions, sink: Sink) -> Iterator[pyarrow.RecordBatch]:
@@ -207,46 +203,6 @@ def _lost(damage: Damage, place: Place, options: ReadOptions, sink: Sink) -> Ite
         sink.dropped.add(place, damage)
     else:
         yield from sink.add_damage(place, damage)
-
-
-class _Bounds(NamedTuple):
-    """Where a part really begins and ends.
-
-    Attributes:
-        start: in bytes.
-        end: a batch that begins before is read as a whole.
-        lowest: no offset in it is lower.
-        end_offset: none reaches this one; None if nothing follows.
-    """
-
-    start: int
-    end: int
-    lowest: int
-    end_offset: int | None
-
-
-def _bounds(part: SegmentPart, file: OpenFile) -> _Bounds | None:
-    """Return where a part begins and ends by the cuts that are sound, None if the part before reads what is in it."""
-    segment = part.segment
-    start, lowest = 0, segment.base_offset
-    cut = part.cuts[part.number]
-    if cut.position:
-        first = offset_at(file, cut)
-        if first is not None:
-            start, lowest = cut.position, first
-        elif part.number:
-            return None
-    for cut in part.cuts[part.number + 1 :]:
-        if cut.position >= segment.size_bytes:
-            break
-        offset = offset_at(file, cut)
-        if offset is not None:
-            is_enough = part.wanted.end_offset is None or offset >= part.wanted.end_offset
-            if is_enough or cut is not part.cuts[-1]:
-                limit = offset if segment.end_offset is None else min(offset, segment.end_offset)
-                return _Bounds(start, cut.position, lowest, limit)
-    # What was appended since the file was listed is not wanted.
-    return _Bounds(start, segment.size_bytes, lowest, segment.end_offset)
 
 
 def offset_at(file: OpenFile, cut: Cut) -> int | None:
@@ -268,56 +224,55 @@ def offset_at(file: OpenFile, cut: Cut) -> int | None:
     return offset
 
 
-def _between(wanted: Wanted, cuts: tuple[Cut, ...], number: int) -> Wanted:
-    """Return what is wanted of the offsets between two cuts."""
-    start, end = wanted.start_offset, wanted.end_offset
-    if number:
-        start = max(start, cuts[number].after + 1)
-    if number + 2 < len(cuts):
-        following = cuts[number + 1].after + 1
-        end = following if end is None else min(end, following)
-    return wanted._replace(start_offset=start, end_offset=end)
+def _start(part: SegmentPart, file: OpenFile) -> tuple[int, int]:
+    """Return where to begin in a file, in bytes, and the lowest offset from there on: at the part's cut or before."""
+    for cut in reversed(part.cuts[: part.number + 1]):
+        offset = offset_at(file, cut) if cut.position else None
+        if offset is not None:
+            return cut.position, offset
+    return 0, part.segment.base_offset
 
 
 class _Reading:
     """Reads a part of a segment into a sink."""
 
     def __init__(
-        self,
-        files: SegmentFiles,
-        options: ReadOptions,
-        sink: Sink,
-        place: Place,
-        segment: FoundSegment,
-        file: OpenFile,
-        bounds: _Bounds,
-        wanted: Wanted,
+        self, files: SegmentFiles, options: ReadOptions, sink: Sink, place: Place, part: SegmentPart, file: OpenFile
     ) -> None:
+        segment, cuts, number, wanted = part
+        if wanted.end_offset is not None and wanted.end_offset > INT64_MAX:
+            wanted = wanted._replace(end_offset=None)
         self._files = files
         self._options = options
         self._sink = sink
         self._place = place
         self._segment = segment
         self._file = file
-        self._bounds = bounds
         self._wanted = wanted
+        #: A batch is this part's if its last offset is not below the first of these, but below the second.
+        self._from = cuts[number].to + 1 if number else 0
+        self._until = cuts[number + 1].to + 1 if number + 2 < len(cuts) else None
+        # What was appended to the last segment since it was listed is not wanted.
+        self._end = min(segment.size_bytes, file.size_bytes) if segment.end_offset is None else file.size_bytes
         self._window = file.window()
+        #: Of the offsets that may be in what is damaged.
+        start, self._lowest = _start(part, file)
         stored = read_stored(
             self._window,
-            bounds.start,
-            bounds.end,
+            start,
+            self._end,
             is_growing=segment.end_offset is None,
             limit=options.decompressed_bytes_max,
             take=self._take if wanted.start_timestamp_ms is None else None,
         )
-        self._found = InOrder(stored, bounds.lowest, bounds.end_offset, self._is_elsewhere)
-        #: Of the offsets that may be in what is damaged.
-        self._lowest = bounds.lowest
+        self._found = InOrder(stored, self._lowest, segment.end_offset, self._is_elsewhere)
 
     def read(self) -> Iterator[pyarrow.RecordBatch]:
         """Yield what is full."""
-        bounds, wanted = self._bounds, self._wanted
-        transactions = Transactions(self._files, self._segment) if self._options.is_committed_only else None
+        wanted = self._wanted
+        options, transactions = self._options, None
+        if options.is_committed_only:
+            transactions = Transactions(self._files, self._segment, self._file, fails_on_loss=options.fails_on_loss)
         damaged: list[Damage] = []
         for found in self._found:
             if isinstance(found, Damage):
@@ -326,37 +281,58 @@ class _Reading:
             position, batch = found
             yield from self._add_damage(damaged, first_offset(batch))
             damaged.clear()
-            self._lowest = batch.last_offset + 1
-            if wanted.end_offset is not None and first_offset(batch) >= wanted.end_offset and _is_plain(batch):
+            if self._is_behind(batch):
                 break
-            if (batch.is_control and not self._sink.takes_control) or not _overlaps(batch, wanted):
+            self._lowest = batch.last_offset + 1
+            if batch.last_offset < self._from or not _overlaps(batch, wanted):
                 continue
-            if transactions is None or transactions.is_visible(batch, position):
+            if self._until is not None and batch.last_offset >= self._until:
+                break
+            if batch.is_control and not self._sink.takes_control:
+                if transactions is not None:
+                    yield from self._check_marker(batch, position)
+            elif transactions is None or transactions.is_visible(batch, position):
                 yield from self._sink.add(self._place, batch, position, _range(batch, wanted))
-        yield from self._add_damage(damaged, bounds.end_offset)
+        yield from self._add_damage(damaged, self._segment.end_offset)
         end = self._window.end
-        if end < min(bounds.end, self._file.size_bytes):
+        if end < min(self._end, self._file.size_bytes):
             lost = f"the file ended at {end} while it was read, it had {self._file.size_bytes} bytes before"
             missing = Damage(end, self._file.size_bytes - end, lost)
             yield from _lost(missing, self._place, self._options, self._sink)
 
+    def _is_behind(self, batch: Batch) -> bool:
+        """Return whether nothing of a batch, and of those that follow it, belongs to this part or is wanted."""
+        end = self._wanted.end_offset
+        if end is not None and (self._lowest >= end or (_is_plain(batch) and batch.base_offset >= end)):
+            return True
+        return self._until is not None and first_offset(batch) >= self._until
+
     def _take(self, content: memoryview, position: int) -> int:
         """Add batches that need no look at each, those without a gap that are wanted as a whole; return their size."""
         next_offset = self._found.next_offset
-        if next_offset is None or next_offset < self._wanted.start_offset:
+        if next_offset is None or next_offset < max(self._wanted.start_offset, self._from):
             return 0
-        end = self._found.limit if self._wanted.end_offset is None else min(self._found.limit, self._wanted.end_offset)
-        plain = PlainBatches(
-            position, self._bounds.end - position, next_offset, end, not self._options.is_committed_only
-        )
+        limits = (self._found.limit, self._wanted.end_offset, self._until)
+        end = min(limit for limit in limits if limit is not None)
+        plain = PlainBatches(position, self._end - position, next_offset, end, not self._options.is_committed_only)
         taken, next_offset = self._sink.add_plain(self._place, content, plain)
         if taken:
             self._found.next_offset = self._lowest = next_offset
         return taken
 
+    def _check_marker(self, batch: Batch, position: int) -> Iterator[pyarrow.RecordBatch]:
+        """Add a control batch as damage if it does not say what it is about: it may be the end of a transaction."""
+        try:
+            Outcomes().add(batch)
+        except DecodeError as error:
+            damage = Damage(position, batch.size_in_bytes, f"{error.path}: {error.reason}", batch.base_offset)
+            yield from self._sink.add_damage(self._place, damage)
+
     def _add_damage(self, damaged: Iterable[Damage], end_offset: int | None) -> Iterator[pyarrow.RecordBatch]:
-        """Add what is damaged, unless nothing in it was wanted: a stream would meet it again and again."""
+        """Add what is damaged, unless another part does, or nothing in it was wanted: a stream would meet it again."""
         lowest, wanted = self._lowest, self._wanted
+        if lowest < self._from or (self._until is not None and lowest >= self._until):
+            return
         if wanted.end_offset is not None and lowest >= wanted.end_offset:
             return
         if lowest < wanted.start_offset and end_offset is not None and end_offset <= wanted.start_offset:
@@ -365,10 +341,13 @@ class _Reading:
             yield from self._sink.add_damage(self._place, damage)
 
     def _is_elsewhere(self, batch: Batch) -> bool:
-        """Return whether a batch behind the end of its segment is also in a following one, as it is or not cleaned."""
+        """Return whether a batch behind the end of its segment is also in a following one, as it is or not cleaned.
+
+        Or if it was there, and cleaning has put both together: who was to read the following one is told.
+        """
         before = [each for each in self._files.after(self._segment) if each.base_offset <= first_offset(batch)]
         if not before:
-            return False
+            return True
         try:
             file = self._files.open(before[-1])
         except FileNotFoundError:

@@ -16,9 +16,10 @@ from kafkawire.sdk.protocol.tables.record_formats import ABORTED_TRANSACTION_HEA
 from kafkawire.sdk.records import Batch
 from kafkawire.sdk.records.sound_batches import StoredBytes
 from kafkawire.sdk.spark.isolation import Outcomes
+from kafkawire.sdk.spark.loss import report_loss
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.headers import batch_at, batch_headers
-from kafkawire.sdk.spark.segments.storage import SegmentFiles
+from kafkawire.sdk.spark.segments.storage import OpenFile, SegmentFiles
 
 __all__ = ["Aborted", "Transactions", "aborted_transactions"]
 
@@ -32,11 +33,15 @@ class Transactions:
     Args:
         files: where it is.
         segment: the segment that is read.
+        file: its content: markers may be needed after a broker has removed or replaced it.
+        fails_on_loss: whether it is an error that a following segment is gone, so that nobody knows an outcome.
     """
 
-    def __init__(self, files: SegmentFiles, segment: FoundSegment) -> None:
+    def __init__(self, files: SegmentFiles, segment: FoundSegment, file: OpenFile, *, fails_on_loss: bool) -> None:
         self._files = files
         self._segment = segment
+        self._file = file
+        self._fails_on_loss = fails_on_loss
         self._outcomes = Outcomes()
         self._aborted: Aborted = {}
         #: What is looked at next; None before the first transactional batch.
@@ -50,6 +55,7 @@ class Transactions:
             position: where it begins in the segment.
 
         Raises:
+            LocalProtocolError: a following segment is gone, and that is an error.
             OSError: a file cannot be read.
         """
         if not batch.is_transactional:
@@ -71,27 +77,43 @@ class Transactions:
 
     def _looked_at(self, position: int) -> Iterator[None]:
         """Note one marker after the other, or what an index says."""
-        yield from self._segment_markers(self._segment, position)
+        self._note_aborted(self._segment)
+        yield
+        yield from self._segment_markers(self._file, position)
+        expected = self._segment.end_offset
         for segment in self._files.after(self._segment):
-            yield from self._segment_markers(segment, 0)
+            if expected is not None and segment.base_offset != expected:
+                self._lose(expected)
+            expected = segment.end_offset
+            self._note_aborted(segment)
+            yield
+            try:
+                file = self._files.open(segment)
+            except FileNotFoundError:
+                self._lose(segment.base_offset)
+                continue
+            with file:
+                yield from self._segment_markers(file, 0)
+        if expected is not None:
+            self._lose(expected)
 
-    def _segment_markers(self, segment: FoundSegment, position: int) -> Iterator[None]:
+    def _note_aborted(self, segment: FoundSegment) -> None:
         content = self._files.read(segment.sibling(".txnindex"))
         for producer_id, (firsts, lasts) in aborted_transactions(segment, content).items():
             known = self._aborted.setdefault(producer_id, ([], []))
             known[0].extend(firsts)
             known[1].extend(lasts)
-        yield
-        try:
-            file = self._files.open(segment)
-        except FileNotFoundError:
-            return
-        with file:
-            source = file.leaps()
-            for header in batch_headers(source, position):
-                if header.is_control and header.is_transactional:
-                    self._note(source, header.position)
-                    yield
+
+    def _segment_markers(self, file: OpenFile, position: int) -> Iterator[None]:
+        source = file.leaps()
+        for header in batch_headers(source, position):
+            if header.is_control and header.is_transactional:
+                self._note(source, header.position)
+                yield
+
+    def _lose(self, base_offset: int) -> None:
+        what = f"{self._segment.folder}: the segment from offset {base_offset} on, which says how transactions ended"
+        report_loss(f"{what}, is gone since the work was planned", fails=self._fails_on_loss)
 
     def _note(self, source: StoredBytes, position: int) -> None:
         batch = batch_at(source, position)

@@ -93,6 +93,6 @@ def _checksums(column: pyarrow.Array) -> _Numbers:
 
 def _mixed(numbers: _Numbers) -> _Numbers:
     """Spread each bit over all others, so that sums of numbers are equal by chance alone; Steele's SplitMix64."""
-    numbers = (numbers ^ (numbers >> 30)) * 0xBF58476D1CE4E5B9
-    numbers = (numbers ^ (numbers >> 27)) * 0x94D049BB133111EB
-    return numbers ^ (numbers >> 31)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        numbers = (numbers ^ (numbers >> numpy.uint64(shift))) * numpy.uint64(factor)
+    return numbers ^ (numbers >> numpy.uint64(31))

@@ -179,6 +179,56 @@ def test_compacted(tmp_path: Path, split_bytes: int) -> None:
     assert offsets_of(planned(files, None, split_bytes), files) == [*bases, 140, 141]
 
 
+@pytest.mark.parametrize(
+    "wanted", [Wanted(5, 2**63), Wanted(5, None, None, 2**63 - 1), Wanted(5, None, TIME_MS, 2**70)]
+)
+def test_bounds_beyond_all_numbers(files: SegmentFiles, wanted: Wanted) -> None:
+    for split_bytes in SPLITS:
+        assert offsets_of(planned(files, wanted, split_bytes), files) == list(range(5, 200))
+
+
+# Segments that a broker replaces while they are read: some tasks meet the old file, others the new one.
+
+
+def replaced(path: Path, content: bytes) -> None:
+    """Put a file in the place of another, as a broker does."""
+    new = path.with_suffix(".swap")
+    new.write_bytes(content)
+    new.replace(path)
+
+
+CLEANED = {
+    "as it was": [batch(number * 10) for number in range(10)],
+    "shorter batches": [cleaned_batch(number * 10) for number in range(10)],
+    "fewer batches": [batch(number * 10) for number in (0, 3, 4, 8)],
+    "nothing but the last": [batch(90)],
+    # The following segment, too: the file is larger than it was.
+    "merged": [batch(number * 10) for number in range(20)],
+    "merged and cleaned": [cleaned_batch(number * 10) for number in range(20)],
+    "compressed": [batch(number * 10, compression=Compression.GZIP) for number in range(10)],
+}
+
+
+@pytest.mark.parametrize("cleaned", CLEANED)
+@pytest.mark.parametrize("split_bytes", [1, 1000])
+def test_segment_that_is_replaced_between_tasks(files: SegmentFiles, cleaned: str, split_bytes: int) -> None:
+    """Each offset that both have is read once, whichever tasks meet which."""
+    path = log(files)
+    old, new = path.read_bytes(), b"".join(CLEANED[cleaned])
+    kept = {offset for each in walk(new) for offset in (record.offset for record in each.records())}
+    parts = [part for part in planned(files, None, split_bytes) if part.segment.base_offset == 0]
+    if "merged" in cleaned:
+        log(files, 1).unlink()
+    for met_new in range(1, 1 << len(parts)) if len(parts) < 5 else [0b1, 0b10, 0b1010101, 0b111110000, 0b1000000000]:
+        found: list[int] = []
+        for number, part in enumerate(parts):
+            replaced(path, new if met_new >> number & 1 else old)
+            found += offsets_of([part], files, ReadOptions(("offset",), Mode.PERMISSIVE, fails_on_loss=False))
+        counted = [offset for offset in found if offset is not None]
+        assert len(counted) == len(set(counted))
+        assert {offset for offset in kept if offset < 100} <= set(counted) <= set(range(100))
+
+
 # Indexes.
 
 

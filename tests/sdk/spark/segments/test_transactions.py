@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.records import walk
+from kafkawire.sdk.errors import DecodeError, LocalProtocolError
+from kafkawire.sdk.records import BatchBuilder, walk
 
 pytest.importorskip("pyarrow")
 
 from kafkawire.sdk.spark.damage import Mode
 from kafkawire.sdk.spark.segments.files import FoundSegment
-from kafkawire.sdk.spark.segments.reading import ReadOptions
+from kafkawire.sdk.spark.segments.reading import ReadOptions, read_parts
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
 from kafkawire.sdk.spark.segments.transactions import Transactions, aborted_transactions
-from tests.sdk.spark.segments.logs import batch, marker, offsets_of, planned, records_of, write_segment
+from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, offsets_of, planned, records_of, write_segment
 
 SEGMENT = FoundSegment("/x.log", TopicPartition("orders", 0), 10, 1, 50)
 DROP = ReadOptions(("offset",), Mode.DROPMALFORMED, is_committed_only=True)
@@ -67,11 +69,12 @@ def test_nothing_is_looked_at_without_a_transaction(tmp_path: Path, monkeypatch:
     files = SegmentFiles([str(tmp_path)])
     (first, _) = files.find()
     monkeypatch.setattr(SegmentFiles, "after", lambda *_: pytest.fail("the marker is in the same segment"))
-    transactions = Transactions(files, first)
     plain, transactional, _ = walk((tmp_path / "orders-0" / f"{0:020}.log").read_bytes())
-    assert transactions.is_visible(transactional, plain.size_in_bytes)
-    monkeypatch.setattr(SegmentFiles, "open", lambda *_: pytest.fail("it is in no transaction"))
-    assert Transactions(files, first).is_visible(plain, 0)
+    with files.open(first) as file:
+        transactions = Transactions(files, first, file, fails_on_loss=True)
+        assert transactions.is_visible(transactional, plain.size_in_bytes)
+        monkeypatch.setattr(file, "leaps", lambda *_: pytest.fail("it is in no transaction"))
+        assert Transactions(files, first, file, fails_on_loss=True).is_visible(plain, 0)
 
 
 def test_following_segment_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +86,50 @@ def test_following_segment_that_is_gone(tmp_path: Path, monkeypatch: pytest.Monk
     assert offsets_of(parts, files, DROP) == [0, 1]
     monkeypatch.setattr(SegmentFiles, "after", lambda *_: after)
     second.unlink()
-    assert offsets_of(parts, files, DROP) == [1]
+    with pytest.raises(LocalProtocolError, match="orders-0: the segment from offset 2 on, which says how transactions"):
+        offsets_of(parts, files, DROP)
+    assert offsets_of(parts, files, DROP._replace(fails_on_loss=False)) == [1]
+
+
+@pytest.mark.parametrize("gone", [1, 2, 3])
+def test_segments_that_are_gone_before_markers_were_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: int
+) -> None:
+    """Those in the file that is read are found, although it has no name any more; those behind are missed."""
+    write_segment(tmp_path / "orders-0", [records_of(0, 7), marker(1, 7, True), records_of(2, 8)])
+    write_segment(tmp_path / "orders-0", [marker(3, 8, True)])
+    write_segment(tmp_path / "orders-0", [batch(4, 1)])
+    files = SegmentFiles([str(tmp_path)])
+    (part, *_), segments = planned(files), files.find()
+    original = Transactions._looked_at
+
+    def late(transactions: Transactions, position: int) -> Iterator[None]:
+        for segment in segments[:gone]:
+            Path(segment.path).unlink()
+        yield from original(transactions, position)
+
+    monkeypatch.setattr(Transactions, "_looked_at", late)
+    if gone == 1:
+        assert offsets_of([part], files, DROP) == [0, 2]
+        return
+    found = read_parts([part], files, DROP._replace(fails_on_loss=False))
+    assert [offset for rows in found for offset in rows.column("offset").to_pylist()] == [0]
+    for segment in segments:
+        Path(segment.path).touch()
+    write_segment(tmp_path / "orders-0", [records_of(0, 7), marker(1, 7, True), records_of(2, 8)])
+    with pytest.raises(LocalProtocolError, match="the segment from offset 3 on"):
+        offsets_of([part], files, DROP)
+
+
+def test_marker_that_does_not_say_what_it_is(tmp_path: Path) -> None:
+    """It has a right checksum, and may be the end of a transaction: that is damage, and no end."""
+    builder = BatchBuilder(base_offset=1, producer_id=7, producer_epoch=0, is_transactional=True, is_control=True)
+    builder.append(TIME_MS, b"\0", b"")
+    write_segment(tmp_path / "orders-0", [records_of(0, 7), builder.build(), batch(2, 1)])
+    files = SegmentFiles([str(tmp_path)])
+    assert offsets_of(planned(files), files, DROP) == [2]
+    with pytest.raises(DecodeError, match="batch of offset 1 at byte"):
+        offsets_of(planned(files), files, DROP._replace(mode=Mode.FAILFAST))
 
 
 def test_a_commit_before_what_an_index_says(tmp_path: Path) -> None:
