@@ -17,9 +17,20 @@ from kafkawire.sdk.protocol.tables.enums import ControlRecordType
 from kafkawire.sdk.records import Batch
 from kafkawire.sdk.records.control import control_type
 
-__all__ = ["ISOLATION_LEVELS", "AbortedByResponse", "AbortedTransaction", "Outcomes", "is_committed_only"]
+__all__ = [
+    "ISOLATION_LEVELS",
+    "AbortedByResponse",
+    "AbortedTransaction",
+    "Outcomes",
+    "ends_transaction",
+    "is_committed_only",
+]
 
 ISOLATION_LEVELS: Final = ("read_uncommitted", "read_committed")
+
+
+#: Control records that end a transaction; others have nothing to do with one.
+_ENDS: Final = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
 
 
 class AbortedTransaction(NamedTuple):
@@ -45,6 +56,15 @@ def is_committed_only(level: str) -> bool:
     return level == "read_committed"
 
 
+def ends_transaction(batch: Batch) -> bool:
+    """Return whether a control batch ends a transaction of its producer.
+
+    Raises:
+        DecodeError: its record is damaged.
+    """
+    return any(control_type(record).type in _ENDS for record in batch.views())
+
+
 class Outcomes:
     """How the transactions of one partition ended, by the markers in it.
 
@@ -64,7 +84,7 @@ class Outcomes:
         """
         for record in batch.views():
             kind = control_type(record).type
-            if kind in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
+            if kind in _ENDS:
                 offsets, commits = self._markers.setdefault(batch.producer_id, ([], []))
                 offsets.append(record.offset)
                 commits.append(kind is ControlRecordType.COMMIT)

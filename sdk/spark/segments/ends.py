@@ -1,22 +1,26 @@
 """How far partitions reach: their end offsets, and up to where all transactions are decided.
 
 An end is looked for in the last segment alone, from the last entry of its index on. Transactions are followed from
-where somebody began, by headers; what was seen once is not looked at again.
+where somebody began, by headers; what was seen once is not looked at again, unless a broker has replaced it since:
+cleaning puts a segment in the place of one or several, and a new leader cuts off what its predecessor alone has had.
 
 Source: `UnifiedLog.logEndOffset`, `lastStableOffset` in Apache Kafka.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.records.sound_batches import StoredBytes
 from kafkawire.sdk.records.stored import Stored, read_stored
+from kafkawire.sdk.spark.isolation import ends_transaction
 from kafkawire.sdk.spark.order import InOrder
 from kafkawire.sdk.spark.segments.files import FoundSegment
-from kafkawire.sdk.spark.segments.headers import batch_headers
+from kafkawire.sdk.spark.segments.headers import Header, batch_at, batch_headers, header_at
 from kafkawire.sdk.spark.segments.plan import index_cuts
 from kafkawire.sdk.spark.segments.reading import offset_at
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
@@ -39,15 +43,24 @@ class End(NamedTuple):
 class _Followed:
     """The transactions of a partition, as far as they were followed.
 
-    Attributes:
-        base_offset: of the segment that comes next.
+    Args:
+        segment: where to begin.
         position: in it.
+        start_offset: before it all transactions were decided.
+
+    Attributes:
+        segment: that comes next, as it was when it was looked at.
+        position: in it.
+        start_offset: see above.
+        last: the last batch of that segment that was looked at; None for none.
         open: the first offset of each producer's transaction that has not ended.
     """
 
-    def __init__(self, base_offset: int, position: int) -> None:
-        self.base_offset = base_offset
+    def __init__(self, segment: FoundSegment, position: int, start_offset: int) -> None:
+        self.segment = segment
         self.position = position
+        self.start_offset = start_offset
+        self.last: Header | None = None
         self.open: dict[int, int] = {}
 
 
@@ -72,7 +85,7 @@ class PartitionEnds:
         Raises:
             OSError: it cannot be read.
         """
-        version = segment.size_bytes, segment.modified_ns
+        version = _version(segment)
         known = self._known.get(segment.path)
         if known is None or known[0] != version or segment.modified_ns is None:
             known = self._known[segment.path] = version, self._end(segment)
@@ -91,35 +104,53 @@ class PartitionEnds:
         """
         folder = segments[0].folder
         followed = self._followed.get(folder)
-        if followed is not None and followed.base_offset < segments[0].base_offset:
-            # What was not looked at yet is gone, and what ended there would stay open: what is left says what is open.
-            followed = self._followed[folder] = _Followed(segments[0].base_offset, 0)
-        if followed is None:
-            index = bisect_right(segments, start_offset, key=lambda each: each.base_offset) - 1
+        if followed is None or not self._is_as_it_was(followed, segments):
+            start = start_offset if followed is None else followed.start_offset
+            index = bisect_right(segments, start, key=lambda each: each.base_offset) - 1
             segment = segments[max(index, 0)]
-            followed = _Followed(segment.base_offset, start_position(self._files, segment, start_offset))
+            followed = _Followed(segment, start_position(self._files, segment, start), start)
             self._followed[folder] = followed
         for segment in segments:
-            if segment.base_offset >= followed.base_offset:
-                self._follow(segment, followed, start_offset)
+            if segment.base_offset >= followed.segment.base_offset:
+                self._follow(segment, followed)
         return min(followed.open.values(), default=end_offset)
 
-    def _follow(self, segment: FoundSegment, followed: _Followed, start_offset: int) -> None:
-        if segment.base_offset > followed.base_offset:
-            followed.base_offset, followed.position = segment.base_offset, 0
+    def _is_as_it_was(self, followed: _Followed, segments: Sequence[FoundSegment]) -> bool:
+        """Return whether what was looked at is still there, so that what is open then is open now."""
+        before, last = followed.segment, followed.last
+        index = bisect_left(segments, before.base_offset, key=lambda each: each.base_offset)
+        if index == len(segments) or segments[index].base_offset != before.base_offset:
+            return False
+        segment = segments[index]
+        if last is None or _version(segment) == _version(before):
+            return True
+        try:
+            with self._files.open(segment) as file:
+                return header_at(file.leaps(), last.position) == last
+        except FileNotFoundError:
+            return False
+
+    def _follow(self, segment: FoundSegment, followed: _Followed) -> None:
+        before = followed.segment
+        if segment.base_offset > before.base_offset:
+            followed.position, followed.last = 0, None
+        elif followed.last is not None and _version(segment) == _version(before):
+            return
+        followed.segment = segment
         try:
             file = self._files.open(segment)
         except FileNotFoundError:  # it was removed since it was listed; who reads it is told
             return
         with file:
-            for header in batch_headers(file.leaps(), followed.position):
-                followed.position = header.position + header.size_bytes
-                if header.last_offset < start_offset or not header.is_transactional:
+            source = file.leaps()
+            for header in batch_headers(source, followed.position):
+                followed.position, followed.last = header.position + header.size_bytes, header
+                if header.last_offset < followed.start_offset or not header.is_transactional:
                     continue
-                if header.is_control:
-                    followed.open.pop(header.producer_id, None)
-                else:
+                if not header.is_control:
                     followed.open.setdefault(header.producer_id, header.base_offset)
+                elif _may_end(source, header):
+                    followed.open.pop(header.producer_id, None)
 
     def _end(self, segment: FoundSegment) -> End:
         with self._files.open(segment) as file:
@@ -134,6 +165,20 @@ class PartitionEnds:
                 if isinstance(found, Stored):
                     end = End(found.batch.next_offset, found.position + found.batch.size_in_bytes)
             return end
+
+
+def _version(segment: FoundSegment) -> tuple[int, int | None]:
+    """Return what changes with a file, as far as the file system knows."""
+    return segment.size_bytes, segment.modified_ns
+
+
+def _may_end(source: StoredBytes, header: Header) -> bool:
+    """Return whether a control batch ends a transaction; one that is damaged may, and who reads it is told."""
+    batch = batch_at(source, header.position)
+    try:
+        return batch is None or ends_transaction(batch)
+    except DecodeError:
+        return True
 
 
 def start_position(files: SegmentFiles, segment: FoundSegment, offset: int) -> int:

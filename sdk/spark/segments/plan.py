@@ -1,9 +1,8 @@
 """What tasks read: parts of segments that begin and end with batches, as far as somebody wants what is in them.
 
 A segment is cut where its `.index` says that a batch begins. What no one asked for is left out by the base offsets in
-the names of the files, and inside a segment by `.index` and `.timeindex`. An index may be missing or damaged, so
-whoever reads looks at each cut: one at which no sound batch begins with the right offset does not count, neither for
-the part that would begin there nor for the one that would end.
+the names of the files, and inside a segment by `.index` and `.timeindex`. An index may be missing or damaged: by its
+offsets parts are told apart, whatever they are; where it says that a batch begins, whoever reads looks whether one does.
 
 Source: `OffsetIndex`, `TimeIndex` in Apache Kafka; `schemas/records/*_index_entry.yaml`.
 """
@@ -180,6 +179,10 @@ def _cuts(segment: FoundSegment, wanted: Wanted, read: Callable[[str], bytes], s
 
 def _first_offset(segment: FoundSegment, read: Callable[[str], bytes], timestamp_ms: int) -> int:
     """Return an offset before which every record of a segment is older than a time."""
+    if segment.end_offset is None:
+        # A broker that cuts off records of a partition cuts the index in its memory. What the file says of them stays
+        # there until the segment is the last one no more.
+        return segment.base_offset
     times, offsets = _entries(read(segment.sibling(".timeindex")), _TIME_KEY_BYTES)
     index = bisect_right(times, timestamp_ms - 1)
     # What is not after the offset of an entry is not younger than its time.

@@ -26,7 +26,7 @@ from kafkawire.sdk.records.stored import Damage, read_stored
 from kafkawire.sdk.records.walk import Batch
 from kafkawire.sdk.spark.damage import DamageLog, Mode, Place, error_of
 from kafkawire.sdk.spark.decoder import Decoder
-from kafkawire.sdk.spark.isolation import Outcomes
+from kafkawire.sdk.spark.isolation import ends_transaction
 from kafkawire.sdk.spark.option_values import INT64_MAX
 from kafkawire.sdk.spark.order import InOrder, first_offset
 from kafkawire.sdk.spark.segments.headers import batch_at, batch_headers, header_at
@@ -255,8 +255,11 @@ class _Reading:
         # What was appended to the last segment since it was listed is not wanted.
         self._end = min(segment.size_bytes, file.size_bytes) if segment.end_offset is None else file.size_bytes
         self._window = file.window()
+        start, lowest = _start(part, file)
         #: Of the offsets that may be in what is damaged.
-        start, self._lowest = _start(part, file)
+        self._lowest = lowest
+        #: After the last batch that was met.
+        self._reached = 0
         stored = read_stored(
             self._window,
             start,
@@ -265,7 +268,7 @@ class _Reading:
             limit=options.decompressed_bytes_max,
             take=self._take if wanted.start_timestamp_ms is None else None,
         )
-        self._found = InOrder(stored, self._lowest, segment.end_offset, self._is_elsewhere)
+        self._found = InOrder(stored, lowest, segment.end_offset, self._is_elsewhere)
 
     def read(self) -> Iterator[pyarrow.RecordBatch]:
         """Yield what is full."""
@@ -283,7 +286,7 @@ class _Reading:
             damaged.clear()
             if self._is_behind(batch):
                 break
-            self._lowest = batch.last_offset + 1
+            self._lowest = self._reached = batch.last_offset + 1
             if batch.last_offset < self._from or not _overlaps(batch, wanted):
                 continue
             if self._until is not None and batch.last_offset >= self._until:
@@ -303,7 +306,7 @@ class _Reading:
     def _is_behind(self, batch: Batch) -> bool:
         """Return whether nothing of a batch, and of those that follow it, belongs to this part or is wanted."""
         end = self._wanted.end_offset
-        if end is not None and (self._lowest >= end or (_is_plain(batch) and batch.base_offset >= end)):
+        if end is not None and (self._reached >= end or (_is_plain(batch) and batch.base_offset >= end)):
             return True
         return self._until is not None and first_offset(batch) >= self._until
 
@@ -317,13 +320,13 @@ class _Reading:
         plain = PlainBatches(position, self._end - position, next_offset, end, not self._options.is_committed_only)
         taken, next_offset = self._sink.add_plain(self._place, content, plain)
         if taken:
-            self._found.next_offset = self._lowest = next_offset
+            self._found.next_offset = self._lowest = self._reached = next_offset
         return taken
 
     def _check_marker(self, batch: Batch, position: int) -> Iterator[pyarrow.RecordBatch]:
         """Add a control batch as damage if it does not say what it is about: it may be the end of a transaction."""
         try:
-            Outcomes().add(batch)
+            ends_transaction(batch)
         except DecodeError as error:
             damage = Damage(position, batch.size_in_bytes, f"{error.path}: {error.reason}", batch.base_offset)
             yield from self._sink.add_damage(self._place, damage)

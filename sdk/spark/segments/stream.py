@@ -83,7 +83,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if offset == EARLIEST:
                 offset = segments[0].base_offset
             elif offset == LATEST:
-                offset = self._end(segments, segments[-1].base_offset)
+                offset = self._end(segments, segments[0].base_offset)
             found[key] = offset
         return found
 
@@ -114,7 +114,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = {key: min(end, self._target[key]) for key, end in ends.items() if key in self._target}
         ranges = {}
         for key, end in ends.items():
-            begin = start.get(key, partitions[key][0].base_offset)
+            begin = start.get(key, self._first(partitions[key]))
             if begin < end:
                 ranges[key] = begin, end
         if isinstance(limit, ReadMaxRows):
@@ -154,8 +154,10 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         wanted: dict[str, Wanted] = {}
         for key, until in end.items():
             segments = partitions.get(key, [])
+            if not segments and key not in start:
+                self._lose(f"{key} is gone, it was to be read up to offset {until}")
             first = segments[0].base_offset if segments else until
-            begin = start.get(key, first)
+            begin = start.get(key, self._first(segments) if segments else until)
             if begin >= until:
                 continue
             if begin < first:
@@ -193,12 +195,17 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._lose(f"{key} is gone, it was to be read from offset {start[key]} on")
         ends = {}
         for key, segments in partitions.items():
-            begin = start.get(key, segments[0].base_offset)
+            begin = start.get(key, self._first(segments))
             reached = self._ends.of(segments[-1]).offset
             if reached < begin and key in start:
                 self._lose(f"{key} ends at offset {reached}, it was to be read from {begin} on")
             ends[key] = max(self._end(segments, begin), begin)
         return ends
+
+    def _first(self, segments: list[FoundSegment]) -> int:
+        """Return where a partition begins that came later than the query."""
+        asked = self._options.starting_offsets or Offsets(EARLIEST)
+        return max(asked.named.get(segments[0].folder, EARLIEST), segments[0].base_offset)
 
     def _end(self, segments: list[FoundSegment], begin: int) -> int:
         """Return up to where a partition can be read."""

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkawire.sdk.records import BatchBuilder
+
 pytest.importorskip("pyarrow")
 
 from kafkawire.sdk.spark.segments.ends import End, PartitionEnds, start_position
@@ -118,3 +120,54 @@ def test_segment_with_a_marker_is_gone_before_it_was_looked_at(files: SegmentFil
     (folder / f"{30:020}.log").unlink()
     write_segment(folder, [batch(40), records_of(50, 6)])
     assert ends.last_stable_offset(files.find(), 0, 51) == 50
+
+
+# What was looked at and is not there any more.
+
+
+def replaced(path: Path, *batches: bytes) -> None:
+    new = path.with_suffix(".swap")
+    new.write_bytes(b"".join(batches))
+    new.replace(path)
+
+
+def test_segment_that_was_cleaned_while_it_was_followed(files: SegmentFiles, tmp_path: Path) -> None:
+    """Positions are others then, and what is open is not cleaned."""
+    ends, folder = PartitionEnds(files), tmp_path / "orders-0"
+    path = write_segment(folder, [batch(0), batch(10), records_of(20, 7)])
+    assert ends.last_stable_offset(files.find(), 0, 21) == 20
+    replaced(path, batch(10), records_of(20, 7), marker(21, 7, True), records_of(22, 8))
+    assert ends.last_stable_offset(files.find(), 0, 23) == 22
+    replaced(path, records_of(20, 7), marker(21, 7, True), records_of(22, 8), marker(23, 8, False), batch(24, 1))
+    assert ends.last_stable_offset(files.find(), 0, 25) == 25
+
+
+def test_segments_that_were_put_together_while_they_were_followed(files: SegmentFiles, tmp_path: Path) -> None:
+    ends, folder = PartitionEnds(files), tmp_path / "orders-0"
+    first = write_segment(folder, [batch(0), records_of(10, 7), marker(11, 7, True)])
+    second = write_segment(folder, [records_of(12, 8)])
+    assert ends.last_stable_offset(files.find(), 0, 13) == 12
+    second.unlink()
+    replaced(first, records_of(10, 7), marker(11, 7, True), records_of(12, 8), marker(13, 8, True))
+    write_segment(folder, [batch(14, 1), records_of(15, 9)])
+    assert ends.last_stable_offset(files.find(), 0, 16) == 15
+
+
+def test_transaction_that_was_cut_off(files: SegmentFiles, tmp_path: Path) -> None:
+    """As by a new leader, which has other records there."""
+    ends, folder = PartitionEnds(files), tmp_path / "orders-0"
+    path = write_segment(folder, [batch(0), records_of(10, 7)])
+    assert ends.last_stable_offset(files.find(), 0, 11) == 10
+    replaced(path, batch(0))
+    assert ends.last_stable_offset(files.find(), 0, 10) == 10
+    replaced(path, batch(0), batch(10), records_of(20, 9))
+    assert ends.last_stable_offset(files.find(), 0, 21) == 20
+
+
+def test_control_batches_that_end_nothing(files: SegmentFiles, tmp_path: Path) -> None:
+    """Kinds of control records that nobody knows yet; what is damaged may be an end, and who reads it is told."""
+    for key, expected in ((b"\0\0\0\x63", 0), (b"\0", 2), (b"\0\0\0\1", 2)):
+        builder = BatchBuilder(base_offset=1, producer_id=7, producer_epoch=0, is_transactional=True, is_control=True)
+        builder.append(0, key, b"\0\0\0\0\0\0")
+        write_segment(tmp_path / "orders-0", [records_of(0, 7), builder.build()])
+        assert PartitionEnds(files).last_stable_offset(files.find(), 0, 2) == expected

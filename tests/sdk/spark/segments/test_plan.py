@@ -65,6 +65,11 @@ def test_pruning(wanted: Wanted | None, expected: list[tuple[int, int]]) -> None
     assert spans(wanted) == expected
 
 
+def test_times_of_the_last_segment_may_be_of_records_that_were_cut_off() -> None:
+    last = segment(end_offset=None)
+    assert spans(Wanted(0, None, TIME_MS + 5000), 1 << 20, last) == [(0, 1000)]
+
+
 def test_segments_are_left_out_by_name() -> None:
     parts = list(plan([segment(0, 1000), segment(1000, 1100), segment(1100, None)], lambda _: Wanted(1000, 1100), read))
     assert [part.segment.base_offset for part in parts] == [1000]

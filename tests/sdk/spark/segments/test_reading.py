@@ -149,7 +149,8 @@ def test_old_formats(tmp_path: Path, magic: int, compression: Compression) -> No
     files = SegmentFiles([str(tmp_path)])
     parts = planned(files, None, 100)
     assert (len(parts), offsets_of(parts, files)) == (2, list(range(60)))
-    assert offsets_of(planned(files, Wanted(25, 42), 100), files) == list(range(25, 42))
+    for start, end in ((25, 42), (21, 22), (25, 28), (20, 30), (29, 31)):
+        assert offsets_of(planned(files, Wanted(start, end), 100), files) == list(range(start, end))
 
 
 def test_memory(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 from pathlib import Path
 
 import pytest
@@ -343,3 +344,30 @@ def test_tasks_of_a_size(folder: Path) -> None:
     query = Query(folder, splitBytes="1m")
     query.plan()
     assert len(query.reader.partitions(*query.offsets[-2:])) == 3  # opening a file costs 4 MiB
+
+
+def test_partitions_that_come_later(folder: Path) -> None:
+    """They begin where the query was told, or at their beginning; one that goes before it was read is a loss."""
+    query = Query(folder, startingOffsets='{"orders":{"0":95,"2":15,"3":-1}}')
+    for partition in (2, 3):
+        write_segment(folder / f"orders-{partition}", [batch(number * 10) for number in range(2)])
+    query.take_all()
+    assert sorted(query.rows) == [
+        *((0, offset) for offset in range(95, 100)),
+        *((1, offset) for offset in range(20)),
+        *((2, offset) for offset in range(15, 20)),
+        *((3, offset) for offset in range(20)),
+    ]
+    write_segment(folder / "orders-4", [batch(0)])
+    assert query.plan()
+    shutil.rmtree(folder / "orders-4")
+    with pytest.raises(LocalProtocolError, match="orders-4 is gone, it was to be read up to offset 10"):
+        query.run()
+
+
+def test_latest_is_before_an_open_transaction(folder: Path) -> None:
+    """Wherever it was begun."""
+    write_segment(folder / "orders-2", [batch(0), records_of(10, 7), batch(11, 5)])
+    write_segment(folder / "orders-2", [batch(16, 6)])
+    query = Query(folder, startingOffsets="latest", isolationLevel="read_committed", topics="orders")
+    assert query.offsets[0]["orders-2"] == 10
