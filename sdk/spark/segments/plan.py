@@ -2,7 +2,7 @@
 
 A segment is cut where its `.index` says that a batch begins. What no one asked for is left out by the base offsets in
 the names of the files, and inside a segment by `.index` and `.timeindex`. An index may be missing or damaged: by its
-offsets parts are told apart, whatever they are; where it says that a batch begins, whoever reads looks whether one does.
+offsets parts are told apart, whatever they are; where a batch should begin, whoever reads looks whether one does.
 
 Source: `OffsetIndex`, `TimeIndex` in Apache Kafka; `schemas/records/*_index_entry.yaml`.
 """
@@ -68,7 +68,7 @@ class SegmentPart(NamedTuple):
     Attributes:
         segment: it.
         cuts: of the whole segment: where its first part begins, those between, and where its last part ends.
-        number: it is the part between `cuts[number]` and the next sound one.
+        number: it is the part between `cuts[number]` and the next one, see `reading.py`.
         wanted: of the records in it.
     """
 
