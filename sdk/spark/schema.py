@@ -38,8 +38,8 @@ class Column(NamedTuple):
     """A column.
 
     Attributes:
-        ddl: its type in Spark's words.
-        arrow: its type in Arrow's.
+        ddl: its type as Spark is told it: `timestamp` by itself would be what `spark.sql.timestampType` says.
+        arrow: its type in Arrow's words.
         about: what it holds.
     """
 
@@ -67,7 +67,7 @@ COLUMNS: Final = {
     "topic": Column("string", pyarrow.string(), "null if it is not known"),
     "partition": Column("int", pyarrow.int32(), "null if it is not known"),
     "offset": Column("bigint", pyarrow.int64(), "of the record"),
-    "timestamp": Column("timestamp", pyarrow.timestamp("us", "UTC"), "in microseconds, of which Kafka has thousands"),
+    "timestamp": Column("timestamp_ltz", pyarrow.timestamp("us", "UTC"), "in microseconds, of which Kafka has thousands"),
     "timestampType": Column("int", pyarrow.int32(), "0 for create time, 1 for log append time, -1 for none (magic 0)"),
     HEADERS: Column("array<struct<key: string, value: binary>>", pyarrow.list_(_HEADER), "null if there are none"),
     "leaderEpoch": Column("int", pyarrow.int32(), "of the batch; -1 before magic 2"),
@@ -135,7 +135,7 @@ def checked(fields: Iterable[tuple[str, str, bool]]) -> tuple[str, ...]:
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COLUMNS)}"
             raise ConfigurationError("schema", f"{name} {kind}", f"no such column; {hint}")
         expected = COLUMNS[name].ddl
-        if kind.replace(" ", "").lower() != expected.replace(" ", ""):
+        if kind.replace(" ", "").lower() != _shown(expected).replace(" ", ""):
             raise ConfigurationError("schema", f"{name} {kind}", f"the column is {expected}")
         if not is_nullable:
             raise ConfigurationError("schema", f"{name} {kind} NOT NULL", "every column may be null")
@@ -143,6 +143,11 @@ def checked(fields: Iterable[tuple[str, str, bool]]) -> tuple[str, ...]:
             raise ConfigurationError("schema", f"{name} {kind}", "the column is there already")
         names.append(name)
     return tuple(names)
+
+
+def _shown(declared: str) -> str:
+    """Return a type as Spark shows it, from what it is declared as."""
+    return declared.replace("timestamp_ltz", "timestamp")
 
 
 def names_of(schema: StructType) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -15,3 +15,17 @@ def spark() -> Iterator[Any]:
     """Start a local Spark."""
     with local_session() as session:
         yield session
+
+
+@pytest.fixture
+def setting(spark: Any) -> Iterator[Callable[[str, str], None]]:
+    """Return what changes a setting of the session; it has its own value again after the test."""
+    before: dict[str, str] = {}
+
+    def change(name: str, value: str) -> None:
+        before.setdefault(name, spark.conf.get(name))
+        spark.conf.set(name, value)
+
+    yield change
+    for name, value in before.items():
+        spark.conf.set(name, value)

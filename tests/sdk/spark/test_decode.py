@@ -61,6 +61,14 @@ def test_rows(spark: Any) -> None:
     assert last.offset == RECORDS_OF_A_BATCH - 1
 
 
+def test_time_has_a_zone_whatever_the_session_says(spark: Any, setting: Any) -> None:
+    """`timestamp` by itself would be one without a time zone, and another moment."""
+    setting("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    records = decode_batches(spark.createDataFrame([(batch(0),)], "raw binary"), "raw")
+    assert records.schema["timestamp"].dataType.simpleString() == "timestamp"
+    assert records.agg({"timestamp": "min"}).first()[0].timestamp() * 1000 == TIME_MS
+
+
 def test_segment_files(spark: Any, tmp_path: Path) -> None:
     """Segments are read from a broker's folder; a half-written batch at the end of the last one may be left out."""
     from pyspark.sql.functions import regexp_extract

@@ -43,6 +43,19 @@ def test_arrays_of_records(spark: Any) -> None:
     assert flat.count() == 4
 
 
+def test_time_has_a_zone_whatever_the_session_says(spark: Any, setting: Any) -> None:
+    setting("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    raw = spark.createDataFrame([(batch(0, 1),)], "batches binary")
+    raw.createOrReplaceTempView("times")
+    functions.register_kafka_decode(spark, "times")
+    for records in (
+        raw.select(functions.decode_records("batches").alias("r")).selectExpr("inline(r)"),
+        spark.sql("SELECT * FROM times(TABLE(SELECT batches FROM times))"),
+    ):
+        assert records.schema["timestamp"].dataType.simpleString() == "timestamp"
+        assert records.first().timestamp.timestamp() * 1000 == TIME_MS
+
+
 def test_damage_in_arrays(spark: Any) -> None:
     raw = spark.createDataFrame([(batch(0, 2) + b"garbage",)], "raw binary")
     records = raw.select(functions.decode_records("raw", mode="PERMISSIVE").alias("r")).selectExpr("inline(r)")

@@ -18,6 +18,7 @@ from kafkawire.sdk.spark.schema import (
     EXTRAS,
     HEADERS,
     arrow_schema,
+    checked,
     chosen,
     ddl,
 )
@@ -40,6 +41,16 @@ def test_declarations() -> None:
     )
 
 
+def test_types_of_a_users_schema() -> None:
+    """They are compared as Spark shows them, which is not always how they are declared."""
+    assert checked([("timestamp", "timestamp", True), (HEADERS, "array<struct<key:string,value:binary>>", True)]) == (
+        "timestamp",
+        "headers",
+    )
+    with pytest.raises(ConfigurationError, match="schema='timestamp timestamp_ntz': the column is timestamp_ltz"):
+        checked([("timestamp", "timestamp_ntz", True)])
+
+
 def test_types_of_spark_and_arrow_agree() -> None:
     types = pytest.importorskip("pyspark.sql.types", reason="pyspark is not installed: the extra `spark` brings it")
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -49,7 +60,7 @@ def test_types_of_spark_and_arrow_agree() -> None:
         "string": types.StringType(),
         "int": types.IntegerType(),
         "bigint": types.LongType(),
-        "timestamp": types.TimestampType(),
+        "timestamp_ltz": types.TimestampType(),
         "boolean": types.BooleanType(),
     }
     header = types.StructType().add("key", types.StringType()).add("value", types.BinaryType())

@@ -82,6 +82,12 @@ def test_batch(source: Any, broker: Broker, topic: str) -> None:
     assert [tuple(header) for header in row.headers] == [("number", b"55")]
 
 
+def test_sessions_whose_timestamps_have_no_zone(source: Any, broker: Broker, topic: str, setting: Any) -> None:
+    setting("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    row = reading(source.read, broker, topic).load().where("partition = 1 and offset = 55").first()
+    assert row.timestamp.timestamp() == (TIME_MS + 55) / 1000
+
+
 def test_schema_and_options(source: Any, broker: Broker, topic: str) -> None:
     reader = reading(source.read, broker, topic, minPartitions=6, startingTimestamp=TIME_MS + 90)
     rows = sorted(tuple(row) for row in reader.schema("offset bigint, value binary").load().collect())
