@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["decode_batches"]
 
-_ABORTED = "array<struct<producerId: bigint, firstOffset: bigint>>"
+_ABORTED = "array<struct<`producerId`: bigint, `firstOffset`: bigint>>"
 
 
 def decode_batches(

@@ -54,7 +54,7 @@ def decode_records(
     options = decode_options(headers=headers, extra=extra, mode=mode, isolation_level=isolation_level)
     names = tuple(name for name in options.names if name not in ("topic", "partition"))
     own = options._replace(names=names)
-    fields = ", ".join(f"{name}: {schema.COLUMNS[name].ddl}" for name in names)
+    fields = ", ".join(f"`{name}`: {schema.COLUMNS[name].ddl}" for name in names)
 
     def records(values: pyarrow.Array) -> pyarrow.Array:
         from kafkawire.sdk.spark.arrow import decoded_lists

@@ -39,9 +39,9 @@ __all__ = [
 
 _TEXT, _INT32 = pyarrow.string(), pyarrow.int32()
 
-#: What each function returns, in Arrow's words and in Spark's.
+#: What each function returns, in Arrow's words and in Spark's, with quotes: names may be reserved.
 MESSAGE: Final = pyarrow.struct([("message", _TEXT), ("error", _TEXT)])
-MESSAGE_DDL: Final = "struct<message: string, error: string>"
+MESSAGE_DDL: Final = "struct<`message`: string, `error`: string>"
 REQUEST: Final = pyarrow.struct(
     [
         ("api", _TEXT),
@@ -53,14 +53,17 @@ REQUEST: Final = pyarrow.struct(
     ]
 )
 REQUEST_DDL: Final = (
-    "struct<api: string, version: int, correlationId: int, clientId: string, message: string, error: string>"
+    "struct<`api`: string, `version`: int, `correlationId`: int, `clientId`: string, `message`: string, "
+    "`error`: string>"
 )
 RESPONSE: Final = pyarrow.struct([("correlationId", _INT32), ("message", _TEXT), ("error", _TEXT)])
-RESPONSE_DDL: Final = "struct<correlationId: int, message: string, error: string>"
+RESPONSE_DDL: Final = "struct<`correlationId`: int, `message`: string, `error`: string>"
 INTERNAL: Final = pyarrow.struct(
     [("type", _INT32), ("name", _TEXT), ("key", _TEXT), ("version", _INT32), ("value", _TEXT), ("error", _TEXT)]
 )
-INTERNAL_DDL: Final = "struct<type: int, name: string, key: string, version: int, value: string, error: string>"
+INTERNAL_DDL: Final = (
+    "struct<`type`: int, `name`: string, `key`: string, `version`: int, `value`: string, `error`: string>"
+)
 
 Row = dict[str, Any]
 

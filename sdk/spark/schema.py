@@ -38,7 +38,8 @@ class Column(NamedTuple):
     """A column.
 
     Attributes:
-        ddl: its type as Spark is told it: `timestamp` by itself would be what `spark.sql.timestampType` says.
+        ddl: its type as Spark is told it. `timestamp` by itself would be what `spark.sql.timestampType` says, and names
+            may be reserved (`spark.sql.ansi.enforceReservedKeywords`).
         arrow: its type in Arrow's words.
         about: what it holds.
     """
@@ -67,9 +68,11 @@ COLUMNS: Final = {
     "topic": Column("string", pyarrow.string(), "null if it is not known"),
     "partition": Column("int", pyarrow.int32(), "null if it is not known"),
     "offset": Column("bigint", pyarrow.int64(), "of the record"),
-    "timestamp": Column("timestamp_ltz", pyarrow.timestamp("us", "UTC"), "in microseconds, of which Kafka has thousands"),
+    "timestamp": Column(
+        "timestamp_ltz", pyarrow.timestamp("us", "UTC"), "in microseconds, of which Kafka has thousands"
+    ),
     "timestampType": Column("int", pyarrow.int32(), "0 for create time, 1 for log append time, -1 for none (magic 0)"),
-    HEADERS: Column("array<struct<key: string, value: binary>>", pyarrow.list_(_HEADER), "null if there are none"),
+    HEADERS: Column("array<struct<`key`: string, `value`: binary>>", pyarrow.list_(_HEADER), "null if there are none"),
     "leaderEpoch": Column("int", pyarrow.int32(), "of the batch; -1 before magic 2"),
     "producerId": Column("bigint", pyarrow.int64(), "of the batch; -1 for producers that are not idempotent"),
     "producerEpoch": Column("int", pyarrow.int32(), "likewise"),
@@ -81,7 +84,9 @@ COLUMNS: Final = {
         "bigint", pyarrow.int64(), "where the batch begins in its file or value; null from brokers"
     ),
     "path": Column("string", pyarrow.string(), "of the file; null if the bytes come from a column or a broker"),
-    CORRUPT: Column("struct<path: string, position: bigint, size: bigint, reason: string>", _CORRUPT, "see CORRUPT"),
+    CORRUPT: Column(
+        "struct<`path`: string, `position`: bigint, `size`: bigint, `reason`: string>", _CORRUPT, "see CORRUPT"
+    ),
 }
 
 #: What Spark's connector has, in its order.
@@ -111,7 +116,7 @@ def chosen(*, headers: bool = False, extra: Iterable[str] = (), corrupt: bool = 
 
 def ddl(names: Sequence[str]) -> str:
     """Return columns as Spark declares them."""
-    return ", ".join(f"{name} {COLUMNS[name].ddl}" for name in names)
+    return ", ".join(f"`{name}` {COLUMNS[name].ddl}" for name in names)
 
 
 def arrow_schema(names: Sequence[str]) -> pyarrow.Schema:
@@ -134,7 +139,7 @@ def checked(fields: Iterable[tuple[str, str, bool]]) -> tuple[str, ...]:
             near = difflib.get_close_matches(name, COLUMNS, n=1, cutoff=0.4)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COLUMNS)}"
             raise ConfigurationError("schema", f"{name} {kind}", f"no such column; {hint}")
-        expected = COLUMNS[name].ddl
+        expected = COLUMNS[name].ddl.replace("`", "")
         if kind.replace(" ", "").lower() != _shown(expected).replace(" ", ""):
             raise ConfigurationError("schema", f"{name} {kind}", f"the column is {expected}")
         if not is_nullable:

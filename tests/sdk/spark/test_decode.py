@@ -14,6 +14,7 @@ import pytest
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.records import BatchBuilder, Compression
 from kafkawire.sdk.spark.decode import decode_batches
+from kafkawire.sdk.spark.schema import EXTRAS
 
 # The first session starts a JVM, and the first query the workers.
 pytestmark = [
@@ -31,6 +32,14 @@ def batch(base_offset: int, compression: Compression = Compression.NONE) -> byte
     for offset in range(base_offset, base_offset + RECORDS_OF_A_BATCH):
         builder.append(TIME_MS + offset, b"key %d" % offset, b"value %d" % offset, [("n", b"%d" % offset)])
     return builder.build()
+
+
+def transactions() -> Any:
+    """Return the schema of raw bytes and the aborted transactions in them."""
+    from pyspark.sql.types import ArrayType, BinaryType, LongType, StructType
+
+    aborted = StructType().add("producerId", LongType()).add("firstOffset", LongType())
+    return StructType().add("raw", BinaryType()).add("aborted", ArrayType(aborted))
 
 
 def test_columns_are_the_connectors(spark: Any) -> None:
@@ -67,6 +76,15 @@ def test_time_has_a_zone_whatever_the_session_says(spark: Any, setting: Any) -> 
     records = decode_batches(spark.createDataFrame([(batch(0),)], "raw binary"), "raw")
     assert records.schema["timestamp"].dataType.simpleString() == "timestamp"
     assert records.agg({"timestamp": "min"}).first()[0].timestamp() * 1000 == TIME_MS
+
+
+def test_reserved_words_are_names(spark: Any, setting: Any) -> None:
+    """`offset`, `value` and others cannot be names without quotes then."""
+    setting("spark.sql.ansi.enforceReservedKeywords", "true")
+    raw = spark.createDataFrame([(batch(0), [])], transactions())
+    records = decode_batches(raw, "raw", headers=True, extra=EXTRAS, mode="PERMISSIVE")
+    listed = decode_batches(raw, "raw", isolation_level="read_committed", aborted="aborted")
+    assert records.count() == listed.count() == RECORDS_OF_A_BATCH
 
 
 def test_segment_files(spark: Any, tmp_path: Path) -> None:
@@ -138,8 +156,7 @@ def test_aborted_transactions(spark: Any) -> None:
     builder = BatchBuilder(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     builder.append(TIME_MS, None, b"aborted")
     aborted = [{"producerId": 7, "firstOffset": 0}]
-    columns = "raw binary, aborted array<struct<producerId: bigint, firstOffset: bigint>>"
-    raw = spark.createDataFrame([(builder.build() + batch(1), aborted), (builder.build(), [])], columns)
+    raw = spark.createDataFrame([(builder.build() + batch(1), aborted), (builder.build(), [])], transactions())
     records = decode_batches(raw, "raw", isolation_level="read_committed", aborted="aborted")
     assert records.where("value = 'aborted'").count() == 1
     assert records.count() == RECORDS_OF_A_BATCH + 1

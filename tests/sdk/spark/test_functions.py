@@ -56,6 +56,25 @@ def test_time_has_a_zone_whatever_the_session_says(spark: Any, setting: Any) -> 
         assert records.first().timestamp.timestamp() * 1000 == TIME_MS
 
 
+def test_reserved_words_are_names(spark: Any, setting: Any) -> None:
+    from pyspark.sql.functions import lit
+
+    setting("spark.sql.ansi.enforceReservedKeywords", "true")
+    raw = spark.range(1).select(lit(batch(0, 1)).alias("batches"), lit("orders").alias("topic"))
+    (row,) = raw.select(
+        functions.decode_records("batches", headers=True, mode="PERMISSIVE"),
+        functions.decode_message("batches", "HeartbeatRequest", 4, mode="PERMISSIVE"),
+        functions.decode_request("batches", mode="PERMISSIVE"),
+        functions.decode_response("batches", "Heartbeat", 4, mode="PERMISSIVE"),
+        functions.decode_internal_record("topic", "batches", "batches"),
+    ).collect()
+    assert row[0][0].offset == 0
+    assert row[4] is None
+    raw.createOrReplaceTempView("reserved")
+    functions.register_kafka_decode(spark, "words", headers=True, mode="PERMISSIVE")
+    assert spark.sql("SELECT * FROM words(TABLE(SELECT batches, topic FROM reserved))").count() == 1
+
+
 def test_damage_in_arrays(spark: Any) -> None:
     raw = spark.createDataFrame([(batch(0, 2) + b"garbage",)], "raw binary")
     records = raw.select(functions.decode_records("raw", mode="PERMISSIVE").alias("r")).selectExpr("inline(r)")

@@ -34,10 +34,10 @@ def test_columns_that_are_chosen() -> None:
 
 
 def test_declarations() -> None:
-    assert ddl(["offset", "key"]) == "offset bigint, key binary"
+    assert ddl(["offset", "key"]) == "`offset` bigint, `key` binary"
     assert ddl([HEADERS, CORRUPT]) == (
-        "headers array<struct<key: string, value: binary>>, "
-        "_corrupt struct<path: string, position: bigint, size: bigint, reason: string>"
+        "`headers` array<struct<`key`: string, `value`: binary>>, "
+        "`_corrupt` struct<`path`: string, `position`: bigint, `size`: bigint, `reason`: string>"
     )
 
 
@@ -49,6 +49,8 @@ def test_types_of_a_users_schema() -> None:
     )
     with pytest.raises(ConfigurationError, match="schema='timestamp timestamp_ntz': the column is timestamp_ltz"):
         checked([("timestamp", "timestamp_ntz", True)])
+    with pytest.raises(ConfigurationError, match="the column is array<struct<key: string, value: binary>>"):
+        checked([(HEADERS, "array<string>", True)])
 
 
 def test_types_of_spark_and_arrow_agree() -> None:

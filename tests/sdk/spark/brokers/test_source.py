@@ -52,8 +52,8 @@ def rows(*ranges: range) -> list[tuple[int, int]]:
 def test_schema(broker: Broker) -> None:
     assert KafkaWire.name() == "kafkawire"
     assert source(broker, includeHeaders="true", extra="sequence").schema() == (
-        "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp_ltz, "
-        "timestampType int, headers array<struct<key: string, value: binary>>, sequence int"
+        "`key` binary, `value` binary, `topic` string, `partition` int, `offset` bigint, `timestamp` timestamp_ltz, "
+        "`timestampType` int, `headers` array<struct<`key`: string, `value`: binary>>, `sequence` int"
     )
     with pytest.raises(ConfigurationError, match="did you mean failOnDataLoss"):
         source(broker, failOnDataLos="x").schema()

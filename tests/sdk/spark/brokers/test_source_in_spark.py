@@ -82,10 +82,20 @@ def test_batch(source: Any, broker: Broker, topic: str) -> None:
     assert [tuple(header) for header in row.headers] == [("number", b"55")]
 
 
-def test_sessions_whose_timestamps_have_no_zone(source: Any, broker: Broker, topic: str, setting: Any) -> None:
-    setting("spark.sql.timestampType", "TIMESTAMP_NTZ")
-    row = reading(source.read, broker, topic).load().where("partition = 1 and offset = 55").first()
-    assert row.timestamp.timestamp() == (TIME_MS + 55) / 1000
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("spark.sql.timestampType", "TIMESTAMP_NTZ"), ("spark.sql.ansi.enforceReservedKeywords", "true")],
+)
+def test_settings_that_change_how_columns_are_declared(
+    source: Any, broker: Broker, setting: Any, name: str, value: str
+) -> None:
+    topic = f"of-{value}"
+    with Admin(broker.bootstrap) as admin:
+        admin.create_topics(NewTopic(topic, 2, configs={"retention.ms": "-1"}))
+    produce(broker, topic, 0, 100)
+    setting(name, value)
+    times = [row.timestamp.timestamp() for row in reading(source.read, broker, topic).load().collect()]
+    assert sorted(times) == [(TIME_MS + number) / 1000 for number in range(100) for _ in (0, 1)]
 
 
 def test_schema_and_options(source: Any, broker: Broker, topic: str) -> None:

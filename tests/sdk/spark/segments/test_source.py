@@ -54,9 +54,9 @@ def read(reader: Any) -> list[Any]:
 def test_schema(folder: Path) -> None:
     assert KafkaSegments.name() == "kafka_segments"
     assert source(folder, includeHeaders="true", extra="path", mode="PERMISSIVE").schema() == (
-        "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp_ltz, "
-        "timestampType int, headers array<struct<key: string, value: binary>>, path string, "
-        "_corrupt struct<path: string, position: bigint, size: bigint, reason: string>"
+        "`key` binary, `value` binary, `topic` string, `partition` int, `offset` bigint, `timestamp` timestamp_ltz, "
+        "`timestampType` int, `headers` array<struct<`key`: string, `value`: binary>>, `path` string, "
+        "`_corrupt` struct<`path`: string, `position`: bigint, `size`: bigint, `reason`: string>"
     )
     with pytest.raises(ConfigurationError, match="did you mean mode"):
         source(folder, mod="x").schema()
