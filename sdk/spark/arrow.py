@@ -71,7 +71,7 @@ def decoded(rows: Iterable[pyarrow.RecordBatch], options: DecodeOptions) -> Iter
 
     Args:
         rows: three columns: raw batches, binary, any number in each value; topic, string; partition, int32. With a
-            fourth, lists of producer id and first offset, those are the transactions that a fetch response calls
+            fourth, lists of `producerId` and `firstOffset`, those are the transactions that a fetch response calls
             aborted; without it, the markers in a value say how its transactions ended.
         options: see above.
 
@@ -81,6 +81,7 @@ def decoded(rows: Iterable[pyarrow.RecordBatch], options: DecodeOptions) -> Iter
     Raises:
         DecodeError: damaged data, and the mode is FAILFAST; the path names the row, the offset counts from the start of
             its value.
+        LocalProtocolError: an aborted transaction has no producer or offset.
     """
     decoder = Decoder(options.names, options.mode)
     number = 0
@@ -89,7 +90,8 @@ def decoded(rows: Iterable[pyarrow.RecordBatch], options: DecodeOptions) -> Iter
         for content, *cells in zip(values, *table.columns[1:], strict=True):
             place = Place(cells[0].as_py(), cells[1].as_py(), row=number)
             number += 1
-            aborted = cells[2] if options.is_committed_only and table.num_columns > 3 else None
+            is_listed = options.is_committed_only and table.num_columns > 3
+            aborted = _transactions(place, cells[2]) if is_listed else None
             yield from _value(decoder, place, content, options, aborted)
     yield from decoder.finish()
 
@@ -149,7 +151,7 @@ def raw_columns(table: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
 
 
 def _value(
-    decoder: Decoder, place: Place, content: Buffer, options: DecodeOptions, aborted: pyarrow.Scalar | None
+    decoder: Decoder, place: Place, content: Buffer, options: DecodeOptions, aborted: list[AbortedTransaction] | None
 ) -> Iterator[pyarrow.RecordBatch]:
     """Decode one value."""
     is_visible = _visible(content, options, aborted)
@@ -172,13 +174,23 @@ def _value(
             yield from decoder.add(place, found.batch, found.position)
 
 
-def _visible(content: Buffer, options: DecodeOptions, aborted: pyarrow.Scalar | None) -> Callable[[Batch], bool]:
+def _transactions(place: Place, listed: pyarrow.Scalar) -> list[AbortedTransaction]:
+    """Return what a fetch response calls aborted; nulls count for nothing."""
+    found = [AbortedTransaction(each["producerId"], each["firstOffset"]) for each in listed.as_py() or () if each]
+    for each in found:
+        if None in each:
+            raise LocalProtocolError(f"{place}: {each} among the aborted: expected numbers")
+    return found
+
+
+def _visible(
+    content: Buffer, options: DecodeOptions, aborted: list[AbortedTransaction] | None
+) -> Callable[[Batch], bool]:
     """Return what says, of each batch of a value in order, whether its records are wanted."""
     if not options.is_committed_only:
         return lambda batch: not batch.is_control
     if aborted is not None:
-        listed = aborted.as_py() or ()
-        return AbortedByResponse(AbortedTransaction(*each.values()) for each in listed).is_visible
+        return AbortedByResponse(aborted).is_visible
     outcomes = outcomes_of(read_stored(Memory(content), limit=options.decompressed_bytes_max))
 
     def is_visible(batch: Batch) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["decode_batches"]
 
-_ABORTED = "array<struct<`producerId`: bigint, `firstOffset`: bigint>>"
+#: The fields of an aborted transaction.
+_OF_ABORTED = ("producerId", "firstOffset")
+_ABORTED = f"array<struct<{', '.join(f'`{name}`: bigint' for name in _OF_ABORTED)}>>"
 
 
 def decode_batches(
@@ -56,7 +59,8 @@ def decode_batches(
             far as a batch with a right checksum follows.
         isolation_level: "read_committed" leaves out records of transactions that were aborted, or have not ended.
         aborted: the aborted transactions of a fetch response, as `array<struct<producerId, firstOffset>>`, for
-            "read_committed"; without it the markers in the same value say how transactions ended.
+            "read_committed"; without it the markers in the same value say how transactions ended. Fields are found by
+            name, and a null in the list counts for nothing.
         decompressed_bytes_max: most bytes that the records of one batch may have when decompressed; with more it
             counts as damaged.
 
@@ -65,7 +69,7 @@ def decode_batches(
         and types are the connector's, so that a query works on either.
 
     Raises:
-        ConfigurationError: an unknown mode, isolation level or extra column.
+        ConfigurationError: an unknown mode, isolation level or extra column, or `aborted` is no such list.
     """
     from pyspark.sql import functions
 
@@ -86,7 +90,7 @@ def decode_batches(
         _column(named).cast("int").alias("partition"),
     ]
     if aborted is not None:
-        columns.append(_column(aborted).cast(_ABORTED).alias("aborted"))
+        columns.append(_aborted(df, _column(aborted)).alias("aborted"))
     return df.select(*columns).mapInArrow(partial(_decode, options=options), schema.ddl(options.names))
 
 
@@ -96,6 +100,32 @@ def _column(column: str | Column | None) -> Column:
     if column is None:
         return functions.lit(None)
     return functions.col(column) if isinstance(column, str) else column
+
+
+def _aborted(df: DataFrame, column: Column) -> Column:
+    """Return a column of aborted transactions whose fields are in the order that is expected.
+
+    A cast would take fields by their place: a producer's id for an offset.
+
+    Raises:
+        ConfigurationError: it is no list of structs with these fields.
+    """
+    from pyspark.sql import functions
+    from pyspark.sql.types import ArrayType, NullType, StructType
+
+    kind = df.select(column).schema[0].dataType
+    content = kind.elementType if isinstance(kind, ArrayType) else kind
+    if isinstance(content, NullType):  # a null, or a list without anything in it
+        return column.cast(_ABORTED)
+    names = {name.lower(): name for name in content.names} if isinstance(content, StructType) else {}
+    if content is kind or not {name.lower() for name in _OF_ABORTED} <= names.keys():
+        raise ConfigurationError("aborted", kind.simpleString(), f"expected {_ABORTED.replace('`', '')}")
+
+    def named(each: Column) -> Column:
+        fields = [each.getField(names[name.lower()]).cast("bigint").alias(name) for name in _OF_ABORTED]
+        return functions.when(each.isNotNull(), functions.struct(*fields))
+
+    return functions.transform(column, named)
 
 
 def _decode(rows: Iterator[pyarrow.RecordBatch], *, options: DecodeOptions) -> Iterator[pyarrow.RecordBatch]:

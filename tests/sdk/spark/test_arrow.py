@@ -291,18 +291,22 @@ def test_committed_records() -> None:
 
 def test_aborted_transactions_of_a_response() -> None:
     """What a response calls aborted is, up to the marker; all else that it has is committed."""
-    kind = pyarrow.list_(pyarrow.struct([("producerId", pyarrow.int64()), ("firstOffset", pyarrow.int64())]))
+    kind = pyarrow.list_(pyarrow.struct([("firstOffset", pyarrow.int64()), ("producerId", pyarrow.int64())]))
     for aborted, offsets in [
         ([{"producerId": 1, "firstOffset": 6}], [*range(6), *range(13, 19), *range(20, 26)]),
         ([{"producerId": 1, "firstOffset": 13}], [*range(12)]),  # no abort marker ends it
         ([{"producerId": 2, "firstOffset": 0}], [*range(12), *range(13, 19), *range(20, 26)]),
         ([], [*range(12), *range(13, 19), *range(20, 26)]),
         (None, [*range(12), *range(13, 19), *range(20, 26)]),
+        ([None, {"producerId": 1, "firstOffset": 6}], [*range(6), *range(13, 19), *range(20, 26)]),
     ]:
         (raw,) = rows(TRANSACTIONS)
         table_with = raw.append_column("aborted", pyarrow.array([aborted], kind))
         (found,) = decoded([table_with], options(is_committed_only=True))
         assert found["offset"].to_pylist() == offsets, aborted
+    unknown = raw.append_column("aborted", pyarrow.array([[{"producerId": 1}]], kind))
+    with pytest.raises(LocalProtocolError, match=r"row 0.*producer_id=1, first_offset=None.* among the aborted"):
+        list(decoded([unknown], options(is_committed_only=True)))
 
 
 def test_a_damaged_marker_is_told() -> None:
@@ -380,7 +384,8 @@ def test_markers_of_many_records() -> None:
     tracemalloc.start()
     try:
         aborted = pyarrow.array(
-            [[(1, 0)]], pyarrow.list_(pyarrow.struct([("p", pyarrow.int64()), ("o", pyarrow.int64())]))
+            [[(1, 0)]],
+            pyarrow.list_(pyarrow.struct([("producerId", pyarrow.int64()), ("firstOffset", pyarrow.int64())])),
         )
         (raw,) = rows(data)
         assert len(list(decoded([raw.append_column("aborted", aborted)], options(is_committed_only=True)))) == 0

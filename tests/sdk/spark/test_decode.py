@@ -162,6 +162,45 @@ def test_aborted_transactions(spark: Any) -> None:
     assert records.count() == RECORDS_OF_A_BATCH + 1
 
 
+@pytest.mark.parametrize(
+    ("aborted", "count"),
+    [
+        ("array(named_struct('firstOffset', 0, 'producerId', 7))", 0),
+        ("array(named_struct('FIRSTOFFSET', 0, 'other', 1, 'producerid', 7L))", 0),
+        ("array(null, named_struct('producerId', 7L, 'firstOffset', 0L))", 0),
+        ("array(named_struct('firstOffset', 7L, 'producerId', 0L))", 1),
+        ("array()", 1),
+        ("null", 1),
+    ],
+)
+def test_fields_of_aborted_transactions(spark: Any, aborted: str, count: int) -> None:
+    """They are taken by name: an id is no offset."""
+    from pyspark.sql.functions import expr
+
+    builder = BatchBuilder(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    builder.append(TIME_MS, None, b"aborted")
+    raw = spark.createDataFrame([(builder.build(),)], "raw binary")
+    records = decode_batches(raw, "raw", isolation_level="read_committed", aborted=expr(aborted))
+    assert records.count() == count
+
+
+@pytest.mark.parametrize(
+    ("aborted", "kind"),
+    [
+        ("7", "int"),
+        ("array(7)", "array<int>"),
+        ("named_struct('producerId', 7L, 'firstOffset', 0L)", "struct<producerId:bigint,firstOffset:bigint>"),
+        ("array(named_struct('producerId', 7L, 'offset', 0L))", "array<struct<producerId:bigint,offset:bigint>>"),
+    ],
+)
+def test_what_is_no_list_of_aborted_transactions(spark: Any, aborted: str, kind: str) -> None:
+    from pyspark.sql.functions import expr
+
+    with pytest.raises(ConfigurationError) as caught:
+        decode_batches(spark.createDataFrame([(b"",)], "raw binary"), "raw", aborted=expr(aborted))
+    assert str(caught.value) == f"aborted='{kind}': expected array<struct<producerId: bigint, firstOffset: bigint>>"
+
+
 def test_limit_of_a_batch(spark: Any) -> None:
     """With more bytes than its records may have, a batch is damage in each mode."""
     from pyspark.errors import PythonException
