@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pyarrow
 
-from kafkawire.sdk.errors import DecodeError, LocalProtocolError
+from kafkawire.sdk.errors import ConfigurationError, DecodeError, LocalProtocolError
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records import Batch
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
@@ -22,6 +22,7 @@ from kafkawire.sdk.records.rows import PlainBatches
 from kafkawire.sdk.records.stored import Damage, Memory, Stored, read_stored
 from kafkawire.sdk.spark.damage import Mode, Place, parse_mode
 from kafkawire.sdk.spark.decoder import Decoder
+from kafkawire.sdk.spark.inputs import checked_binary
 from kafkawire.sdk.spark.isolation import AbortedByResponse, AbortedTransaction, Outcomes, is_committed_only
 from kafkawire.sdk.spark.schema import arrow_schema, chosen
 
@@ -100,9 +101,13 @@ def decoded_lists(values: pyarrow.Array, options: DecodeOptions) -> pyarrow.Arra
     """Decode raw record batches into a list of structs for each value, null for a null.
 
     Raises:
+        ConfigurationError: the values are not binary.
         DecodeError: as `decoded`.
         LocalProtocolError: the lists take more than `LISTS_BYTES_MAX`.
     """
+    checked_binary("batches", values)
+    if pyarrow.types.is_null(values.type):
+        values = values.cast(pyarrow.binary())
     schema = arrow_schema(options.names)
     decoder = Decoder(options.names, options.mode)
     ends: list[int | None] = []
@@ -138,16 +143,28 @@ def raw_columns(table: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
     """Return the columns of a table that `decoded` takes: `batches`, and `topic` and `partition` where they are.
 
     Raises:
-        LocalProtocolError: there is no column `batches`.
+        ConfigurationError: a column has a type, or a value, that cannot be used.
+        LocalProtocolError: it is no table, or there is no column `batches`.
     """
+    if not isinstance(table, pyarrow.RecordBatch):
+        raise LocalProtocolError(f"expected a table, as in TABLE(SELECT batches FROM raw), not a {table.type}")
     if "batches" not in table.schema.names:
         raise LocalProtocolError(f"the table has the columns {', '.join(table.schema.names)}, it needs `batches`")
     kinds = {"batches": pyarrow.binary(), "topic": pyarrow.string(), "partition": pyarrow.int32()}
     arrays = [
-        table[name].cast(kind) if name in table.schema.names else pyarrow.nulls(table.num_rows, kind)
+        _converted(name, table[name], kind) if name in table.schema.names else pyarrow.nulls(table.num_rows, kind)
         for name, kind in kinds.items()
     ]
     return pyarrow.RecordBatch.from_arrays(arrays, list(kinds))
+
+
+def _converted(name: str, column: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:
+    if pyarrow.types.is_binary(kind):
+        checked_binary(name, column)
+    try:
+        return column.cast(kind)
+    except pyarrow.ArrowException as error:
+        raise ConfigurationError("column", f"{name} {column.type}", f"it has to be {kind}: {error}") from None
 
 
 def _value(

@@ -115,7 +115,8 @@ def decode_message(column: str | Column, name: str, version: int, *, mode: str =
         column: binary, a whole message in each value.
         name: of the message, such as `MetadataResponse`, `OffsetCommitValue` or `TopicRecord`.
         version: of all of them.
-        mode: "FAILFAST" fails the task at the first that cannot be read; otherwise `error` says what is wrong.
+        mode: "FAILFAST" fails the task at the first that cannot be read; otherwise `error` says what is wrong. In each
+            a task fails if the column has another type.
 
     Raises:
         ConfigurationError: an unknown mode, message or version.

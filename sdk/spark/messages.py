@@ -21,6 +21,7 @@ from kafkawire.sdk.protocol.schema import Api, Message
 from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS
 from kafkawire.sdk.records.internal_records import INTERNAL_TOPICS, decode_record
 from kafkawire.sdk.spark.damage import Mode
+from kafkawire.sdk.spark.inputs import checked_binary, checked_text
 
 __all__ = [
     "INTERNAL",
@@ -78,7 +79,7 @@ def messages(bodies: Iterable[pyarrow.Scalar], name: str, version: int, mode: Mo
         mode: FAILFAST raises; otherwise the row says what is wrong.
 
     Raises:
-        ConfigurationError: there is no such message or version.
+        ConfigurationError: there is no such message or version, or the bodies are not binary.
         DecodeError: the mode is FAILFAST, and one cannot be read.
     """
     try:
@@ -86,6 +87,7 @@ def messages(bodies: Iterable[pyarrow.Scalar], name: str, version: int, mode: Mo
         program(cls, version)
     except KafkaWireError as error:
         raise ConfigurationError("message", f"{name} version {version}", str(error)) from None
+    checked_binary("message", bodies)
 
     def row(body: bytes) -> Row:
         return {"message": _read(cls, version, body, 0)}
@@ -101,9 +103,11 @@ def requests(frames: Iterable[pyarrow.Scalar], mode: Mode) -> pyarrow.Array:
         mode: see `messages`.
 
     Raises:
+        ConfigurationError: the frames are not binary.
         DecodeError: the mode is FAILFAST, and one cannot be read.
         RemoteProtocolError: likewise, and its header is of no request.
     """
+    checked_binary("request", frames)
 
     def row(frame: bytes) -> Row:
         request = read_request(frame)
@@ -128,13 +132,14 @@ def responses(frames: Iterable[pyarrow.Scalar], api: str, version: int, mode: Mo
         mode: see `messages`.
 
     Raises:
-        ConfigurationError: there is no such API or version.
+        ConfigurationError: there is no such API or version, or the frames are not binary.
         DecodeError: the mode is FAILFAST, and one cannot be read.
     """
     found = _api(api)
-    if version not in found.known_versions:
+    if type(version) is not int or version not in found.known_versions:  # True is 1, and so is 1.0
         raise ConfigurationError("version", version, f"{found.name} has {found.known_versions}")
     header_version = found.response_header_version(version)
+    checked_binary("response", frames)
 
     def row(frame: bytes) -> Row:
         header, start = program(ResponseHeader, header_version).decode(frame)
@@ -154,8 +159,12 @@ def internal_records(
         mode: see `messages`.
 
     Raises:
+        ConfigurationError: the topics are no strings, or the others are not binary.
         DecodeError: the mode is FAILFAST, and one cannot be read.
     """
+    checked_text("topic", topics)
+    checked_binary("key", keys)
+    checked_binary("value", values)
     rows = []
     for topic, key, value in zip(topics, keys, values, strict=True):
         try:
@@ -200,7 +209,7 @@ def _read(cls: type[Message], version: int, data: bytes, start: int) -> str:
 
 
 def _api(name: str) -> Api:
-    wanted = name.lower()
+    wanted = name.lower() if isinstance(name, str) else name
     for api in KNOWN_APIS.values():
         if api.name.lower() == wanted:
             return api

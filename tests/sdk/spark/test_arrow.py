@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.errors import DecodeError, LocalProtocolError
+from kafkawire.sdk.errors import ConfigurationError, DecodeError, LocalProtocolError
 from kafkawire.sdk.protocol.tables.record_formats import TimestampType
 from kafkawire.sdk.records import BatchBuilder, Compression, MessageSetBuilder
 from kafkawire.sdk.records.control import end_transaction_marker
@@ -21,7 +21,13 @@ from tests.vectors import read_vectors
 pyarrow = pytest.importorskip("pyarrow")
 
 from kafkawire.sdk.spark import arrow as module  # noqa: E402 - it needs pyarrow
-from kafkawire.sdk.spark.arrow import DecodeOptions, decode_options, decoded, decoded_lists  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.arrow import (  # noqa: E402 - it needs pyarrow
+    DecodeOptions,
+    decode_options,
+    decoded,
+    decoded_lists,
+    raw_columns,
+)
 from kafkawire.sdk.spark.damage import Mode  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.schema import CONNECTOR, CORRUPT, EXTRAS, HEADERS, arrow_schema  # noqa: E402 - it needs pyarrow
 
@@ -307,6 +313,25 @@ def test_aborted_transactions_of_a_response() -> None:
     unknown = raw.append_column("aborted", pyarrow.array([[{"producerId": 1}]], kind))
     with pytest.raises(LocalProtocolError, match=r"row 0.*producer_id=1, first_offset=None.* among the aborted"):
         list(decoded([unknown], options(is_committed_only=True)))
+
+
+def test_columns_of_other_types() -> None:
+    """They are refused by name and type; nulls of no type are nulls."""
+    assert decoded_lists(pyarrow.nulls(2), options()).to_pylist() == [None, None]
+    numbers = pyarrow.array([1 << 40])
+    with pytest.raises(ConfigurationError, match="column='batches int64': it has to be binary"):
+        decoded_lists(numbers, options())
+    for name, column, reason in [
+        ("batches", numbers, "column='batches int64': it has to be binary"),
+        ("batches", pyarrow.array([[b""]]), "column='batches list<item: binary>': it has to be binary"),
+        ("partition", numbers, "column='partition int64': it has to be int32: .*1099511627776"),
+        ("partition", pyarrow.array(["one"]), "column='partition string': it has to be int32: .*'one'"),
+    ]:
+        columns = {"batches": pyarrow.array([b""]), name: column}
+        with pytest.raises(ConfigurationError, match=reason):
+            raw_columns(pyarrow.RecordBatch.from_pydict(columns))
+    with pytest.raises(LocalProtocolError, match=r"expected a table, as in TABLE\(SELECT .*\), not a int64"):
+        raw_columns(numbers)
 
 
 def test_a_damaged_marker_is_told() -> None:

@@ -174,6 +174,44 @@ def test_damage_ends_a_task(spark: Any, decode: Any) -> None:
         raw.select(decode()).collect()
 
 
+@pytest.mark.parametrize(
+    ("decode", "reason"),
+    [
+        (lambda: functions.decode_message("number", "HeartbeatRequest", 4, mode="PERMISSIVE"), "message int32"),
+        (lambda: functions.decode_request("text", mode="PERMISSIVE"), "request string"),
+        (lambda: functions.decode_response("number", "Heartbeat", 4, mode="PERMISSIVE"), "response int32"),
+        (lambda: functions.decode_internal_record("text", "number", "text", mode="PERMISSIVE"), "key int32"),
+        (lambda: functions.decode_records("number", mode="PERMISSIVE"), "batches int32"),
+    ],
+    ids=["message", "request", "response", "internal", "records"],
+)
+def test_columns_of_other_types(spark: Any, decode: Any, reason: str) -> None:
+    from pyspark.errors import PythonException
+
+    raw = spark.range(1).selectExpr("cast(id as int) number", "'a' text")
+    with pytest.raises(PythonException, match=f"ConfigurationError: column='{reason}': it has to be binary"):
+        raw.select(decode()).collect()
+
+
+def test_tables_that_cannot_be_read(spark: Any) -> None:
+    from pyspark.errors import PythonException
+
+    functions.register_kafka_decode(spark, "refusing")
+    for content, reason in [
+        ("TABLE(SELECT 7 batches)", "column='batches int32': it has to be binary"),
+        ("X'00'", "expected a table, as in TABLE"),
+    ]:
+        with pytest.raises(PythonException, match=reason):
+            spark.sql(f"SELECT * FROM refusing({content})").collect()
+
+
+def test_nulls_without_a_type(spark: Any) -> None:
+    from pyspark.sql.functions import lit
+
+    (row,) = spark.range(1).select(functions.decode_records(lit(None)), functions.decode_request(lit(None))).collect()
+    assert tuple(row) == (None, None)
+
+
 def test_what_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="mode='x'"):
         functions.decode_records("raw", mode="x")

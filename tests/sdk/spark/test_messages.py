@@ -22,6 +22,11 @@ pyarrow = pytest.importorskip("pyarrow")
 
 from kafkawire.sdk.spark import messages  # noqa: E402 - it needs pyarrow
 
+#: What a program gives by mistake.
+NOTHING: Any = None
+
+TOPIC = pyarrow.array(["__consumer_offsets"])
+
 
 def binary(*values: bytes | None) -> Any:
     return pyarrow.array(values, pyarrow.binary())
@@ -97,12 +102,36 @@ def test_internal_records() -> None:
         (lambda: messages.messages([], "Heartbeat", 0, Mode.FAILFAST), "message='Heartbeat version 0'"),
         (lambda: messages.messages([], "HeartbeatRequest", 99, Mode.FAILFAST), "message='HeartbeatRequest version 99'"),
         (lambda: messages.responses([], "Heartbeats", 0, Mode.FAILFAST), "api='Heartbeats'"),
+        (lambda: messages.responses([], NOTHING, 0, Mode.FAILFAST), "api=None"),
         (lambda: messages.responses([], "Heartbeat", 99, Mode.FAILFAST), "version=99.*Heartbeat has 0-4"),
+        (lambda: messages.responses([], "Heartbeat", True, Mode.FAILFAST), "version=True.*Heartbeat has 0-4"),
+        (lambda: messages.responses([], "Heartbeat", NOTHING, Mode.FAILFAST), "version=None.*Heartbeat has 0-4"),
     ],
 )
 def test_what_there_is_not(ask: Any, text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         ask()
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize(
+    ("ask", "text"),
+    [
+        (lambda no, mode: messages.messages(no, "HeartbeatRequest", 0, mode), "column='message int32': .* binary"),
+        (lambda no, mode: messages.requests(no, mode), "column='request int32': .* binary"),
+        (lambda no, mode: messages.responses(no, "Heartbeat", 0, mode), "column='response int32': .* binary"),
+        (
+            lambda no, mode: messages.internal_records(no, binary(b"k"), binary(None), mode),
+            "column='topic int32': .* string",
+        ),
+        (lambda no, mode: messages.internal_records(TOPIC, no, binary(None), mode), "column='key int32': .* binary"),
+        (lambda no, mode: messages.internal_records(TOPIC, binary(b"k"), no, mode), "column='value int32': .* binary"),
+    ],
+    ids=["message", "request", "response", "topic", "key", "value"],
+)
+def test_columns_of_other_types(ask: Any, text: str, mode: Mode) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        ask(pyarrow.array([1], pyarrow.int32()), mode)
 
 
 def test_types_in_both_words() -> None:

@@ -1,0 +1,49 @@
+"""Columns of another type are refused by name and type, and never read as something else.
+
+Method: arrays of each type that Spark has for such columns, and of those that it does not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.errors import ConfigurationError
+
+pyarrow = pytest.importorskip("pyarrow")
+
+from kafkawire.sdk.spark.inputs import checked_binary, checked_text  # noqa: E402 - it needs pyarrow
+
+BINARY = [pyarrow.binary(), pyarrow.large_binary(), pyarrow.null()]
+TEXT = [pyarrow.string(), pyarrow.large_string(), pyarrow.null()]
+OTHERS = [pyarrow.int32(), pyarrow.int64(), pyarrow.list_(pyarrow.binary())]
+
+
+@pytest.mark.parametrize("kind", BINARY, ids=str)
+def test_binary(kind: Any) -> None:
+    checked_binary("frames", pyarrow.nulls(1, kind))
+
+
+@pytest.mark.parametrize("kind", TEXT, ids=str)
+def test_text(kind: Any) -> None:
+    checked_text("topics", pyarrow.nulls(1, kind))
+
+
+@pytest.mark.parametrize("kind", [*OTHERS, pyarrow.string()], ids=str)
+def test_no_binary(kind: Any) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        checked_binary("frames", pyarrow.nulls(1, kind))
+    assert str(caught.value) == f"column='frames {kind}': it has to be binary"
+
+
+@pytest.mark.parametrize("kind", [*OTHERS, pyarrow.binary()], ids=str)
+def test_no_text(kind: Any) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        checked_text("topics", pyarrow.nulls(1, kind))
+    assert str(caught.value) == f"column='topics {kind}': it has to be a string"
+
+
+def test_what_is_no_array() -> None:
+    checked_binary("frames", [])
+    checked_text("topics", [])
