@@ -57,7 +57,8 @@ def decode_batches(
             for each, with the column `_corrupt` (path, position, size, reason) and null in all others but topic and
             partition; "DROPMALFORMED" leaves them out, and logs them and their number. What can be read is read, as
             far as a batch with a right checksum follows.
-        isolation_level: "read_committed" leaves out records of transactions that were aborted, or have not ended.
+        isolation_level: "read_committed", in any case, leaves out records of transactions that were aborted, or have
+            not ended.
         aborted: the aborted transactions of a fetch response, as `array<struct<producerId, firstOffset>>`, for
             "read_committed"; without it the markers in the same value say how transactions ended. Fields are found by
             name, and a null in the list counts for nothing.

@@ -17,16 +17,9 @@ from kafkawire.sdk.protocol.tables.enums import ControlRecordType
 from kafkawire.sdk.records import Batch
 from kafkawire.sdk.records.control import control_type
 
-__all__ = [
-    "ISOLATION_LEVELS",
-    "AbortedByResponse",
-    "AbortedTransaction",
-    "Outcomes",
-    "ends_transaction",
-    "is_committed_only",
-]
+__all__ = ["AbortedByResponse", "AbortedTransaction", "Outcomes", "ends_transaction", "is_committed_only"]
 
-ISOLATION_LEVELS: Final = ("read_uncommitted", "read_committed")
+_ISOLATION_LEVELS: Final = ("read_uncommitted", "read_committed")
 
 
 #: Control records that end a transaction; others have nothing to do with one.
@@ -45,15 +38,20 @@ class AbortedTransaction(NamedTuple):
     first_offset: int
 
 
-def is_committed_only(level: str) -> bool:
+def is_committed_only(level: str, option: str = "isolation_level") -> bool:
     """Return whether an isolation level shows committed records only.
+
+    Args:
+        level: in any case.
+        option: its name, for the error.
 
     Raises:
         ConfigurationError: there is no such level.
     """
-    if level not in ISOLATION_LEVELS:
-        raise ConfigurationError("isolation_level", level, f"expected {' or '.join(ISOLATION_LEVELS)}")
-    return level == "read_committed"
+    known = level.lower() if isinstance(level, str) else None
+    if known not in _ISOLATION_LEVELS:
+        raise ConfigurationError(option, level, f"expected {' or '.join(_ISOLATION_LEVELS)}")
+    return known == "read_committed"
 
 
 def ends_transaction(batch: Batch) -> bool:

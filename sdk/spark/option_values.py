@@ -16,7 +16,7 @@ from typing import Any, Final
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import Options
 from kafkawire.sdk.spark import schema
-from kafkawire.sdk.spark.isolation import ISOLATION_LEVELS
+from kafkawire.sdk.spark.isolation import is_committed_only
 
 __all__ = [
     "CLIENT_PREFIX",
@@ -156,9 +156,7 @@ def parse_flag(option: str, text: str) -> bool:
 
 def parse_committed_only(option: str, text: str) -> bool:
     """Return whether an isolation level shows committed records only."""
-    if text.lower() not in ISOLATION_LEVELS:
-        raise ConfigurationError(option, text, f"expected {' or '.join(ISOLATION_LEVELS)}")
-    return text.lower() == "read_committed"
+    return is_committed_only(text, option)
 
 
 def parse_size(low: int, high: int = INT64_MAX) -> Parser:

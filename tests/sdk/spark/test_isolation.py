@@ -98,6 +98,9 @@ def test_a_marker_that_compaction_has_removed() -> None:
 
 def test_levels() -> None:
     assert is_committed_only("read_committed")
+    assert is_committed_only("READ_COMMITTED")
     assert not is_committed_only("read_uncommitted")
     with pytest.raises(ConfigurationError, match="expected read_uncommitted or read_committed"):
         is_committed_only("committed")
+    with pytest.raises(ConfigurationError, match="isolation_level=None"):
+        is_committed_only(None)  # type: ignore[arg-type]  # as users may
