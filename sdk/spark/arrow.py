@@ -24,6 +24,7 @@ from kafkawire.sdk.spark.damage import Mode, Place, parse_mode
 from kafkawire.sdk.spark.decoder import Decoder
 from kafkawire.sdk.spark.inputs import checked_binary
 from kafkawire.sdk.spark.isolation import AbortedByResponse, AbortedTransaction, Outcomes, is_committed_only
+from kafkawire.sdk.spark.option_values import INT64_MAX
 from kafkawire.sdk.spark.schema import arrow_schema, chosen
 
 __all__ = ["DecodeOptions", "decode_options", "decoded", "decoded_lists", "outcomes_of", "raw_columns"]
@@ -60,11 +61,14 @@ def decode_options(
     """Return options as users name them; see `decode_batches`.
 
     Raises:
-        ConfigurationError: an unknown mode, isolation level or extra column.
+        ConfigurationError: an unknown mode, isolation level or extra column, or the limit is no number from 1.
     """
     parsed = parse_mode(mode)
+    most = decompressed_bytes_max
+    if not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= INT64_MAX:
+        raise ConfigurationError("decompressed_bytes_max", most, f"expected 1 to {INT64_MAX}")
     names = chosen(headers=headers, extra=extra, corrupt=parsed is Mode.PERMISSIVE)
-    return DecodeOptions(names, parsed, is_committed_only(isolation_level), decompressed_bytes_max)
+    return DecodeOptions(names, parsed, is_committed_only(isolation_level), most)
 
 
 def decoded(rows: Iterable[pyarrow.RecordBatch], options: DecodeOptions) -> Iterator[pyarrow.RecordBatch]:

@@ -70,7 +70,8 @@ def decode_batches(
         and types are the connector's, so that a query works on either.
 
     Raises:
-        ConfigurationError: an unknown mode, isolation level or extra column, or `aborted` is no such list.
+        ConfigurationError: an unknown mode, isolation level or extra column, `aborted` is no such list, or the limit is
+            no number from 1.
     """
     from pyspark.sql import functions
 

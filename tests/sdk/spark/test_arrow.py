@@ -436,3 +436,7 @@ def test_rows_are_numbered_through_arrow_batches() -> None:
 def test_options_by_the_names_of_users() -> None:
     given: dict[str, Any] = {"headers": False, "extra": (), "mode": "FAILFAST", "isolation_level": "read_committed"}
     assert decode_options(**given, decompressed_bytes_max=7)[2:] == (True, 7)
+    assert table(batch(0, Compression.ZSTD), wanted=decode_options(**given, decompressed_bytes_max=2**63 - 1))
+    for limit in (None, "100m", 0, -1, True, 1.5, 2**63):
+        with pytest.raises(ConfigurationError, match=f"decompressed_bytes_max={limit!r}: expected 1 to {2**63 - 1}"):
+            decode_options(**given, decompressed_bytes_max=limit)  # type: ignore[arg-type]  # as users may
