@@ -8,6 +8,7 @@ Source: `KafkaSourceProvider` in Apache Spark.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -19,6 +20,8 @@ from kafkawire.sdk.spark.logins import with_login
 from kafkawire.sdk.spark.option_values import CLIENT_PREFIX, OptionTable, client_error, parse_flag, split_client_options
 
 __all__ = ["TRANSACTION_TIMEOUT_MS", "WriteOptions", "parse_options"]
+
+logger = logging.getLogger("kafkawire.spark")
 
 #: As long as brokers allow by default (transaction.max.timeout.ms): the transaction of the first task of a micro-batch
 #: stays open until the last one has ended.
@@ -76,9 +79,23 @@ def parse_options(given: Mapping[str, str]) -> WriteOptions:
     if prefix is not None:
         producer.setdefault("transaction.timeout.ms", str(TRANSACTION_TIMEOUT_MS))
     elif not {"enable.idempotence", "enable_idempotence"} & producer.keys():
-        producer["enable.idempotence"] = "true"
+        producer["enable.idempotence"] = _idempotence(producer)
     _check_producer(producer, prefix)
     return WriteOptions(producer, values.get(_TOPIC), values.get(_ROW_IDS, False), prefix)
+
+
+def _idempotence(producer: Mapping[str, str]) -> str:
+    """Return whether a producer is idempotent of which nobody has said it, as text.
+
+    As Java's, it is unless other options rule it out. A cluster that does is an error: so the producer is told.
+    """
+    try:
+        read_producer_options(None, {**producer, "enable.idempotence": "true"})
+    except ConfigurationError as error:
+        if error.option == "enable_idempotence":
+            logger.warning("idempotence is off, and records may be stored twice: %s", error.reason)
+            return "false"
+    return "true"
 
 
 def _check_producer(producer: Mapping[str, str], prefix: str | None) -> None:

@@ -63,7 +63,6 @@ def test_of_the_producer(given: dict[str, str], expected: dict[str, str]) -> Non
         ("kafka.io", "loop", "leave it out"),
         ("kafka.linger.ms", "x", "expected an integer"),
         ("kafka.linger", "7", "no such option"),
-        ("kafka.acks", "1", "it needs acks"),
         ("kafka.transaction.timeout.ms", "7", "has no effect without transactional_id"),
     ],
 )
@@ -79,7 +78,12 @@ def test_refused(name: str, text: str, reason: str) -> None:
         ({"kafka.linger.ms": "x"}, "kafka.linger.ms='x': expected an integer"),
         ({"kafka.linger_ms": "x"}, "kafka.linger.ms='x': expected an integer"),
         ({"kafka.linger": "7"}, "kafka.linger='7': no such option"),
-        ({"kafka.acks": "1"}, "kafka.enable.idempotence='true': it needs acks"),
+        (
+            {"kafka.acks": "1", "kafka.enable.idempotence": "true"},
+            "kafka.enable.idempotence='true': it needs acks",
+        ),
+        ({"kafka.acks": "1", "kafka.linger.ms": "x"}, "kafka.linger.ms='x': expected an integer"),
+        ({"kafka.acks": "2"}, "kafka.acks='2': expected"),
         ({"kafka.acks": "1", "transactionalIdPrefix": "w"}, "transactionalIdPrefix='w': it needs acks"),
         ({"kafka.sasl.jaas.config": "x"}, "kafka.sasl.jaas.config=<hidden>: expected PlainLoginModule"),
     ],
@@ -88,6 +92,27 @@ def test_refused_options_are_named_as_they_were_given(given: dict[str, str], tex
     with pytest.raises(ConfigurationError) as caught:
         options(**given)
     assert str(caught.value).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("acks", "1", 'it needs acks="all", not 1'),
+        ("acks", "0", 'it needs acks="all", not 0'),
+        ("retries", "0", "it needs retries from 1 to 2147483647, not 0"),
+        ("max.in.flight.requests.per.connection", "10", "it needs max_in_flight of at most 5, not 10"),
+    ],
+)
+def test_options_that_rule_out_idempotence(caplog: pytest.LogCaptureFixture, name: str, text: str, reason: str) -> None:
+    """The producer does without it, which the log says once; transactions cannot."""
+    given = {f"kafka.{name}": text}
+    expected = {"bootstrap.servers": SERVERS, name: text, "enable.idempotence": "false"}
+    assert options(**given).producer == expected
+    (line,) = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert line.name == "kafkawire.spark"
+    assert line.getMessage() == f"idempotence is off, and records may be stored twice: {reason}"
+    with pytest.raises(ConfigurationError, match="transactionalIdPrefix='w': it needs"):
+        options(**given, transactionalIdPrefix="w")
 
 
 def test_a_login_as_of_javas_clients() -> None:

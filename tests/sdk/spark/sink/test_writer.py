@@ -110,12 +110,23 @@ def test_many_rows(source: Any, broker: Broker, prefix: str | None) -> None:
     [
         ("select 1 value", {}, "schema='value int': expected string or binary"),
         ("select 'v' value", {"dedupeHeader": "true"}, "no such option; did you mean dedupeHeaders"),
-        ("select 'v' value", {"kafka.acks": "1"}, "kafka.enable.idempotence='true': it needs acks"),
+        (
+            "select 'v' value",
+            {"kafka.acks": "1", "transactionalIdPrefix": "w"},
+            "transactionalIdPrefix='w': it needs acks",
+        ),
     ],
 )
 def test_refused(source: Any, broker: Broker, query: str, options: dict[str, str], reason: str) -> None:
     with pytest.raises(Exception, match=reason):
         save(source.sql(query), broker, **options)
+
+
+def test_without_idempotence(source: Any, broker: Broker) -> None:
+    """Options that rule it out are the user's to choose, as with Java's producer."""
+    for name, value in (("acks", "1"), ("retries", "0"), ("max.in.flight.requests.per.connection", "10")):
+        save(source.sql("select 'v' value"), broker, **{f"kafka.{name}": value})
+    assert len(written(broker.bootstrap, "out")) == 3
 
 
 def test_append_is_the_only_mode(source: Any, broker: Broker) -> None:
