@@ -62,15 +62,16 @@ class ClientSettings:
     """The options of a query's clients: can be pickled, and does not show secrets.
 
     Args:
-        given: text by names without the prefix, those of Kafka's documentation or of docs/options.md.
+        given: text, numbers or booleans by names without the prefix, those of Kafka's documentation or of
+            docs/options.md.
 
     Raises:
         ConfigurationError: a name is unknown or contradicts the data source, or a value is refused.
     """
 
-    def __init__(self, given: Mapping[str, str]) -> None:
+    def __init__(self, given: Mapping[str, object]) -> None:
         self._values: dict[str, Any] = {}
-        for name, text in with_login(given).items():
+        for name, text in with_login({name: _text(name, value) for name, value in given.items()}).items():
             self._add(name, text)
         if "bootstrap_servers" not in self._values:
             raise ConfigurationError(f"{CLIENT_PREFIX}bootstrap.servers", None, "it is needed: host:port,host:port")
@@ -114,3 +115,11 @@ class ClientSettings:
 
     def __repr__(self) -> str:
         return f"ClientSettings({', '.join(f'{name}={shown(name, value)}' for name, value in self._values.items())})"
+
+
+def _text(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str | int | float):
+        raise ConfigurationError(f"{CLIENT_PREFIX}{name}", value, "expected a text, a number, true or false")
+    return str(value)

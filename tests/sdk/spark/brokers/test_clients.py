@@ -22,7 +22,7 @@ LOGIN = {
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="you" password="do not tell";'
 
 
-def options_of(**given: str) -> Any:
+def options_of(**given: object) -> Any:
     return ClientSettings({**SERVERS, **given}).consumer()._inner._options
 
 
@@ -32,6 +32,12 @@ def test_values() -> None:
     assert (options.auto_offset_reset, options.enable_auto_commit) == ("none", False)
     assert options.max_partition_fetch_bytes == FETCH_BYTES
     assert options_of(max_partition_fetch_bytes="7").max_partition_fetch_bytes == 7
+
+
+def test_values_that_are_no_text() -> None:
+    """A program may give them as they are."""
+    options = options_of(**{"fetch.max.bytes": 1000, "check.crcs": False, "retry_backoff_ms": 7})
+    assert (options.fetch_max_bytes, options.check_crcs, options.retry_backoff_ms) == (1000, False, 7)
 
 
 def test_login_of_java() -> None:
@@ -64,6 +70,11 @@ def test_options_of_members_have_no_effect() -> None:
             {**SERVERS, "fetch.mim.bytes": "1"},
             "kafka.fetch.mim.bytes='1': no such option; did you mean fetch.min",
         ),
+        ({**SERVERS, "fetch.min.bytes": None}, "kafka.fetch.min.bytes=None: expected a text, a number, true or false"),
+        ({**SERVERS, "fetch.min.bytes": 1.5}, "kafka.fetch.min.bytes='1.5': expected an integer"),
+        ({"bootstrap.servers": ["a:1"]}, "kafka.bootstrap.servers=['a:1']: expected a text, a number"),
+        ({**SERVERS, "sasl.password": b"do not tell"}, "kafka.sasl.password=<hidden>: expected a text, a number"),
+        ({**SERVERS, "sasl.jaas.config": 7}, "kafka.sasl.jaas.config=<hidden>: expected PlainLoginModule"),
         ({**SERVERS, "fetch.min.bytes": "x"}, "kafka.fetch.min.bytes='x': expected an integer"),
         ({**SERVERS, "fetch_min_bytes": "-1"}, "kafka.fetch.min.bytes=-1: expected 0 to"),
         ({**SERVERS, "fetch.min.bytes": "1", "fetch_min_bytes": "1"}, "kafka.fetch_min_bytes='1': fetch_min_bytes was"),
@@ -80,7 +91,7 @@ def test_options_of_members_have_no_effect() -> None:
         ),
     ],
 )
-def test_refused(given: dict[str, str], reason: str) -> None:
+def test_refused(given: dict[str, object], reason: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         ClientSettings(given)
     assert str(caught.value).startswith(reason)
