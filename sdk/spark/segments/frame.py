@@ -52,7 +52,8 @@ def read_segments(
             dictionaries are taken as such.
 
     Raises:
-        ConfigurationError: an option is refused, or cannot be used with a file system that Spark reads.
+        ConfigurationError: an option is refused, or cannot be used with `map_batches` or with a file system that Spark
+            reads.
     """
     from kafkawire.sdk.spark.schema import ddl
     from kafkawire.sdk.spark.segments.options import option_texts, parse_options
@@ -60,6 +61,8 @@ def read_segments(
 
     texts = option_texts(path, options)
     parsed = parse_options(texts)
+    if map_batches is not None:
+        parsed.check_mapped()
     names = parsed.columns if columns is None else _known(columns)
     if columns is not None and map_batches is None and schema is None:
         schema = ddl(names)

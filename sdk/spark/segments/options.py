@@ -110,6 +110,16 @@ class SegmentOptions(NamedTuple):
                 name = "latest" if refused == LATEST else "earliest"
                 raise ConfigurationError(option, name, "a query that is no stream would read nothing")
 
+    def check_mapped(self) -> None:
+        """Refuse what cannot be used with a function on what is read.
+
+        Raises:
+            ConfigurationError: filters are to be pushed down.
+        """
+        if self.pushdown:
+            reason = "map_batches is given, and Spark would filter what is read by conditions on what that returns"
+            raise ConfigurationError("pushdown", "true", reason)
+
     def check_stream(self) -> None:
         """Refuse what a stream cannot do.
 

@@ -84,6 +84,7 @@ class KafkaSegments(DataSource):
         """Return the columns that are read, and what makes of them what a query gets."""
         function = type(self).map_batches  # from an instance it would be a method
         if function is not None:
+            options.check_mapped()
             return self.map_columns or options.columns, mapped(function, schema)
         return columns.names_of(schema), None
 

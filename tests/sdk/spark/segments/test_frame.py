@@ -128,6 +128,8 @@ def test_map_batches(spark: Any, folder: Path) -> None:
     assert read_segments(spark, folder, columns=["offset"]).columns == ["offset"]
     with pytest.raises(ConfigurationError, match="columns='position'"):
         read_segments(spark, folder, columns=["position"])
+    with pytest.raises(ConfigurationError, match="pushdown='true': map_batches is given"):
+        read_segments(spark, folder, map_batches=odd, pushdown=True)
 
 
 def test_file_system_of_spark(spark: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,6 +148,16 @@ def test_function(folder: Path) -> None:
     assert rows.to_pylist() == [{"columns": list(CONNECTOR)}]
 
 
+def test_no_filters_before_a_function(folder: Path) -> None:
+    """What Spark hands over is about the columns that the function returns."""
+
+    class Mapped(KafkaSegments):
+        map_batches = staticmethod(lambda rows: rows)
+
+    with pytest.raises(ConfigurationError, match="pushdown='true': map_batches is given, and Spark would filter what"):
+        Mapped({"path": str(folder), "pushdown": "true"}).reader(schema("offset bigint"))
+
+
 def test_columns_of_a_function(folder: Path) -> None:
     class Mapped(KafkaSegments):
         map_batches = staticmethod(lambda rows: pyarrow.RecordBatch.from_pydict({"columns": [rows.schema.names]}))
