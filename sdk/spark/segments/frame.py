@@ -49,7 +49,7 @@ def read_segments(
             returns, which is needed unless they stay as they are.
         is_stream: whether to return a streaming DataFrame.
         options: of the data source `kafka_segments`, see docs/spark_segments.md; numbers, booleans, lists and
-            dictionaries are taken as such.
+            dictionaries are taken as such, None is what nobody gave.
 
     Raises:
         ConfigurationError: an option is refused, or cannot be used with `map_batches` or with a file system that Spark

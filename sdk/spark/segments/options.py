@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from numbers import Number
 from os import PathLike
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.spark import schema
@@ -41,6 +43,9 @@ __all__ = ["SPLIT_BYTES_MIN", "SegmentOptions", "option_texts", "parse_options"]
 #: Smaller parts would cost more to start than to read, and each knows where all others of its segment begin.
 SPLIT_BYTES_MIN: Final = 1024 * 1024
 
+#: Named in an error that says what there is.
+_NAMED_MAX: Final = 10
+
 
 class SegmentOptions(NamedTuple):
     """What a user asks for.
@@ -62,6 +67,7 @@ class SegmentOptions(NamedTuple):
         trigger_bytes_max: for a micro-batch of a stream.
         trigger_offsets_max: likewise.
         fails_on_loss: whether it is an error that what is to be read is gone; None to decide by the mode.
+        topics_option: that names the topics, for errors.
     """
 
     paths: tuple[str, ...]
@@ -80,6 +86,7 @@ class SegmentOptions(NamedTuple):
     trigger_bytes_max: int | None = None
     trigger_offsets_max: int | None = None
     fails_on_loss: bool | None = None
+    topics_option: str = "topics"
 
     @property
     def fails_batch_on_loss(self) -> bool:
@@ -109,6 +116,26 @@ class SegmentOptions(NamedTuple):
             if offsets is not None and refused in (offsets.others, *offsets.named.values()):
                 name = "latest" if refused == LATEST else "earliest"
                 raise ConfigurationError(option, name, "a query that is no stream would read nothing")
+
+    def check_there(self, segments: Iterable[FoundSegment]) -> None:
+        """Refuse to read topics or partitions that are not there; a pattern may match nothing.
+
+        Args:
+            segments: all that were found.
+
+        Raises:
+            ConfigurationError: one is named that has no segment.
+        """
+        if self.selection.topics is None and self.selection.partitions is None:
+            return
+        there = {segment.folder for segment in segments}
+        topics = {folder.topic for folder in there}
+        if missing := (self.selection.topics or set()) - topics:
+            raise ConfigurationError(self.topics_option, ", ".join(sorted(missing)), _there_are(topics, "topics"))
+        if lacking := (self.selection.partitions or set()) - there:
+            near = {folder for folder in there if any(folder.topic == each.topic for each in lacking)}
+            shown = ", ".join(map(str, sorted(lacking)))
+            raise ConfigurationError("assign", shown, _there_are(near or there, "partitions"))
 
     def check_mapped(self) -> None:
         """Refuse what cannot be used with a function on what is read.
@@ -146,10 +173,13 @@ def option_texts(
 
     Args:
         path: of folders or segments, or several of them.
-        options: numbers, booleans, lists and dictionaries are taken as such.
+        options: numbers, booleans, lists and dictionaries are taken as such; None is what nobody gave.
+
+    Raises:
+        ConfigurationError: an option is something else.
     """
     paths = str(path) if isinstance(path, str | PathLike) else ",".join(map(str, path))
-    return {"path": paths, **{name: _text(value) for name, value in options.items()}}
+    return {"path": paths, **{name: _text(name, value) for name, value in options.items() if value is not None}}
 
 
 def parse_options(given: Mapping[str, str]) -> SegmentOptions:
@@ -165,7 +195,7 @@ def parse_options(given: Mapping[str, str]) -> SegmentOptions:
     paths = (*values.get("path", ()), *values.get("paths", ()))
     if not paths:
         raise ConfigurationError("path", "", "a folder of segments is needed: load(path)")
-    one_of(values, given, ("topics", "subscribe", "subscribePattern", "assign"))
+    selected_by = one_of(values, given, ("topics", "subscribe", "subscribePattern", "assign"))
     start, end = values.get("startingTimestamp"), values.get("endingTimestamp")
     if start is not None and end is not None and start > end:
         raise ConfigurationError("startingTimestamp", start, f"expected at most endingTimestamp={end}")
@@ -193,18 +223,42 @@ def parse_options(given: Mapping[str, str]) -> SegmentOptions:
         trigger_bytes_max=values.get("maxBytesPerTrigger"),
         trigger_offsets_max=values.get("maxOffsetsPerTrigger"),
         fails_on_loss=values.get("failOnDataLoss"),
+        topics_option="subscribe" if selected_by == "subscribe" else "topics",
     )
 
 
-def _text(value: object) -> str:
+def _text(option: str, value: object) -> str:
     """Return the value of an option as Spark takes it."""
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, Mapping):
-        return json.dumps(value)
-    if isinstance(value, list | tuple | set | frozenset):
-        return ",".join(map(str, value))
-    return str(value)
+    if isinstance(value, str | Number):
+        return str(value)
+    try:
+        if isinstance(value, Mapping):
+            return json.dumps(dict(value), default=list)
+        if isinstance(value, Iterable) and not isinstance(value, bytes | bytearray | memoryview):
+            return ",".join(_text(option, each) for each in value)
+    except TypeError as error:
+        raise ConfigurationError(
+            option, value, f"it has something that is neither text nor a number: {error}"
+        ) from None
+    raise ConfigurationError(option, value, "expected text, a number, true or false, a list or a dictionary")
+
+
+def _there_are(found: Iterable[Any], kind: str) -> str:
+    """Return what there is, for an error: the first ones by name."""
+    names = list(map(str, sorted(found)))
+    if not names:
+        return f"there are no {kind}"
+    return f"there are {', '.join(names[:_NAMED_MAX])}{', …' if len(names) > _NAMED_MAX else ''}"
+
+
+def _assigned(option: str, text: str) -> frozenset[TopicPartition]:
+    """Return the partitions that JSON names; at least one is expected."""
+    found = parse_partitions(option, text)
+    if not found:
+        raise ConfigurationError(option, text, 'expected JSON such as {"orders":[0,1]}, it names no partition')
+    return found
 
 
 def _paths(option: str, text: str) -> tuple[str, ...]:
@@ -230,7 +284,7 @@ _OPTIONS: Final = OptionTable(
         "topics": parse_topics,
         "subscribe": parse_topics,
         "subscribePattern": parse_pattern,
-        "assign": parse_partitions,
+        "assign": _assigned,
         "startingOffsets": lambda option, text: parse_offsets(option, text, EARLIEST),
         "endingOffsets": lambda option, text: parse_offsets(option, text, LATEST),
         "startingTimestamp": parse_number(0),

@@ -120,11 +120,13 @@ class SegmentReader(DataSourceReader):
         """Return the tasks.
 
         Raises:
-            ConfigurationError: a path does not exist.
+            ConfigurationError: a path, or a topic or partition that is named, does not exist.
             OSError: a folder cannot be listed, or an index not be read.
         """
         split_bytes = self._options.split_bytes
-        parts = plan(self._files.find(), self.wanted, self._files.read, split_bytes)
+        segments = self._files.find()
+        self._options.check_there(segments)
+        parts = plan(segments, self.wanted, self._files.read, split_bytes)
         return [InputPartition(task) for task in tasks(parts, split_bytes)]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:

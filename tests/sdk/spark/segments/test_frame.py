@@ -77,6 +77,8 @@ def test_schema_and_options(source: Any, folder: Path) -> None:
     [
         ("splitByte", "1", None, "no such option; did you mean splitBytes"),
         ("mode", "LENIENT", None, "expected PERMISSIVE, DROPMALFORMED, FAILFAST"),
+        ("topics", "ordres", None, "topics='ordres': there are __consumer_offsets, orders"),
+        ("assign", '{"orders":[1,2]}', None, "assign='orders-2': there are orders-0, orders-1"),
         ("mode", "FAILFAST", "offset int", "schema='offset int': the column is bigint"),
         ("startingOffsets", "latest", None, "a query that is no stream would read nothing"),
     ],
@@ -90,7 +92,7 @@ def test_refused(source: Any, folder: Path, option: str, value: str, schema: str
 
 
 def test_nothing_to_read(source: Any, folder: Path) -> None:
-    assert source.read.format("kafka_segments").option("topics", "other").load(str(folder)).count() == 0
+    assert source.read.format("kafka_segments").option("subscribePattern", "other").load(str(folder)).count() == 0
 
 
 def test_pushdown(source: Any, folder: Path) -> None:
@@ -126,6 +128,8 @@ def test_map_batches(spark: Any, folder: Path) -> None:
 
     assert read_segments(spark, folder, map_batches=odd, assign={"orders": [1]}).count() == 50
     assert read_segments(spark, folder, columns=["offset"]).columns == ["offset"]
+    assert read_segments(spark, folder, topics=None, assign=None).count() == 210
+    assert read_segments(spark, folder, topics={"orders": 1}.keys()).count() == 200
     with pytest.raises(ConfigurationError, match="columns='position'"):
         read_segments(spark, folder, columns=["position"])
     with pytest.raises(ConfigurationError, match="pushdown='true': map_batches is given"):

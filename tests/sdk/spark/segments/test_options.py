@@ -14,7 +14,7 @@ pytest.importorskip("pyarrow")
 from kafkawire.sdk.spark.damage import Mode
 from kafkawire.sdk.spark.schema import CONNECTOR, CORRUPT, HEADERS
 from kafkawire.sdk.spark.segments.files import FoundSegment
-from kafkawire.sdk.spark.segments.options import SegmentOptions, parse_options
+from kafkawire.sdk.spark.segments.options import SegmentOptions, option_texts, parse_options
 from kafkawire.sdk.spark.segments.plan import Wanted
 from kafkawire.sdk.spark.segments.reading import ReadOptions, read_options
 
@@ -67,6 +67,44 @@ def test_paths_of_spark() -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (True, "true"),
+        (5, "5"),
+        (["a", "b"], "a,b"),
+        ({"a": 1}.keys(), "a"),
+        ({1: "a"}.values(), "a"),
+        ((each for each in ("a", "b")), "a,b"),
+        ({"a": range(2)}, '{"a": [0, 1]}'),
+        ({"a": {"0": -1}}, '{"a": {"0": -1}}'),
+    ],
+)
+def test_values_of_python(value: object, text: str) -> None:
+    assert option_texts(PATH, {"x": value}) == {"path": PATH, "x": text}
+
+
+def test_none_is_what_nobody_gave() -> None:
+    assert parse_options(option_texts(PATH, {"topics": None, "pushdown": None})) == options()
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b"orders", "topics=b'orders': expected text, a number, true or false, a list or a dictionary"),
+        (object, "topics=<class 'object'>: expected text"),
+        (["a", None], "topics=None: expected text"),
+        ({"a": None}.values(), "topics=None: expected text"),
+        ({("a", 0): 1}, "topics={('a', 0): 1}: it has something that is neither text nor a number: keys must be str"),
+        ({"a": object}, "topics={'a': <class 'object'>}: it has something that is neither text nor a number"),
+    ],
+)
+def test_refused_values_of_python(value: object, reason: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        option_texts(PATH, {"topics": value})
+    assert str(caught.value).startswith(reason)
+
+
+@pytest.mark.parametrize(
     ("given", "reason"),
     [
         ({"path": ""}, "path='': a folder of segments is needed: load(path)"),
@@ -84,6 +122,8 @@ def test_paths_of_spark() -> None:
         ({"isolationLevel": "x"}, "isolationLevel='x': expected read_uncommitted or read_committed"),
         ({"subscribePattern": "("}, "subscribePattern='(': no regular expression: "),
         ({"topics": "a", "assign": '{"a":[0]}'}, "topics='a': assign is given, too; expected one"),
+        ({"assign": "{}"}, "assign='{}': expected JSON such as {\"orders\":[0,1]}, it names no partition"),
+        ({"assign": '{"a":[]}'}, "assign='{\"a\":[]}': expected JSON"),
         ({"startingTimestamp": "2", "endingTimestamp": "1"}, "startingTimestamp=2: expected at most endingTimestamp=1"),
     ],
 )
@@ -104,6 +144,31 @@ def test_wanted() -> None:
     assert found.wanted(segment("orders", 0)) == Wanted(23, None, 5)
     assert found.wanted(segment("orders", 1)) == Wanted(0, 99, 5)
     assert found.wanted(segment("orders", 2)) == Wanted(0, None, 5)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"topics": "orders,ordres"}, "topics='ordres': there are bills, orders"),
+        ({"subscribe": "ordres,b"}, "subscribe='b, ordres': there are bills, orders"),
+        ({"assign": '{"orders":[0,2]}'}, "assign='orders-2': there are orders-0, orders-10"),
+        ({"assign": '{"ordres":[0]}'}, "assign='ordres-0': there are bills-7, orders-0, orders-10"),
+    ],
+)
+def test_what_is_not_there(given: dict[str, str], reason: str) -> None:
+    found = [segment("orders", 10), segment("bills", 7), segment("orders", 0)]
+    for allowed in ({}, {"topics": "orders"}, {"assign": '{"bills":[7]}'}, {"subscribePattern": "x"}):
+        options(**allowed).check_there(found)
+    with pytest.raises(ConfigurationError) as caught:
+        options(**given).check_there(found)
+    assert str(caught.value) == reason
+
+
+def test_first_of_many_that_are_there() -> None:
+    with pytest.raises(ConfigurationError, match=r"topics='x': there are t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, …$"):
+        options(topics="x").check_there([segment(f"t{number}") for number in range(10)] + [segment("t99")])
+    with pytest.raises(ConfigurationError, match=r"topics='x': there are no topics$"):
+        options(topics="x").check_there([])
 
 
 @pytest.mark.parametrize(

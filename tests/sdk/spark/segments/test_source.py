@@ -158,6 +158,13 @@ def test_no_filters_before_a_function(folder: Path) -> None:
         Mapped({"path": str(folder), "pushdown": "true"}).reader(schema("offset bigint"))
 
 
+def test_what_is_not_there(folder: Path) -> None:
+    with pytest.raises(ConfigurationError, match="topics='ordres': there are orders"):
+        source(folder, topics="ordres").reader(schema("offset bigint")).partitions()
+    stream = source(folder, topics="ordres").streamReader(schema("offset bigint"))
+    assert stream.initialOffset() == {}  # it may come
+
+
 def test_columns_of_a_function(folder: Path) -> None:
     class Mapped(KafkaSegments):
         map_batches = staticmethod(lambda rows: pyarrow.RecordBatch.from_pydict({"columns": [rows.schema.names]}))
