@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from fnmatch import translate
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import pyarrow.fs
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.spark.segments.listing import ListedFile, list_files
 
 __all__ = ["FOLDER_PATTERN", "FoundSegment", "compiled", "find_segments", "open_file_system"]
 
@@ -27,11 +27,14 @@ __all__ = ["FOLDER_PATTERN", "FoundSegment", "compiled", "find_segments", "open_
 #: have a suffix, and do not match.
 FOLDER_PATTERN: Final = r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)/(?P<offset>\d{20})\.log"
 
-#: What begins the part of a path that is a pattern.
-_WILDCARD = re.compile(r"[*?\[]")
+#: Before the `:` of a path in another file system; one letter is a drive of Windows.
+_SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):")
 
 #: Names of a topic that a broker makes.
 _TOPIC_CHARACTERS_MAX = 249
+
+#: Topic, partition, offset.
+_Key = tuple[str, int, int]
 
 
 class FoundSegment(NamedTuple):
@@ -64,20 +67,24 @@ def open_file_system(path: str) -> tuple[Any, str]:
     Raises:
         ConfigurationError: nobody knows the scheme.
     """
-    scheme = urlsplit(path).scheme
-    if not scheme or len(scheme) == 1:  # one letter is a drive of Windows
+    scheme = _SCHEME.match(path)
+    if scheme is None:
         # Workers have other current folders than the program that names the path.
         return pyarrow.fs.LocalFileSystem(), os.path.abspath(path)
-    if scheme == "file":
-        return pyarrow.fs.LocalFileSystem(), unquote(urlsplit(path.replace("?", "%3F")).path)
-    wildcard = _WILDCARD.search(path)
-    start = path if wildcard is None else path[: wildcard.start()].rpartition("/")[0]
+    if scheme[1].lower() == "file":
+        inside = path[scheme.end() :]
+        return pyarrow.fs.LocalFileSystem(), unquote(
+            f"/{inside[2:].partition('/')[2]}" if inside.startswith("//") else inside
+        )
+    # What follows a `?` is for pyarrow, such as the region of a bucket.
+    place, mark, settings = path.replace("#", "%23").partition("?")
+    start = place.partition("*")[0].rpartition("/")[0] if "*" in place else place
     try:
-        system, inside = pyarrow.fs.FileSystem.from_uri(start)
+        system, inside = pyarrow.fs.FileSystem.from_uri(start + mark + settings)
     except (OSError, ValueError, pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
         reason = f"pyarrow cannot open it ({error}); read_segments() reads it with Spark's own reader"
         raise ConfigurationError("path", path, reason) from None
-    return system, inside + path[len(start) :]
+    return system, inside + unquote(place[len(start) :])
 
 
 def find_segments(system: Any, paths: Sequence[str], pattern: str = FOLDER_PATTERN) -> list[FoundSegment]:
@@ -85,35 +92,30 @@ def find_segments(system: Any, paths: Sequence[str], pattern: str = FOLDER_PATTE
 
     Args:
         system: the file system.
-        paths: of folders that have segments anywhere below them, or of segments; `*`, `?` and `[…]` match parts of
-            names.
+        paths: of folders that have segments anywhere below them, or of segments; see `list_files`.
         pattern: a regular expression for the end of a segment's path, with the groups `topic`, `partition` and
             `offset`.
 
     Raises:
-        ConfigurationError: the pattern lacks a group, or a path does not exist.
+        ConfigurationError: the pattern lacks a group, a path does not exist, or a segment is there twice.
         OSError: a folder cannot be listed.
     """
     meant = compiled(pattern)
-    found: dict[tuple[str, int, int], tuple[str, int, int | None]] = {}
-    for path, size, modified_ns in _listed(system, paths):
-        match = meant.search(path)
-        if match is None or len(match["topic"]) > _TOPIC_CHARACTERS_MAX:
-            continue
-        key = match["topic"], int(match["partition"]), int(match["offset"])
-        other = found.setdefault(key, (path, size, modified_ns))
-        if other[0] != path:
-            raise ConfigurationError("path", path, f"{key[0]}-{key[1]} has a segment at {key[2]} in {other[0]}, too")
+    found: dict[_Key, ListedFile] = {}
+    for file in list_files(system, paths).files:
+        key = _key(file.path, meant)
+        if key is not None:
+            _add(found, key, file)
     keys = sorted(found)
     following = [*keys[1:], None][: len(keys)]
     return [
         FoundSegment(
-            found[key][0],
+            found[key].path,
             TopicPartition(*key[:2]),
             key[2],
-            found[key][1],
+            found[key].size_bytes,
             after[2] if after is not None and after[:2] == key[:2] else None,
-            found[key][2],
+            found[key].modified_ns,
         )
         for key, after in zip(keys, following, strict=True)
     ]
@@ -134,31 +136,18 @@ def compiled(pattern: str) -> re.Pattern[str]:
     return meant
 
 
-def _listed(system: Any, paths: Iterable[str]) -> Iterator[tuple[str, int, int | None]]:
-    """Yield path, size and time of all files that are meant, each once."""
-    seen: set[str] = set()
-    for path in paths:
-        for info in _infos(system, path.rstrip("/") or "/"):
-            if info.type is pyarrow.fs.FileType.File and info.path not in seen:
-                seen.add(info.path)
-                yield info.path, info.size, info.mtime_ns
+def _key(path: str, meant: re.Pattern[str]) -> _Key | None:
+    """Return topic, partition and offset of a segment; None for other files."""
+    match = meant.search(path)
+    if match is None:
+        return None
+    if len(match["topic"]) > _TOPIC_CHARACTERS_MAX:
+        return None
+    return match["topic"], int(match["partition"]), int(match["offset"])
 
 
-def _infos(system: Any, path: str) -> Iterator[Any]:
-    wildcard = _WILDCARD.search(path)
-    if wildcard is None:
-        info = system.get_file_info(path)
-        if info.type is pyarrow.fs.FileType.NotFound:
-            raise ConfigurationError("path", path, "it does not exist")
-        if info.type is pyarrow.fs.FileType.Directory:
-            yield from system.get_file_info(pyarrow.fs.FileSelector(path, recursive=True))
-        else:
-            yield info
-        return
-    base = path[: wildcard.start()].rpartition("/")[0]
-    depth = path.count("/")
-    matches = re.compile(translate(path)).match
-    for info in system.get_file_info(pyarrow.fs.FileSelector(base or "/", recursive=True, allow_not_found=True)):
-        # The pattern names a file, or a folder above it; a `*` matches no more than one name.
-        if matches("/".join(info.path.split("/")[: depth + 1])):
-            yield info
+def _add(found: dict[_Key, ListedFile], key: _Key, file: ListedFile) -> None:
+    other = found.setdefault(key, file)
+    if other.path != file.path:
+        reason = f"{key[0]}-{key[1]} has a segment at {key[2]} in {other.path}, too"
+        raise ConfigurationError("path", file.path, reason)

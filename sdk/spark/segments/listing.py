@@ -1,0 +1,125 @@
+"""List the files that paths mean: folders as a whole, and names with `*` one level after the other.
+
+On a local disk a second look at the names of each folder tells what the listing passed over: links to what is gone, and
+files that came, went or got another name meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow.fs
+
+from kafkawire.sdk.errors import ConfigurationError
+
+__all__ = ["ListedFile", "Listing", "list_files"]
+
+
+class ListedFile(NamedTuple):
+    """A file.
+
+    Attributes:
+        path: as the file system names it.
+        size_bytes: when it was listed.
+        modified_ns: when it was last written, as far as the file system knows.
+    """
+
+    path: str
+    size_bytes: int
+    modified_ns: int | None
+
+
+class Listing(NamedTuple):
+    """What is there.
+
+    Attributes:
+        files: each once.
+        passed_over: further paths on a local disk.
+    """
+
+    files: list[ListedFile]
+    passed_over: list[str]
+
+
+def list_files(system: Any, paths: Sequence[str]) -> Listing:
+    """Return all files that paths mean.
+
+    Args:
+        system: the file system.
+        paths: of files, and of folders with everything below them; `*` matches part of a name, unless something is
+            called like that.
+
+    Raises:
+        ConfigurationError: a path does not exist, or nothing matches it.
+        OSError: a folder cannot be listed.
+    """
+    found: dict[str, ListedFile] = {}
+    passed_over: dict[str, None] = {}
+    for path in paths:
+        for info in _meant(system, path.rstrip("/") or "/", passed_over):
+            inside = [info]
+            if info.type is pyarrow.fs.FileType.Directory:
+                inside += _inside(system, info.path, is_recursive=True)
+                folders = [each.path for each in inside if each.type is pyarrow.fs.FileType.Directory]
+                passed_over.update(dict.fromkeys(_passed_over(system, folders, inside)))
+            for each in inside:
+                if each.type is pyarrow.fs.FileType.File:
+                    found.setdefault(each.path, ListedFile(each.path, each.size, each.mtime_ns))
+    return Listing([*found.values()], [*passed_over])
+
+
+def _meant(system: Any, path: str, passed_over: dict[str, None]) -> list[Any]:
+    """Return the files and folders that a path names or matches, and note what was passed over on the way."""
+    info = system.get_file_info(path)
+    if info.type is not pyarrow.fs.FileType.NotFound:
+        return [info]
+    if "*" not in path:
+        raise ConfigurationError("path", path, "it does not exist")
+    names = path.split("/")
+    first = next(number for number, name in enumerate(names) if "*" in name)
+    found = [system.get_file_info("/".join(names[:first]) or ("/" if path.startswith("/") else ""))]
+    for name in names[first:]:
+        folders = [each.path for each in found if each.type is pyarrow.fs.FileType.Directory]
+        if "*" in name:
+            matches = re.compile(".*".join(map(re.escape, name.split("*"))), re.DOTALL).fullmatch
+            there = [each for folder in folders for each in _inside(system, folder)]
+            others = _passed_over(system, folders, there)
+            passed_over.update((other, None) for other in others if matches(other.rpartition("/")[2]))
+            found = [each for each in there if matches(each.base_name)]
+        else:
+            there = system.get_file_info([_joined(folder, name) for folder in folders])
+            found = [each for each in there if each.type is not pyarrow.fs.FileType.NotFound]
+            if isinstance(system, pyarrow.fs.LocalFileSystem):
+                passed_over.update(
+                    (each.path, None) for each in there if each not in found and os.path.islink(each.path)
+                )
+    if not found:
+        raise ConfigurationError("path", path, "nothing matches it")
+    return found
+
+
+def _inside(system: Any, folder: str, *, is_recursive: bool = False) -> list[Any]:
+    """Return what is in a folder; nothing if it is gone."""
+    selector = pyarrow.fs.FileSelector(folder, recursive=is_recursive, allow_not_found=True)
+    found: list[Any] = system.get_file_info(selector)
+    return found
+
+
+def _passed_over(system: Any, folders: Iterable[str], listed: Iterable[Any]) -> Iterator[str]:
+    """Yield the paths in folders of a local disk that are not among those that were listed."""
+    if not isinstance(system, pyarrow.fs.LocalFileSystem):
+        return
+    known = {each.path for each in listed}
+    for folder in folders:
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            continue  # it is gone, or it was listed a moment ago
+        yield from (path for path in (_joined(folder, name) for name in names) if path not in known)
+
+
+def _joined(folder: str, name: str) -> str:
+    return f"{folder.rstrip('/')}/{name}" if folder else name

@@ -1,0 +1,121 @@
+"""Paths mean what they name, and only what a `*` matches; what no path is about is not listed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.errors import ConfigurationError
+
+pytest.importorskip("pyarrow")
+
+import pyarrow.fs
+
+from kafkawire.sdk.spark.segments.listing import ListedFile, list_files
+
+NAMES = [
+    "a/orders-0/0.log",
+    "a/orders-0/40.log",
+    "a/orders-1/0.log",
+    "a/x",
+    "b[1]/c?/0.log",
+    "b1/cc/1.log",
+    "d*/e/2.log",
+]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in NAMES:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(name.encode())
+    return tmp_path
+
+
+def found(root: Path, *paths: str) -> list[str]:
+    listed = list_files(pyarrow.fs.LocalFileSystem(), [f"{root}/{path}" for path in paths])
+    assert not listed.passed_over
+    return [os.path.relpath(each.path, root) for each in listed.files]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("", NAMES),
+        ("a/x", ["a/x"]),
+        ("b[1]", ["b[1]/c?/0.log"]),
+        ("b[1]/c?", ["b[1]/c?/0.log"]),
+        ("d*", ["d*/e/2.log"]),
+        ("*/*/0.log", ["a/orders-0/0.log", "a/orders-1/0.log", "b[1]/c?/0.log"]),
+        ("a/*", NAMES[:4]),
+        ("a/o*s-*", NAMES[:3]),
+        ("*/orders-0", NAMES[:2]),
+        ("a/orders-0/4*", ["a/orders-0/40.log"]),
+        ("b*1*/c*", NAMES[4:6]),
+    ],
+)
+def test_paths(root: Path, path: str, expected: list[str]) -> None:
+    assert sorted(found(root, path)) == sorted(expected)
+    assert sorted(found(root, path, path + "/")) == sorted(expected)  # each once
+
+
+def test_what_is_said(root: Path) -> None:
+    path = root / NAMES[0]
+    listed = list_files(pyarrow.fs.LocalFileSystem(), [str(path)])
+    assert listed.files == [ListedFile(str(path), len(NAMES[0]), path.stat().st_mtime_ns)]
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("c", "it does not exist"),
+        ("a?", "it does not exist"),
+        ("c*", "nothing matches it"),
+        ("c/*", "nothing matches it"),
+        ("*/orders-7", "nothing matches it"),
+        ("a/x/*", "nothing matches it"),
+    ],
+)
+def test_refused(root: Path, path: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        found(root, path)
+    assert str(caught.value) == f"path='{root}/{path}': {reason}"
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("a", ["a/link", "a/orders-2"]),
+        ("a/o*", ["a/orders-2"]),
+        ("*/orders-2", ["a/orders-2"]),
+        ("a/*/0.log", ["a/link", "a/orders-2"]),
+        ("a/orders-0", []),
+    ],
+)
+def test_what_was_passed_over(root: Path, path: str, names: list[str]) -> None:
+    """The listings of `pyarrow` do not have links to what is gone."""
+    (root / "a" / "link").symlink_to("nowhere")
+    (root / "a" / "orders-2").symlink_to("nowhere")
+    (root / "b1" / "orders-2").mkdir()
+    listed = list_files(pyarrow.fs.LocalFileSystem(), [f"{root}/{path}"])
+    assert sorted(listed.passed_over) == [f"{root}/{name}" for name in names]
+
+
+def test_only_what_a_path_is_about(root: Path) -> None:
+    """A large tree beside what matches, or a folder that nobody may read, is no matter."""
+    listed: list[str] = []
+
+    class Noted:
+        """A file system that notes what is listed."""
+
+        def get_file_info(self, what: Any) -> Any:
+            if isinstance(what, pyarrow.fs.FileSelector):
+                listed.append(os.path.relpath(what.base_dir, root))
+            return pyarrow.fs.LocalFileSystem().get_file_info(what)
+
+    assert len(list_files(Noted(), [f"{root}/*/orders-0"]).files) == 2
+    assert listed == [".", "a/orders-0"]
