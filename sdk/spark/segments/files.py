@@ -19,6 +19,8 @@ import pyarrow.fs
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.options import INT32_MAX
+from kafkawire.sdk.spark.option_values import INT64_MAX
 from kafkawire.sdk.spark.segments.listing import ListedFile, list_files
 
 __all__ = ["FOLDER_PATTERN", "FoundSegment", "compiled", "find_segments", "open_file_system"]
@@ -26,6 +28,9 @@ __all__ = ["FOLDER_PATTERN", "FoundSegment", "compiled", "find_segments", "open_
 #: A partition's folder and a segment in it, as brokers name them. Folders of partitions that are being removed or moved
 #: have a suffix, and do not match.
 FOLDER_PATTERN: Final = r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)/(?P<offset>\d{20})\.log"
+
+#: Around a pattern: it is for whole names.
+_BEFORE, _BEHIND = r"(?:^|[/\\])(?:", r")$"
 
 #: Before the `:` of a path in another file system; one letter is a drive of Windows.
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):")
@@ -97,7 +102,7 @@ def find_segments(system: Any, paths: Sequence[str], pattern: str = FOLDER_PATTE
             `offset`.
 
     Raises:
-        ConfigurationError: the pattern lacks a group, a path does not exist, or a segment is there twice.
+        ConfigurationError: the pattern lacks a group, a path does not exist, or a name is none of a segment.
         OSError: a folder cannot be listed.
     """
     meant = compiled(pattern)
@@ -128,7 +133,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
         ConfigurationError: it is no regular expression, or lacks a group.
     """
     try:
-        meant = re.compile(rf"(?:^|[/\\])(?:{pattern})$", re.ASCII)
+        meant = re.compile(f"{_BEFORE}{pattern}{_BEHIND}", re.ASCII)
     except re.error as error:
         raise ConfigurationError("pathPattern", pattern, f"no regular expression: {error}") from None
     if missing := {"topic", "partition", "offset"} - meant.groupindex.keys():
@@ -141,9 +146,17 @@ def _key(path: str, meant: re.Pattern[str]) -> _Key | None:
     match = meant.search(path)
     if match is None:
         return None
-    if len(match["topic"]) > _TOPIC_CHARACTERS_MAX:
+    topic, texts = match["topic"], {"partition": match["partition"], "offset": match["offset"]}
+    for group, text in {"topic": topic, **texts}.items():
+        if text is None or (group != "topic" and not (text.isascii() and text.isdigit())):
+            reason = f"its group {group} is {text!r} in {path}" + ("" if group == "topic" else ", and no number")
+            raise ConfigurationError("pathPattern", meant.pattern[len(_BEFORE) : -len(_BEHIND)], reason)
+    if len(topic) > _TOPIC_CHARACTERS_MAX:
         return None
-    return match["topic"], int(match["partition"]), int(match["offset"])
+    for (group, text), limit in zip(texts.items(), (INT32_MAX, INT64_MAX), strict=True):
+        if int(text) > limit:
+            raise ConfigurationError("path", path, f"{group} {text} is more than {limit}, the highest of a broker")
+    return topic, int(texts["partition"]), int(texts["offset"])
 
 
 def _add(found: dict[_Key, ListedFile], key: _Key, file: ListedFile) -> None:

@@ -85,6 +85,15 @@ def test_pattern(root: Path) -> None:
         found(root, pattern="(?P<topic>x)")
     with pytest.raises(ConfigurationError, match=r"pathPattern=.*: no regular expression"):
         found(root, pattern="(")
+    lax = r"(?P<topic>\w+)-(?P<partition>\w+)/(?P<offset>\w+)\.log"
+    write_segment(root / "c" / "orders-x", [batch(0)])
+    with pytest.raises(ConfigurationError) as caught:
+        found(root / "c", pattern=lax)
+    value = lax.replace("\\", "\\\\")
+    path = root / "c" / "orders-x" / f"{0:020}.log"
+    assert str(caught.value) == f"pathPattern='{value}': its group partition is 'x' in {path}, and no number"
+    with pytest.raises(ConfigurationError, match="its group topic is None in "):
+        found(root / "c", pattern=r"(?P<topic>a)?.*-(?P<partition>x)/(?P<offset>\d+)\.log")
 
 
 def test_refused(root: Path) -> None:
@@ -97,6 +106,23 @@ def test_refused(root: Path) -> None:
         found(root)
     with pytest.raises(ConfigurationError, match=r"path='dbfs:/data': pyarrow cannot open it .*read_segments\(\)"):
         open_file_system("dbfs:/data")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        (f"orders-0/{'9' * 20}.log", "offset 99999999999999999999 is more than 9223372036854775807, the highest"),
+        (f"orders-99999999999/{0:020}.log", "partition 99999999999 is more than 2147483647, the highest"),
+    ],
+)
+def test_names_that_no_broker_gives(tmp_path: Path, name: str, reason: str) -> None:
+    """To pass over them would be to lose what is in them."""
+    path = tmp_path / name
+    path.parent.mkdir()
+    path.write_bytes(b"")
+    with pytest.raises(ConfigurationError) as caught:
+        found(tmp_path)
+    assert str(caught.value).startswith(f"path='{path}': {reason}")
 
 
 @pytest.mark.parametrize(
