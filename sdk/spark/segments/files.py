@@ -9,7 +9,7 @@ Source: `LogFileUtils`, `UnifiedLog.parseTopicPartitionName` in Apache Kafka.
 
 from __future__ import annotations
 
-import os.path
+import os
 import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -21,7 +21,7 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT32_MAX
 from kafkawire.sdk.spark.option_values import INT64_MAX
-from kafkawire.sdk.spark.segments.listing import ListedFile, list_files
+from kafkawire.sdk.spark.segments.listing import ListedFile, Listing, list_files
 
 __all__ = ["FOLDER_PATTERN", "FoundSegment", "compiled", "find_segments", "open_file_system"]
 
@@ -34,6 +34,9 @@ _BEFORE, _BEHIND = r"(?:^|[/\\])(?:", r")$"
 
 #: Before the `:` of a path in another file system; one letter is a drive of Windows.
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):")
+
+#: What folders with segments below them may be called.
+_FOLDER = re.compile(r"[^.]+|.+-\d+", re.ASCII | re.DOTALL)
 
 #: Names of a topic that a broker makes.
 _TOPIC_CHARACTERS_MAX = 249
@@ -103,11 +106,13 @@ def find_segments(system: Any, paths: Sequence[str], pattern: str = FOLDER_PATTE
 
     Raises:
         ConfigurationError: the pattern lacks a group, a path does not exist, or a name is none of a segment.
-        OSError: a folder cannot be listed.
+        OSError: a folder cannot be listed, or what a link leads to is gone.
     """
     meant = compiled(pattern)
+    listing = list_files(system, paths)
+    _check_links(listing, meant)
     found: dict[_Key, ListedFile] = {}
-    for file in list_files(system, paths).files:
+    for file in listing.files:
         key = _key(file.path, meant)
         if key is not None:
             _add(found, key, file)
@@ -164,3 +169,26 @@ def _add(found: dict[_Key, ListedFile], key: _Key, file: ListedFile) -> None:
     if other.path != file.path:
         reason = f"{key[0]}-{key[1]} has a segment at {key[2]} in {other.path}, too"
         raise ConfigurationError("path", file.path, reason)
+
+
+def _check_links(listing: Listing, meant: re.Pattern[str]) -> None:
+    """Refuse links to segments, or to folders that may have some, which are gone.
+
+    Raises:
+        OSError: there is one.
+    """
+    for path in listing.passed_over:
+        is_segment = meant.search(path) is not None
+        if not is_segment and _FOLDER.fullmatch(path.rpartition("/")[2]) is None:
+            continue
+        try:
+            target = os.readlink(path)
+        except OSError:
+            continue  # it is no link, or it is gone by now
+        try:
+            os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            raise OSError(f"{path} is a link to {target}, which does not exist") from None
+        except OSError as error:
+            if is_segment:
+                raise OSError(f"{path} is a link to {target}, which cannot be read: {error}") from None

@@ -139,6 +139,32 @@ def test_other_file_systems(uri: str, inside: str) -> None:
     assert (system.type_name, path) == ("mock", inside)
 
 
+# Links.
+
+
+@pytest.mark.parametrize("name", [f"orders-0/{90:020}.log", "my.topic-1", "disk2"])
+def test_links_to_what_is_gone(root: Path, name: str) -> None:
+    (root / "a" / "my.topic-1.txt").symlink_to("/nowhere")  # nobody would read it
+    assert found(root / "a")
+    link = root / "a" / name
+    link.symlink_to("/nowhere/x")
+    for path in (root, root / "a" / "*", root / "*" / "*"):
+        with pytest.raises(OSError, match=f"{name} is a link to /nowhere/x, which does not exist"):
+            found(path)
+    link.unlink()
+    link.symlink_to(link)
+    if name.endswith(".log"):
+        with pytest.raises(OSError, match="which cannot be read"):
+            found(root)
+
+
+def test_links(root: Path) -> None:
+    (root / "c" / "logs-1").mkdir(parents=True)
+    (root / "c" / "logs-0").symlink_to(root / "a" / "orders-0")
+    (root / "c" / "logs-1" / f"{7:020}.log").symlink_to(root / NAMES[0])
+    assert found(root / "c") == ["logs-0 0 40", "logs-0 40 None", "logs-1 7 None"]
+
+
 def test_the_next_partition_is_no_end(tmp_path: Path) -> None:
     write_segment(tmp_path / "orders-0", [batch(0)])
     write_segment(tmp_path / "orders-1", [batch(1000)])
