@@ -23,7 +23,7 @@ from kafkawire.sdk.options import INT32_MAX
 from kafkawire.sdk.spark.option_values import INT64_MAX
 from kafkawire.sdk.spark.segments.listing import ListedFile, Listing, list_files
 
-__all__ = ["FOLDER_PATTERN", "FoundSegment", "compiled", "find_segments", "open_file_system"]
+__all__ = ["FOLDER_PATTERN", "SWAP_SUFFIX", "FoundSegment", "compiled", "find_segments", "open_file_system"]
 
 #: A partition's folder and a segment in it, as brokers name them. Folders of partitions that are being removed or moved
 #: have a suffix, and do not match.
@@ -34,6 +34,14 @@ _BEFORE, _BEHIND = r"(?:^|[/\\])(?:", r")$"
 
 #: Before the `:` of a path in another file system; one letter is a drive of Windows.
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):")
+
+#: What a new segment is called while it takes the place of old ones, and before it is complete.
+SWAP_SUFFIX: Final = ".swap"
+_CLEANED_SUFFIX = ".cleaned"
+
+#: While a broker gives files other names, a listing may have neither the old nor the new one. Each takes it less time
+#: than a listing.
+_LISTINGS_MAX = 5
 
 #: What folders with segments below them may be called.
 _FOLDER = re.compile(r"[^.]+|.+-\d+", re.ASCII | re.DOTALL)
@@ -66,6 +74,8 @@ class FoundSegment(NamedTuple):
 
     def sibling(self, suffix: str) -> str:
         """Return the path of an index beside it."""
+        if self.path.endswith(SWAP_SUFFIX):
+            return self.path.removesuffix(SWAP_SUFFIX).removesuffix(".log") + suffix + SWAP_SUFFIX
         return self.path.removesuffix(".log") + suffix
 
 
@@ -109,13 +119,13 @@ def find_segments(system: Any, paths: Sequence[str], pattern: str = FOLDER_PATTE
         OSError: a folder cannot be listed, or what a link leads to is gone.
     """
     meant = compiled(pattern)
-    listing = list_files(system, paths)
-    _check_links(listing, meant)
-    found: dict[_Key, ListedFile] = {}
-    for file in listing.files:
-        key = _key(file.path, meant)
-        if key is not None:
-            _add(found, key, file)
+    for _ in range(_LISTINGS_MAX):
+        listing = list_files(system, paths)
+        found, swaps = _named(listing, meant)
+        if not _was_changing(listing, meant) and not swaps:
+            break
+    for key, file in swaps.items():
+        _add(found, key, file)  # a broker that starts would complete it, too
     keys = sorted(found)
     following = [*keys[1:], None][: len(keys)]
     return [
@@ -146,6 +156,30 @@ def compiled(pattern: str) -> re.Pattern[str]:
     return meant
 
 
+def _named(listing: Listing, meant: re.Pattern[str]) -> tuple[dict[_Key, ListedFile], dict[_Key, ListedFile]]:
+    """Return the segments by their names, and those that were to take the place of others which are gone."""
+    found: dict[_Key, ListedFile] = {}
+    swaps: dict[_Key, ListedFile] = {}
+    cleaned: dict[_Key, ListedFile] = {}
+    for file in listing.files:
+        key = _key(file.path, meant)
+        if key is not None:
+            _add(found, key, file)
+            continue
+        for suffix, others in ((SWAP_SUFFIX, swaps), (_CLEANED_SUFFIX, cleaned)):
+            key = _key(file.path.removesuffix(suffix), meant) if file.path.endswith(suffix) else None
+            if key is not None:
+                _add(others, key, file)
+    # Brokers first give all new segments this name, the last one first. Then old ones go, the first one first.
+    first = {key[:2]: key for key in sorted(swaps, reverse=True)}
+    incomplete = {key[:2]: key for key in sorted(cleaned, reverse=True)}
+    return found, {
+        key: file
+        for key, file in swaps.items()
+        if key not in found and first[key[:2]] not in found and (key[:2] not in incomplete or key < incomplete[key[:2]])
+    }
+
+
 def _key(path: str, meant: re.Pattern[str]) -> _Key | None:
     """Return topic, partition and offset of a segment; None for other files."""
     match = meant.search(path)
@@ -171,16 +205,18 @@ def _add(found: dict[_Key, ListedFile], key: _Key, file: ListedFile) -> None:
         raise ConfigurationError("path", file.path, reason)
 
 
-def _check_links(listing: Listing, meant: re.Pattern[str]) -> None:
-    """Refuse links to segments, or to folders that may have some, which are gone.
+def _was_changing(listing: Listing, meant: re.Pattern[str]) -> bool:
+    """Return whether a segment came or went while files were listed.
 
     Raises:
-        OSError: there is one.
+        OSError: a link leads to a segment, or a folder that may have some, which is gone.
     """
+    is_changing = False
     for path in listing.passed_over:
-        is_segment = meant.search(path) is not None
+        is_segment = meant.search(path.removesuffix(SWAP_SUFFIX)) is not None
         if not is_segment and _FOLDER.fullmatch(path.rpartition("/")[2]) is None:
             continue
+        is_changing |= is_segment
         try:
             target = os.readlink(path)
         except OSError:
@@ -192,3 +228,4 @@ def _check_links(listing: Listing, meant: re.Pattern[str]) -> None:
         except OSError as error:
             if is_segment:
                 raise OSError(f"{path} is a link to {target}, which cannot be read: {error}") from None
+    return is_changing

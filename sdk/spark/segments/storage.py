@@ -15,7 +15,13 @@ import pyarrow.fs
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.records.sound_batches import WINDOW_BYTES
 from kafkawire.sdk.records.stored import Window
-from kafkawire.sdk.spark.segments.files import FOLDER_PATTERN, FoundSegment, find_segments, open_file_system
+from kafkawire.sdk.spark.segments.files import (
+    FOLDER_PATTERN,
+    SWAP_SUFFIX,
+    FoundSegment,
+    find_segments,
+    open_file_system,
+)
 
 __all__ = ["OpenFile", "SegmentFiles"]
 
@@ -88,7 +94,7 @@ class SegmentFiles:
 
         Raises:
             ConfigurationError: a path does not exist, or a segment is there twice.
-            OSError: a folder cannot be listed.
+            OSError: a folder cannot be listed, or what a link leads to is gone.
         """
         return find_segments(self._system, self._paths, self._pattern)
 
@@ -110,7 +116,7 @@ class SegmentFiles:
             OSError: it cannot be read.
         """
         try:
-            with self._system.open_input_file(path) as file:
+            with self._open(path) as file:
                 return bytes(file.read())
         except FileNotFoundError:
             return b""
@@ -122,4 +128,12 @@ class SegmentFiles:
             FileNotFoundError: it is gone.
             OSError: it cannot be opened.
         """
-        return OpenFile(self._system.open_input_file(segment.path), self._leap_bytes)
+        return OpenFile(self._open(segment.path), self._leap_bytes)
+
+    def _open(self, path: str) -> Any:
+        try:
+            return self._system.open_input_file(path)
+        except FileNotFoundError:
+            if not path.endswith(SWAP_SUFFIX):
+                raise
+            return self._system.open_input_file(path.removesuffix(SWAP_SUFFIX))  # it has taken its place by now

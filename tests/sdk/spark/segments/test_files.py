@@ -12,6 +12,9 @@ from kafkawire.sdk.errors import ConfigurationError
 
 pytest.importorskip("pyarrow")
 
+import pyarrow.fs
+
+from kafkawire.sdk.spark.segments import files, listing
 from kafkawire.sdk.spark.segments.files import FoundSegment, find_segments, open_file_system
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
 from tests.sdk.spark.segments.logs import batch, write_segment
@@ -163,6 +166,63 @@ def test_links(root: Path) -> None:
     (root / "c" / "logs-0").symlink_to(root / "a" / "orders-0")
     (root / "c" / "logs-1" / f"{7:020}.log").symlink_to(root / NAMES[0])
     assert found(root / "c") == ["logs-0 0 40", "logs-0 40 None", "logs-1 7 None"]
+
+
+# What a broker is replacing.
+
+
+def write(folder: Path, *names: str) -> None:
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / name).write_bytes(name.encode())
+
+
+def log(offset: int, suffix: str = "") -> str:
+    return f"{offset:020}.log{suffix}"
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        # A segment was cleaned; then it is gone; then the new one is in its place.
+        ([log(0), log(10), log(10, ".swap"), log(30)], [log(0), log(10), log(30)]),
+        ([log(0), log(10, ".deleted"), log(10, ".swap"), log(30)], [log(0), log(10, ".swap"), log(30)]),
+        ([log(0), log(10, ".deleted"), log(10), log(30)], [log(0), log(10), log(30)]),
+        # One becomes two.
+        ([log(0), log(0, ".cleaned"), log(20, ".swap")], [log(0)]),
+        ([log(0), log(0, ".swap"), log(20, ".swap")], [log(0)]),
+        ([log(0, ".deleted"), log(0, ".swap"), log(20, ".swap")], [log(0, ".swap"), log(20, ".swap")]),
+        ([log(0, ".deleted"), log(0), log(20, ".swap")], [log(0), log(20, ".swap")]),
+    ],
+)
+def test_segments_that_are_replaced(tmp_path: Path, names: list[str], expected: list[str]) -> None:
+    write(tmp_path / "orders-0", *names)
+    write(tmp_path / "orders-1", log(0), log(10, ".cleaned"))
+    segments = SegmentFiles([str(tmp_path)]).find()
+    assert [Path(each.path).name for each in segments] == [*expected, log(0)]
+    assert [each.base_offset for each in segments[:-1]] == [int(name[:20]) for name in expected]
+
+
+def test_index_of_a_segment_that_is_replaced() -> None:
+    segment = FoundSegment(f"/orders-0/{log(10, '.swap')}", TopicPartition("orders", 0), 10, 1, None)
+    assert segment.sibling(".index") == f"/orders-0/{10:020}.index.swap"
+
+
+@pytest.mark.parametrize("before", [[log(10, ".swap")], []])
+def test_listing_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: list[str]) -> None:
+    """A listing may find a segment under neither of its names; the next one finds it."""
+    folder = tmp_path / "orders-0"
+    write(folder, log(0), log(10))
+    listed = listing.list_files
+    complete = listed(pyarrow.fs.LocalFileSystem(), [str(tmp_path)])
+    names = [log(0), *before]
+    first = complete._replace(
+        files=[each._replace(path=str(folder / name)) for each, name in zip(complete.files, names, strict=False)],
+        passed_over=[str(folder / log(10))],
+    )
+    answers = [first, complete]
+    monkeypatch.setattr(files, "list_files", lambda system, paths: answers.pop(0))
+    assert found(tmp_path) == ["orders-0 0 10", "orders-0 10 None"]
 
 
 def test_the_next_partition_is_no_end(tmp_path: Path) -> None:

@@ -53,6 +53,24 @@ def test_partition_in_several_folders(tmp_path: Path) -> None:
     assert files.after(first) == [second]
 
 
+def test_what_has_another_name_by_now(tmp_path: Path) -> None:
+    """A broker puts a new segment in the place of an old one after it was found."""
+    path = write_segment(tmp_path / "orders-0", [batch(0), batch(10)])
+    names = [path, path.with_suffix(".index")]
+    swaps = [name.rename(f"{name}.swap") for name in names]
+    files = SegmentFiles([str(tmp_path)])
+    (segment,) = files.find()
+    index = files.read(segment.sibling(".index"))
+    for swap, name in zip(swaps, names, strict=True):
+        swap.rename(name)
+    assert files.read(segment.sibling(".index")) == index != b""
+    with files.open(segment) as file:
+        assert file.size_bytes == segment.size_bytes
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        files.open(segment)
+
+
 def test_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="a folder of segments is needed"):
         SegmentFiles([])
