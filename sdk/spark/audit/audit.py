@@ -86,7 +86,7 @@ def audit(
         OSError: a file cannot be read or written.
     """
     from kafkawire.sdk.spark.audit.source import AuditFacts, read_source
-    from kafkawire.sdk.spark.segments.options import option_texts
+    from kafkawire.sdk.spark.segments.options import option_texts, shown_paths
 
     chosen = None if topics is None else sorted(topics)
     said = {"topics": chosen, "since_ms": since_ms, "until_ms": until_ms}
@@ -100,7 +100,7 @@ def audit(
             texts["startingOffsets"] = json.dumps(before)
         facts = read_source(spark, AuditFacts, texts)
         on_step("reading segments")
-        return _complete(spark, store, facts, texts["path"], with_report, on_step)
+        return _complete(spark, store, facts, shown_paths(texts), with_report, on_step)
 
 
 def audit_brokers(
@@ -151,13 +151,14 @@ def audit_brokers(
 
 def _check(texts: Mapping[str, str]) -> None:
     """Refuse to audit nothing."""
-    from kafkawire.sdk.spark.segments.options import parse_options
+    from kafkawire.sdk.spark.segments.options import parse_options, shown_paths
     from kafkawire.sdk.spark.segments.storage import SegmentFiles
 
     options = parse_options(texts)
     found = SegmentFiles(options.paths, options.path_pattern).find()
     if not found:
-        raise ConfigurationError("path", texts["path"], "there are no segments: expected TOPIC-PARTITION/OFFSET.log")
+        reason = "there are no segments: expected TOPIC-PARTITION/OFFSET.log"
+        raise ConfigurationError("path", shown_paths(texts), reason)
     if not any(options.selection.has(segment.folder) for segment in found):
         there = sorted({segment.folder.topic for segment in found})
         raise ConfigurationError("topics", texts.get("topics", ""), there_are(there))

@@ -41,7 +41,7 @@ def read_segments(
 
     Args:
         spark: the session; its workers need `kafkawire` and `pyarrow`.
-        path: of folders or segments, or several of them.
+        path: of folders or segments; several of them in a list, or in a text with commas between them.
         map_batches: is called in the workers with each Arrow batch (`pyarrow.RecordBatch`, about 4 MiB), and returns
             one, or None for no rows: filter, decode or sum up there, before rows go to Spark.
         columns: that `map_batches` gets, for example `["value", "offset"]`; those of the options by default.

@@ -38,7 +38,7 @@ from kafkawire.sdk.spark.selection import (
     parse_pattern,
 )
 
-__all__ = ["SPLIT_BYTES_MIN", "SegmentOptions", "option_texts", "parse_options"]
+__all__ = ["SPLIT_BYTES_MIN", "SegmentOptions", "option_texts", "parse_options", "shown_paths"]
 
 #: Smaller parts would cost more to start than to read, and each knows where all others of its segment begin.
 SPLIT_BYTES_MIN: Final = 1024 * 1024
@@ -172,14 +172,29 @@ def option_texts(
     """Return path and options as Spark hands them over.
 
     Args:
-        path: of folders or segments, or several of them.
+        path: of folders or segments; several of them in a list, or in a text with commas between them.
         options: numbers, booleans, lists and dictionaries are taken as such; None is what nobody gave.
 
     Raises:
-        ConfigurationError: an option is something else.
+        ConfigurationError: a path or an option is something else.
     """
-    paths = str(path) if isinstance(path, str | PathLike) else ",".join(map(str, path))
-    return {"path": paths, **{name: _text(name, value) for name, value in options.items() if value is not None}}
+    texts = {name: _text(name, value) for name, value in options.items() if value is not None}
+    if twice := [name for name in texts if name.lower() in ("path", "paths")]:
+        raise ConfigurationError(twice[0], texts[twice[0]], "paths are given by themselves: expected a list of them")
+    if isinstance(path, str):
+        return {"path": path, **texts}
+    paths = list(path) if isinstance(path, Iterable) and not isinstance(path, PathLike | bytes) else [path]
+    if wrong := [each for each in paths if not isinstance(each, str | PathLike)]:
+        raise ConfigurationError("path", wrong[0], "expected text or a pathlib.Path")
+    names = list(map(str, paths))
+    if all(_paths("path", name) == (name,) for name in names):
+        return {"path": ",".join(names), **texts}
+    return {"paths": json.dumps(names), **texts}
+
+
+def shown_paths(texts: Mapping[str, str]) -> str:
+    """Return the paths among what `option_texts` returned, for people."""
+    return texts["path"] if "path" in texts else ",".join(_path_list("paths", texts["paths"]))
 
 
 def parse_options(given: Mapping[str, str]) -> SegmentOptions:
@@ -271,7 +286,7 @@ def _path_list(option: str, text: str) -> tuple[str, ...]:
         found = json.loads(text)
     except ValueError:
         found = None
-    if not isinstance(found, list) or not all(isinstance(path, str) for path in found):
+    if not isinstance(found, list) or not all(isinstance(path, str) and path for path in found):
         raise ConfigurationError(option, text, "expected a JSON list of paths")
     return tuple(found)
 

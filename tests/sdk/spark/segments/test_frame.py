@@ -136,6 +136,14 @@ def test_map_batches(spark: Any, folder: Path) -> None:
         read_segments(spark, folder, map_batches=odd, pushdown=True)
 
 
+def test_paths(spark: Any, folder: Path) -> None:
+    write_segment(folder / "a,1 " / "orders-0", [batch(0)])
+    write_segment(folder / "b" / "orders-1", [batch(0)])
+    assert read_segments(spark, folder / "a,1 ").count() == 10
+    assert read_segments(spark, [str(folder / "a,1 "), folder / "b"]).count() == 20
+    assert read_segments(spark, f"{folder}/b, {folder}/orders-0").count() == 110
+
+
 def test_file_system_of_spark(spark: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where pyarrow cannot open one, Spark reads the files; the rows are the same."""
     options: dict[str, Any] = {

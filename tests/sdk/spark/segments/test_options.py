@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ pytest.importorskip("pyarrow")
 from kafkawire.sdk.spark.damage import Mode
 from kafkawire.sdk.spark.schema import CONNECTOR, CORRUPT, HEADERS
 from kafkawire.sdk.spark.segments.files import FoundSegment
-from kafkawire.sdk.spark.segments.options import SegmentOptions, option_texts, parse_options
+from kafkawire.sdk.spark.segments.options import SegmentOptions, option_texts, parse_options, shown_paths
 from kafkawire.sdk.spark.segments.plan import Wanted
 from kafkawire.sdk.spark.segments.reading import ReadOptions, read_options
 
@@ -81,6 +82,39 @@ def test_paths_of_spark() -> None:
 )
 def test_values_of_python(value: object, text: str) -> None:
     assert option_texts(PATH, {"x": value}) == {"path": PATH, "x": text}
+
+
+@pytest.mark.parametrize(
+    ("path", "paths"),
+    [
+        ("/a,/b ", ("/a", "/b")),
+        (["/a", Path("/b")], ("/a", "/b")),
+        (Path("/a"), ("/a",)),
+        (Path("/a,1 "), ("/a,1 ",)),
+        (["/a,1"], ("/a,1",)),
+        ((each for each in (" /a", "/b")), (" /a", "/b")),
+    ],
+)
+def test_paths_of_python(path: Any, paths: tuple[str, ...]) -> None:
+    texts = option_texts(path, {})
+    assert parse_options(texts).paths == paths
+    assert shown_paths(texts) == (path if isinstance(path, str) else ",".join(paths))
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "reason"),
+    [
+        ([], {}, "path='': a folder of segments is needed"),
+        ([""], {}, "paths='[\"\"]': expected a JSON list of paths"),
+        (b"/a", {}, "path=b'/a': expected text or a pathlib.Path"),
+        (None, {}, "path=None: expected text or a pathlib.Path"),
+        ("/a", {"Paths": ["/b"]}, "Paths='/b': paths are given by themselves: expected a list of them"),
+    ],
+)
+def test_refused_paths_of_python(path: Any, given: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_options(option_texts(path, given))
+    assert str(caught.value).startswith(reason)
 
 
 def test_none_is_what_nobody_gave() -> None:
