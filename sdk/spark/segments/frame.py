@@ -16,6 +16,7 @@ from kafkawire.sdk.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from kafkawire.sdk.spark.segments.mapping import MapBatches
     from kafkawire.sdk.spark.segments.options import SegmentOptions
@@ -43,7 +44,7 @@ def read_segments(
         spark: the session; its workers need `kafkawire` and `pyarrow`.
         path: of folders or segments; several of them in a list, or in a text with commas between them.
         map_batches: is called in the workers with each Arrow batch (`pyarrow.RecordBatch`, about 4 MiB), and returns
-            one, or None for no rows: filter, decode or sum up there, before rows go to Spark.
+            one, a `pyarrow.Table`, or None for no rows: filter, decode or sum up there, before rows go to Spark.
         columns: that `map_batches` gets, for example `["value", "offset"]`; those of the options by default.
         schema: the columns to read, in Spark's words, for example "value binary"; with `map_batches` those that it
             returns, which is needed unless they stay as they are.
@@ -52,10 +53,11 @@ def read_segments(
             dictionaries are taken as such, None is what nobody gave.
 
     Raises:
-        ConfigurationError: an option is refused, or cannot be used with `map_batches` or with a file system that Spark
-            reads.
+        ConfigurationError: an option or the schema is refused, or cannot be used with `map_batches` or a file system
+            that Spark reads.
     """
     from kafkawire.sdk.spark.schema import ddl
+    from kafkawire.sdk.spark.segments.mapping import check_schema
     from kafkawire.sdk.spark.segments.options import option_texts, parse_options
     from kafkawire.sdk.spark.segments.source import KafkaSegments
 
@@ -63,6 +65,8 @@ def read_segments(
     parsed = parse_options(texts)
     if map_batches is not None:
         parsed.check_mapped()
+        if isinstance(schema, str):
+            check_schema(_parsed_schema(schema))
     names = parsed.columns if columns is None else _known(columns)
     if columns is not None and map_batches is None and schema is None:
         schema = ddl(names)
@@ -89,9 +93,20 @@ def _known(columns: Iterable[str]) -> tuple[str, ...]:
     from kafkawire.sdk.spark.schema import COLUMNS
 
     names = tuple(columns)
+    if not names:
+        raise ConfigurationError("columns", "", f"expected some of {', '.join(COLUMNS)}")
     if unknown := [name for name in names if name not in COLUMNS]:
         raise ConfigurationError("columns", ", ".join(unknown), f"there are {', '.join(COLUMNS)}")
     return names
+
+
+def _parsed_schema(schema: str) -> StructType:
+    from pyspark.sql.types import StructType
+
+    fields = StructType.fromDDL(schema)
+    if not isinstance(fields, StructType):
+        raise ConfigurationError("schema", schema, "expected columns, such as value binary")
+    return fields
 
 
 def _opens(paths: Iterable[str]) -> bool:
@@ -115,7 +130,6 @@ def _through_spark(
 ) -> DataFrame:
     """Read files with Spark: each as a whole, and without what begins with `_`."""
     from pyspark.sql import functions
-    from pyspark.sql.types import StructType
 
     from kafkawire.sdk.spark.decode import decode_batches
     from kafkawire.sdk.spark.schema import EXTRAS, HEADERS, names_of
@@ -128,9 +142,7 @@ def _through_spark(
     if is_stream:
         raise ConfigurationError("is_stream", is_stream, f"{reason}: only for a query that is no stream")
     options.check_batch()
-    fields = StructType.fromDDL(schema)
-    if not isinstance(fields, StructType):
-        raise ConfigurationError("schema", schema, "expected columns, such as value binary")
+    fields = _parsed_schema(schema)
     if map_batches is None:
         names = names_of(fields)
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true").option("pathGlobFilter", "*.log")

@@ -10,14 +10,32 @@ from functools import partial
 
 import pyarrow
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from kafkawire.sdk.errors import ConfigurationError
 
-__all__ = ["MapBatches", "mapped"]
+__all__ = ["MapBatches", "check_schema", "mapped"]
 
-#: Takes an Arrow batch, and returns another one; None for no rows.
-MapBatches = Callable[[pyarrow.RecordBatch], pyarrow.RecordBatch | None]
+#: Takes an Arrow batch, and returns another one, or a table; None for no rows.
+MapBatches = Callable[[pyarrow.RecordBatch], pyarrow.RecordBatch | pyarrow.Table | None]
+
+
+def check_schema(schema: StructType) -> None:
+    """Refuse columns for which Spark does not check what it gets.
+
+    Args:
+        schema: of what a function returns.
+
+    Raises:
+        ConfigurationError: a column must not be null, or is there twice.
+    """
+    names = schema.names
+    for field in _fields(schema):
+        if not field.nullable:
+            shown = f"{field.name} {field.dataType.simpleString()} NOT NULL"
+            raise ConfigurationError("schema", shown, "every column may be null")
+    if twice := [name for number, name in enumerate(names) if name in names[:number]]:
+        raise ConfigurationError("schema", ", ".join(names), f"the column {twice[0]} is there twice")
 
 
 def mapped(
@@ -28,7 +46,11 @@ def mapped(
     Args:
         function: see above.
         schema: of what it returns.
+
+    Raises:
+        ConfigurationError: see `check_schema`.
     """
+    check_schema(schema)
     return partial(_mapped, function=function, schema=to_arrow_schema(schema, timezone="UTC"))
 
 
@@ -37,12 +59,13 @@ def _mapped(
 ) -> Iterator[pyarrow.RecordBatch]:
     for batch in batches:
         found = function(batch)
+        if found is not None and not isinstance(found, pyarrow.RecordBatch | pyarrow.Table):
+            kind = f"{type(found).__module__}.{type(found).__qualname__}".removeprefix("builtins.")
+            raise ConfigurationError("map_batches", kind, "it has to return a pyarrow.RecordBatch, a Table or None")
         if found is None or not found.num_rows:
             continue
-        if not isinstance(found, pyarrow.RecordBatch):
-            kind = type(found).__name__
-            raise ConfigurationError("map_batches", kind, "it has to return a pyarrow.RecordBatch or None")
-        yield found if found.schema.equals(schema) else _cast(found, schema)
+        for each in [found] if isinstance(found, pyarrow.RecordBatch) else found.to_batches():
+            yield each if each.schema.equals(schema) else _cast(each, schema)
 
 
 def _cast(batch: pyarrow.RecordBatch, schema: pyarrow.Schema) -> pyarrow.RecordBatch:
@@ -55,3 +78,16 @@ def _cast(batch: pyarrow.RecordBatch, schema: pyarrow.Schema) -> pyarrow.RecordB
     except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
         raise ConfigurationError("map_batches", str(batch.schema), f"it does not fit the schema: {error}") from None
     return pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _fields(kind: DataType) -> Iterator[StructField]:
+    """Yield the columns in a type, and those in their types."""
+    if isinstance(kind, StructType):
+        for field in kind.fields:
+            yield field
+            yield from _fields(field.dataType)
+    elif isinstance(kind, ArrayType):
+        yield from _fields(kind.elementType)
+    elif isinstance(kind, MapType):
+        yield from _fields(kind.keyType)
+        yield from _fields(kind.valueType)

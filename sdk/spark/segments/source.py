@@ -85,7 +85,8 @@ class KafkaSegments(DataSource):
         function = type(self).map_batches  # from an instance it would be a method
         if function is not None:
             options.check_mapped()
-            return self.map_columns or options.columns, mapped(function, schema)
+            names = options.columns if self.map_columns is None else self.map_columns
+            return names, mapped(function, schema)
         return columns.names_of(schema), None
 
 

@@ -132,8 +132,15 @@ def test_map_batches(spark: Any, folder: Path) -> None:
     assert read_segments(spark, folder, topics={"orders": 1}.keys()).count() == 200
     with pytest.raises(ConfigurationError, match="columns='position'"):
         read_segments(spark, folder, columns=["position"])
-    with pytest.raises(ConfigurationError, match="pushdown='true': map_batches is given"):
-        read_segments(spark, folder, map_batches=odd, pushdown=True)
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"pushdown": True}, "pushdown='true': map_batches is given"),
+        ({"columns": []}, "columns='': expected some of key, value, "),
+        ({"schema": "offset bigint not null"}, "schema='offset bigint NOT NULL': every column may be null"),
+        ({"schema": "a int, a int"}, "schema='a, a': the column a is there twice"),
+    ]
+    for options, reason in refused:
+        with pytest.raises(ConfigurationError, match=reason):
+            read_segments(spark, folder, map_batches=odd, **options)
 
 
 def test_paths(spark: Any, folder: Path) -> None:

@@ -39,6 +39,16 @@ def test_types() -> None:
     assert found.schema.types == [pyarrow.int32(), pyarrow.string()]
 
 
+def test_tables() -> None:
+    table = pyarrow.Table.from_batches([rows(1), rows(2, 3)])
+    found = list(mapped(lambda batch: table, SCHEMA)([rows(7)]))
+    assert [batch.column("n").to_pylist() for batch in found] == [[1], [2, 3]]
+    assert list(mapped(lambda batch: table[:0], SCHEMA)([rows(7)])) == []
+
+
+KINDS = "it has to return a pyarrow.RecordBatch, a Table or None"
+
+
 @pytest.mark.parametrize(
     ("result", "reason"),
     [
@@ -48,10 +58,35 @@ def test_types() -> None:
         ),
         (pyarrow.RecordBatch.from_pydict({"n": ["x"], "s": ["x"]}), "it does not fit the schema"),
         (pyarrow.RecordBatch.from_pydict({"n": [2**40], "s": ["x"]}), "it does not fit the schema"),
-        (pyarrow.table({"n": [1], "s": ["x"]}), "map_batches='Table': it has to return a pyarrow.RecordBatch or None"),
+        (pyarrow.table({"s": ["x"], "n": [1]}), "map_batches='s, n': the schema has the"),
+        ([], f"map_batches='list': {KINDS}"),
+        (0, f"map_batches='int': {KINDS}"),
+        ((each for each in ()), f"map_batches='generator': {KINDS}"),
+        (pyarrow.array([1]), f"map_batches='pyarrow.lib.Int64Array': {KINDS}"),
     ],
 )
 def test_refused(result: Any, reason: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         list(mapped(lambda batch: result, SCHEMA)([rows(1)]))
     assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        (types.StructType().add("n", "long", nullable=False), "schema='n bigint NOT NULL': every column may be null"),
+        (
+            types.StructType().add("a", types.ArrayType(types.StructType().add("n", "long", nullable=False))),
+            "schema='n bigint NOT NULL'",
+        ),
+        (
+            types.StructType().add("m", types.MapType(types.StringType(), types.StructType().add("n", "long", False))),
+            "schema='n bigint NOT NULL'",
+        ),
+        (SCHEMA.__class__([*SCHEMA.fields, SCHEMA.fields[0]]), "schema='n, s, n': the column n is there twice"),
+    ],
+)
+def test_refused_schema(schema: Any, reason: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        mapped(lambda batch: batch, schema)
+    assert str(caught.value).startswith(reason)

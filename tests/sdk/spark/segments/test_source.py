@@ -165,16 +165,17 @@ def test_what_is_not_there(folder: Path) -> None:
     assert stream.initialOffset() == {}  # it may come
 
 
-def test_columns_of_a_function(folder: Path) -> None:
+@pytest.mark.parametrize("names", [("offset",), ()])
+def test_columns_of_a_function(folder: Path, names: tuple[str, ...]) -> None:
     class Mapped(KafkaSegments):
         map_batches = staticmethod(lambda rows: pyarrow.RecordBatch.from_pydict({"columns": [rows.schema.names]}))
-        map_columns = ("offset",)
+        map_columns = names
 
     reader = Mapped({"path": str(folder)}).reader(
         types.StructType().add("columns", types.ArrayType(types.StringType()))
     )
     (rows,) = batches(reader, reader.partitions()[0])
-    assert rows.to_pylist() == [{"columns": ["offset"]}]
+    assert rows.to_pylist() == [{"columns": list(names)}]
 
 
 def test_tasks_of_a_size(folder: Path) -> None:
