@@ -185,17 +185,20 @@ def _key(path: str, meant: re.Pattern[str]) -> _Key | None:
     match = meant.search(path)
     if match is None:
         return None
-    topic, texts = match["topic"], {"partition": match["partition"], "offset": match["offset"]}
-    for group, text in {"topic": topic, **texts}.items():
-        if text is None or (group != "topic" and not (text.isascii() and text.isdigit())):
-            reason = f"its group {group} is {text!r} in {path}" + ("" if group == "topic" else ", and no number")
-            raise ConfigurationError("pathPattern", meant.pattern[len(_BEFORE) : -len(_BEHIND)], reason)
+    topic, partition, offset = match.group("topic", "partition", "offset")
+    texts = (("partition", partition, INT32_MAX), ("offset", offset, INT64_MAX))
+    value = meant.pattern[len(_BEFORE) : -len(_BEHIND)]
+    if topic is None:
+        raise ConfigurationError("pathPattern", value, f"its group topic is None in {path}")
+    for group, text, _ in texts:
+        if text is None or not (text.isascii() and text.isdigit()):
+            raise ConfigurationError("pathPattern", value, f"its group {group} is {text!r} in {path}, and no number")
     if len(topic) > _TOPIC_CHARACTERS_MAX:
         return None
-    for (group, text), limit in zip(texts.items(), (INT32_MAX, INT64_MAX), strict=True):
+    for group, text, limit in texts:
         if int(text) > limit:
             raise ConfigurationError("path", path, f"{group} {text} is more than {limit}, the highest of a broker")
-    return topic, int(texts["partition"]), int(texts["offset"])
+    return topic, int(partition), int(offset)
 
 
 def _add(found: dict[_Key, ListedFile], key: _Key, file: ListedFile) -> None:

@@ -130,9 +130,9 @@ class SegmentOptions(NamedTuple):
             return
         there = {segment.folder for segment in segments}
         topics = {folder.topic for folder in there}
-        if missing := (self.selection.topics or set()) - topics:
+        if missing := (self.selection.topics or frozenset()) - topics:
             raise ConfigurationError(self.topics_option, ", ".join(sorted(missing)), _there_are(topics, "topics"))
-        if lacking := (self.selection.partitions or set()) - there:
+        if lacking := (self.selection.partitions or frozenset()) - there:
             near = {folder for folder in there if any(folder.topic == each.topic for each in lacking)}
             shown = ", ".join(map(str, sorted(lacking)))
             raise ConfigurationError("assign", shown, _there_are(near or there, "partitions"))
