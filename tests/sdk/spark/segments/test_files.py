@@ -225,6 +225,12 @@ def test_listing_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bef
     assert found(tmp_path) == ["orders-0 0 10", "orders-0 10 None"]
 
 
+def test_what_went_while_it_was_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = [str(tmp_path / "orders-0" / log(10)), str(tmp_path / "orders-1")]
+    monkeypatch.setattr(files, "list_files", lambda system, paths: listing.Listing([], gone))
+    assert found(tmp_path) == []
+
+
 def test_the_next_partition_is_no_end(tmp_path: Path) -> None:
     write_segment(tmp_path / "orders-0", [batch(0)])
     write_segment(tmp_path / "orders-1", [batch(1000)])
