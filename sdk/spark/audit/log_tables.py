@@ -34,8 +34,8 @@ LATE_MS: Final = (0, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
 #: Times that Spark can hold: in microseconds they fit 64 bits.
 _TIME_MS_MAX: Final = 9_000_000_000_000_000
 
-#: Sequence numbers begin again at 0 after the highest int32; a step back by more than half of them is that.
-_SEQUENCES_HALF: Final = 2**30
+#: So many sequence numbers there are: after the highest int32 they begin again at 0, also within a batch.
+_SEQUENCES: Final = 2**31
 
 
 def sound(batches: DataFrame) -> DataFrame:
@@ -96,33 +96,43 @@ def gaps(batches: DataFrame) -> DataFrame:
 
 
 def duplicates(batches: DataFrame) -> DataFrame:
-    """Return batches whose sequence numbers the same producer has used before in the partition."""
+    """Return batches with sequence numbers that the same producer has used before in the partition.
+
+    `sequenceBefore` is the highest of those that were used before, `followsOffset` the last offset of the newest batch
+    that ends with it, and `records` counts those of the batch that are not above it.
+    """
     producer = Window.partitionBy(*_PARTITION, "producerId", "producerEpoch").orderBy("baseOffset")
-    last = f.col("baseSequence") + f.col("lastOffset") - f.col("baseOffset")
+    upwards = producer.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    before = producer.rowsBetween(Window.unboundedPreceding, -1)
+    # From the batch before, upwards; what is farther than half of all numbers, and not filled by offsets, goes back.
+    ahead = f.pmod(f.col("baseSequence") - f.lag("baseSequence").over(producer), f.lit(_SEQUENCES))
+    goes_back = (ahead > _SEQUENCES // 2) & (ahead > f.col("baseOffset") - f.lag("baseOffset").over(producer))
     found = (
         sound(batches)
         .where((f.col("producerId") >= 0) & (f.col("baseSequence") >= 0) & ~f.col("isControl"))
-        .select("*", last.alias("lastSequence"))
-        .select(
-            "*",
-            f.lag("lastSequence").over(producer).alias("before"),
-            f.lag("lastOffset").over(producer).alias("followsOffset"),
-        )
+        .withColumn("step", f.when(goes_back, ahead - _SEQUENCES).otherwise(ahead))
+        # As if the numbers never began again: all others are counted from the first one that is known.
+        .withColumn("first", f.first("baseSequence").over(upwards) + f.coalesce(f.sum("step").over(upwards), f.lit(0)))
+        .withColumn("last", f.col("first") + f.col("lastOffset") - f.col("baseOffset"))
+        .withColumn("used", f.max(f.struct("last", "lastOffset")).over(before))
     )
-    step_back = f.col("before") - f.col("baseSequence")
-    repeated = f.least("before", "lastSequence") - f.col("baseSequence") + 1
-    return found.where((step_back >= 0) & (step_back < _SEQUENCES_HALF) & f.col("isCounted")).select(
+    return found.where((f.col("used.last") >= f.col("first")) & f.col("isCounted")).select(
         *_PARTITION,
         "baseOffset",
         "lastOffset",
         "producerId",
         "producerEpoch",
         "baseSequence",
-        "lastSequence",
-        f.col("before").alias("sequenceBefore"),
-        "followsOffset",
-        repeated.alias("records"),
+        _sequence("last").alias("lastSequence"),
+        _sequence("used.last").alias("sequenceBefore"),
+        f.col("used.lastOffset").alias("followsOffset"),
+        (f.least("used.last", "last") - f.col("first") + 1).alias("records"),
     )
+
+
+def _sequence(name: str) -> Column:
+    """Return a number that was counted on as producers write it."""
+    return f.pmod(f.col(name), f.lit(_SEQUENCES))
 
 
 def transactions(batches: DataFrame) -> DataFrame:

@@ -55,8 +55,8 @@ def test_duplicates(spark: Any) -> None:
         sent(30, 15),
         sent(40, 25),
         sent(50, 0, epoch=1),
-        sent(60, 2**31 - 10, epoch=1),
-        sent(70, 0, epoch=1),
+        sent(60, 2**31 - 10, epoch=2),
+        sent(70, 0, epoch=2),
         batch(80),
         sent(0, 0, partition=1),
         sent(10, 0, partition=1, isCounted=False),
@@ -66,6 +66,42 @@ def test_duplicates(spark: Any) -> None:
         (0, 20, 19, 10),
         (0, 30, 29, 5),
     ]
+
+
+LAST = 2**31 - 1  # of sequence numbers
+
+
+@pytest.mark.parametrize(
+    ("batches", "expected"),
+    [
+        # Base offset, base sequence, records; found: base offset, followed one, last sequence, used one, records.
+        ([(0, 0, 10), (10, 10, 10), (20, 0, 10), (30, 10, 10)], [(20, 19, 9, 19, 10), (30, 19, 19, 19, 10)]),
+        (
+            [(0, 0, 10), (10, 10, 10), (20, 20, 10), (30, 0, 10), (40, 10, 10), (50, 25, 10), (60, 35, 10)],
+            [(30, 29, 9, 29, 10), (40, 29, 19, 29, 10), (50, 29, 34, 29, 5)],
+        ),
+        # A batch in which the numbers begin again, the part of it behind that, all of it, and what comes next.
+        (
+            [(0, LAST - 4, 10), (10, 0, 5), (15, LAST - 4, 10), (25, 5, 5)],
+            [(10, 9, 4, 4, 5), (15, 14, 4, 4, 10)],
+        ),
+        # They begin again between batches; then what was before is there again.
+        (
+            [(0, LAST - 9, 10), (10, 0, 10), (20, LAST - 9, 10), (30, 0, 12)],
+            [(20, 19, LAST, 9, 10), (30, 19, 11, 9, 10)],
+        ),
+        # Other runs met neither the records between, nor that the numbers began again.
+        ([(0, 5, 10), (2**31, LAST - 9, 10), (2**31 + 10, 0, 10)], []),
+    ],
+)
+def test_sequences(spark: Any, batches: list[tuple[int, int, int]], expected: list[tuple[int, ...]]) -> None:
+    facts = [
+        batch(offset, records, producerId=7, producerEpoch=0, baseSequence=sequence)
+        for offset, sequence, records in batches
+    ]
+    rows = made(spark, tables.duplicates, facts, "baseOffset")
+    names = ("baseOffset", "followsOffset", "lastSequence", "sequenceBefore", "records")
+    assert [tuple(row[name] for name in names) for row in rows] == expected
 
 
 def test_transactions(spark: Any) -> None:
