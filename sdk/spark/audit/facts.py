@@ -63,7 +63,7 @@ FACTS: Final = {
     "lastIsTombstone": ("boolean", pyarrow.bool_()),
     # Of a minute: since the epoch.
     "minute": ("bigint", pyarrow.int64()),
-    # Of a commit: no offset for a group's partition that was deleted.
+    # Of a commit, beside the producer of its batch: no offset for a group's partition that was deleted.
     "group": ("string", pyarrow.string()),
     "ofTopic": ("string", pyarrow.string()),
     "ofPartition": ("int", pyarrow.int32()),
@@ -82,7 +82,7 @@ COLUMNS_OF: Final = {
     FactKind.MINUTE: ("topic", "partition", "minute", "records", "recordBytes"),
     FactKind.COMMIT: (
         *("topic", "partition", "lastOffset", "group", "ofTopic", "ofPartition"),
-        *("committedOffset", "commitTimestampMs"),
+        *("committedOffset", "commitTimestampMs", "producerId", "isTransactional"),
     ),
 }
 

@@ -11,29 +11,52 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 
+from kafkawire.sdk.spark.audit.commits import OFFSETS_TOPIC
 from kafkawire.sdk.spark.audit.log_tables import sound, time_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["group_commits", "groups"]
+__all__ = ["applied", "group_commits", "groups"]
 
 _PARTITION: Final = ("topic", "partition")
 
 
+def applied(commits: DataFrame, batches: DataFrame) -> DataFrame:
+    """Return the commits that count: those of a transaction do once it ends with `COMMIT`."""
+    is_transactional = f.coalesce("isTransactional", f.lit(False))
+    ends = sound(batches.where(f.col("topic") == OFFSETS_TOPIC)).where(f.col("controlType").isin("COMMIT", "ABORT"))
+    both = commits.where(is_transactional).unionByName(
+        ends.select(*_PARTITION, "producerId", "lastOffset", "controlType"), allowMissingColumns=True
+    )
+    # Against the order of the log, because Spark has frames that grow from the beginning at little cost.
+    behind = (
+        Window.partitionBy(*_PARTITION, "producerId")
+        .orderBy(f.desc("lastOffset"))
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    placed = both.withColumn("outcome", f.last("controlType", ignorenulls=True).over(behind))
+    committed = placed.where(f.col("group").isNotNull() & (f.col("outcome") == "COMMIT"))
+    return commits.where(~is_transactional).unionByName(committed.select(*commits.columns))
+
+
 def group_commits(commits: DataFrame, batches: DataFrame) -> DataFrame:
-    """Return the history: each commit, the log end at that time, and the lag.
+    """Return the history: each commit that counts, the log end at that time, and the lag.
 
     Without segments of a partition, log end and lag are null.
     """
-    said = commits.where(f.col("committedOffset").isNotNull()).select(
-        f.col("ofTopic").alias("topic"),
-        f.col("ofPartition").alias("partition"),
-        f.col("commitTimestampMs").alias("timeMs"),
-        "group",
-        "committedOffset",
-        f.col("partition").alias("logPartition"),
-        f.col("lastOffset").alias("logOffset"),
+    said = (
+        applied(commits, batches)
+        .where(f.col("committedOffset").isNotNull())
+        .select(
+            f.col("ofTopic").alias("topic"),
+            f.col("ofPartition").alias("partition"),
+            f.col("commitTimestampMs").alias("timeMs"),
+            "group",
+            "committedOffset",
+            f.col("partition").alias("logPartition"),
+            f.col("lastOffset").alias("logOffset"),
+        )
     )
     ends = (
         sound(batches)
@@ -64,7 +87,8 @@ def group_commits(commits: DataFrame, batches: DataFrame) -> DataFrame:
 def groups(commits: DataFrame, batches: DataFrame) -> DataFrame:
     """Return what each group has committed last, and how far it is behind; what was deleted is left out."""
     last = (
-        commits.groupBy("group", "ofTopic", "ofPartition")
+        applied(commits, batches)
+        .groupBy("group", "ofTopic", "ofPartition")
         .agg(
             f.max_by(f.struct("committedOffset", "commitTimestampMs"), "lastOffset").alias("last"),
             f.count("committedOffset").alias("commits"),

@@ -35,6 +35,12 @@ _BATCHES_MAX: Final = 16 * 1024
 
 _BATCH_COLUMNS: Final = COLUMNS_OF[FactKind.BATCH]
 
+#: Of a `Commit`, in its order, and of its batch.
+_COMMIT_COLUMNS: Final = (
+    *("lastOffset", "group", "ofTopic", "ofPartition", "committedOffset", "commitTimestampMs"),
+    *("producerId", "isTransactional"),
+)
+
 
 class NotedFacts(NamedTuple):
     """Which facts are noted.
@@ -190,20 +196,22 @@ class FactSink:
         self._sums.add(pyarrow.table(arrays))
         yield from self._sum_rows(*self._sums.take_full())
         if self._place[0] == OFFSETS_TOPIC:
-            columns = (arrays[name].to_pylist() for name in ("offset", "key", "value"))
-            found = commits(zip(*columns, strict=True))
-            if found:
-                offsets, groups, topics, partitions, committed, timestamps = zip(*found, strict=True)
-                yield self._facts(
-                    FactKind.COMMIT,
-                    len(found),
-                    lastOffset=offsets,
-                    group=groups,
-                    ofTopic=topics,
-                    ofPartition=partitions,
-                    committedOffset=committed,
-                    commitTimestampMs=timestamps,
-                )
+            yield from self._note_commits(runs, [arrays[name].to_pylist() for name in ("offset", "key", "value")])
+
+    def _note_commits(
+        self, runs: list[tuple[dict[str, Any], int]], columns: list[list[Any]]
+    ) -> Iterator[pyarrow.RecordBatch]:
+        """Yield the commits in records, and what their batches say about a transaction."""
+        ends = [*(start for _, start in runs[1:]), None]
+        found = [
+            (*commit, row["producerId"], row["isTransactional"])
+            for (row, start), end in zip(runs, ends, strict=True)
+            for commit in commits(zip(*(column[start:end] for column in columns), strict=True))
+        ]
+        if found:
+            yield self._facts(
+                FactKind.COMMIT, len(found), **dict(zip(_COMMIT_COLUMNS, zip(*found, strict=True), strict=True))
+            )
 
     def _sum_rows(self, keys: pyarrow.Table | None, minutes: pyarrow.Table | None) -> Iterator[pyarrow.RecordBatch]:
         for kind, sums in ((FactKind.KEY, keys), (FactKind.MINUTE, minutes)):

@@ -24,7 +24,7 @@ from kafkawire.sdk.errors import ConfigurationError
 __all__ = ["AuditStore", "Manifest"]
 
 #: Of the manifest and the facts; one of another number cannot be completed.
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 
 _CURRENT, _VERSIONS, _FACTS, _MANIFEST, _LOCK = "current", "versions", "facts", "manifest.json", ".lock"
 

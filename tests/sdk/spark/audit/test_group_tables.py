@@ -66,6 +66,49 @@ def test_history(facts: tuple[Any, Any]) -> None:
     ]
 
 
+def test_transactions(spark: Any) -> None:
+    """What a transaction commits counts once it has ended so, in the order of the commits."""
+
+    def sent(log_offset: int, offset: int, producer_id: int = 7, **columns: Any) -> dict[str, Any]:
+        transaction = {"producerId": producer_id, "isTransactional": True}
+        return commit(log_offset, offset, 9_000) | transaction | columns
+
+    def end(log_offset: int, kind: str | None, producer_id: int = 7, partition: int = 3) -> dict[str, Any]:
+        control = {"isControl": True, "isTransactional": True, "controlType": kind, "producerId": producer_id}
+        return batch(log_offset, 1, topic="__consumer_offsets", partition=partition, **control)
+
+    commits = [
+        sent(0, 10),
+        sent(1, 99, 8),
+        end(2, "COMMIT"),
+        sent(3, 20),
+        end(4, "ABORT", 8),
+        end(5, "COMMIT", partition=4),
+        sent(6, 21),
+        end(7, "ABORT"),
+        sent(8, 12, 9),
+        commit(9, 11, 9_000),
+        sent(10, 30),  # it is open, and has none of the marker of another partition
+        end(11, None),
+        end(12, "COMMIT", 9),
+        end(13, "COMMIT", partition=4),
+        sent(14, 5, group="none"),
+    ]
+    ends = [row for row in commits if "controlType" in row]
+    facts = (
+        frame(spark, FactKind.COMMIT, [row for row in commits if "controlType" not in row]),
+        frame(spark, FactKind.BATCH, [*ends, batch(0, 100, maxTimestampMs=1_000)]),
+    )
+    rows = rows_of(group_commits(*facts), "logOffset")
+    assert [(row["logOffset"], row["committedOffset"], row["lag"]) for row in rows] == [
+        (0, 10, 90),
+        (8, 12, 88),
+        (9, 11, 89),
+    ]
+    (row,) = rows_of(groups(*facts), "group")
+    assert (row["group"], row["committedOffset"], row["lag"], row["commits"]) == ("g", 11, 89, 3)
+
+
 def test_groups(facts: tuple[Any, Any]) -> None:
     rows = rows_of(groups(*facts).selectExpr("*", "unix_millis(timestamp) ms"), "group", "topic")
     found = [

@@ -22,6 +22,7 @@ def test_merged(spark: Any) -> None:
     place = {"topic": "t", "partition": 0}
     key = {**place, "key": b"k", "records": 3, "recordBytes": 30, "lastBytes": 10, "lastIsTombstone": False}
     minute = {**place, "minute": 5, "records": 3, "recordBytes": 30}
+    transaction = {"producerId": 7, "isTransactional": True}
     facts = [
         ("batch", batch(0)),
         ("batch", damage(10, 100)),
@@ -31,7 +32,7 @@ def test_merged(spark: Any) -> None:
         ("key", {**key, "lastOffset": 29, "lastBytes": 1, "lastIsTombstone": True, "run": 2}),
         ("minute", minute),
         ("minute", {**minute, "run": 2}),
-        ("commit", {**place, "group": "g", "ofTopic": "t", "ofPartition": 1, "lastOffset": 4}),
+        ("commit", {**place, "group": "g", "ofTopic": "t", "ofPartition": 1, "lastOffset": 4, **transaction}),
     ]
     names = [*FACTS, "run"]
     values = [(kind, *({"run": 1, **row}.get(name) for name in names)) for kind, row in facts]
@@ -46,4 +47,5 @@ def test_merged(spark: Any) -> None:
     assert (of_key["records"], of_key["recordBytes"], of_key["lastOffset"]) == (6, 60, 29)
     assert (of_key["lastBytes"], of_key["lastIsTombstone"]) == (1, True)
     assert [(row["minute"], row["records"], row["recordBytes"]) for row in rows["minute"]] == [(5, 6, 60)]
-    assert [(row["group"], row["lastOffset"]) for row in rows["commit"]] == [("g", 4)]
+    names = ("group", "lastOffset", "producerId", "isTransactional")
+    assert [tuple(row[name] for name in names) for row in rows["commit"]] == [("g", 4, 7, True)]

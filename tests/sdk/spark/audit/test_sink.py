@@ -169,6 +169,27 @@ def test_where_damage_was_expected(tmp_path: Path, before: list[bytes]) -> None:
     assert (damage["topic"], damage["baseOffset"]) == ("t", 10)
 
 
+def test_commits_of_transactions(tmp_path: Path) -> None:
+    """Each has what its batch says, also one that is larger than an Arrow batch."""
+    batches = []
+    for number, producer_id in enumerate((7, -1, 8)):
+        sent = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
+        builder = BatchBuilder(1 << 25, base_offset=number * 24, **(sent if producer_id >= 0 else {}))
+        for _ in range(12):
+            builder.append(TIME_MS, b"v" * (1_000_000 if producer_id == 8 else 1), b"")
+            builder.append(TIME_MS, key("billing", "orders", 2), value(100, TIME_MS))
+        batches.append(builder.build())
+    write_segment(tmp_path / "__consumer_offsets-4", batches)
+    rows = facts(tmp_path)["commit"]
+    found = [(row["lastOffset"], row["producerId"], row["isTransactional"]) for row in rows]
+    offsets = range(1, 24, 2)
+    assert found == [
+        *((offset, 7, True) for offset in offsets),
+        *((24 + offset, -1, False) for offset in offsets),
+        *((48 + offset, 8, True) for offset in offsets),
+    ]
+
+
 def test_commits_of_groups(tmp_path: Path) -> None:
     builder = BatchBuilder(base_offset=0)
     builder.append(TIME_MS, key("billing", "orders", 2), value(100, TIME_MS))

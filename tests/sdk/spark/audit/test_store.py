@@ -6,6 +6,7 @@ then is one whole version, and the next run completes it.
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -143,7 +144,8 @@ def test_another_release(tmp_path: Path) -> None:
     with AuditStore(tmp_path, {}) as store:
         store.commit((), {})
     path = tmp_path / "current" / "manifest.json"
-    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps({**manifest, "format": manifest["format"] + 1}))
     with pytest.raises(ConfigurationError, match="of another release"):
         AuditStore(tmp_path, {})
 
