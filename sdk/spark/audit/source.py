@@ -99,7 +99,9 @@ class FactReader(SegmentReader):
     """
 
     def __init__(self, options: SegmentOptions, noted: NotedFacts) -> None:
-        super().__init__(options, read_options(options, (), options.fails_batch_on_loss))
+        # An audit is completed later: what retention removed while it ran must not stay in it as damage.
+        reads = read_options(options, (), options.fails_batch_on_loss)._replace(logs_loss=noted.is_summed)
+        super().__init__(options, reads)
         self._noted = noted
 
     def wanted(self, segment: FoundSegment) -> Wanted | None:

@@ -52,6 +52,7 @@ class ReadOptions(NamedTuple):
         is_committed_only: whether records of transactions that were aborted, or have not ended, are left out.
         decompressed_bytes_max: of the records of one batch.
         fails_on_loss: whether it is an error that a file is gone or shorter than when it was listed.
+        logs_loss: whether it is logged if it is none, and never a row.
     """
 
     names: tuple[str, ...]
@@ -59,6 +60,7 @@ class ReadOptions(NamedTuple):
     is_committed_only: bool = False
     decompressed_bytes_max: int = MAX_DECOMPRESSED_BYTES
     fails_on_loss: bool = True
+    logs_loss: bool = False
 
 
 def read_options(options: SegmentOptions, names: tuple[str, ...], fails_on_loss: bool) -> ReadOptions:
@@ -199,7 +201,7 @@ def _part(part: SegmentPart, files: SegmentFiles, options: ReadOptions, sink: Si
 def _lost(damage: Damage, place: Place, options: ReadOptions, sink: Sink) -> Iterator[pyarrow.RecordBatch]:
     if options.fails_on_loss:
         raise error_of(place, damage)
-    if options.mode is Mode.FAILFAST:
+    if options.logs_loss or options.mode is Mode.FAILFAST:
         sink.dropped.add(place, damage)
     else:
         yield from sink.add_damage(place, damage)

@@ -38,6 +38,26 @@ def test_what_a_task_reads(tmp_path: Path) -> None:
     assert [row["isCounted"] for row in rows if row["kind"] == "batch"] == [False, True]
 
 
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_what_is_removed_meanwhile(tmp_path: Path, caplog: pytest.LogCaptureFixture, is_gone: bool) -> None:
+    """It is logged, whether the file is gone or shorter; batches alone have a row for it, if the mode says so."""
+    options = {"path": str(tmp_path), "mode": "PERMISSIVE"}
+    left = [] if is_gone else [None]
+    for source, expected in ((AuditFacts, [*left, None]), (KafkaBatches, ["planned", *left, None])):
+        first = write_segment(tmp_path / "t-0", [batch(0, 5), batch(5, 5)])
+        write_segment(tmp_path / "t-0", [batch(10)])
+        reader = source(options).reader(None)  # type: ignore[arg-type]  # not looked at
+        tasks = reader.partitions()
+        if is_gone:
+            first.unlink()
+        else:
+            first.write_bytes(batch(0, 5))
+        rows = [row for task in tasks for rows in reader.read(task) for row in rows.to_pylist()]  # type: ignore[union-attr]  # Arrow batches
+        reasons = [row["reason"] for row in rows if row.get("kind", "batch") == "batch"]
+        assert [reason and "planned" for reason in reasons] == expected
+    assert "when the work was planned" in caplog.text
+
+
 @pytest.mark.parametrize("option", ["isolationLevel", "pushdown"])
 def test_refused(tmp_path: Path, option: str) -> None:
     value = {"isolationLevel": "read_committed", "pushdown": "true"}[option]
