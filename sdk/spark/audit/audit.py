@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.spark.audit.quantities import there_are
-from kafkawire.sdk.spark.audit.store import AuditStore
+from kafkawire.sdk.spark.audit.store import AuditStore, Manifest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -82,7 +82,8 @@ def audit(
         on_step: is called with a few words when a step begins.
 
     Raises:
-        ConfigurationError: there are no segments, or the folder cannot be completed.
+        ConfigurationError: there are no segments, or the folder cannot be completed, as when a partition ends before
+            it was read up to.
         OSError: a file cannot be read or written.
     """
     from kafkawire.sdk.spark.audit.source import AuditFacts, read_source
@@ -94,7 +95,7 @@ def audit(
     options["splitBytes"] = split_bytes
     texts = option_texts(path, {name: value for name, value in options.items() if value is not None})
     with AuditStore(out, said) as store:
-        _check(texts)
+        _check(texts, store.before)
         before = store.before.next_offsets
         if before:
             texts["startingOffsets"] = json.dumps(before)
@@ -149,19 +150,22 @@ def audit_brokers(
         return _complete(spark, store, read_source(spark, BrokerFacts, texts), bootstrap_servers, with_report, on_step)
 
 
-def _check(texts: Mapping[str, str]) -> None:
-    """Refuse to audit nothing."""
+def _check(texts: Mapping[str, str], before: Manifest) -> None:
+    """Refuse to audit nothing, or partitions that do not go on."""
+    from kafkawire.sdk.spark.audit.continuation import check_continuation
     from kafkawire.sdk.spark.segments.options import parse_options, shown_paths
     from kafkawire.sdk.spark.segments.storage import SegmentFiles
 
     options = parse_options(texts)
-    found = SegmentFiles(options.paths, options.path_pattern).find()
+    files = SegmentFiles(options.paths, options.path_pattern)
+    found = files.find()
     if not found:
         reason = "there are no segments: expected TOPIC-PARTITION/OFFSET.log"
         raise ConfigurationError("path", shown_paths(texts), reason)
     if not any(options.selection.has(segment.folder) for segment in found):
         there = sorted({segment.folder.topic for segment in found})
         raise ConfigurationError("topics", texts.get("topics", ""), there_are(there))
+    check_continuation(files, found, before.next_offsets, before.last_batches)
 
 
 def _complete(
@@ -173,34 +177,38 @@ def _complete(
     on_step: Callable[[str], None],
 ) -> AuditResult:
     """Write the facts of what is new, the tables of all facts, and the report; then let it count."""
-    runs, next_offsets = _note(spark, store, facts)
+    runs, next_offsets, last_batches = _note(spark, store, facts)
     _write_tables(spark, store, runs, on_step)
     result = _finish(spark, store, source, with_report, on_step)
-    store.commit(runs, next_offsets)
+    store.commit(runs, next_offsets, last_batches)
     return result
 
 
 def _note(
     spark: SparkSession, store: AuditStore, facts: DataFrame
-) -> tuple[tuple[int, ...], dict[str, dict[str, int]]]:
-    """Write the facts of what is new, and return whose facts count, and where each partition goes on."""
+) -> tuple[tuple[int, ...], dict[str, dict[str, int]], dict[str, dict[str, Sequence[int]]]]:
+    """Write the facts of what is new; return whose facts count, where each partition goes on, and what is before."""
     from pyspark.sql import functions as f
 
+    from kafkawire.sdk.spark.audit.continuation import LAST_BATCH
     from kafkawire.sdk.spark.audit.merging import RUNS_MAX, merged
 
     run = max(store.before.runs, default=0) + 1
     facts.write.partitionBy("kind").parquet(str(store.facts_of(run)))
     noted = _facts(spark, store, [run])
     batches = noted.where((f.col("kind") == "batch") & f.col("reason").isNull())
-    ends = batches.groupBy("topic", "partition").agg((f.max("lastOffset") + 1).alias("end")).collect()
+    last = f.max_by(f.struct(*LAST_BATCH), "lastOffset").alias("last")
+    ends = batches.groupBy("topic", "partition").agg((f.max("lastOffset") + 1).alias("end"), last).collect()
     found = {topic: dict(partitions) for topic, partitions in store.before.next_offsets.items()}
+    last_batches = {topic: dict(partitions) for topic, partitions in store.before.last_batches.items()}
     for row in ends:
         found.setdefault(row["topic"], {})[str(row["partition"])] = row["end"]
+        last_batches.setdefault(row["topic"], {})[str(row["partition"])] = [*row["last"]]
     runs = (*store.before.runs, run)
     if len(runs) > RUNS_MAX:
         merged(_facts(spark, store, runs)).write.partitionBy("kind").parquet(str(store.facts_of(run + 1)))
         runs = (run + 1,)
-    return runs, found
+    return runs, found, last_batches
 
 
 def _facts(spark: SparkSession, store: AuditStore, runs: Sequence[int]) -> DataFrame:

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.records.stored import Damage
+from kafkawire.sdk.spark.audit.continuation import check_end
 from kafkawire.sdk.spark.audit.facts import fact_ddl
 from kafkawire.sdk.spark.audit.quantities import there_are
 from kafkawire.sdk.spark.audit.sink import FactSink, NotedFacts
@@ -62,9 +63,7 @@ def broker_options(
         cluster.close()
     for each in partitions:
         goes_on = before.get(each.topic, {}).get(str(each.partition), 0)
-        if goes_on > ends[each]:
-            reason = f"{each} was read up to offset {goes_on} and ends at {ends[each]} now; it needs another folder"
-            raise ConfigurationError("out", each.topic, reason)
+        check_end(each, goes_on, ends[each])
         starts[each] = max(starts[each], goes_on)
     return {
         **texts,

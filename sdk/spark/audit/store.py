@@ -15,8 +15,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
 
 from kafkawire.sdk.errors import ConfigurationError
@@ -40,12 +41,14 @@ class Manifest(NamedTuple):
         options: what the user asked for; other options need another folder.
         runs: whose facts count.
         next_offsets: where each partition goes on, `[topic][partition]`.
+        last_batches: what tells the batch before that from others, likewise.
     """
 
     version: int = 0
     options: Mapping[str, Any] = {}
     runs: tuple[int, ...] = ()
     next_offsets: Mapping[str, Mapping[str, int]] = {}
+    last_batches: Mapping[str, Mapping[str, Sequence[int]]] = {}
 
 
 class AuditStore:
@@ -108,17 +111,23 @@ class AuditStore:
     def __exit__(self, *error: object) -> None:
         self._lock.close()
 
-    def commit(self, runs: tuple[int, ...], next_offsets: Mapping[str, Mapping[str, int]]) -> None:
+    def commit(
+        self,
+        runs: tuple[int, ...],
+        next_offsets: Mapping[str, Mapping[str, int]],
+        last_batches: Mapping[str, Mapping[str, Sequence[int]]] = MappingProxyType({}),
+    ) -> None:
         """Make the version that was written the one that counts.
 
         Args:
             runs: whose facts count.
             next_offsets: where each partition goes on.
+            last_batches: what tells the batch before that from others.
 
         Raises:
             OSError: it cannot be written.
         """
-        manifest = Manifest(self.version, self._options, runs, next_offsets)
+        manifest = Manifest(self.version, self._options, runs, next_offsets, dict(last_batches))
         self.version_folder.mkdir(parents=True, exist_ok=True)
         with (self.version_folder / _MANIFEST).open("w", encoding="utf-8") as file:
             json.dump({"format": _FORMAT, **manifest._asdict()}, file, indent=1, sort_keys=True)

@@ -212,6 +212,25 @@ def test_what_is_idle(spark: Any, tmp_path: Path) -> None:
     assert counts == [[ten, ten], [ten, twenty], [twenty, twenty]]
 
 
+def test_partitions_that_do_not_go_on(spark: Any, tmp_path: Path) -> None:
+    """One that ends before it did, or was made anew, is refused; the tables stay as they were."""
+    segments, out = tmp_path / "segments", tmp_path / "audit"
+    write_segment(segments / "t-0", [batch(0), batch(10)])
+    audit(spark, segments, out, with_report=False)
+    before = tables(spark, out)
+    anew = {"producer_id": 9, "producer_epoch": 0}
+    for batches, reason in (
+        ([batch(0)], "t-0 was read up to offset 20 and ends at 10 now"),
+        ([batch(first, **anew, base_sequence=first) for first in (0, 10, 20)], "has another batch there now"),
+    ):
+        write_segment(segments / "t-0", batches)
+        with pytest.raises(ConfigurationError, match=reason):
+            audit(spark, segments, out, with_report=False)
+    assert tables(spark, out) == before
+    write_segment(segments / "t-0", [batch(0), batch(10), batch(20)])
+    assert audit(spark, segments, out, with_report=False).numbers["records"] == 30
+
+
 def test_interrupted(spark: Any, folder: Path, whole: dict[str, list[Any]], tmp_path: Path) -> None:
     out = tmp_path / "audit"
 

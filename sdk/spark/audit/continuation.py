@@ -1,0 +1,115 @@
+"""Whether partitions in files are still those that an audit has read before; does not need Spark.
+
+Of each partition the batch is looked for that was read last, by headers, from the index entry before it on. A topic
+that was deleted and made anew, an older backup, or a log that was cut off has nothing there yet, or another batch. The
+tables would be a mixture of both, so such a partition is refused.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+from typing import Final
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.protocol.tables.record_formats import BATCH_MAGIC
+from kafkawire.sdk.records import Batch
+from kafkawire.sdk.spark.segments.ends import start_position
+from kafkawire.sdk.spark.segments.files import FoundSegment
+from kafkawire.sdk.spark.segments.headers import batch_at, batch_headers
+from kafkawire.sdk.spark.segments.storage import SegmentFiles
+
+__all__ = ["LAST_BATCH", "check_continuation", "check_end"]
+
+#: Facts about the last batch of a partition that tell it from another one at the same offsets. Cleaning changes those
+#: behind the sequence, if it removes records.
+LAST_BATCH: Final = ("baseOffset", "producerId", "producerEpoch", "baseSequence", "maxTimestampMs", "records")
+
+_NOT_CLEANED: Final = LAST_BATCH.index("baseSequence") + 1
+
+#: Files that are read at a time: of most file systems an answer takes longer than what is done with it.
+_FILES_AT_A_TIME: Final = 16
+
+
+def check_continuation(
+    files: SegmentFiles,
+    segments: Iterable[FoundSegment],
+    next_offsets: Mapping[str, Mapping[str, int]],
+    last_batches: Mapping[str, Mapping[str, Sequence[int]]],
+) -> None:
+    """Look whether partitions go on where they were read up to.
+
+    Args:
+        files: where the segments are.
+        segments: all of them, by topic, partition and offset.
+        next_offsets: up to where each partition was read, `[topic][partition]`; others are new.
+        last_batches: what `LAST_BATCH` names of the last batch that was read.
+
+    Raises:
+        ConfigurationError: a partition ends before, or has another batch there.
+        OSError: a file cannot be read.
+    """
+
+    def check(item: tuple[TopicPartition, list[FoundSegment]]) -> None:
+        partition, its_segments = item
+        number = str(partition.partition)
+        next_offset = next_offsets.get(partition.topic, {}).get(number, 0)
+        noted = last_batches.get(partition.topic, {}).get(number)
+        index = bisect_left(its_segments, next_offset, key=lambda each: each.base_offset) - 1
+        if index >= 0:  # otherwise all that was read is removed, or nothing was read
+            _check_segment(files, its_segments[index], next_offset, noted)
+
+    partitions = [(partition, [*each]) for partition, each in groupby(segments, lambda segment: segment.folder)]
+    with ThreadPoolExecutor(_FILES_AT_A_TIME, "kafkawire-audit") as threads:
+        for _ in threads.map(check, partitions):
+            pass
+
+
+def check_end(partition: TopicPartition, next_offset: int, end_offset: int) -> None:
+    """Look whether a partition ends where it was read up to, or later.
+
+    Raises:
+        ConfigurationError: it does not.
+    """
+    if next_offset > end_offset:
+        reason = (
+            f"{partition} was read up to offset {next_offset} and ends at {end_offset} now; it needs another folder"
+        )
+        raise ConfigurationError("out", partition.topic, reason)
+
+
+def _check_segment(files: SegmentFiles, segment: FoundSegment, next_offset: int, noted: Sequence[int] | None) -> None:
+    """Look at the batch before an offset; without one, cleaning has removed it if other segments follow."""
+    try:
+        start = start_position(files, segment, next_offset - 1)
+        file = files.open(segment)
+    except FileNotFoundError:  # retention was quicker
+        return
+    with file:
+        source = file.leaps()
+        end_offset = segment.base_offset
+        for header in batch_headers(source, start):
+            end_offset = max(end_offset, header.last_offset + 1)
+            if end_offset >= next_offset:
+                batch = batch_at(source, header.position) if end_offset == next_offset else None
+                if batch is not None and noted is not None and not _is_noted(batch, noted):
+                    reason = "has another batch there now; it needs another folder"
+                    reason = f"{segment.folder} was read up to offset {next_offset} and {reason}"
+                    raise ConfigurationError("out", segment.folder.topic, reason)
+                return
+    if segment.end_offset is None:
+        check_end(segment.folder, next_offset, end_offset)
+
+
+def _is_noted(batch: Batch, noted: Sequence[int]) -> bool:
+    """Return whether a batch is the one that was noted, or what cleaning left of it."""
+    if batch.magic != BATCH_MAGIC:  # cleaning may change all of it
+        return True
+    said = (batch.base_offset, batch.producer_id, batch.producer_epoch, batch.base_sequence)
+    if said != tuple(noted[:_NOT_CLEANED]):
+        return False
+    timestamp_ms, records = noted[_NOT_CLEANED:]
+    return batch.records_count < records or (batch.max_timestamp, batch.records_count) == (timestamp_ms, records)

@@ -1,0 +1,101 @@
+"""A later audit of files goes on with the partitions that were read before, or refuses them.
+
+Method: a partition is written, and what an audit would note of its end; then it is written in another way.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow is not installed: the extra `arrow` brings it")
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.records import BatchBuilder
+from kafkawire.sdk.records.batch import rewrite
+from kafkawire.sdk.records.engine import RecordBatch
+from kafkawire.sdk.spark.audit.continuation import check_continuation, check_end
+from kafkawire.sdk.spark.segments.storage import SegmentFiles
+from tests.sdk.spark.segments.logs import TIME_MS, batch, write_segment
+
+#: What is noted of `batch(90)`.
+NOTED = [90, -1, -1, -1, TIME_MS + 99, 10]
+
+WHOLE = [batch(first) for first in range(0, 100, 10)]
+ANEW = {"producer_id": 9, "producer_epoch": 0}
+
+
+def check(folder: Path, next_offset: int = 100) -> None:
+    files = SegmentFiles([str(folder)])
+    found = {"t": {"0": next_offset}}, {"t": {"0": NOTED}} if next_offset == 100 else {}
+    check_continuation(files, files.find(), *found)
+
+
+def cleaned() -> bytes:
+    """Return what cleaning leaves of `batch(90)`."""
+    whole = RecordBatch(batch(90))
+    return rewrite(whole, list(whole.records())[:3])
+
+
+@pytest.mark.parametrize(
+    "segments",
+    [
+        [WHOLE],
+        [[*WHOLE, batch(100)]],
+        [WHOLE[:5], WHOLE[5:], [batch(100)]],
+        [[batch(110)]],  # the rest was removed
+        [WHOLE[:4], [batch(110)]],  # cleaned
+        [[*WHOLE[:9], cleaned()]],
+        [[*WHOLE[:9], cleaned()], [batch(100)]],
+        [[*WHOLE[:9], batch(90, 20)]],  # nothing tells whether it is another one
+        [[*WHOLE[:9], batch(90)[:-1] + b"?"]],  # that is damage, and the tables say so where it is read
+    ],
+)
+def test_it_goes_on(tmp_path: Path, segments: list[list[bytes]]) -> None:
+    for batches in segments:
+        write_segment(tmp_path / "t-0", batches)
+    write_segment(tmp_path / "t-1", [batch(0)])
+    write_segment(tmp_path / "u-0", [batch(0)])
+    check(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("batches", "reason"),
+    [
+        (WHOLE[:5], "ends at 50 now"),
+        ([*WHOLE[:9], batch(90, 9)], "ends at 99 now"),
+        ([batch(first, **ANEW, base_sequence=first) for first in range(0, 120, 10)], "has another batch there now"),
+        ([*WHOLE[:8], batch(80, 20)], "has another batch there now"),
+    ],
+)
+def test_refused(tmp_path: Path, batches: list[bytes], reason: str) -> None:
+    write_segment(tmp_path / "t-0", batches)
+    message = f"out='t': t-0 was read up to offset 100 and {reason}; it needs another folder"
+    with pytest.raises(ConfigurationError, match=message):
+        check(tmp_path)
+
+
+def test_another_time(tmp_path: Path) -> None:
+    """A batch without a producer is told by its time, and by what cleaning never adds: records."""
+    builder = BatchBuilder(base_offset=90)
+    for number in range(10):
+        builder.append(TIME_MS + 1_000_000 + number, b"key", b"value")
+    write_segment(tmp_path / "t-0", [*WHOLE[:9], builder.build()])
+    with pytest.raises(ConfigurationError, match="another batch"):
+        check(tmp_path)
+
+
+def test_an_empty_segment(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / f"{100:020}.log").touch()
+    check(tmp_path)
+    with pytest.raises(ConfigurationError, match="ends at 100 now"):
+        check(tmp_path, 101)
+
+
+def test_ends() -> None:
+    check_end(TopicPartition("t", 3), 10, 10)
+    with pytest.raises(ConfigurationError, match="out='t': t-3 was read up to offset 10 and ends at 9 now"):
+        check_end(TopicPartition("t", 3), 10, 9)
