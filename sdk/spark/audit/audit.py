@@ -212,13 +212,14 @@ def _note(
 
 
 def _facts(spark: SparkSession, store: AuditStore, runs: Sequence[int]) -> DataFrame:
-    """Return the facts of some runs."""
+    """Return the facts of some runs, with the number of the one that noted each, as far as it is known."""
     from pyspark.sql import functions as f
 
-    from kafkawire.sdk.spark.audit.facts import fact_ddl
+    from kafkawire.sdk.spark.audit.facts import NOTED_RUN, fact_ddl
 
     facts: DataFrame = spark.read.schema(f"{fact_ddl()}, run int").parquet(str(store.facts_folder))
-    return facts.where(f.col("run").isin(*runs))
+    chosen = facts.where(f.col("run").isin(*runs))
+    return chosen.withColumn("run", f.coalesce(NOTED_RUN, "run")).drop(NOTED_RUN)
 
 
 def _write_tables(

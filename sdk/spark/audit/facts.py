@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pyarrow
 
-__all__ = ["COLUMNS_OF", "FACTS", "FactKind", "fact_ddl", "fact_rows", "fact_schema"]
+__all__ = ["COLUMNS_OF", "FACTS", "NOTED_RUN", "FactKind", "fact_ddl", "fact_rows", "fact_schema"]
 
 
 class FactKind(StrEnum):
@@ -89,19 +89,23 @@ COLUMNS_OF: Final = {
 #: The first column of the wide table; files are put into folders by it.
 _KIND = "kind"
 
+#: The last one: where facts of several runs were put together, which of them noted this one.
+NOTED_RUN: Final = "notedRun"
+
 
 def fact_ddl(kind: FactKind | None = None) -> str:
     """Return the columns of a kind, or of the wide table, as Spark declares them."""
     if kind is not None:
         return ", ".join(f"`{name}` {FACTS[name][0]}" for name in COLUMNS_OF[kind])
-    return ", ".join([f"{_KIND} string", *(f"`{name}` {ddl}" for name, (ddl, _) in FACTS.items())])
+    return ", ".join([f"{_KIND} string", *(f"`{name}` {ddl}" for name, (ddl, _) in FACTS.items()), f"{NOTED_RUN} int"])
 
 
 def fact_schema(kind: FactKind | None = None) -> pyarrow.Schema:
     """Return the columns of a kind, or of the wide table, as Arrow declares them."""
     if kind is not None:
         return pyarrow.schema([(name, FACTS[name][1]) for name in COLUMNS_OF[kind]])
-    return pyarrow.schema([(_KIND, pyarrow.string()), *((name, arrow) for name, (_, arrow) in FACTS.items())])
+    columns = ((name, arrow) for name, (_, arrow) in FACTS.items())
+    return pyarrow.schema([(_KIND, pyarrow.string()), *columns, (NOTED_RUN, pyarrow.int32())])
 
 
 def fact_rows(kind: FactKind, columns: Mapping[str, Iterable[Any]], *, is_wide: bool = True) -> pyarrow.RecordBatch:

@@ -100,10 +100,15 @@ def _of_logs(summary: Summary) -> Iterator[Finding]:
             f"{_many(len(unknown), 'partition')} with gaps that nothing explains",
             f"{_names(unknown)}: {count_text(offsets)} offsets; a segment may be missing",
         )
-    cleaned = [row for row in _with(summary, "gaps") if not row["unknownGaps"] and not row["corruptRegions"]]
+    explained = [row for row in _with(summary, "gaps") if not row["unknownGaps"] and not row["corruptRegions"]]
+    cleaned = [row for row in explained if row["gaps"] > row["removedGaps"]]
     if cleaned:
         text = f"{_many(len(cleaned), 'partition')} with gaps as compaction leaves them"
         yield Finding(Severity.NOTE, text, _names(cleaned))
+    removed = _with(summary, "removedGaps")
+    if removed:
+        text = f"{_many(len(removed), 'partition')} from which records were removed before they were audited"
+        yield Finding(Severity.NOTE, text, f"{_names(removed)}: retention was quicker than the next audit")
     twice = _with(summary, "duplicateBatches")
     if twice:
         yield Finding(

@@ -70,8 +70,8 @@ def compression(batches: DataFrame) -> DataFrame:
 def gaps(batches: DataFrame) -> DataFrame:
     """Return offsets that no batch has, and what the neighbours say about the cause.
 
-    `damage` is between them; `cleaning` if batches of the partition lack records, as compaction leaves them; or
-    `unknown`.
+    `damage` is between them; `cleaning` if batches of the partition lack records, as compaction leaves them;
+    `retention` if a later run found nothing where the one before had ended; or `unknown`.
     """
     # What is damaged has the offset that was expected there: it comes before the batch that follows.
     in_order = Window.partitionBy(*_PARTITION).orderBy("baseOffset", f.col("reason").isNull(), "position")
@@ -83,9 +83,15 @@ def gaps(batches: DataFrame) -> DataFrame:
         "reason",
         (f.max("lastOffset").over(before) + 1).alias("startOffset"),
         f.lag(f.col("reason").isNotNull()).over(in_order).alias("followsDamage"),
+        (f.lag("run").over(in_order) < f.col("run")).alias("isFirstOfRun"),
         f.max(lacks_records).over(Window.partitionBy(*_PARTITION)).alias("isCleaned"),
     )
-    cause = f.when(f.col("followsDamage"), "damage").when(f.col("isCleaned") == 1, "cleaning").otherwise("unknown")
+    cause = (
+        f.when(f.col("followsDamage"), "damage")
+        .when(f.col("isCleaned") == 1, "cleaning")
+        .when(f.col("isFirstOfRun"), "retention")
+        .otherwise("unknown")
+    )
     return placed.where(f.col("reason").isNull() & (f.col("baseOffset") > f.col("startOffset"))).select(
         *_PARTITION,
         "startOffset",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import DataFrame as Frame
 from pyspark.sql import functions as f
 
-from kafkawire.sdk.spark.audit.facts import FACTS, FactKind
+from kafkawire.sdk.spark.audit.facts import FACTS, NOTED_RUN, FactKind
 from kafkawire.sdk.spark.audit.key_tables import keys_of_partitions
 from kafkawire.sdk.spark.audit.log_tables import last_damage, minute_sums, sound
 
@@ -22,7 +22,7 @@ RUNS_MAX: Final = 16
 
 
 def merged(facts: DataFrame) -> DataFrame:
-    """Return facts as one run would have noted them; what several runs met is there once.
+    """Return facts as one run would have noted them; what several runs met is there once, and of batches which did.
 
     Args:
         facts: the wide table, with the number of the run.
@@ -48,4 +48,5 @@ def _wide(part: DataFrame, kind: FactKind) -> DataFrame:
     columns = [
         f.col(name) if name in part.columns else f.lit(None).cast(ddl).alias(name) for name, (ddl, _) in FACTS.items()
     ]
-    return part.select(f.lit(str(kind)).alias("kind"), *columns)
+    run = f.col("run") if "run" in part.columns else f.lit(None).cast("int")
+    return part.select(f.lit(str(kind)).alias("kind"), *columns, run.alias(NOTED_RUN))

@@ -59,6 +59,7 @@ def partitions(batches: DataFrame, written: Callable[[str], DataFrame]) -> DataF
             written("gaps"),
             gaps=f.count("*"),
             gapOffsets=_sum("offsets"),
+            removedGaps=_count(f.col("cause") == "retention"),
             unknownGaps=_count(f.col("cause") == "unknown"),
             unknownGapOffsets=f.sum(f.when(f.col("cause") == "unknown", f.col("offsets"))),
         ),

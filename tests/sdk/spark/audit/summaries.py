@@ -13,6 +13,7 @@ FRAME = TimeFrame(START_MS, START_MS + 40 * 60_000, 60_000)
 _COUNTS = (
     *("batches", "records", "sizeBytes", "controlBatches", "producers", "segments", "gaps", "gapOffsets"),
     *(
+        "removedGaps",
         "unknownGaps",
         "unknownGapOffsets",
         "duplicateBatches",

@@ -231,6 +231,18 @@ def test_partitions_that_do_not_go_on(spark: Any, tmp_path: Path) -> None:
     assert audit(spark, segments, out, with_report=False).numbers["records"] == 30
 
 
+def test_what_is_removed_between(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cause stays, also when the facts of runs are put together."""
+    monkeypatch.setattr(merging, "RUNS_MAX", 1)
+    segments, out = tmp_path / "segments", tmp_path / "audit"
+    for first in (0, 20, 30):
+        shutil.rmtree(segments, ignore_errors=True)
+        write_segment(segments / "t-0", [batch(first)])
+        found = audit(spark, segments, out, with_report=False)
+    assert [tuple(row)[2:] for row in tables(spark, out)["gaps"]] == [(10, 20, 10, "retention")]
+    assert [finding.severity for finding in found.findings] == ["note"]
+
+
 def test_interrupted(spark: Any, folder: Path, whole: dict[str, list[Any]], tmp_path: Path) -> None:
     out = tmp_path / "audit"
 

@@ -29,6 +29,11 @@ def only(**numbers: Any) -> list[Finding]:
             "1 partition with gaps that nothing explains",
         ),
         ({"gaps": 2, "gapOffsets": 9}, Severity.NOTE, "1 partition with gaps as compaction leaves them"),
+        (
+            {"gaps": 2, "gapOffsets": 9, "removedGaps": 2},
+            Severity.NOTE,
+            "1 partition from which records were removed before they were audited",
+        ),
         ({"duplicateBatches": 1, "duplicateRecords": 12}, Severity.WARNING, "12 records written twice"),
         ({"openTransactions": 1}, Severity.WARNING, "1 transaction without an end"),
         ({"transactions": 4, "abortedTransactions": 1, "abortedRecords": 7}, Severity.NOTE, "1 aborted transaction"),

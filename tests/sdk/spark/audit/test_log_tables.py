@@ -40,6 +40,27 @@ def test_gaps(spark: Any) -> None:
     assert found == [(0, 25, 30, 5, "unknown"), (0, 40, 50, 10, "damage"), (1, 20, 40, 20, "cleaning")]
 
 
+def test_gaps_between_runs(spark: Any) -> None:
+    """What was removed before a later run came; inside of a run, and beside damage or cleaning, nobody says that."""
+    facts = [
+        batch(0),
+        batch(20, run=3),
+        batch(35, run=3),
+        damage(45, 500, run=3),
+        batch(60, run=5),
+        batch(0, partition=1),
+        batch(20, 5, lastOffset=29, partition=1, run=2),
+        batch(9, partition=2, run=4),
+    ]
+    rows = made(spark, tables.gaps, facts, "partition", "startOffset")
+    assert [tuple(row.values())[1:] for row in rows] == [
+        (0, 10, 20, 10, "retention"),
+        (0, 30, 35, 5, "unknown"),
+        (0, 45, 60, 15, "damage"),
+        (1, 10, 20, 10, "cleaning"),
+    ]
+
+
 def test_damage_without_a_gap(spark: Any) -> None:
     assert made(spark, tables.gaps, [batch(0), damage(10, 100), batch(10), batch(20)], "startOffset") == []
 

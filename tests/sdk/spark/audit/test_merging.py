@@ -34,15 +34,16 @@ def test_merged(spark: Any) -> None:
         ("minute", {**minute, "run": 2}),
         ("commit", {**place, "group": "g", "ofTopic": "t", "ofPartition": 1, "lastOffset": 4, **transaction}),
     ]
-    names = [*FACTS, "run"]
+    names = [*FACTS, "notedRun", "run"]
     values = [(kind, *({"run": 1, **row}.get(name) for name in names)) for kind, row in facts]
-    found = merged(spark.createDataFrame(values, f"{fact_ddl()}, run int"))
-    assert found.columns == ["kind", *FACTS]
+    found = merged(spark.createDataFrame(values, f"{fact_ddl()}, run int").drop("notedRun"))
+    assert found.columns == ["kind", *FACTS, "notedRun"]
     rows = {str(kind): [row.asDict() for row in found.collect() if row.kind == kind] for kind in FactKind}
     assert sorted((row["baseOffset"], row["sizeBytes"], row["reason"]) for row in rows["batch"] if row["reason"]) == [
         (10, 70, "checksum")
     ]
-    assert sorted(row["baseOffset"] for row in rows["batch"] if not row["reason"]) == [0, 20]
+    noted = sorted((row["baseOffset"], row["notedRun"]) for row in rows["batch"] if not row["reason"])
+    assert noted == [(0, 1), (20, 2)]
     (of_key,) = rows["key"]
     assert (of_key["records"], of_key["recordBytes"], of_key["lastOffset"]) == (6, 60, 29)
     assert (of_key["lastBytes"], of_key["lastIsTombstone"]) == (1, True)
