@@ -21,6 +21,7 @@ from kafkawire.sdk.spark.audit.store import AuditStore, Manifest
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from kafkawire.sdk.client.partitions import TopicPartition
     from kafkawire.sdk.spark.audit.findings import Finding
 
 __all__ = ["AuditResult", "audit", "audit_brokers"]
@@ -95,13 +96,13 @@ def audit(
     options["splitBytes"] = split_bytes
     texts = option_texts(path, {name: value for name, value in options.items() if value is not None})
     with AuditStore(out, said) as store:
-        _check(texts, store.before)
+        cleaned = _check(texts, store.before)
         before = store.before.next_offsets
         if before:
             texts["startingOffsets"] = json.dumps(before)
         facts = read_source(spark, AuditFacts, texts)
         on_step("reading segments")
-        return _complete(spark, store, facts, shown_paths(texts), with_report, on_step)
+        return _complete(spark, store, facts, cleaned, shown_paths(texts), with_report, on_step)
 
 
 def audit_brokers(
@@ -134,7 +135,7 @@ def audit_brokers(
         KafkaWireError: the brokers cannot be asked.
         OSError: a file cannot be written.
     """
-    from kafkawire.sdk.spark.audit.brokers import BrokerFacts, broker_options
+    from kafkawire.sdk.spark.audit.brokers import BrokerFacts, broker_options, compacted
     from kafkawire.sdk.spark.audit.source import read_source
 
     chosen = None if topics is None else sorted(topics)
@@ -146,12 +147,15 @@ def audit_brokers(
         times = {"since_ms": since_ms, "until_ms": until_ms}
         texts.update({name: str(time) for name, time in times.items() if time is not None})
         texts["minPartitions"] = str(_TASKS_FOR_EACH_CORE * spark.sparkContext.defaultParallelism)
+        cleaned = compacted(settings, texts)
         on_step("reading from brokers")
-        return _complete(spark, store, read_source(spark, BrokerFacts, texts), bootstrap_servers, with_report, on_step)
+        facts = read_source(spark, BrokerFacts, texts)
+        return _complete(spark, store, facts, cleaned, bootstrap_servers, with_report, on_step)
 
 
-def _check(texts: Mapping[str, str], before: Manifest) -> None:
-    """Refuse to audit nothing, or partitions that do not go on."""
+def _check(texts: Mapping[str, str], before: Manifest) -> Mapping[TopicPartition, int]:
+    """Refuse to audit nothing, or partitions that do not go on; return up to where others were cleaned."""
+    from kafkawire.sdk.spark.audit.cleaning import cleaned_offsets
     from kafkawire.sdk.spark.audit.continuation import check_continuation
     from kafkawire.sdk.spark.segments.options import parse_options, shown_paths
     from kafkawire.sdk.spark.segments.storage import SegmentFiles
@@ -166,19 +170,21 @@ def _check(texts: Mapping[str, str], before: Manifest) -> None:
         there = sorted({segment.folder.topic for segment in found})
         raise ConfigurationError("topics", texts.get("topics", ""), there_are(there))
     check_continuation(files, found, before.next_offsets, before.last_batches)
+    return cleaned_offsets(files, found)
 
 
 def _complete(
     spark: SparkSession,
     store: AuditStore,
     facts: DataFrame,
+    cleaned: Mapping[TopicPartition, int],
     source: str,
     with_report: bool,
     on_step: Callable[[str], None],
 ) -> AuditResult:
     """Write the facts of what is new, the tables of all facts, and the report; then let it count."""
     runs, next_offsets, last_batches = _note(spark, store, facts)
-    _write_tables(spark, store, runs, on_step)
+    _write_tables(spark, store, runs, cleaned, on_step)
     result = _finish(spark, store, source, with_report, on_step)
     store.commit(runs, next_offsets, last_batches)
     return result
@@ -223,11 +229,20 @@ def _facts(spark: SparkSession, store: AuditStore, runs: Sequence[int]) -> DataF
 
 
 def _write_tables(
-    spark: SparkSession, store: AuditStore, runs: tuple[int, ...], on_step: Callable[[str], None]
+    spark: SparkSession,
+    store: AuditStore,
+    runs: tuple[int, ...],
+    cleaned: Mapping[TopicPartition, int],
+    on_step: Callable[[str], None],
 ) -> None:
-    from kafkawire.sdk.spark.audit.tables import TABLES, Tables
+    from kafkawire.sdk.spark.audit.tables import CLEANED_DDL, TABLES, Tables
 
-    tables = Tables(_facts(spark, store, runs), lambda name: spark.read.parquet(str(store.table(name))))
+    offsets = [(*partition, offset) for partition, offset in cleaned.items()]
+    tables = Tables(
+        _facts(spark, store, runs),
+        lambda name: spark.read.parquet(str(store.table(name))),
+        spark.createDataFrame(offsets, CLEANED_DDL),
+    )
     keys = tables.keys  # once, before several threads ask for them
 
     def write(name: str) -> None:

@@ -7,6 +7,7 @@ meanwhile is left to the next run.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -16,7 +17,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.errors import BrokerError, ConfigurationError
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
 from kafkawire.sdk.records.stored import Damage
 from kafkawire.sdk.spark.audit.continuation import check_end
 from kafkawire.sdk.spark.audit.facts import fact_ddl
@@ -32,7 +34,12 @@ from kafkawire.sdk.spark.damage import Place
 from kafkawire.sdk.spark.option_values import CLIENT_PREFIX
 from kafkawire.sdk.spark.order import first_offset
 
-__all__ = ["BrokerFacts", "broker_options"]
+__all__ = ["BrokerFacts", "broker_options", "compacted"]
+
+_log = logging.getLogger("kafkawire.spark")
+
+#: The option of a topic that says what becomes of old records.
+_POLICY: Final = "cleanup.policy"
 
 #: Offsets of small partitions that one task reads. A task takes Spark longer to start than a small partition to read,
 #: and writes files of its own.
@@ -71,6 +78,30 @@ def broker_options(
         "startingOffsets": json.dumps(_by_topic(starts)),
         "endingOffsets": json.dumps(_by_topic(ends)),
     }
+
+
+def compacted(settings: Mapping[str, str], texts: Mapping[str, str]) -> dict[TopicPartition, int]:
+    """Return the partitions of topics that are compacted, and where they end; none that the brokers do not tell.
+
+    Args:
+        settings: of the clients.
+        texts: options of the query.
+
+    Raises:
+        KafkaWireError: the brokers cannot be asked.
+    """
+    ends: dict[str, dict[str, int]] = json.loads(texts["endingOffsets"])
+    found = {}
+    with ClientSettings(settings).admin() as admin:
+        for topic, offsets in ends.items():
+            try:
+                entries = admin.describe_configs(ConfigResourceType.TOPIC, topic, [_POLICY])
+            except BrokerError as error:  # who may read a topic may not always see how it is configured
+                _log.warning("%s of topic %s is not known: %s", _POLICY, topic, error)
+                continue
+            if _POLICY in entries and "compact" in (entries[_POLICY].value or ""):
+                found.update({TopicPartition(topic, int(number)): end for number, end in offsets.items()})
+    return found
 
 
 def _names(client: ClientSettings, topics: Collection[str] | None) -> list[str]:

@@ -67,11 +67,15 @@ def compression(batches: DataFrame) -> DataFrame:
     )
 
 
-def gaps(batches: DataFrame) -> DataFrame:
+def gaps(batches: DataFrame, cleaned: DataFrame) -> DataFrame:
     """Return offsets that no batch has, and what the neighbours say about the cause.
 
-    `damage` is between them; `cleaning` if batches of the partition lack records, as compaction leaves them;
-    `retention` if a later run found nothing where the one before had ended; or `unknown`.
+    `damage` is between them; `cleaning` if batches of the partition lack records, as compaction leaves them, or if it
+    is known to have come so far; `retention` if a later run found nothing where the one before had ended; or `unknown`.
+
+    Args:
+        batches: facts.
+        cleaned: topic, partition and `cleanedOffset`, up to which compaction has been there.
     """
     # What is damaged has the offset that was expected there: it comes before the batch that follows.
     in_order = Window.partitionBy(*_PARTITION).orderBy("baseOffset", f.col("reason").isNull(), "position")
@@ -88,11 +92,12 @@ def gaps(batches: DataFrame) -> DataFrame:
     )
     cause = (
         f.when(f.col("followsDamage"), "damage")
-        .when(f.col("isCleaned") == 1, "cleaning")
+        .when((f.col("isCleaned") == 1) | (f.col("baseOffset") <= f.col("cleanedOffset")), "cleaning")
         .when(f.col("isFirstOfRun"), "retention")
         .otherwise("unknown")
     )
-    return placed.where(f.col("reason").isNull() & (f.col("baseOffset") > f.col("startOffset"))).select(
+    found = placed.where(f.col("reason").isNull() & (f.col("baseOffset") > f.col("startOffset")))
+    return found.join(f.broadcast(cleaned), [*_PARTITION], "left").select(
         *_PARTITION,
         "startOffset",
         f.col("baseOffset").alias("endOffset"),

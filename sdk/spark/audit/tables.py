@@ -17,7 +17,11 @@ from kafkawire.sdk.spark.audit.partition_table import partitions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["TABLES", "Table", "Tables"]
+__all__ = ["CLEANED_DDL", "TABLES", "Table", "Tables"]
+
+
+#: What is known of cleaning, as Spark declares it.
+CLEANED_DDL: Final = "topic string, partition int, cleanedOffset bigint"
 
 
 class Tables:
@@ -26,14 +30,17 @@ class Tables:
     Args:
         facts: the wide table, see `facts.py`, and the number of the `run` that noted each.
         written: returns a table that was made before, which others are made of.
+        cleaned: topic, partition and `cleanedOffset`, as far as that is known.
 
     Attributes:
         written: see above.
+        cleaned: see above.
     """
 
-    def __init__(self, facts: DataFrame, written: Callable[[str], DataFrame]) -> None:
+    def __init__(self, facts: DataFrame, written: Callable[[str], DataFrame], cleaned: DataFrame) -> None:
         self._facts = facts
         self.written = written
+        self.cleaned = cleaned
 
     def make(self, name: str) -> DataFrame:
         """Return a table of `TABLES`, in its order."""
@@ -93,7 +100,11 @@ TABLES: Final = {
         (*_PARTITION, "path", "position", "expectedOffset"),
         "bytes that are no batch",
     ),
-    "gaps": Table(_of_batches(log_tables.gaps), (*_PARTITION, "startOffset"), "offsets that no batch has"),
+    "gaps": Table(
+        lambda tables: log_tables.gaps(tables.of(FactKind.BATCH), tables.cleaned),
+        (*_PARTITION, "startOffset"),
+        "offsets that no batch has",
+    ),
     "duplicates": Table(
         _of_batches(log_tables.duplicates), (*_PARTITION, "baseOffset"), "a batch whose sequence numbers were used"
     ),

@@ -231,6 +231,20 @@ def test_partitions_that_do_not_go_on(spark: Any, tmp_path: Path) -> None:
     assert audit(spark, segments, out, with_report=False).numbers["records"] == 30
 
 
+def test_compaction_of_single_records(spark: Any, tmp_path: Path) -> None:
+    """It removes whole batches: then only the broker's own file tells of it."""
+    for topic in ("cleaned", "holes"):
+        write_segment(tmp_path / "data" / f"{topic}-0", [batch(offset, 1) for offset in (0, 1, 5, 9, 30)])
+    (tmp_path / "data" / "cleaner-offset-checkpoint").write_text("0\n1\ncleaned 0 9\n")
+    audit(spark, tmp_path / "data", tmp_path / "audit", with_report=False)
+    assert [(row.topic, row.startOffset, row.cause) for row in tables(spark, tmp_path / "audit")["gaps"]] == [
+        ("cleaned", 2, "cleaning"),
+        ("cleaned", 6, "cleaning"),
+        ("cleaned", 10, "unknown"),
+        *(("holes", start, "unknown") for start in (2, 6, 10)),
+    ]
+
+
 def test_what_is_removed_between(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cause stays, also when the facts of runs are put together."""
     monkeypatch.setattr(merging, "RUNS_MAX", 1)
@@ -272,7 +286,7 @@ def test_tables_are_made_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(tables_module, "Tables", MagicMock())
     monkeypatch.setattr(module, "_facts", MagicMock())
     steps: list[str] = []
-    module._write_tables(MagicMock(), AuditStore(tmp_path, {}), (1,), steps.append)
+    module._write_tables(MagicMock(), AuditStore(tmp_path, {}), (1,), {}, steps.append)
     assert steps == ["tables, 1 of 11", "tables, 2 of 11", *(f"table {name}" for name in others)]
 
 

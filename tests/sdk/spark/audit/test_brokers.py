@@ -14,11 +14,13 @@ import pytest
 
 pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
 
+from kafkawire import NewTopic
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.spark.audit import brokers
 from kafkawire.sdk.spark.audit.brokers import BrokerFacts, broker_options
 from kafkawire.sdk.spark.brokers.ranges import OffsetRange
+from kafkawire.sync import Admin, Producer
 from kafkawire.testing import Broker
 from tests.sdk.spark.brokers.topics import create, produce, stored
 from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, records_of
@@ -78,6 +80,25 @@ def test_tasks(tmp_path: Path) -> None:
         texts["startingOffsets"] = json.dumps({"orders": {"0": 5}})  # in the first one: nobody else reads it
         rows = [row for task in facts(texts) for row in task if row["kind"] == "batch"]
         assert [row["baseOffset"] for row in rows] == [*range(0, 100, 10)]
+
+
+def test_compacted(tmp_path: Path) -> None:
+    """Topics whose policy says so, up to where they are read."""
+    with Broker(tmp_path) as broker:
+        with Admin(broker.bootstrap) as admin:
+            policies = {"a": "compact", "b": "compact,delete", "c": "delete"}
+            admin.create_topics([NewTopic(name, 2, configs={brokers._POLICY: its}) for name, its in policies.items()])
+        with Producer(broker.bootstrap) as producer:
+            producer.send("a", b"value", key=b"key", partition=1)
+        found = brokers.compacted({"bootstrap.servers": broker.bootstrap}, options(broker))
+    assert {str(partition): offset for partition, offset in found.items()} == {"a-0": 0, "a-1": 1, "b-0": 0, "b-1": 0}
+
+
+def test_policies_that_nobody_tells(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with Broker(tmp_path) as broker:
+        texts = {"endingOffsets": json.dumps({"none": {"0": 5}})}
+        assert brokers.compacted({"bootstrap.servers": broker.bootstrap}, texts) == {}
+    assert "cleanup.policy of topic none is not known" in caplog.text
 
 
 @pytest.mark.parametrize(

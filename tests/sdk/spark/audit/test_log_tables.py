@@ -13,6 +13,7 @@ pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `
 
 from kafkawire.sdk.spark.audit import log_tables as tables
 from kafkawire.sdk.spark.audit.facts import FactKind
+from kafkawire.sdk.spark.audit.tables import CLEANED_DDL
 from tests.sdk.spark.audit.fact_frames import batch, damage, frame, rows_of
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore")]
@@ -20,6 +21,13 @@ pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore")]
 
 def made(spark: Any, table: Any, rows: list[dict[str, Any]], *order: str) -> list[dict[str, Any]]:
     return rows_of(table(frame(spark, FactKind.BATCH, reversed(rows))), *order)
+
+
+def gaps(spark: Any, facts: list[dict[str, Any]], **cleaned: int) -> list[tuple[Any, ...]]:
+    """Return gaps, where topics were cleaned up to some offsets."""
+    offsets = spark.createDataFrame([(topic, 0, offset) for topic, offset in cleaned.items()], CLEANED_DDL)
+    rows = made(spark, lambda batches: tables.gaps(batches, offsets), facts, "partition", "startOffset")
+    return [tuple(row.values())[1:] for row in rows]
 
 
 def test_gaps(spark: Any) -> None:
@@ -35,9 +43,11 @@ def test_gaps(spark: Any) -> None:
         damage(None, 7, partition=2),
         batch(9, partition=2),
     ]
-    rows = made(spark, tables.gaps, facts, "partition", "startOffset")
-    found = [tuple(row.values())[1:] for row in rows]
-    assert found == [(0, 25, 30, 5, "unknown"), (0, 40, 50, 10, "damage"), (1, 20, 40, 20, "cleaning")]
+    assert gaps(spark, facts, t=24) == [
+        (0, 25, 30, 5, "unknown"),
+        (0, 40, 50, 10, "damage"),
+        (1, 20, 40, 20, "cleaning"),
+    ]
 
 
 def test_gaps_between_runs(spark: Any) -> None:
@@ -52,8 +62,7 @@ def test_gaps_between_runs(spark: Any) -> None:
         batch(20, 5, lastOffset=29, partition=1, run=2),
         batch(9, partition=2, run=4),
     ]
-    rows = made(spark, tables.gaps, facts, "partition", "startOffset")
-    assert [tuple(row.values())[1:] for row in rows] == [
+    assert gaps(spark, facts) == [
         (0, 10, 20, 10, "retention"),
         (0, 30, 35, 5, "unknown"),
         (0, 45, 60, 15, "damage"),
@@ -62,7 +71,17 @@ def test_gaps_between_runs(spark: Any) -> None:
 
 
 def test_damage_without_a_gap(spark: Any) -> None:
-    assert made(spark, tables.gaps, [batch(0), damage(10, 100), batch(10), batch(20)], "startOffset") == []
+    assert gaps(spark, [batch(0), damage(10, 100), batch(10), batch(20)], t=99) == []
+
+
+def test_gaps_where_whole_batches_were_cleaned(spark: Any) -> None:
+    facts = [batch(0, 1), batch(5, 1), batch(9, 1), damage(10, 100), batch(14, 1), batch(20, 1)]
+    assert [(row[1], row[4]) for row in gaps(spark, facts, t=9, u=99)] == [
+        (1, "cleaning"),
+        (6, "cleaning"),
+        (10, "damage"),
+        (15, "unknown"),
+    ]
 
 
 def test_duplicates(spark: Any) -> None:

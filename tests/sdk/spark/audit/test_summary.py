@@ -109,10 +109,14 @@ def test_what_is_limited(session: Any) -> None:
     """There are more of everything than is shown, and lags that do not fit 64 bits together."""
     from kafkawire.sdk.spark.audit.facts import fact_ddl
     from kafkawire.sdk.spark.audit.summary import summary_of
-    from kafkawire.sdk.spark.audit.tables import TABLES, Tables
+    from kafkawire.sdk.spark.audit.tables import CLEANED_DDL, TABLES, Tables
 
     made: dict[str, Any] = {}
-    tables = Tables(session.createDataFrame([], f"{fact_ddl()}, run int"), made.__getitem__)
+    tables = Tables(
+        session.createDataFrame([], f"{fact_ddl()}, run int"),
+        made.__getitem__,
+        session.createDataFrame([], CLEANED_DDL),
+    )
     for name in TABLES:
         made[name] = tables.make(name).limit(0)
     rows = [(f"group-{number}", "t", number % 3, max(number - 100, 0)) for number in range(500)]

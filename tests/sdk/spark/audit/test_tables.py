@@ -9,14 +9,16 @@ import pytest
 pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
 
 from kafkawire.sdk.spark.audit.facts import fact_ddl
-from kafkawire.sdk.spark.audit.tables import TABLES, Tables
+from kafkawire.sdk.spark.audit.tables import CLEANED_DDL, TABLES, Tables
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore")]
 
 
 def test_nothing_was_noted(spark: Any) -> None:
     made: dict[str, Any] = {}
-    tables = Tables(spark.createDataFrame([], f"{fact_ddl()}, run int"), made.__getitem__)
+    tables = Tables(
+        spark.createDataFrame([], f"{fact_ddl()}, run int"), made.__getitem__, spark.createDataFrame([], CLEANED_DDL)
+    )
     for name, table in TABLES.items():
         made[name] = tables.make(name)
         assert set(table.order) <= set(made[name].columns), name

@@ -1,0 +1,38 @@
+"""What a broker notes about cleaning: read from the folders of its data, and nothing from what is none.
+
+Method: files written by hand beside partitions.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow is not installed: the extra `arrow` brings it")
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.spark.audit.cleaning import cleaned_offsets
+from kafkawire.sdk.spark.segments.storage import SegmentFiles
+from tests.sdk.spark.segments.logs import batch, write_segment
+
+
+def test_several_folders(tmp_path: Path) -> None:
+    """A partition that was moved is in both, and counts as cleaned up to the higher offset."""
+    for name, content in (("a", "0\n2\nt 0 20\nt-x 1 7\n"), ("b", "0\n1\nt 0 15\n"), ("c", None)):
+        write_segment(tmp_path / name / f"{name}-0", [batch(0)])
+        write_segment(tmp_path / name / f"{name}-0", [batch(10)])
+        if content is not None:
+            (tmp_path / name / "cleaner-offset-checkpoint").write_text(content)
+    files = SegmentFiles([str(tmp_path)])
+    assert cleaned_offsets(files, files.find()) == {TopicPartition("t", 0): 20, TopicPartition("t-x", 1): 7}
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"0", b"1\n1\nt 0 20\n", b"0\n2\nt 0 20\n", b"0\n1\nt 0\n", b"0\n1\nt 0 x\n", b"\xff\n1\nt 0 20\n"]
+)
+def test_damage(tmp_path: Path, content: bytes) -> None:
+    write_segment(tmp_path / "t-0", [batch(0)])
+    (tmp_path / "cleaner-offset-checkpoint").write_bytes(content)
+    files = SegmentFiles([str(tmp_path)])
+    assert cleaned_offsets(files, files.find()) == {}
