@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from kafkawire.sdk.errors import ConfigurationError
@@ -34,6 +34,7 @@ __all__ = [
     "parse_size",
     "parse_topics",
     "split_client_options",
+    "there_are",
 ]
 
 #: What the names of options begin with that are for the clients of a query.
@@ -43,6 +44,9 @@ INT64_MAX: Final = 2**63 - 1
 
 #: Takes the name of an option and its text.
 Parser = Callable[[str, str], object]
+
+#: Names that an error shows.
+_NAMED_MAX = 10
 
 _SIZE = re.compile(r"([0-9]{1,19})\s*([kmgt]?)b?", re.ASCII | re.IGNORECASE)
 _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
@@ -190,3 +194,16 @@ def parse_duration(option: str, text: str) -> int:
     if match is None:
         raise ConfigurationError(option, text, "expected a time, such as 500ms, 30s or 15m")
     return int(match[1]) * _MILLISECONDS[(match[2] or "ms").lower()]
+
+
+def there_are(found: Iterable[Any], kind: str = "topics") -> str:
+    """Return what there is, for an error: the first ten by name.
+
+    Args:
+        found: names, in any order.
+        kind: of what.
+    """
+    names = list(map(str, sorted(found)))
+    if not names:
+        return f"there are no {kind}"
+    return f"there are {', '.join(names[:_NAMED_MAX])}{', …' if len(names) > _NAMED_MAX else ''}"

@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.spark.audit.quantities import there_are
 from kafkawire.sdk.spark.audit.store import AuditStore, Manifest
+from kafkawire.sdk.spark.option_values import INT64_MAX, parse_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,7 +75,7 @@ def audit(
         spark: the session; its workers need `kafkawire`, `pyarrow`, and the same paths.
         path: of folders or segments, or several of them.
         out: the folder of the audit; it is made if it does not exist.
-        topics: names of topics; all by default, internal ones too.
+        topics: names of topics, in a list or with commas between them; all by default, internal ones too.
         since_ms: batches whose highest timestamp is before are not counted.
         until_ms: likewise, of those from then on.
         split_bytes: of segments that a task reads, 128 MiB by default; the tables do not depend on it.
@@ -90,7 +90,7 @@ def audit(
     from kafkawire.sdk.spark.audit.source import AuditFacts, read_source
     from kafkawire.sdk.spark.segments.options import option_texts, shown_paths
 
-    chosen = None if topics is None else sorted(topics)
+    chosen = _asked(topics, since_ms, until_ms)
     said = {"topics": chosen, "since_ms": since_ms, "until_ms": until_ms}
     options: dict[str, object] = {"startingTimestamp": since_ms, "endingTimestamp": until_ms, "topics": chosen}
     options["splitBytes"] = split_bytes
@@ -123,7 +123,7 @@ def audit_brokers(
         spark: the session; its workers need `kafkawire` and `pyarrow`, and must reach the brokers.
         bootstrap_servers: brokers to connect to first: `host:port,host:port`.
         out: the folder of the audit; it is made if it does not exist.
-        topics: names of topics; all by default, internal ones too.
+        topics: names of topics, in a list or with commas between them; all by default, internal ones too.
         since_ms: batches whose highest timestamp is before are not counted.
         until_ms: likewise, of those from then on.
         client: further options of the clients, by the names of Kafka's documentation: `security.protocol`.
@@ -138,7 +138,7 @@ def audit_brokers(
     from kafkawire.sdk.spark.audit.brokers import BrokerFacts, broker_options, compacted
     from kafkawire.sdk.spark.audit.source import read_source
 
-    chosen = None if topics is None else sorted(topics)
+    chosen = _asked(topics, since_ms, until_ms)
     said = {"topics": chosen, "since_ms": since_ms, "until_ms": until_ms, "source": "brokers"}
     with AuditStore(out, said) as store:
         on_step("asking the brokers")
@@ -151,6 +151,16 @@ def audit_brokers(
         on_step("reading from brokers")
         facts = read_source(spark, BrokerFacts, texts)
         return _complete(spark, store, facts, cleaned, bootstrap_servers, with_report, on_step)
+
+
+def _asked(topics: Iterable[str] | None, *times: int | None) -> list[str] | None:
+    """Return the names of topics; refuse times that are none."""
+    for name, time in zip(("since_ms", "until_ms"), times, strict=True):
+        if time is not None and (type(time) is not int or not 0 <= time <= INT64_MAX):
+            raise ConfigurationError(name, time, f"expected ms since the epoch, 0 to {INT64_MAX}")
+    if topics is None:
+        return None
+    return sorted(parse_names("topics", topics) if isinstance(topics, str) else topics)
 
 
 def _check(texts: Mapping[str, str], before: Manifest) -> Mapping[TopicPartition, int]:
@@ -166,9 +176,7 @@ def _check(texts: Mapping[str, str], before: Manifest) -> Mapping[TopicPartition
     if not found:
         reason = "there are no segments: expected TOPIC-PARTITION/OFFSET.log"
         raise ConfigurationError("path", shown_paths(texts), reason)
-    if not any(options.selection.has(segment.folder) for segment in found):
-        there = sorted({segment.folder.topic for segment in found})
-        raise ConfigurationError("topics", texts.get("topics", ""), there_are(there))
+    options.check_there(found)
     check_continuation(files, found, before.next_offsets, before.last_batches)
     return cleaned_offsets(files, found)
 
@@ -200,7 +208,7 @@ def _note(
     from kafkawire.sdk.spark.audit.merging import RUNS_MAX, merged
 
     run = max(store.before.runs, default=0) + 1
-    facts.write.partitionBy("kind").parquet(str(store.facts_of(run)))
+    facts.write.partitionBy("kind").parquet(store.uri(store.facts_of(run)))
     noted = _facts(spark, store, [run])
     batches = noted.where((f.col("kind") == "batch") & f.col("reason").isNull())
     last = f.max_by(f.struct(*LAST_BATCH), "lastOffset").alias("last")
@@ -212,7 +220,7 @@ def _note(
         last_batches.setdefault(row["topic"], {})[str(row["partition"])] = [*row["last"]]
     runs = (*store.before.runs, run)
     if len(runs) > RUNS_MAX:
-        merged(_facts(spark, store, runs)).write.partitionBy("kind").parquet(str(store.facts_of(run + 1)))
+        merged(_facts(spark, store, runs)).write.partitionBy("kind").parquet(store.uri(store.facts_of(run + 1)))
         runs = (run + 1,)
     return runs, found, last_batches
 
@@ -223,7 +231,7 @@ def _facts(spark: SparkSession, store: AuditStore, runs: Sequence[int]) -> DataF
 
     from kafkawire.sdk.spark.audit.facts import NOTED_RUN, fact_ddl
 
-    facts: DataFrame = spark.read.schema(f"{fact_ddl()}, run int").parquet(str(store.facts_folder))
+    facts: DataFrame = spark.read.schema(f"{fact_ddl()}, run int").parquet(store.uri(store.facts_folder))
     chosen = facts.where(f.col("run").isin(*runs))
     return chosen.withColumn("run", f.coalesce(NOTED_RUN, "run")).drop(NOTED_RUN)
 
@@ -240,13 +248,13 @@ def _write_tables(
     offsets = [(*partition, offset) for partition, offset in cleaned.items()]
     tables = Tables(
         _facts(spark, store, runs),
-        lambda name: spark.read.parquet(str(store.table(name))),
+        lambda name: spark.read.parquet(store.uri(store.table(name))),
         spark.createDataFrame(offsets, CLEANED_DDL),
     )
     keys = tables.keys  # once, before several threads ask for them
 
     def write(name: str) -> None:
-        tables.make(name).write.parquet(str(store.table(name)))
+        tables.make(name).write.parquet(store.uri(store.table(name)))
 
     try:
         independent = [name for name, table in TABLES.items() if not table.is_of_others]
@@ -275,7 +283,7 @@ def _finish(
     from kafkawire.sdk.spark.audit.summary import summary_of
 
     on_step("report")
-    summary = summary_of(lambda name: spark.read.parquet(str(store.table(name))))
+    summary = summary_of(lambda name: spark.read.parquet(store.uri(store.table(name))))
     if with_report:
         (store.version_folder / "report.html").write_text(report(summary, source), "utf-8")
     return AuditResult(

@@ -22,7 +22,6 @@ from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
 from kafkawire.sdk.records.stored import Damage
 from kafkawire.sdk.spark.audit.continuation import check_end
 from kafkawire.sdk.spark.audit.facts import fact_ddl
-from kafkawire.sdk.spark.audit.quantities import there_are
 from kafkawire.sdk.spark.audit.sink import FactSink, NotedFacts
 from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.spark.brokers.cluster import Cluster
@@ -31,7 +30,7 @@ from kafkawire.sdk.spark.brokers.ranges import OffsetRange
 from kafkawire.sdk.spark.brokers.source import KafkaWireReader
 from kafkawire.sdk.spark.brokers.stored import StoredBatches
 from kafkawire.sdk.spark.damage import Place
-from kafkawire.sdk.spark.option_values import CLIENT_PREFIX
+from kafkawire.sdk.spark.option_values import CLIENT_PREFIX, there_are
 from kafkawire.sdk.spark.order import first_offset
 
 __all__ = ["BrokerFacts", "broker_options", "compacted"]

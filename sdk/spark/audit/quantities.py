@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -17,7 +16,6 @@ __all__ = [
     "range_text",
     "ratio_text",
     "span_text",
-    "there_are",
     "time_text",
 ]
 
@@ -116,10 +114,3 @@ def partitions_text(count: int, first: int) -> str:
         first: the number of one of them.
     """
     return f"partition {first}" if count == 1 else f"{count:,} partitions"
-
-
-def there_are(topics: Sequence[str]) -> str:
-    """Return which topics there are, for an error: the first ten by name."""
-    if not topics:
-        return "there are no topics"
-    return f"there are {', '.join(topics[:10])}{', …' if len(topics) > 10 else ''}"

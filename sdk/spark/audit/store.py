@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,6 +32,10 @@ _CURRENT, _VERSIONS, _FACTS, _MANIFEST, _LOCK = "current", "versions", "facts", 
 
 #: Beside `current`: names that users know, which lead through it.
 _LINKS: Final = {"tables": f"{_CURRENT}/tables", "report.html": f"{_CURRENT}/report.html"}
+
+
+#: What Hadoop takes for the pattern of a path, and does not take otherwise.
+_PATTERN: Final = re.compile(r"[*?\[\]{}\\]")
 
 
 class Manifest(NamedTuple):
@@ -71,6 +76,8 @@ class AuditStore:
     def __init__(self, folder: str | os.PathLike[str], options: Mapping[str, Any]) -> None:
         if "://" in str(folder):
             raise ConfigurationError("out", str(folder), "a folder is needed that driver and workers share")
+        if found := _PATTERN.search(str(Path(folder).resolve())):
+            raise ConfigurationError("out", str(folder), f"Spark would read a pattern in its path: {found[0]}")
         self.folder = Path(folder).resolve()
         self._options = dict(options)
         self.before = self._read()
@@ -93,6 +100,10 @@ class AuditStore:
     def table(self, name: str) -> Path:
         """Return the folder of a table of the version that is being made."""
         return self.version_folder / "tables" / name
+
+    def uri(self, path: Path) -> str:
+        """Return a path below the folder as Spark takes it, whose default file system may be another one."""
+        return f"file://{path}"
 
     def __enter__(self) -> Self:
         """Keep others away, and remove what a killed run left."""

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from numbers import Number
 from os import PathLike
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
@@ -25,6 +25,7 @@ from kafkawire.sdk.spark.option_values import (
     parse_number,
     parse_size,
     parse_topics,
+    there_are,
 )
 from kafkawire.sdk.spark.segments.files import FOLDER_PATTERN, FoundSegment
 from kafkawire.sdk.spark.segments.plan import SPLIT_BYTES, Wanted
@@ -42,9 +43,6 @@ __all__ = ["SPLIT_BYTES_MIN", "SegmentOptions", "option_texts", "parse_options",
 
 #: Smaller parts would cost more to start than to read, and each knows where all others of its segment begin.
 SPLIT_BYTES_MIN: Final = 1024 * 1024
-
-#: Named in an error that says what there is.
-_NAMED_MAX: Final = 10
 
 
 class SegmentOptions(NamedTuple):
@@ -131,11 +129,11 @@ class SegmentOptions(NamedTuple):
         there = {segment.folder for segment in segments}
         topics = {folder.topic for folder in there}
         if missing := (self.selection.topics or frozenset()) - topics:
-            raise ConfigurationError(self.topics_option, ", ".join(sorted(missing)), _there_are(topics, "topics"))
+            raise ConfigurationError(self.topics_option, ", ".join(sorted(missing)), there_are(topics))
         if lacking := (self.selection.partitions or frozenset()) - there:
             near = {folder for folder in there if any(folder.topic == each.topic for each in lacking)}
             shown = ", ".join(map(str, sorted(lacking)))
-            raise ConfigurationError("assign", shown, _there_are(near or there, "partitions"))
+            raise ConfigurationError("assign", shown, there_are(near or there, "partitions"))
 
     def check_mapped(self) -> None:
         """Refuse what cannot be used with a function on what is read.
@@ -258,14 +256,6 @@ def _text(option: str, value: object) -> str:
             option, value, f"it has something that is neither text nor a number: {error}"
         ) from None
     raise ConfigurationError(option, value, "expected text, a number, true or false, a list or a dictionary")
-
-
-def _there_are(found: Iterable[Any], kind: str) -> str:
-    """Return what there is, for an error: the first ones by name."""
-    names = list(map(str, sorted(found)))
-    if not names:
-        return f"there are no {kind}"
-    return f"there are {', '.join(names[:_NAMED_MAX])}{', …' if len(names) > _NAMED_MAX else ''}"
 
 
 def _assigned(option: str, text: str) -> frozenset[TopicPartition]:

@@ -21,6 +21,7 @@ from kafkawire.sdk.spark.option_values import (
     parse_number,
     parse_size,
     parse_topics,
+    there_are,
 )
 
 
@@ -89,3 +90,11 @@ def test_one_of() -> None:
     assert one_of({"assign": 1, "other": 2}, {"ASSIGN": "1"}, names) == "assign"
     with pytest.raises(ConfigurationError, match="subscribe='a': assign is given, too; expected one"):
         one_of({"assign": 1, "subscribe": 2}, {"ASSIGN": "1", "Subscribe": "a"}, names)
+
+
+def test_there_are() -> None:
+    assert there_are([]) == "there are no topics"
+    assert there_are(["a", "b"]) == "there are a, b"
+    names = [f"t{number}" for number in range(11)]
+    assert there_are(names) == f"there are {', '.join(names[:10])}, …"
+    assert there_are(names[:10]) == f"there are {', '.join(names[:10])}"

@@ -298,6 +298,23 @@ def test_a_time_and_topics(spark: Any, folder: Path, tmp_path: Path) -> None:
         audit(spark, folder, tmp_path / "audit")
 
 
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"since_ms": "2026"}, "since_ms='2026': expected ms since the epoch"),
+        ({"until_ms": True}, "until_ms=True: expected ms since the epoch"),
+        ({"since_ms": -1}, "since_ms=-1: expected ms since the epoch, 0 to"),
+        ({"topics": " , "}, "topics=' , ': expected names, separated by commas"),
+        ({"topics": "orders,order"}, "topics='order': there are __consumer_offsets, orders"),
+    ],
+)
+def test_options_that_are_refused(folder: Path, tmp_path: Path, options: dict[str, Any], reason: str) -> None:
+    """Before anything is read, and nothing of it is kept."""
+    with pytest.raises(ConfigurationError, match=reason):
+        audit(MagicMock(), folder, tmp_path / "audit", **options)
+    assert not (tmp_path / "audit" / "current").exists()
+
+
 def test_refused(spark: Any, folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="there are no segments"):
         audit(spark, tmp_path, tmp_path / "audit")

@@ -51,11 +51,3 @@ from kafkawire.sdk.spark.audit import quantities as q
 )
 def test_texts(text: str, expected: str) -> None:
     assert text == expected
-
-
-def test_there_are() -> None:
-    assert q.there_are([]) == "there are no topics"
-    assert q.there_are(["a", "b"]) == "there are a, b"
-    names = [f"t{number}" for number in range(11)]
-    assert q.there_are(names) == f"there are {', '.join(names[:10])}, …"
-    assert q.there_are(names[:10]) == f"there are {', '.join(names[:10])}"

@@ -172,3 +172,15 @@ def test_what_others_put_there_meanwhile_stays(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="it holds facts"):
         store.__enter__()
     assert (tmp_path / "facts" / "2026").is_dir()
+
+
+@pytest.mark.parametrize("name", ["a[1]", "a{b}c", "a*", "a?b", "a\\b"])
+def test_a_folder_that_spark_would_take_for_a_pattern(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigurationError, match="Spark would read a pattern in its path"):
+        AuditStore(tmp_path / name, {})
+
+
+def test_paths_as_spark_takes_them(tmp_path: Path) -> None:
+    """With the scheme, as the default file system of a cluster is another one; nothing in them is encoded."""
+    store = AuditStore(tmp_path / "a b%20", {})
+    assert store.uri(store.table("gaps")) == f"file://{tmp_path}/a b%20/versions/1/tables/gaps"
