@@ -119,10 +119,12 @@ def find_segments(system: Any, paths: Sequence[str], pattern: str = FOLDER_PATTE
         OSError: a folder cannot be listed, or what a link leads to is gone.
     """
     meant = compiled(pattern)
-    for _ in range(_LISTINGS_MAX):
+    listings = 0
+    while True:
         listing = list_files(system, paths)
+        listings += 1
         found, swaps = _named(listing, meant)
-        if not _was_changing(listing, meant) and not swaps:
+        if not (_was_changing(listing, meant) or swaps) or listings == _LISTINGS_MAX:
             break
     for key, file in swaps.items():
         _add(found, key, file)  # a broker that starts would complete it, too

@@ -75,7 +75,8 @@ def test_time_has_a_zone_whatever_the_session_says(spark: Any, setting: Any) -> 
     setting("spark.sql.timestampType", "TIMESTAMP_NTZ")
     records = decode_batches(spark.createDataFrame([(batch(0),)], "raw binary"), "raw")
     assert records.schema["timestamp"].dataType.simpleString() == "timestamp"
-    assert records.agg({"timestamp": "min"}).first()[0].timestamp() * 1000 == TIME_MS
+    ((first,),) = records.agg({"timestamp": "min"}).collect()
+    assert first.timestamp() * 1000 == TIME_MS
 
 
 def test_reserved_words_are_names(spark: Any, setting: Any) -> None:

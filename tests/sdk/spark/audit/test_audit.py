@@ -162,9 +162,9 @@ def test_from_brokers(spark: Any, whole: dict[str, list[Any]], tmp_path: Path) -
 def test_a_time_from_brokers(spark: Any, tmp_path: Path) -> None:
     """The end does not belong to it; options of the client are handed on."""
     with stored(tmp_path / "data", *(batch(first) for first in range(0, 50, 10))) as broker:
-        times = {"since_ms": TIME_MS + 19, "until_ms": TIME_MS + 39}
-        client = {"client.id": "auditor"}
-        found = audit_brokers(spark, broker.bootstrap, tmp_path / "audit", with_report=False, client=client, **times)
+        options: dict[str, Any] = {"since_ms": TIME_MS + 19, "until_ms": TIME_MS + 39}
+        options["client"] = {"client.id": "auditor"}
+        found = audit_brokers(spark, broker.bootstrap, tmp_path / "audit", with_report=False, **options)
         assert found.numbers["records"] == 20
         with pytest.raises(ConfigurationError, match="other options need another folder"):
             audit_brokers(spark, broker.bootstrap, tmp_path / "audit")
@@ -218,7 +218,7 @@ def test_partitions_that_do_not_go_on(spark: Any, tmp_path: Path) -> None:
     write_segment(segments / "t-0", [batch(0), batch(10)])
     audit(spark, segments, out, with_report=False)
     before = tables(spark, out)
-    anew = {"producer_id": 9, "producer_epoch": 0}
+    anew: dict[str, Any] = {"producer_id": 9, "producer_epoch": 0}
     for batches, reason in (
         ([batch(0)], "t-0 was read up to offset 20 and ends at 10 now"),
         ([batch(first, **anew, base_sequence=first) for first in (0, 10, 20)], "has another batch there now"),

@@ -6,6 +6,7 @@ Method: a partition is written, and what an audit would note of its end; then it
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ from tests.sdk.spark.segments.logs import TIME_MS, batch, write_segment
 NOTED = [90, -1, -1, -1, TIME_MS + 99, 10]
 
 WHOLE = [batch(first) for first in range(0, 100, 10)]
-ANEW = {"producer_id": 9, "producer_epoch": 0}
+ANEW: dict[str, Any] = {"producer_id": 9, "producer_epoch": 0}
 
 
 def check(folder: Path, next_offset: int = 100) -> None:
