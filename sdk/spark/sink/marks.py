@@ -21,6 +21,9 @@ __all__ = ["Fingerprint", "Mark"]
 
 _Numbers = numpy.ndarray[Any, numpy.dtype[numpy.uint64]]
 
+#: Whose values are Python objects at a time.
+_ROWS_AT_A_TIME: Final = 256
+
 #: Of a value that is null: no other one has so many bytes.
 _NULL: Final = 2**64 - 1
 
@@ -85,7 +88,8 @@ def _checksums(column: pyarrow.Array) -> _Numbers:
     """Return length and checksum of each value; sums of these alone would not notice values that were swapped."""
     contents = (
         None if value is None else value if isinstance(value, bytes) else str(value).encode()
-        for value in column.to_pylist()
+        for start in range(0, len(column), _ROWS_AT_A_TIME)
+        for value in column.slice(start, _ROWS_AT_A_TIME).to_pylist()
     )
     found = (_NULL if content is None else len(content) << 32 | crc32(content) for content in contents)
     return numpy.fromiter(found, numpy.uint64, len(column))
