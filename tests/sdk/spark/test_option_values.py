@@ -95,6 +95,6 @@ def test_one_of() -> None:
 def test_there_are() -> None:
     assert there_are([]) == "there are no topics"
     assert there_are(["a", "b"]) == "there are a, b"
-    names = [f"t{number}" for number in range(11)]
+    names = list("abcdefghijk")
     assert there_are(names) == f"there are {', '.join(names[:10])}, …"
     assert there_are(names[:10]) == f"there are {', '.join(names[:10])}"
