@@ -12,6 +12,7 @@ from kafkawire.sdk.spark.audit import log_tables
 from kafkawire.sdk.spark.audit.facts import FactKind
 from kafkawire.sdk.spark.audit.key_tables import compaction, keys_of_partitions
 from kafkawire.sdk.spark.audit.partition_table import partitions
+from kafkawire.sdk.spark.audit.tables import CLEANED_DDL
 from tests.sdk.spark.audit.fact_frames import batch, damage, frame, rows_of
 from tests.sdk.spark.audit.summaries import partition
 
@@ -25,21 +26,23 @@ def test_partitions(spark: Any) -> None:
         batch(30, 1, isControl=True),
         damage(31, 10),
         batch(40, leaderEpoch=1),
+        batch(60, run=2),
         damage(None, 0, partition=1),
     ]
     batches = frame(spark, FactKind.BATCH, facts)
     keys = keys_of_partitions(frame(spark, FactKind.KEY, []))
-    made = {"compaction": compaction(keys)} | {
+    gaps = log_tables.gaps(batches, spark.createDataFrame([], CLEANED_DDL))
+    made = {"compaction": compaction(keys), "gaps": gaps} | {
         name: getattr(log_tables, name)(batches)
-        for name in ("compression", "gaps", "duplicates", "transactions", "lateness", "corrupt")
+        for name in ("compression", "duplicates", "transactions", "lateness", "corrupt")
     }
     first, second = rows_of(partitions(batches, made.__getitem__), "partition")
     assert set(first) == set(partition("t", 0))  # what the report's tests say
-    expected = {"startOffset": 5, "endOffset": 50, "segments": 2, "controlBatches": 1, "producers": 1, "records": 30}
-    expected |= {"batches": 3, "sizeBytes": 300, "plainBytes": 1100, "gaps": 2, "gapOffsets": 14}
-    expected |= {"unknownGaps": 1, "unknownGapOffsets": 5}
+    expected = {"startOffset": 5, "endOffset": 70, "segments": 2, "controlBatches": 1, "producers": 1, "records": 40}
+    expected |= {"batches": 4, "sizeBytes": 400, "plainBytes": 1400, "gaps": 3, "gapOffsets": 24}
+    expected |= {"removedGaps": 1, "unknownGaps": 1, "unknownGapOffsets": 5}
     expected |= {"corruptRegions": 1, "corruptBytes": 50, "keys": 0, "transactions": 0, "leaderEpoch": 3}
     assert {name: first[name] for name in expected} == expected
-    assert first["compressionRatio"] == pytest.approx(11 / 3)
+    assert first["compressionRatio"] == pytest.approx(7 / 2)
     assert (second["startOffset"], second["records"], second["corruptRegions"]) == (None, 0, 1)
     assert (second["compressionRatio"], second["plainBytes"]) == (None, None)
