@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.spark.audit.store import AuditStore, Manifest
-from kafkawire.sdk.spark.option_values import INT64_MAX, parse_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -155,6 +154,8 @@ def audit_brokers(
 
 def _asked(topics: Iterable[str] | None, *times: int | None) -> list[str] | None:
     """Return the names of topics; refuse times that are none."""
+    from kafkawire.sdk.spark.option_values import INT64_MAX, parse_names
+
     for name, time in zip(("since_ms", "until_ms"), times, strict=True):
         if time is not None and (type(time) is not int or not 0 <= time <= INT64_MAX):
             raise ConfigurationError(name, time, f"expected ms since the epoch, 0 to {INT64_MAX}")
