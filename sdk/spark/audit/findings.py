@@ -98,7 +98,8 @@ def _of_logs(summary: Summary) -> Iterator[Finding]:
         yield Finding(
             Severity.BAD,
             f"{_many(len(unknown), 'partition')} with gaps that nothing explains",
-            f"{_names(unknown)}: {count_text(offsets)} offsets; a segment may be missing, or what tells of compaction",
+            f"{_names(unknown)}: {count_text(offsets)} offsets; a segment may be missing, "
+            "or compaction was here and nothing says so",
         )
     explained = [row for row in _with(summary, "gaps") if not row["unknownGaps"] and not row["corruptRegions"]]
     cleaned = [row for row in explained if row["gaps"] > row["removedGaps"]]

@@ -59,7 +59,7 @@ def test_topics_and_groups() -> None:
 
 def test_only_gaps_that_nothing_explains_are_counted_as_such() -> None:
     (finding,) = only(gaps=3, gapOffsets=1009, unknownGaps=1, unknownGapOffsets=9)
-    assert finding.detail == "orders-3: 9 offsets; a segment may be missing, or what tells of compaction"
+    assert finding.detail == "orders-3: 9 offsets; a segment may be missing, or compaction was here and nothing says so"
 
 
 @pytest.mark.parametrize(("partitions", "where"), [(1, "partition 1"), (6, "6 partitions")])
