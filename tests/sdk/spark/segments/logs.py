@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from kafkawire.sdk.records import BatchBuilder, Compression
+from kafkawire.sdk.records import BatchBuilder, Compression, RecordBatch
+from kafkawire.sdk.records.batch import rewrite
 from kafkawire.sdk.records.control import end_transaction_marker
 from kafkawire.sdk.records.walk import walk
 from kafkawire.sdk.spark.segments.files import FoundSegment
@@ -24,6 +25,13 @@ def batch(base_offset: int, count: int = 10, compression: Compression = Compress
     for offset in range(base_offset, base_offset + count):
         builder.append(TIME_MS + offset, b"key %d" % offset, b"value %d " % offset * 3)
     return builder.build()
+
+
+def cleaned_batch(base_offset: int) -> bytes:
+    """Return what compaction leaves of a batch of ten records that have one key in common."""
+    (whole,) = walk(batch(base_offset))
+    assert isinstance(whole, RecordBatch)
+    return rewrite(whole, whole.records()[:1])
 
 
 def records_of(base_offset: int, producer_id: int, count: int = 1) -> bytes:

@@ -15,9 +15,7 @@ import pytest
 
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.record_formats import TimestampType
-from kafkawire.sdk.records import BatchBuilder, Compression, MessageSetBuilder, RecordBatch
-from kafkawire.sdk.records.batch import rewrite
-from kafkawire.sdk.records.walk import walk
+from kafkawire.sdk.records import BatchBuilder, Compression, MessageSetBuilder
 
 pytest.importorskip("pyarrow")
 
@@ -25,10 +23,11 @@ from kafkawire.sdk.spark.damage import Mode
 from kafkawire.sdk.spark.schema import CORRUPT
 from kafkawire.sdk.spark.segments.plan import Wanted
 from kafkawire.sdk.spark.segments.reading import ReadOptions, read_parts
-from kafkawire.sdk.spark.segments.storage import SegmentFiles
+from kafkawire.sdk.spark.segments.storage import OpenFile, SegmentFiles
 from tests.sdk.spark.segments.logs import (
     TIME_MS,
     batch,
+    cleaned_batch,
     marker,
     offsets_of,
     planned,
@@ -57,13 +56,6 @@ def log(files: SegmentFiles, number: int = 0) -> Path:
 def position_of(number: int) -> int:
     """Return where a batch of the first segment begins."""
     return sum(len(batch(each * 10)) for each in range(number))
-
-
-def cleaned_batch(base_offset: int) -> bytes:
-    """Return what compaction leaves of a batch of ten records that have one key in common."""
-    (whole,) = walk(batch(base_offset))
-    assert isinstance(whole, RecordBatch)
-    return rewrite(whole, whole.records()[:1])
 
 
 def damage_of(files: SegmentFiles, split_bytes: int = 1 << 30) -> list[Any]:
@@ -188,46 +180,19 @@ def test_bounds_beyond_all_numbers(files: SegmentFiles, wanted: Wanted) -> None:
         assert offsets_of(planned(files, wanted, split_bytes), files) == list(range(5, 200))
 
 
-# Segments that a broker replaces while they are read: some tasks meet the old file, others the new one.
+def test_a_part_begins_at_its_cut(files: SegmentFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing before it is read."""
+    part = planned(files, None, 1000)[2]
+    read: list[int] = []
+    original = OpenFile._read_at
 
+    def counted(file: OpenFile, position: int, size: int) -> bytes:
+        read.append(position)
+        return original(file, position, size)
 
-def replaced(path: Path, content: bytes) -> None:
-    """Put a file in the place of another, as a broker does."""
-    new = path.with_suffix(".swap")
-    new.write_bytes(content)
-    new.replace(path)
-
-
-CLEANED = {
-    "as it was": [batch(number * 10) for number in range(10)],
-    "shorter batches": [cleaned_batch(number * 10) for number in range(10)],
-    "fewer batches": [batch(number * 10) for number in (0, 3, 4, 8)],
-    "nothing but the last": [batch(90)],
-    # The following segment, too: the file is larger than it was.
-    "merged": [batch(number * 10) for number in range(20)],
-    "merged and cleaned": [cleaned_batch(number * 10) for number in range(20)],
-    "compressed": [batch(number * 10, compression=Compression.GZIP) for number in range(10)],
-}
-
-
-@pytest.mark.parametrize("cleaned", CLEANED)
-@pytest.mark.parametrize("split_bytes", [1, 1000])
-def test_segment_that_is_replaced_between_tasks(files: SegmentFiles, cleaned: str, split_bytes: int) -> None:
-    """Each offset that both have is read once, whichever tasks meet which."""
-    path = log(files)
-    old, new = path.read_bytes(), b"".join(CLEANED[cleaned])
-    kept = {offset for each in walk(new) for offset in (record.offset for record in each.records())}
-    parts = [part for part in planned(files, None, split_bytes) if part.segment.base_offset == 0]
-    if "merged" in cleaned:
-        log(files, 1).unlink()
-    for met_new in range(1, 1 << len(parts)) if len(parts) < 5 else [0b1, 0b10, 0b1010101, 0b111110000, 0b1000000000]:
-        found: list[int] = []
-        for number, part in enumerate(parts):
-            replaced(path, new if met_new >> number & 1 else old)
-            found += offsets_of([part], files, ReadOptions(("offset",), Mode.PERMISSIVE, fails_on_loss=False))
-        counted = [offset for offset in found if offset is not None]
-        assert len(counted) == len(set(counted))
-        assert {offset for offset in kept if offset < 100} <= set(counted) <= set(range(100))
+    monkeypatch.setattr(OpenFile, "_read_at", counted)
+    assert offsets_of([part], files)
+    assert min(read) == part.cuts[2].position > 0
 
 
 # Indexes.

@@ -132,6 +132,16 @@ def test_marker_that_does_not_say_what_it_is(tmp_path: Path) -> None:
         offsets_of(planned(files), files, DROP._replace(mode=Mode.FAILFAST))
 
 
+def test_record_with_the_key_of_a_marker(tmp_path: Path) -> None:
+    """What an application writes ends nothing."""
+    builder = BatchBuilder(base_offset=0, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    for key in (b"k", b"\0\0\0\1", b"k"):
+        builder.append(TIME_MS, key, b"\0\0\0\0\0\0")
+    write_segment(tmp_path / "orders-0", [builder.build(), records_of(3, 7), marker(4, 7, False)])
+    files = SegmentFiles([str(tmp_path)])
+    assert offsets_of(planned(files), files, DROP) == []
+
+
 def test_a_commit_before_what_an_index_says(tmp_path: Path) -> None:
     """Brokers note aborted transactions alone."""
     log = [records_of(0, 7), marker(1, 7, True), records_of(2, 7), marker(3, 7, False)]

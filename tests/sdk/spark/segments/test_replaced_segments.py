@@ -1,0 +1,90 @@
+"""Segments that change while they are read: some tasks meet the old file, others the new one.
+
+Method: a broker's steps are done by hand, between the tasks of one plan; whichever tasks meet which file, what both
+have is read once.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.records import Compression
+from kafkawire.sdk.records.walk import walk
+
+pytest.importorskip("pyarrow")
+
+from kafkawire.sdk.spark.damage import Mode
+from kafkawire.sdk.spark.segments.reading import ReadOptions
+from kafkawire.sdk.spark.segments.storage import OpenFile, SegmentFiles
+from tests.sdk.spark.segments.logs import batch, cleaned_batch, offsets_of, planned, write_segment
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> SegmentFiles:
+    """Return two segments with offsets from 0 to 199, ten in a batch."""
+    for base in (0, 100):
+        write_segment(tmp_path / "orders-0", [batch(base + number * 10) for number in range(10)])
+    return SegmentFiles([str(tmp_path)])
+
+
+def log(files: SegmentFiles, number: int = 0) -> Path:
+    return Path(files.find()[number].path)
+
+
+def test_file_that_ends_while_it_is_read(files: SegmentFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = SegmentFiles.open
+
+    def opened(here: SegmentFiles, segment: Any) -> OpenFile:
+        file = original(here, segment)
+        os.truncate(segment.path, position)
+        return file
+
+    part, size = planned(files)[0], log(files).stat().st_size
+    position = sum(len(batch(number * 10)) for number in range(4))
+    monkeypatch.setattr(SegmentFiles, "open", opened)
+    with pytest.raises(DecodeError, match=f"the file ended at {position} while it was read, it had {size} bytes"):
+        offsets_of([part], files)
+
+
+def replaced(path: Path, content: bytes) -> None:
+    """Put a file in the place of another, as a broker does."""
+    new = path.with_suffix(".swap")
+    new.write_bytes(content)
+    new.replace(path)
+
+
+CLEANED = {
+    "as it was": [batch(number * 10) for number in range(10)],
+    "shorter batches": [cleaned_batch(number * 10) for number in range(10)],
+    "fewer batches": [batch(number * 10) for number in (0, 3, 4, 8)],
+    "nothing but the last": [batch(90)],
+    # The following segment, too: the file is larger than it was.
+    "merged": [batch(number * 10) for number in range(20)],
+    "merged and cleaned": [cleaned_batch(number * 10) for number in range(20)],
+    "compressed": [batch(number * 10, compression=Compression.GZIP) for number in range(10)],
+}
+
+
+@pytest.mark.parametrize("cleaned", CLEANED)
+@pytest.mark.parametrize("split_bytes", [1, 1000])
+def test_segment_that_is_replaced_between_tasks(files: SegmentFiles, cleaned: str, split_bytes: int) -> None:
+    """Each offset that both have is read once, whichever tasks meet which."""
+    path = log(files)
+    old, new = path.read_bytes(), b"".join(CLEANED[cleaned])
+    kept = {offset for each in walk(new) for offset in (record.offset for record in each.records())}
+    parts = [part for part in planned(files, None, split_bytes) if part.segment.base_offset == 0]
+    if "merged" in cleaned:
+        log(files, 1).unlink()
+    for met_new in range(1, 1 << len(parts)) if len(parts) < 5 else [0b1, 0b10, 0b1010101, 0b111110000, 0b1000000000]:
+        found: list[int] = []
+        for number, part in enumerate(parts):
+            replaced(path, new if met_new >> number & 1 else old)
+            found += offsets_of([part], files, ReadOptions(("offset",), Mode.PERMISSIVE, fails_on_loss=False))
+        counted = [offset for offset in found if offset is not None]
+        assert len(counted) == len(set(counted))
+        assert {offset for offset in kept if offset < 100} <= set(counted) <= set(range(100))
