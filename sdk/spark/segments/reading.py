@@ -291,8 +291,6 @@ class _Reading:
             self._lowest = self._reached = batch.last_offset + 1
             if batch.last_offset < self._from or not _overlaps(batch, wanted):
                 continue
-            if self._until is not None and batch.last_offset >= self._until:
-                break
             if batch.is_control and not self._sink.takes_control:
                 if transactions is not None:
                     yield from self._check_marker(batch, position)
@@ -310,7 +308,7 @@ class _Reading:
         end = self._wanted.end_offset
         if end is not None and (self._reached >= end or (_is_plain(batch) and batch.base_offset >= end)):
             return True
-        return self._until is not None and first_offset(batch) >= self._until
+        return self._until is not None and batch.last_offset >= self._until
 
     def _take(self, content: memoryview, position: int) -> int:
         """Add batches that need no look at each, those without a gap that are wanted as a whole; return their size."""
