@@ -5,6 +5,7 @@ Text is no bytes here, though Spark would convert it: what somebody has put into
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow
@@ -24,10 +25,7 @@ def checked_binary(name: str, values: Any) -> None:
     Raises:
         ConfigurationError: it has another type.
     """
-    if isinstance(values, pyarrow.Array):
-        kind = values.type
-        if not (_is_null(kind) or pyarrow.types.is_binary(kind) or pyarrow.types.is_large_binary(kind)):
-            raise ConfigurationError("column", f"{name} {kind}", "it has to be binary")
+    _check(name, values, "binary", pyarrow.types.is_binary, pyarrow.types.is_large_binary)
 
 
 def checked_text(name: str, values: Any) -> None:
@@ -36,11 +34,9 @@ def checked_text(name: str, values: Any) -> None:
     Raises:
         ConfigurationError: it has another type.
     """
-    if isinstance(values, pyarrow.Array):
-        kind = values.type
-        if not (_is_null(kind) or pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
-            raise ConfigurationError("column", f"{name} {kind}", "it has to be a string")
+    _check(name, values, "a string", pyarrow.types.is_string, pyarrow.types.is_large_string)
 
 
-def _is_null(kind: pyarrow.DataType) -> bool:
-    return bool(pyarrow.types.is_null(kind))
+def _check(name: str, values: Any, expected: str, *allowed: Callable[[pyarrow.DataType], bool]) -> None:
+    if isinstance(values, pyarrow.Array) and not any(each(values.type) for each in (pyarrow.types.is_null, *allowed)):
+        raise ConfigurationError("column", f"{name} {values.type}", f"it has to be {expected}")
