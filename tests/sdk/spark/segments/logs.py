@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kafkawire.sdk.records import BatchBuilder, Compression, RecordBatch
 from kafkawire.sdk.records.batch import rewrite
 from kafkawire.sdk.records.control import end_transaction_marker
@@ -14,7 +16,7 @@ from kafkawire.sdk.records.walk import walk
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.plan import SegmentPart, Wanted, plan
 from kafkawire.sdk.spark.segments.reading import ReadOptions, read_parts
-from kafkawire.sdk.spark.segments.storage import SegmentFiles
+from kafkawire.sdk.spark.segments.storage import OpenFile, SegmentFiles
 
 TIME_MS = 1_700_000_000_000
 
@@ -65,6 +67,40 @@ def write_segment(folder: Path, batches: Iterable[bytes], base_offset: int | Non
     path.with_suffix(".index").write_bytes(offsets)
     path.with_suffix(".timeindex").write_bytes(times)
     return path
+
+
+def write_two_segments(folder: Path) -> SegmentFiles:
+    """Write two segments of orders-0 with offsets from 0 to 199, ten in a batch."""
+    for base in (0, 100):
+        write_segment(folder / "orders-0", [batch(base + number * 10) for number in range(10)])
+    return SegmentFiles([str(folder)])
+
+
+def write_names(folder: Path, names: Iterable[str]) -> Path:
+    """Write files that hold their names, and return the folder."""
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(name.encode())
+    return folder
+
+
+def log_of(files: SegmentFiles, number: int = 0) -> Path:
+    """Return the path of a segment."""
+    return Path(files.find()[number].path)
+
+
+def noted_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets the position of whatever is read from then on."""
+    read: list[int] = []
+    original = OpenFile._read_at
+
+    def counted(file: OpenFile, position: int, size: int) -> bytes:
+        read.append(position)
+        return original(file, position, size)
+
+    monkeypatch.setattr(OpenFile, "_read_at", counted)
+    return read
 
 
 def planned(files: SegmentFiles, wanted: Wanted | None = None, split_bytes: int = 1 << 30) -> list[SegmentPart]:

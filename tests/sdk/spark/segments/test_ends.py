@@ -11,8 +11,8 @@ from kafkawire.sdk.records import BatchBuilder
 pytest.importorskip("pyarrow")
 
 from kafkawire.sdk.spark.segments.ends import End, PartitionEnds, start_position
-from kafkawire.sdk.spark.segments.storage import OpenFile, SegmentFiles
-from tests.sdk.spark.segments.logs import batch, marker, records_of, write_segment
+from kafkawire.sdk.spark.segments.storage import SegmentFiles
+from tests.sdk.spark.segments.logs import batch, marker, noted_reads, records_of, write_segment
 
 
 @pytest.fixture
@@ -82,14 +82,7 @@ def test_last_stable_offset_looks_at_nothing_twice(
     write_segment(tmp_path / "orders-0", [batch(number * 10) for number in range(9)])
     ends, segments = PartitionEnds(files), files.find()
     assert ends.last_stable_offset(segments, 35, 90) == 90
-    read: list[int] = []
-    original = OpenFile._read_at
-
-    def counted(file: OpenFile, position: int, size: int) -> bytes:
-        read.append(position)
-        return original(file, position, size)
-
-    monkeypatch.setattr(OpenFile, "_read_at", counted)
+    read = noted_reads(monkeypatch)
     assert ends.last_stable_offset(segments, 35, 90) == 90
     assert read == []
 

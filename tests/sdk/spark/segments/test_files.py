@@ -17,7 +17,7 @@ import pyarrow.fs
 from kafkawire.sdk.spark.segments import files, listing
 from kafkawire.sdk.spark.segments.files import FoundSegment, find_segments, open_file_system
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
-from tests.sdk.spark.segments.logs import batch, write_segment
+from tests.sdk.spark.segments.logs import batch, write_names, write_segment
 
 NAMES = [
     "a/orders-0/00000000000000000000.log",
@@ -36,11 +36,7 @@ NAMES = [
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    for name in NAMES:
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(name.encode())
-    return tmp_path
+    return write_names(tmp_path, NAMES)
 
 
 def found(*paths: object, pattern: str | None = None) -> list[str]:

@@ -15,6 +15,7 @@ pytest.importorskip("pyarrow")
 import pyarrow.fs
 
 from kafkawire.sdk.spark.segments.listing import ListedFile, list_files
+from tests.sdk.spark.segments.logs import write_names
 
 NAMES = [
     "a/orders-0/0.log",
@@ -29,11 +30,7 @@ NAMES = [
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    for name in NAMES:
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(name.encode())
-    return tmp_path
+    return write_names(tmp_path, NAMES)
 
 
 def found(root: Path, *paths: str) -> list[str]:

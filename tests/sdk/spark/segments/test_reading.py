@@ -23,16 +23,19 @@ from kafkawire.sdk.spark.damage import Mode
 from kafkawire.sdk.spark.schema import CORRUPT
 from kafkawire.sdk.spark.segments.plan import Wanted
 from kafkawire.sdk.spark.segments.reading import ReadOptions, read_parts
-from kafkawire.sdk.spark.segments.storage import OpenFile, SegmentFiles
+from kafkawire.sdk.spark.segments.storage import SegmentFiles
 from tests.sdk.spark.segments.logs import (
     TIME_MS,
     batch,
     cleaned_batch,
+    log_of,
     marker,
+    noted_reads,
     offsets_of,
     planned,
     records_of,
     write_segment,
+    write_two_segments,
 )
 
 #: Sizes of parts: of one batch, a few, several, and the whole segment.
@@ -43,14 +46,7 @@ DROP = ReadOptions(("offset",), Mode.DROPMALFORMED, fails_on_loss=False)
 
 @pytest.fixture
 def files(tmp_path: Path) -> SegmentFiles:
-    """Return two segments with offsets from 0 to 199, ten in a batch."""
-    for base in (0, 100):
-        write_segment(tmp_path / "orders-0", [batch(base + number * 10) for number in range(10)])
-    return SegmentFiles([str(tmp_path)])
-
-
-def log(files: SegmentFiles, number: int = 0) -> Path:
-    return Path(files.find()[number].path)
+    return write_two_segments(tmp_path)
 
 
 def position_of(number: int) -> int:
@@ -92,7 +88,7 @@ def test_columns(files: SegmentFiles) -> None:
         "topic": "orders",
         "partition": 0,
         "offset": 15,
-        "path": str(log(files)),
+        "path": str(log_of(files)),
         "batchPosition": size,
     }
 
@@ -183,14 +179,7 @@ def test_bounds_beyond_all_numbers(files: SegmentFiles, wanted: Wanted) -> None:
 def test_a_part_begins_at_its_cut(files: SegmentFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing before it is read."""
     part = planned(files, None, 1000)[2]
-    read: list[int] = []
-    original = OpenFile._read_at
-
-    def counted(file: OpenFile, position: int, size: int) -> bytes:
-        read.append(position)
-        return original(file, position, size)
-
-    monkeypatch.setattr(OpenFile, "_read_at", counted)
+    read = noted_reads(monkeypatch)
     assert offsets_of([part], files)
     assert min(read) == part.cuts[2].position > 0
 
@@ -200,19 +189,19 @@ def test_a_part_begins_at_its_cut(files: SegmentFiles, monkeypatch: pytest.Monke
 
 def test_cut_or_missing_indexes(files: SegmentFiles) -> None:
     for suffix in (".index", ".timeindex"):
-        whole = log(files).with_suffix(suffix).read_bytes()
+        whole = log_of(files).with_suffix(suffix).read_bytes()
         for size in range(len(whole)):
-            log(files).with_suffix(suffix).write_bytes(whole[:size] + bytes(24))  # as an active segment's
+            log_of(files).with_suffix(suffix).write_bytes(whole[:size] + bytes(24))  # as an active segment's
             for wanted in (Wanted(), Wanted(42, 77), Wanted(0, None, TIME_MS + 42, TIME_MS + 77)):
                 start, end = (0, 200) if wanted == Wanted() else (42, 77)
                 assert offsets_of(planned(files, wanted, 1), files) == list(range(start, end))
-        log(files).with_suffix(suffix).unlink()
+        log_of(files).with_suffix(suffix).unlink()
     assert offsets_of(planned(files, None, 1), files) == list(range(200))
 
 
 def test_every_bit_of_an_index(files: SegmentFiles) -> None:
     """A position that is no batch, or not the one that the entry means, neither loses nor repeats a record."""
-    index = log(files).with_suffix(".index")
+    index = log_of(files).with_suffix(".index")
     whole = index.read_bytes()
     for bit in range(len(whole) * 8):
         damaged = bytearray(whole)
@@ -228,24 +217,24 @@ def test_every_bit_of_an_index(files: SegmentFiles) -> None:
 @pytest.mark.parametrize("split_bytes", SPLITS)
 def test_damaged_batch(files: SegmentFiles, split_bytes: int) -> None:
     """It is left out, and reported once, by the part in which it begins."""
-    content = bytearray(log(files).read_bytes())
+    content = bytearray(log_of(files).read_bytes())
     content[position_of(3) + 100] ^= 1
-    log(files).write_bytes(content)
+    log_of(files).write_bytes(content)
     parts = planned(files, None, split_bytes)
     assert offsets_of(parts, files, DROP) == [*range(30), *range(40, 200)]
     (found,) = damage_of(files, split_bytes)
-    assert (found["path"], found["position"], found["size"]) == (str(log(files)), position_of(3), len(batch(30)))
+    assert (found["path"], found["position"], found["size"]) == (str(log_of(files)), position_of(3), len(batch(30)))
     with pytest.raises(
-        DecodeError, match=rf"{log(files).name} \(orders-0\), batch of offset 30 at byte {position_of(3)}: crc"
+        DecodeError, match=rf"{log_of(files).name} \(orders-0\), batch of offset 30 at byte {position_of(3)}: crc"
     ):
         offsets_of(parts, files)
 
 
 def test_damage_that_is_not_asked_for(files: SegmentFiles) -> None:
-    content = bytearray(log(files).read_bytes())
+    content = bytearray(log_of(files).read_bytes())
     content[position_of(3) + 100] ^= 1
-    log(files).write_bytes(content)
-    log(files).with_suffix(".index").unlink()
+    log_of(files).write_bytes(content)
+    log_of(files).with_suffix(".index").unlink()
     for start, end in [(0, 30), (40, 200), (41, 45)]:
         assert offsets_of(planned(files, Wanted(start, end)), files) == list(range(start, end))
     for start, end in [(0, 31), (39, 200), (33, 34)]:
@@ -255,12 +244,12 @@ def test_damage_that_is_not_asked_for(files: SegmentFiles) -> None:
 
 def test_every_bit_of_a_base_offset(files: SegmentFiles) -> None:
     """No checksum covers it: no record may be lost without a word, and none may have another's offset."""
-    whole = log(files).read_bytes()
+    whole = log_of(files).read_bytes()
     for number in (1, 2, 9):
         for bit in range(64):
             content = bytearray(whole)
             content[position_of(number) + bit // 8] ^= 128 >> bit % 8
-            log(files).write_bytes(content)
+            log_of(files).write_bytes(content)
             for split_bytes in (1, 1 << 30):
                 found = offsets_of(planned(files, None, split_bytes), files, DROP)
                 assert found == [*range(number * 10), *range(number * 10 + 10, 200)], (number, bit, split_bytes)
@@ -270,12 +259,12 @@ def test_every_bit_of_a_base_offset(files: SegmentFiles) -> None:
 def test_random_damage(files: SegmentFiles) -> None:
     """Whatever is wrong, parts give what the whole gives: rising offsets, each as it was written or not at all."""
     chance = random.Random(20)
-    whole = log(files).read_bytes()
+    whole = log_of(files).read_bytes()
     for _ in range(300):
         content = bytearray(whole)
         for _ in range(chance.randint(1, 4)):
             content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
-        log(files).write_bytes(content)
+        log_of(files).write_bytes(content)
         for split_bytes in (1, 1000, 1 << 30):
             found = offsets_of(planned(files, None, split_bytes), files, DROP)
             assert found == sorted(set(found))
@@ -287,7 +276,7 @@ def test_random_damage(files: SegmentFiles) -> None:
 def test_end_of_a_growing_file(files: SegmentFiles) -> None:
     """The last segment may end with zeros, or inside a batch; another one must not."""
     for number, is_last in ((0, False), (1, True)):
-        path = log(files, number)
+        path = log_of(files, number)
         whole = path.read_bytes()
         for tail in (bytes(5), bytes(5000), batch(200)[:30], batch(200)[:-1]):
             path.write_bytes(whole + tail)
@@ -298,7 +287,7 @@ def test_end_of_a_growing_file(files: SegmentFiles) -> None:
 
 def test_batch_that_was_finished_meanwhile(files: SegmentFiles) -> None:
     """What begins before the end that was planned is read; what was appended later is not."""
-    path = log(files, 1)
+    path = log_of(files, 1)
     whole = path.read_bytes()
     path.write_bytes(whole + batch(200)[:30])
     parts = planned(files)
@@ -312,7 +301,7 @@ def test_batch_that_was_finished_meanwhile(files: SegmentFiles) -> None:
 @pytest.mark.parametrize("split_bytes", SPLITS)
 def test_segment_that_is_gone(files: SegmentFiles, split_bytes: int) -> None:
     parts = planned(files, None, split_bytes)
-    path = log(files)
+    path = log_of(files)
     path.unlink()
     with pytest.raises(DecodeError, match=rf"{path.name} \(orders-0\) at byte 0: the file was there"):
         offsets_of(parts, files)
@@ -326,7 +315,7 @@ def test_segment_that_was_cleaned_meanwhile(files: SegmentFiles, split_bytes: in
     """Each part finds its own offsets in what is left, wherever they are now."""
     parts = planned(files, None, split_bytes)
     kept = [0, 30, 50, 90]
-    write_segment(log(files).parent, [batch(base, 5) for base in kept])
+    write_segment(log_of(files).parent, [batch(base, 5) for base in kept])
     with pytest.raises(DecodeError, match="4570 when the work was planned"):
         offsets_of(parts, files)
     expected = [offset for base in kept for offset in range(base, base + 5)]
@@ -335,15 +324,15 @@ def test_segment_that_was_cleaned_meanwhile(files: SegmentFiles, split_bytes: in
 
 def test_segments_that_overlap_after_a_crash(files: SegmentFiles) -> None:
     """A merged segment and those that it replaces: the following one counts, as for a broker, and it is no damage."""
-    write_segment(log(files).parent, [batch(number * 10) for number in range(20)])
+    write_segment(log_of(files).parent, [batch(number * 10) for number in range(20)])
     for split_bytes in SPLITS:
         assert offsets_of(planned(files, None, split_bytes), files) == list(range(200))
     # Cleaning may have removed records and batches from the merged one.
     cleaned = [cleaned_batch(number * 10) for number in (0, 3, 9, 12, 15)]
-    write_segment(log(files).parent, cleaned)
+    write_segment(log_of(files).parent, cleaned)
     assert offsets_of(planned(files), files) == [0, 30, 90, *range(100, 200)]
     # What no other segment has is damage.
-    write_segment(log(files).parent, [batch(number * 10) for number in (0, 1, 50)])
+    write_segment(log_of(files).parent, [batch(number * 10) for number in (0, 1, 50)])
     assert len(damage_of(files)) == 1
 
 
@@ -378,7 +367,7 @@ def test_committed(transactions: SegmentFiles, split_bytes: int) -> None:
 
 
 def test_committed_without_the_last_segment(transactions: SegmentFiles) -> None:
-    log(transactions, 2).unlink()
+    log_of(transactions, 2).unlink()
     committed = ReadOptions(("offset",), is_committed_only=True)
     assert offsets_of(planned(transactions), transactions, committed) == [0, 2, 6]
 
@@ -391,9 +380,9 @@ def test_a_time_that_an_index_names(tmp_path: Path) -> None:
 
 def test_damage_has_no_time(files: SegmentFiles) -> None:
     """Whatever is asked for, it may be what was wanted."""
-    content = bytearray(log(files).read_bytes())
+    content = bytearray(log_of(files).read_bytes())
     content[-1] ^= 1
-    log(files).write_bytes(content)
+    log_of(files).write_bytes(content)
     options = ReadOptions(("offset", CORRUPT), Mode.PERMISSIVE)
     rows = _rows(read_parts(planned(files, Wanted(0, None, TIME_MS + 50)), files, options))
     assert sum(row[CORRUPT] is not None for row in rows) == 1
@@ -401,7 +390,7 @@ def test_damage_has_no_time(files: SegmentFiles) -> None:
 
 def test_a_shorter_file_is_told_once(files: SegmentFiles) -> None:
     parts = [part for part in planned(files, None, 1) if part.segment.base_offset == 0]
-    log(files).write_bytes(log(files).read_bytes()[:-1])
+    log_of(files).write_bytes(log_of(files).read_bytes()[:-1])
     options = ReadOptions(("offset", CORRUPT), Mode.PERMISSIVE, fails_on_loss=False)
     rows = [row for part in parts for row in _rows(read_parts([part], files, options))]
     assert sum(row[CORRUPT] is not None and "was planned" in row[CORRUPT]["reason"] for row in rows) == 1

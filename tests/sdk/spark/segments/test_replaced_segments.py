@@ -21,19 +21,12 @@ pytest.importorskip("pyarrow")
 from kafkawire.sdk.spark.damage import Mode
 from kafkawire.sdk.spark.segments.reading import ReadOptions
 from kafkawire.sdk.spark.segments.storage import OpenFile, SegmentFiles
-from tests.sdk.spark.segments.logs import batch, cleaned_batch, offsets_of, planned, write_segment
+from tests.sdk.spark.segments.logs import batch, cleaned_batch, log_of, offsets_of, planned, write_two_segments
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> SegmentFiles:
-    """Return two segments with offsets from 0 to 199, ten in a batch."""
-    for base in (0, 100):
-        write_segment(tmp_path / "orders-0", [batch(base + number * 10) for number in range(10)])
-    return SegmentFiles([str(tmp_path)])
-
-
-def log(files: SegmentFiles, number: int = 0) -> Path:
-    return Path(files.find()[number].path)
+    return write_two_segments(tmp_path)
 
 
 def test_file_that_ends_while_it_is_read(files: SegmentFiles, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +37,7 @@ def test_file_that_ends_while_it_is_read(files: SegmentFiles, monkeypatch: pytes
         os.truncate(segment.path, position)
         return file
 
-    part, size = planned(files)[0], log(files).stat().st_size
+    part, size = planned(files)[0], log_of(files).stat().st_size
     position = sum(len(batch(number * 10)) for number in range(4))
     monkeypatch.setattr(SegmentFiles, "open", opened)
     with pytest.raises(DecodeError, match=f"the file ended at {position} while it was read, it had {size} bytes"):
@@ -74,12 +67,12 @@ CLEANED = {
 @pytest.mark.parametrize("split_bytes", [1, 1000])
 def test_segment_that_is_replaced_between_tasks(files: SegmentFiles, cleaned: str, split_bytes: int) -> None:
     """Each offset that both have is read once, whichever tasks meet which."""
-    path = log(files)
+    path = log_of(files)
     old, new = path.read_bytes(), b"".join(CLEANED[cleaned])
     kept = {offset for each in walk(new) for offset in (record.offset for record in each.records())}
     parts = [part for part in planned(files, None, split_bytes) if part.segment.base_offset == 0]
     if "merged" in cleaned:
-        log(files, 1).unlink()
+        log_of(files, 1).unlink()
     for met_new in range(1, 1 << len(parts)) if len(parts) < 5 else [0b1, 0b10, 0b1010101, 0b111110000, 0b1000000000]:
         found: list[int] = []
         for number, part in enumerate(parts):
