@@ -1,31 +1,34 @@
-"""Topics for a test: waits until the broker knows them, and until their transactions have ended."""
+"""Topics for a test: waits until the broker serves them, and until their transactions have ended."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from kafkawire import Admin, BrokerError, Consumer, NewTopic, TopicPartition
+from kafkawire import Admin, BrokerError, Consumer, NewTopic, OffsetTimestamp, TopicPartition
 from tests.kafka.cleaning import until_async
 
 __all__ = ["await_markers", "create"]
 
 
 async def create(bootstrap: str, *topics: NewTopic | str) -> dict[str, bytes]:
-    """Create topics, wait until the broker knows them, and return their ids.
+    """Create topics, wait until the broker serves them, and return their ids.
 
     In KRaft the controller, which answers, has a topic before its broker: who asks at once may hear that it is unknown.
+    The broker names a leader before it has made the log: what is sent at once without acknowledgement is lost.
     """
     async with Admin(bootstrap) as admin:
         ids = await admin.create_topics(topics)
 
-        async def are_led() -> bool:
+        async def are_served() -> bool:
             try:
                 described = await admin.describe_topics(ids)
+                parts = [TopicPartition(name, part) for name, topic in described.items() for part in topic.partitions]
+                await admin.list_offsets(dict.fromkeys(parts, OffsetTimestamp.LATEST))
             except BrokerError:
                 return False
-            return all(part.leader is not None for topic in described.values() for part in topic.partitions.values())
+            return True
 
-        await until_async(are_led, f"the broker does not know {', '.join(ids)}")
+        await until_async(are_served, f"the broker does not serve {', '.join(ids)}")
         return ids
 
 
