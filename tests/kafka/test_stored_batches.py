@@ -10,7 +10,8 @@ from itertools import chain
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.records.stored import Memory, Stored, read_stored
-from kafkawire.sdk.spark.audit.brokers import broker_options
+from kafkawire.sdk.spark.audit.brokers import broker_input
+from kafkawire.sdk.spark.audit.store import Manifest
 from kafkawire.sdk.spark.brokers.options import parse_options
 from kafkawire.sdk.spark.brokers.ranges import OffsetRange
 from kafkawire.sdk.spark.brokers.stored import StoredBatches
@@ -19,7 +20,7 @@ from tests.kafka.apache import ApacheKafka
 
 
 def test_as_in_the_files(filled_kafka: ApacheKafka) -> None:
-    options = parse_options(broker_options({"bootstrap.servers": filled_kafka.bootstrap}, None, {}))
+    options = parse_options(broker_input({"bootstrap.servers": filled_kafka.bootstrap}, None, Manifest()).options)
     assert options.starting is not None
     assert options.ending is not None
     assert isinstance(options.starting.place, Offsets)

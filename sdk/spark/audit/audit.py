@@ -130,11 +130,12 @@ def audit_brokers(
         on_step: is called with a few words when a step begins.
 
     Raises:
-        ConfigurationError: there are no such topics, an option is refused, or the folder cannot be completed.
+        ConfigurationError: there are no such topics, an option is refused, or the folder cannot be completed, as when
+            a topic was made anew.
         KafkaWireError: the brokers cannot be asked.
         OSError: a file cannot be written.
     """
-    from kafkawire.sdk.spark.audit.brokers import BrokerFacts, broker_options, compacted
+    from kafkawire.sdk.spark.audit.brokers import BrokerFacts, broker_input, compacted
     from kafkawire.sdk.spark.audit.source import read_source
 
     chosen = _asked(topics, since_ms, until_ms)
@@ -142,14 +143,14 @@ def audit_brokers(
     with AuditStore(out, said) as store:
         on_step("asking the brokers")
         settings = {**client, "bootstrap.servers": bootstrap_servers}
-        texts = broker_options(settings, chosen, store.before.next_offsets)
+        texts, topic_ids = broker_input(settings, chosen, store.before)
         times = {"since_ms": since_ms, "until_ms": until_ms}
         texts.update({name: str(time) for name, time in times.items() if time is not None})
         texts["minPartitions"] = str(_TASKS_FOR_EACH_CORE * spark.sparkContext.defaultParallelism)
         cleaned = compacted(settings, texts)
         on_step("reading from brokers")
         facts = read_source(spark, BrokerFacts, texts)
-        return _complete(spark, store, facts, cleaned, bootstrap_servers, with_report, on_step)
+        return _complete(spark, store, facts, cleaned, bootstrap_servers, with_report, on_step, topic_ids)
 
 
 def _asked(topics: Iterable[str] | None, *times: int | None) -> list[str] | None:
@@ -190,19 +191,18 @@ def _complete(
     source: str,
     with_report: bool,
     on_step: Callable[[str], None],
+    topic_ids: Mapping[str, str] = MappingProxyType({}),
 ) -> AuditResult:
     """Write the facts of what is new, the tables of all facts, and the report; then let it count."""
-    runs, next_offsets, last_batches = _note(spark, store, facts)
-    _write_tables(spark, store, runs, cleaned, on_step)
+    noted = _note(spark, store, facts)
+    _write_tables(spark, store, noted.runs, cleaned, on_step)
     result = _finish(spark, store, source, with_report, on_step)
-    store.commit(runs, next_offsets, last_batches)
+    store.commit(noted._replace(topic_ids={**noted.topic_ids, **topic_ids}))
     return result
 
 
-def _note(
-    spark: SparkSession, store: AuditStore, facts: DataFrame
-) -> tuple[tuple[int, ...], dict[str, dict[str, int]], dict[str, dict[str, Sequence[int]]]]:
-    """Write the facts of what is new; return whose facts count, where each partition goes on, and what is before."""
+def _note(spark: SparkSession, store: AuditStore, facts: DataFrame) -> Manifest:
+    """Write the facts of what is new; return whose facts count now, and up to where partitions were read."""
     from pyspark.sql import functions as f
 
     from kafkawire.sdk.spark.audit.continuation import LAST_BATCH
@@ -223,7 +223,7 @@ def _note(
     if len(runs) > RUNS_MAX:
         merged(_facts(spark, store, runs)).write.partitionBy("kind").parquet(store.uri(store.facts_of(run + 1)))
         runs = (run + 1,)
-    return runs, found, last_batches
+    return store.before._replace(runs=runs, next_offsets=found, last_batches=last_batches)
 
 
 def _facts(spark: SparkSession, store: AuditStore, runs: Sequence[int]) -> DataFrame:

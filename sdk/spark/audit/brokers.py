@@ -19,10 +19,12 @@ from pyspark.sql.types import StructType
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import BrokerError, ConfigurationError
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
+from kafkawire.sdk.protocol.uuids import ZERO_UUID, format_uuid
 from kafkawire.sdk.records.stored import Damage
 from kafkawire.sdk.spark.audit.continuation import check_end
 from kafkawire.sdk.spark.audit.facts import fact_ddl
 from kafkawire.sdk.spark.audit.sink import FactSink, NotedFacts
+from kafkawire.sdk.spark.audit.store import Manifest
 from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.spark.brokers.cluster import Cluster
 from kafkawire.sdk.spark.brokers.options import WireOptions, parse_options
@@ -33,7 +35,7 @@ from kafkawire.sdk.spark.damage import Place
 from kafkawire.sdk.spark.option_values import CLIENT_PREFIX, there_are
 from kafkawire.sdk.spark.order import first_offset
 
-__all__ = ["BrokerFacts", "broker_options", "compacted"]
+__all__ = ["BrokerFacts", "BrokerInput", "broker_input", "compacted"]
 
 _log = logging.getLogger("kafkawire.spark")
 
@@ -45,38 +47,51 @@ _POLICY: Final = "cleanup.policy"
 _TASK_OFFSETS: Final = 100_000
 
 
-def broker_options(
-    settings: Mapping[str, str], topics: Collection[str] | None, before: Mapping[str, Mapping[str, int]]
-) -> dict[str, str]:
-    """Return the options of a query that reads what is new.
+class BrokerInput(NamedTuple):
+    """What an audit reads.
+
+    Attributes:
+        options: of the query.
+        topic_ids: of its topics; those of brokers that know none are left out.
+    """
+
+    options: dict[str, str]
+    topic_ids: dict[str, str]
+
+
+def broker_input(settings: Mapping[str, str], topics: Collection[str] | None, before: Manifest) -> BrokerInput:
+    """Return what is new at brokers.
 
     Args:
         settings: of the clients, by the names of Kafka's documentation.
         topics: which ones; None for all.
-        before: where each partition goes on, `[topic][partition]`; others are read from their beginning.
+        before: up to where each partition was read; others are read from their beginning.
 
     Raises:
-        ConfigurationError: there are no such topics, an option is refused, or a partition ends before it goes on.
+        ConfigurationError: there are no such topics, an option is refused, a topic was made anew, or a partition ends
+            before it goes on.
         KafkaWireError: the brokers cannot be asked.
     """
-    names = _names(ClientSettings(settings), topics)
+    topic_ids = _topic_ids(ClientSettings(settings), topics)
+    for topic, known in before.topic_ids.items():
+        if topic_ids.get(topic, known) not in (known, ""):
+            reason = "it was deleted and made anew since it was read; it needs another folder"
+            raise ConfigurationError("out", topic, reason)
     texts = {f"{CLIENT_PREFIX}{name}": value for name, value in settings.items()}
-    cluster = Cluster(parse_options({**texts, "subscribe": ",".join(names)}))
+    cluster = Cluster(parse_options({**texts, "subscribe": ",".join(topic_ids)}))
     try:
         partitions = cluster.partitions()
         starts, ends = cluster.earliest(partitions), cluster.latest(partitions)
     finally:
         cluster.close()
     for each in partitions:
-        goes_on = before.get(each.topic, {}).get(str(each.partition), 0)
+        goes_on = before.next_offsets.get(each.topic, {}).get(str(each.partition), 0)
         check_end(each, goes_on, ends[each])
         starts[each] = max(starts[each], goes_on)
-    return {
-        **texts,
-        "assign": json.dumps({topic: [*map(int, offsets)] for topic, offsets in _by_topic(ends).items()}),
-        "startingOffsets": json.dumps(_by_topic(starts)),
-        "endingOffsets": json.dumps(_by_topic(ends)),
-    }
+    texts["assign"] = json.dumps({topic: [*map(int, offsets)] for topic, offsets in _by_topic(ends).items()})
+    texts["startingOffsets"] = json.dumps(_by_topic(starts))
+    texts["endingOffsets"] = json.dumps(_by_topic(ends))
+    return BrokerInput(texts, {topic: topic_id for topic, topic_id in topic_ids.items() if topic_id})
 
 
 def compacted(settings: Mapping[str, str], texts: Mapping[str, str]) -> dict[TopicPartition, int]:
@@ -103,15 +118,16 @@ def compacted(settings: Mapping[str, str], texts: Mapping[str, str]) -> dict[Top
     return found
 
 
-def _names(client: ClientSettings, topics: Collection[str] | None) -> list[str]:
+def _topic_ids(client: ClientSettings, topics: Collection[str] | None) -> dict[str, str]:
+    """Return the ids of the topics that are meant; empty where a broker knows none."""
     with client.admin() as admin:
-        there = sorted(admin.list_topics(include_internal=True))
-    if topics is None and there:
-        return there
-    missing = sorted(set(topics or ()) - set(there))
-    if missing or not topics:
-        raise ConfigurationError("topics", ", ".join(missing), there_are(there))
-    return sorted(topics)
+        there = admin.list_topics(include_internal=True)
+    names = sorted(there if topics is None else set(topics))
+    missing = [name for name in names if name not in there]
+    if missing or not names:
+        raise ConfigurationError("topics", ", ".join(missing), there_are(sorted(there)))
+    ids = {name: there[name].topic_id for name in names}
+    return {name: "" if topic_id == ZERO_UUID else format_uuid(topic_id) for name, topic_id in ids.items()}
 
 
 def _by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:

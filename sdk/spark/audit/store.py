@@ -18,7 +18,6 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
 
 from kafkawire.sdk.errors import ConfigurationError
@@ -47,6 +46,7 @@ class Manifest(NamedTuple):
         runs: whose facts count.
         next_offsets: where each partition goes on, `[topic][partition]`.
         last_batches: what tells the batch before that from others, likewise.
+        topic_ids: of topics at brokers, by topic.
     """
 
     version: int = 0
@@ -54,6 +54,7 @@ class Manifest(NamedTuple):
     runs: tuple[int, ...] = ()
     next_offsets: Mapping[str, Mapping[str, int]] = {}
     last_batches: Mapping[str, Mapping[str, Sequence[int]]] = {}
+    topic_ids: Mapping[str, str] = {}
 
 
 class AuditStore:
@@ -122,23 +123,16 @@ class AuditStore:
     def __exit__(self, *error: object) -> None:
         self._lock.close()
 
-    def commit(
-        self,
-        runs: tuple[int, ...],
-        next_offsets: Mapping[str, Mapping[str, int]],
-        last_batches: Mapping[str, Mapping[str, Sequence[int]]] = MappingProxyType({}),
-    ) -> None:
+    def commit(self, noted: Manifest) -> None:
         """Make the version that was written the one that counts.
 
         Args:
-            runs: whose facts count.
-            next_offsets: where each partition goes on.
-            last_batches: what tells the batch before that from others.
+            noted: what it stands for; its number and options are those of the store.
 
         Raises:
             OSError: it cannot be written.
         """
-        manifest = Manifest(self.version, self._options, runs, next_offsets, dict(last_batches))
+        manifest = noted._replace(version=self.version, options=self._options)
         self.version_folder.mkdir(parents=True, exist_ok=True)
         with (self.version_folder / _MANIFEST).open("w", encoding="utf-8") as file:
             json.dump({"format": _FORMAT, **manifest._asdict()}, file, indent=1, sort_keys=True)

@@ -27,7 +27,7 @@ from kafkawire.sdk.spark.audit.tables import TABLES, Table
 from kafkawire.sync import Admin
 from kafkawire.testing import Broker
 from tests.sdk.spark.audit.commit_records import key, value
-from tests.sdk.spark.brokers.topics import stored
+from tests.sdk.spark.brokers.topics import create, produce, stored
 from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, records_of, write_segment
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore")]
@@ -160,7 +160,7 @@ def test_from_brokers(spark: Any, whole: dict[str, list[Any]], tmp_path: Path) -
 
 
 def test_a_time_from_brokers(spark: Any, tmp_path: Path) -> None:
-    """The end does not belong to it; options of the client are handed on."""
+    """The end does not belong to it; options of the client are handed on; a topic that was made anew is refused."""
     with stored(tmp_path / "data", *(batch(first) for first in range(0, 50, 10))) as broker:
         options: dict[str, Any] = {"since_ms": TIME_MS + 19, "until_ms": TIME_MS + 39}
         options["client"] = {"client.id": "auditor"}
@@ -170,6 +170,12 @@ def test_a_time_from_brokers(spark: Any, tmp_path: Path) -> None:
             audit_brokers(spark, broker.bootstrap, tmp_path / "audit")
         with pytest.raises(ConfigurationError, match=r"client\.idd"):
             audit_brokers(spark, broker.bootstrap, tmp_path / "other", client={"client.idd": "auditor"})
+        with Admin(broker.bootstrap) as admin:
+            admin.delete_topics(["orders"])
+        create(broker, orders=1)
+        produce(broker, "orders", 0, 60)
+        with pytest.raises(ConfigurationError, match="out='orders': it was deleted and made anew"):
+            audit_brokers(spark, broker.bootstrap, tmp_path / "audit", with_report=False, **options)
 
 
 def test_in_pieces(

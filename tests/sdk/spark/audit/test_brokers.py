@@ -17,8 +17,10 @@ pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `
 from kafkawire import NewTopic
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.protocol.uuids import format_uuid
 from kafkawire.sdk.spark.audit import brokers
-from kafkawire.sdk.spark.audit.brokers import BrokerFacts, broker_options
+from kafkawire.sdk.spark.audit.brokers import BrokerFacts, broker_input
+from kafkawire.sdk.spark.audit.store import Manifest
 from kafkawire.sdk.spark.brokers.ranges import OffsetRange
 from kafkawire.sync import Admin, Producer
 from kafkawire.testing import Broker
@@ -29,7 +31,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def options(broker: Broker, topics: list[str] | None = None, before: Any = None) -> dict[str, str]:
-    return broker_options({"bootstrap.servers": broker.bootstrap}, topics, before or {})
+    before = Manifest(next_offsets=before or {})
+    return broker_input({"bootstrap.servers": broker.bootstrap}, topics, before).options
 
 
 def facts(texts: dict[str, str]) -> list[list[dict[str, Any]]]:
@@ -55,6 +58,23 @@ def test_what_is_read(tmp_path: Path) -> None:
         assert sum(row["records"] for row in rows) == 3
         with pytest.raises(ConfigurationError, match="out='other': other-1 was read up to offset 11 and ends at 10"):
             options(broker, ["other"], {"other": {"1": 11}})
+
+
+def test_topic_that_was_made_anew(tmp_path: Path) -> None:
+    """It is refused however long it is; one that is gone, or of a broker without ids, is not."""
+    with Broker(tmp_path) as broker, Admin(broker.bootstrap) as admin:
+        create(broker, a=1, b=1)
+        settings = {"bootstrap.servers": broker.bootstrap}
+        ids = broker_input(settings, None, Manifest()).topic_ids
+        assert ids == {name: format_uuid(topic.topic_id) for name, topic in admin.describe_topics(["a", "b"]).items()}
+        assert broker_input(settings, ["b"], Manifest(topic_ids={**ids, "gone": "AAAA"})).topic_ids == {"b": ids["b"]}
+        admin.delete_topics(["b"])
+        create(broker, b=1)
+        produce(broker, "b", 0, 7)
+        before = Manifest(next_offsets={"b": {"0": 5}}, topic_ids=ids)
+        with pytest.raises(ConfigurationError, match="out='b': it was deleted and made anew since it was read"):
+            broker_input(settings, ["b"], before)
+        assert broker_input(settings, ["b"], before._replace(topic_ids={"a": ids["a"]})).topic_ids != {"b": ids["b"]}
 
 
 def test_topics(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.spark.audit.store import AuditStore
+from kafkawire.sdk.spark.audit.store import AuditStore, Manifest
 
 #: Writes a version, and is killed before the call of the operating system with the number that it is given.
 KILLED = """
@@ -39,7 +39,8 @@ with AuditStore(folder, {"topics": None}) as store:
     store.table("gaps").mkdir(parents=True)
     (store.table("gaps") / "part").write_text(str(store.version))
     (store.version_folder / "report.html").write_text(str(store.version))
-    store.commit((*store.before.runs, store.version), {"t": {"0": store.version}})
+    runs = (*store.before.runs, store.version)
+    store.commit(store.before._replace(runs=runs, next_offsets={"t": {"0": store.version}}))
 """
 
 
@@ -120,7 +121,7 @@ def test_the_report_is_linked_if_there_is_one(tmp_path: Path, reports: tuple[boo
             store.version_folder.mkdir(parents=True)
             if has_report:
                 (store.version_folder / "report.html").write_text("<html>")
-            store.commit((), {})
+            store.commit(Manifest())
         assert (tmp_path / "report.html").is_symlink() == has_report
 
 
@@ -134,7 +135,7 @@ def test_no_folder(tmp_path: Path) -> None:
 
 def test_other_options(tmp_path: Path) -> None:
     with AuditStore(tmp_path, {"topics": ["orders"]}) as store:
-        store.commit((), {})
+        store.commit(Manifest())
     assert AuditStore(tmp_path, {"topics": ["orders"]}).before.version == 1
     with pytest.raises(ConfigurationError, match=r'made with \{"topics": \["orders"\]\}; other options need another'):
         AuditStore(tmp_path, {"topics": None})
@@ -142,7 +143,7 @@ def test_other_options(tmp_path: Path) -> None:
 
 def test_another_release(tmp_path: Path) -> None:
     with AuditStore(tmp_path, {}) as store:
-        store.commit((), {})
+        store.commit(Manifest())
     path = tmp_path / "current" / "manifest.json"
     manifest = json.loads(path.read_text())
     path.write_text(json.dumps({**manifest, "format": manifest["format"] + 1}))
