@@ -101,8 +101,9 @@ ENGINE_FREE := --ignore=tests/codegen --ignore-glob=tests/test_*.py \
   --ignore-glob=tests/reference_broker/test_*_failures.py --ignore=tests/soak \
   --ignore-glob=tests/sdk/*/engines --ignore=tests/sdk/protocol/test_limits.py
 # Spark brings a JVM and workers of its own: its tests run once, and not in several processes of pytest.
-SPARK_TESTS := $(addprefix tests/sdk/spark/test_,bombs.py decode.py functions.py) tests/sdk/spark/segments/test_frame.py \
-  tests/sdk/spark/brokers/test_source_in_spark.py tests/sdk/spark/sink/test_writer.py tests/sdk/spark/sink/test_kills.py \
+SPARK_TESTS := tests/sdk/spark/test_bombs.py $(addprefix tests/sdk/spark/columns/test_,decode.py functions.py) \
+  tests/sdk/spark/segments/test_frame.py tests/sdk/spark/brokers/test_source_in_spark.py \
+  $(addprefix tests/sdk/spark/sink/test_,writer.py kills.py) \
   $(addprefix tests/sdk/spark/audit/test_,audit.py batches.py group_tables.py key_tables.py log_tables.py merging.py \
     partition_table.py summary.py tables.py) \
   tests/commands/test_demo_spark.py tests/commands/test_pipeline.py tests/commands/test_spark_session.py

@@ -17,7 +17,7 @@ import pyarrow
 from benchmarks.goals import Goal
 from benchmarks.timing import best_seconds
 from kafkawire.sdk.records import BatchBuilder, stamp
-from kafkawire.sdk.spark.arrow import DecodeOptions, decoded
+from kafkawire.sdk.spark.columns.raw_values import DecodeOptions, decoded
 from kafkawire.sdk.spark.schema import CONNECTOR
 
 __all__ = ["CASES", "Decoded", "goals", "measure", "table"]

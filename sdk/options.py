@@ -15,6 +15,7 @@ from kafkawire.sdk.errors import ConfigurationError
 
 __all__ = [
     "INT32_MAX",
+    "INT64_MAX",
     "REQUIRED",
     "Option",
     "Options",
@@ -32,6 +33,9 @@ __all__ = [
 
 #: Kafka keeps most numbers as int32.
 INT32_MAX: Final = 2**31 - 1
+
+#: Offsets and times are int64.
+INT64_MAX: Final = 2**63 - 1
 
 #: The default of an option that must be given.
 REQUIRED: Final[Any] = object()

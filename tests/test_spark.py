@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from kafkawire import spark
-from kafkawire.sdk.spark import decode, functions
 from kafkawire.sdk.spark.audit import audit, batches
+from kafkawire.sdk.spark.columns import decode, functions
 from kafkawire.sdk.spark.segments import frame
 
 

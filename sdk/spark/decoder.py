@@ -18,6 +18,7 @@ import pyarrow
 import pyarrow.compute
 
 from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.options import INT64_MAX
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
 from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_COMPRESSION_MASK,
@@ -51,8 +52,6 @@ _NO_TIMESTAMP_TYPE = -1
 
 #: Sequence numbers begin again at 0 after the highest int32.
 _SEQUENCES = 2**31
-
-_INT64_MAX = 2**63 - 1
 
 #: Most of its functions are made when it is imported, where type checkers do not see them.
 _COMPUTE: Any = pyarrow.compute
@@ -135,7 +134,7 @@ class Decoder:
         dropped: what was left out without a row.
     """
 
-    #: As in the connector, see `Sink`.
+    #: As in the connector, see `BatchRows`.
     takes_control = False
 
     def __init__(
@@ -303,7 +302,7 @@ def _in_microseconds(milliseconds: pyarrow.Array) -> tuple[pyarrow.Array, list[i
         return milliseconds.cast(kind), []
     except pyarrow.ArrowInvalid:
         milliseconds = milliseconds.cast(pyarrow.int64())
-        limit = _INT64_MAX // 1000
+        limit = INT64_MAX // 1000
         fits = [abs(number) <= limit for number in milliseconds.to_pylist()]
         numbers = [number if fit else None for number, fit in zip(milliseconds.to_pylist(), fits, strict=True)]
         found = pyarrow.array(numbers, pyarrow.timestamp("ms", "UTC")).cast(kind)

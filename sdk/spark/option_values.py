@@ -14,13 +14,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.options import Options
+from kafkawire.sdk.options import INT64_MAX, Options
 from kafkawire.sdk.spark import schema
 from kafkawire.sdk.spark.isolation import is_committed_only
 
 __all__ = [
     "CLIENT_PREFIX",
-    "INT64_MAX",
     "OptionTable",
     "Parser",
     "client_error",
@@ -39,8 +38,6 @@ __all__ = [
 
 #: What the names of options begin with that are for the clients of a query.
 CLIENT_PREFIX: Final = "kafka."
-
-INT64_MAX: Final = 2**63 - 1
 
 #: Takes the name of an option and its text.
 Parser = Callable[[str, str], object]

@@ -15,8 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.options import INT32_MAX
-from kafkawire.sdk.spark.option_values import INT64_MAX
+from kafkawire.sdk.options import INT32_MAX, INT64_MAX
 
 __all__ = [
     "EARLIEST",

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from kafkawire.sdk.spark.audit.audit import AuditResult, audit, audit_brokers
 from kafkawire.sdk.spark.audit.batches import read_batches
-from kafkawire.sdk.spark.decode import decode_batches
-from kafkawire.sdk.spark.functions import (
+from kafkawire.sdk.spark.columns.decode import decode_batches
+from kafkawire.sdk.spark.columns.functions import (
     decode_internal_record,
     decode_message,
     decode_records,

@@ -10,10 +10,10 @@ from itertools import chain
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.records.stored import Memory, Stored, read_stored
-from kafkawire.sdk.spark.audit.brokers import broker_input
+from kafkawire.sdk.spark.audit.broker_facts import broker_input
 from kafkawire.sdk.spark.audit.store import Manifest
 from kafkawire.sdk.spark.brokers.options import parse_options
-from kafkawire.sdk.spark.brokers.ranges import OffsetRange
+from kafkawire.sdk.spark.brokers.ranges import PartitionRange
 from kafkawire.sdk.spark.brokers.stored import StoredBatches
 from kafkawire.sdk.spark.selection import Offsets
 from tests.kafka.apache import ApacheKafka
@@ -30,7 +30,7 @@ def test_as_in_the_files(filled_kafka: ApacheKafka) -> None:
     for partition, end in ends.items():
         in_files = list(chain.from_iterable(batches_of(filled_kafka, partition)))
         with StoredBatches(options.client, 30_000) as reader:
-            found = list(reader.read(OffsetRange(partition, starts[partition], end)))
+            found = list(reader.read(PartitionRange(partition, starts[partition], end)))
         assert all(isinstance(each, Stored) for each in found), partition
         fetched = [bytes(each.batch.data) for each in found if isinstance(each, Stored)]
         assert fetched == in_files, partition

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.options import INT64_MAX
 from kafkawire.sdk.spark.audit.store import AuditStore, Manifest
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def audit(
             it was read up to.
         OSError: a file cannot be read or written.
     """
-    from kafkawire.sdk.spark.audit.source import AuditFacts, read_source
+    from kafkawire.sdk.spark.audit.segment_facts import AuditFacts, read_source
     from kafkawire.sdk.spark.segments.options import option_texts, shown_paths
 
     chosen = _asked(topics, since_ms, until_ms)
@@ -135,8 +136,8 @@ def audit_brokers(
         KafkaWireError: the brokers cannot be asked.
         OSError: a file cannot be written.
     """
-    from kafkawire.sdk.spark.audit.brokers import BrokerFacts, broker_input, compacted
-    from kafkawire.sdk.spark.audit.source import read_source
+    from kafkawire.sdk.spark.audit.broker_facts import BrokerFacts, broker_input, compacted
+    from kafkawire.sdk.spark.audit.segment_facts import read_source
 
     chosen = _asked(topics, since_ms, until_ms)
     said = {"topics": chosen, "since_ms": since_ms, "until_ms": until_ms, "source": "brokers"}
@@ -155,7 +156,7 @@ def audit_brokers(
 
 def _asked(topics: Iterable[str] | None, *times: int | None) -> list[str] | None:
     """Return the names of topics; refuse times that are none."""
-    from kafkawire.sdk.spark.option_values import INT64_MAX, parse_names
+    from kafkawire.sdk.spark.option_values import parse_names
 
     for name, time in zip(("since_ms", "until_ms"), times, strict=True):
         if time is not None and (type(time) is not int or not 0 <= time <= INT64_MAX):

@@ -37,7 +37,7 @@ def read_batches(
     Raises:
         ConfigurationError: an option is refused.
     """
-    from kafkawire.sdk.spark.audit.source import KafkaBatches, OpenedBatches, read_source
+    from kafkawire.sdk.spark.audit.segment_facts import KafkaBatches, OpenedBatches, read_source
     from kafkawire.sdk.spark.segments.options import option_texts
 
     source = OpenedBatches if is_opened else KafkaBatches

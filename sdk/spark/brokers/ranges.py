@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from kafkawire.sdk.client.partitions import TopicPartition
 
-__all__ = ["OffsetRange", "split"]
+__all__ = ["PartitionRange", "split"]
 
 
-class OffsetRange(NamedTuple):
+class PartitionRange(NamedTuple):
     """What a task reads of a partition.
 
     Attributes:
@@ -36,8 +36,8 @@ class OffsetRange(NamedTuple):
 
 
 def split(
-    ranges: Iterable[OffsetRange], tasks_min: int | None = None, task_records_max: int | None = None
-) -> list[OffsetRange]:
+    ranges: Iterable[PartitionRange], tasks_min: int | None = None, task_records_max: int | None = None
+) -> list[PartitionRange]:
     """Return what each task reads, leaving out what is empty.
 
     Args:
@@ -67,7 +67,7 @@ def _parts(size: int, total: int, tasks: int) -> int:
     return max((2 * size * tasks + total) // (2 * total), 1)
 
 
-def _cut(whole: OffsetRange, parts: int) -> Iterator[OffsetRange]:
+def _cut(whole: PartitionRange, parts: int) -> Iterator[PartitionRange]:
     """Cut a range into parts of the same size; the last ones have what is left over."""
     start = whole.start
     for number in range(parts):

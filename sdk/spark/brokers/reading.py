@@ -20,7 +20,7 @@ from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.errors import DecodeError, NoOffset, RequestTimedOut
 from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.spark.brokers.options import WireOptions
-from kafkawire.sdk.spark.brokers.ranges import OffsetRange
+from kafkawire.sdk.spark.brokers.ranges import PartitionRange
 from kafkawire.sdk.spark.damage import Mode, Place
 from kafkawire.sdk.spark.decoder import Decoder
 from kafkawire.sdk.spark.loss import report_loss
@@ -58,7 +58,7 @@ def read_options(options: WireOptions, names: tuple[str, ...]) -> ReadOptions:
     return ReadOptions(options.client, names, options.poll_timeout_ms, options.fails_on_loss)
 
 
-def read_range(wanted: OffsetRange, options: ReadOptions) -> Iterator[pyarrow.RecordBatch]:
+def read_range(wanted: PartitionRange, options: ReadOptions) -> Iterator[pyarrow.RecordBatch]:
     """Read a range.
 
     Args:
@@ -87,7 +87,7 @@ def read_range(wanted: OffsetRange, options: ReadOptions) -> Iterator[pyarrow.Re
 class _Reading:
     """Reads a range by a consumer that does nothing else."""
 
-    def __init__(self, consumer: Consumer[bytes, bytes], wanted: OffsetRange, options: ReadOptions) -> None:
+    def __init__(self, consumer: Consumer[bytes, bytes], wanted: PartitionRange, options: ReadOptions) -> None:
         self._consumer = consumer
         self._wanted = wanted
         self._options = options

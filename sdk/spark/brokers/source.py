@@ -25,7 +25,7 @@ from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.spark import schema as columns
 from kafkawire.sdk.spark.brokers.cluster import Cluster
 from kafkawire.sdk.spark.brokers.options import Bound, WireOptions, parse_options
-from kafkawire.sdk.spark.brokers.ranges import OffsetRange, split
+from kafkawire.sdk.spark.brokers.ranges import PartitionRange, split
 from kafkawire.sdk.spark.brokers.reading import read_options, read_range
 from kafkawire.sdk.spark.selection import EARLIEST, LATEST, Offsets
 
@@ -133,7 +133,7 @@ class KafkaWireReader(DataSourceReader):
             if starts[each] > ends[each]:
                 raise ConfigurationError(starting.option, starts[each], f"{each} is to end before, at {ends[each]}")
             is_earliest = isinstance(starting.place, Offsets) and starting.place.of(each) == EARLIEST
-            ranges.append(OffsetRange(each, starts[each], ends[each], is_earliest))
+            ranges.append(PartitionRange(each, starts[each], ends[each], is_earliest))
         return [InputPartition(each) for each in split(ranges, self._options.tasks_min, self._options.task_records_max)]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
@@ -142,7 +142,7 @@ class KafkaWireReader(DataSourceReader):
         Raises:
             KafkaWireError: see `read_range`.
         """
-        wanted: OffsetRange | None = partition.value  # Spark makes a task of nothing if there is none
+        wanted: PartitionRange | None = partition.value  # Spark makes a task of nothing if there is none
         return iter(()) if wanted is None else read_range(wanted, self._read_options)
 
 

@@ -26,7 +26,7 @@ from kafkawire.sdk.records.extent import extent
 from kafkawire.sdk.records.stored import Damage, Memory, Stored, read_stored
 from kafkawire.sdk.spark.blocking_client import BlockingClient
 from kafkawire.sdk.spark.brokers.clients import ClientSettings
-from kafkawire.sdk.spark.brokers.ranges import OffsetRange
+from kafkawire.sdk.spark.brokers.ranges import PartitionRange
 from kafkawire.sdk.spark.loss import report_loss
 from kafkawire.sdk.spark.order import InOrder, first_offset
 from kafkawire.sdk.transport.driven import Versions
@@ -56,7 +56,7 @@ class StoredBatches(BlockingClient):
         self._fetch_bytes = client.fetch_bytes
         self._timeout_ms = timeout_ms
 
-    def read(self, wanted: OffsetRange) -> Iterator[Stored | Damage]:
+    def read(self, wanted: PartitionRange) -> Iterator[Stored | Damage]:
         """Yield what is in a range, in order: batches that have an offset of it, and what is none.
 
         Positions are those in a fetch, and say nothing. What retention removes meanwhile is passed over, and logged.
@@ -103,7 +103,7 @@ class StoredBatches(BlockingClient):
             yield from damaged
             offset = reached
 
-    def _content(self, wanted: OffsetRange, offset: int) -> Buffer:
+    def _content(self, wanted: PartitionRange, offset: int) -> Buffer:
         """Return batches from an offset on, at least one of them whole."""
         deadline_ms = monotonic_ms() + self._timeout_ms
         while True:

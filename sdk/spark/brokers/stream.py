@@ -26,7 +26,7 @@ from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.spark.admission import limited_by_offsets
 from kafkawire.sdk.spark.brokers.cluster import Cluster, Positions
 from kafkawire.sdk.spark.brokers.options import Bound, WireOptions
-from kafkawire.sdk.spark.brokers.ranges import OffsetRange, split
+from kafkawire.sdk.spark.brokers.ranges import PartitionRange, split
 from kafkawire.sdk.spark.brokers.reading import read_options, read_range
 from kafkawire.sdk.spark.loss import report_loss
 from kafkawire.sdk.spark.selection import LATEST, Offsets
@@ -143,7 +143,7 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             elif begin < until and partition not in there:
                 self._lose(f"{partition} is gone, it was to be read from offset {begin} to {until}")
             else:
-                ranges.append(OffsetRange(partition, begin, until))
+                ranges.append(PartitionRange(partition, begin, until))
         return [InputPartition(each) for each in split(ranges, self._options.tasks_min, self._options.task_records_max)]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:

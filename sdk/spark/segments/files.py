@@ -19,8 +19,7 @@ import pyarrow.fs
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.options import INT32_MAX
-from kafkawire.sdk.spark.option_values import INT64_MAX
+from kafkawire.sdk.options import INT32_MAX, INT64_MAX
 from kafkawire.sdk.spark.segments.listing import ListedFile, Listing, list_files
 
 __all__ = ["FOLDER_PATTERN", "SWAP_SUFFIX", "FoundSegment", "compiled", "find_segments", "open_file_system"]

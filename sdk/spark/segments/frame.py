@@ -13,6 +13,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.options import INT64_MAX
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -131,7 +132,7 @@ def _through_spark(
     """Read files with Spark: each as a whole, and without what begins with `_`."""
     from pyspark.sql import functions
 
-    from kafkawire.sdk.spark.decode import decode_batches
+    from kafkawire.sdk.spark.columns.decode import decode_batches
     from kafkawire.sdk.spark.schema import EXTRAS, HEADERS, names_of
     from kafkawire.sdk.spark.segments.files import compiled
     from kafkawire.sdk.spark.segments.mapping import mapped
@@ -194,7 +195,7 @@ def _is_wanted(options: SegmentOptions) -> Column:
     if options.starting_offsets is not None:
         found = found & (offset >= _bound(options.starting_offsets, 0))
     if options.ending_offsets is not None:
-        found = found & (offset < _bound(options.ending_offsets, 2**63 - 1))
+        found = found & (offset < _bound(options.ending_offsets, INT64_MAX))
     if options.starting_timestamp_ms is not None:
         found = found & (time >= functions.timestamp_millis(functions.lit(options.starting_timestamp_ms)))
     if options.ending_timestamp_ms is not None:

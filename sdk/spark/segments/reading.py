@@ -17,6 +17,7 @@ import pyarrow
 import pyarrow.compute
 
 from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.options import INT64_MAX
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_MAGIC
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.columns import OffsetRange
@@ -27,7 +28,6 @@ from kafkawire.sdk.records.walk import Batch
 from kafkawire.sdk.spark.damage import DamageLog, Mode, Place, error_of
 from kafkawire.sdk.spark.decoder import Decoder
 from kafkawire.sdk.spark.isolation import ends_transaction
-from kafkawire.sdk.spark.option_values import INT64_MAX
 from kafkawire.sdk.spark.order import InOrder, first_offset
 from kafkawire.sdk.spark.segments.headers import batch_at, batch_headers, header_at
 from kafkawire.sdk.spark.segments.options import SegmentOptions
@@ -35,7 +35,7 @@ from kafkawire.sdk.spark.segments.plan import Cut, SegmentPart, Wanted
 from kafkawire.sdk.spark.segments.storage import OpenFile, SegmentFiles
 from kafkawire.sdk.spark.segments.transactions import Transactions
 
-__all__ = ["ReadOptions", "Sink", "offset_at", "read_into", "read_options", "read_parts"]
+__all__ = ["BatchRows", "ReadOptions", "offset_at", "read_into", "read_options", "read_parts"]
 
 _TIMESTAMP = "timestamp"
 
@@ -74,7 +74,7 @@ def read_options(options: SegmentOptions, names: tuple[str, ...], fails_on_loss:
     return ReadOptions(names, options.mode, options.is_committed_only, options.decompressed_bytes_max, fails_on_loss)
 
 
-class Sink(Protocol):
+class BatchRows(Protocol):
     """Makes Arrow batches of what is in parts, in order; `Decoder` makes rows of records.
 
     Attributes:
@@ -105,23 +105,23 @@ class Sink(Protocol):
 
 
 def read_into(
-    sink: Sink, parts: Iterable[SegmentPart], files: SegmentFiles, options: ReadOptions
+    rows: BatchRows, parts: Iterable[SegmentPart], files: SegmentFiles, options: ReadOptions
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Read parts into a sink, whatever the times of their records, and yield its Arrow batches.
+    """Make rows of parts, whatever the times of their records, and yield the Arrow batches.
 
     Args:
-        sink: gets the batches.
+        rows: take what is in the parts.
         parts: in order.
         files: where they are.
-        options: the names of columns do not count, they are up to the sink.
+        options: the names of columns do not count, they are up to `rows`.
 
     Raises:
         DecodeError: see `read_parts`.
         OSError: a file cannot be read.
     """
     for part in parts:
-        yield from _part(part, files, options, sink)
-    yield from sink.finish()
+        yield from _part(part, files, options, rows)
+    yield from rows.finish()
 
 
 def read_parts(
@@ -180,31 +180,33 @@ def _time(timestamp_ms: int) -> pyarrow.Scalar:
     return pyarrow.scalar(min(timestamp_ms * 1000, INT64_MAX), pyarrow.timestamp("us", "UTC"))
 
 
-def _part(part: SegmentPart, files: SegmentFiles, options: ReadOptions, sink: Sink) -> Iterator[pyarrow.RecordBatch]:
-    """Add what is in a part to a sink, and yield what is full."""
+def _part(
+    part: SegmentPart, files: SegmentFiles, options: ReadOptions, rows: BatchRows
+) -> Iterator[pyarrow.RecordBatch]:
+    """Add what is in a part to rows, and yield what is full."""
     segment, cuts = part.segment, part.cuts
     place = Place(segment.folder.topic, segment.folder.partition, segment.path)
     try:
         file = files.open(segment)
     except FileNotFoundError:
         lost = "the file was there when the work was planned, and is gone: a broker removes old segments"
-        yield from _lost(Damage(cuts[part.number].position, part.size_bytes, lost), place, options, sink)
+        yield from _lost(Damage(cuts[part.number].position, part.size_bytes, lost), place, options, rows)
         return
     with file:
         if file.size_bytes < segment.size_bytes and (part.number == 0 or options.fails_on_loss):
             lost = f"the file has {file.size_bytes} bytes, {segment.size_bytes} when the work was planned"
             missing = Damage(file.size_bytes, segment.size_bytes - file.size_bytes, lost)
-            yield from _lost(missing, place, options, sink)
-        yield from _Reading(files, options, sink, place, part, file).read()
+            yield from _lost(missing, place, options, rows)
+        yield from _Reading(files, options, rows, place, part, file).read()
 
 
-def _lost(damage: Damage, place: Place, options: ReadOptions, sink: Sink) -> Iterator[pyarrow.RecordBatch]:
+def _lost(damage: Damage, place: Place, options: ReadOptions, rows: BatchRows) -> Iterator[pyarrow.RecordBatch]:
     if options.fails_on_loss:
         raise error_of(place, damage)
     if options.logs_loss or options.mode is Mode.FAILFAST:
-        sink.dropped.add(place, damage)
+        rows.dropped.add(place, damage)
     else:
-        yield from sink.add_damage(place, damage)
+        yield from rows.add_damage(place, damage)
 
 
 def offset_at(file: OpenFile, cut: Cut) -> int | None:
@@ -236,17 +238,23 @@ def _start(part: SegmentPart, file: OpenFile) -> tuple[int, int]:
 
 
 class _Reading:
-    """Reads a part of a segment into a sink."""
+    """Adds a part of a segment to rows."""
 
     def __init__(
-        self, files: SegmentFiles, options: ReadOptions, sink: Sink, place: Place, part: SegmentPart, file: OpenFile
+        self,
+        files: SegmentFiles,
+        options: ReadOptions,
+        rows: BatchRows,
+        place: Place,
+        part: SegmentPart,
+        file: OpenFile,
     ) -> None:
         segment, cuts, number, wanted = part
         if wanted.end_offset is not None and wanted.end_offset > INT64_MAX:
             wanted = wanted._replace(end_offset=None)
         self._files = files
         self._options = options
-        self._sink = sink
+        self._rows = rows
         self._place = place
         self._segment = segment
         self._file = file
@@ -291,17 +299,17 @@ class _Reading:
             self._lowest = self._reached = batch.last_offset + 1
             if batch.last_offset < self._from or not _overlaps(batch, wanted):
                 continue
-            if batch.is_control and not self._sink.takes_control:
+            if batch.is_control and not self._rows.takes_control:
                 if transactions is not None:
                     yield from self._check_marker(batch, position)
             elif transactions is None or transactions.is_visible(batch, position):
-                yield from self._sink.add(self._place, batch, position, _range(batch, wanted))
+                yield from self._rows.add(self._place, batch, position, _range(batch, wanted))
         yield from self._add_damage(damaged, self._segment.end_offset)
         end = self._window.end
         if end < min(self._end, self._file.size_bytes):
             lost = f"the file ended at {end} while it was read, it had {self._file.size_bytes} bytes before"
             missing = Damage(end, self._file.size_bytes - end, lost)
-            yield from _lost(missing, self._place, self._options, self._sink)
+            yield from _lost(missing, self._place, self._options, self._rows)
 
     def _is_behind(self, batch: Batch) -> bool:
         """Return whether nothing of a batch, and of those that follow it, belongs to this part or is wanted."""
@@ -318,7 +326,7 @@ class _Reading:
         limits = (self._found.limit, self._wanted.end_offset, self._until)
         end = min(limit for limit in limits if limit is not None)
         plain = PlainBatches(position, self._end - position, next_offset, end, not self._options.is_committed_only)
-        taken, next_offset = self._sink.add_plain(self._place, content, plain)
+        taken, next_offset = self._rows.add_plain(self._place, content, plain)
         if taken:
             self._found.next_offset = self._lowest = self._reached = next_offset
         return taken
@@ -329,7 +337,7 @@ class _Reading:
             ends_transaction(batch)
         except DecodeError as error:
             damage = Damage(position, batch.size_in_bytes, f"{error.path}: {error.reason}", batch.base_offset)
-            yield from self._sink.add_damage(self._place, damage)
+            yield from self._rows.add_damage(self._place, damage)
 
     def _add_damage(self, damaged: Iterable[Damage], end_offset: int | None) -> Iterator[pyarrow.RecordBatch]:
         """Add what is damaged, unless another part does, or nothing in it was wanted: a stream would meet it again."""
@@ -341,7 +349,7 @@ class _Reading:
         if lowest < wanted.start_offset and end_offset is not None and end_offset <= wanted.start_offset:
             return
         for damage in damaged:
-            yield from self._sink.add_damage(self._place, damage)
+            yield from self._rows.add_damage(self._place, damage)
 
     def _is_elsewhere(self, batch: Batch) -> bool:
         """Return whether a batch behind the end of its segment is also in a following one, as it is or not cleaned.

@@ -21,8 +21,8 @@ from tools.processes import peak_memory_mb
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
 
-from kafkawire.sdk.spark.decode import decode_batches
-from kafkawire.sdk.spark.functions import decode_records, register_kafka_decode
+from kafkawire.sdk.spark.columns.decode import decode_batches
+from kafkawire.sdk.spark.columns.functions import decode_records, register_kafka_decode
 from kafkawire.spark import KafkaSegments
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.filterwarnings("ignore")]

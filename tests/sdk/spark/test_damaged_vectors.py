@@ -26,7 +26,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
 
 pyarrow = pytest.importorskip("pyarrow")
 
-from kafkawire.sdk.spark.arrow import DecodeOptions, decoded  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.columns.raw_values import DecodeOptions, decoded  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.damage import Mode  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.schema import CORRUPT  # noqa: E402 - it needs pyarrow
 

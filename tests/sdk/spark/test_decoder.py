@@ -1,7 +1,7 @@
 """Batches of any number of places share Arrow batches of a limited size, and every row keeps what is its batch's own.
 
-Method: limits from one row on, subsets of the columns, ranges of offsets, damage between batches; what `test_arrow.py`
-compares for whole values is left to it.
+Method: limits from one row on, subsets of the columns, ranges of offsets, damage between batches; what
+`test_raw_values.py` compares for whole values is left to it.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from kafkawire.sdk.records.walk import walk
 
 pyarrow = pytest.importorskip("pyarrow")
 
-from kafkawire.sdk.spark.arrow import DecodeOptions, decoded  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.columns.raw_values import DecodeOptions, decoded  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.damage import Mode  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.schema import CORRUPT  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.segments.reading import ReadOptions, read_parts  # noqa: E402 - it needs pyarrow

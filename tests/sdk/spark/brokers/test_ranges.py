@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.spark.brokers.ranges import OffsetRange, split
+from kafkawire.sdk.spark.brokers.ranges import PartitionRange, split
 
 A, B, C = (TopicPartition(topic, 0) for topic in "abc")
 
@@ -32,7 +32,7 @@ A, B, C = (TopicPartition(topic, 0) for topic in "abc")
 def test_sizes(
     sizes: dict[TopicPartition, int], tasks_min: int | None, task_records_max: int | None, expected: list[int]
 ) -> None:
-    ranges = [OffsetRange(partition, 7, 7 + size, True) for partition, size in sizes.items()]
+    ranges = [PartitionRange(partition, 7, 7 + size, True) for partition, size in sizes.items()]
     found = split(ranges, tasks_min, task_records_max)
     assert [each.size for each in found] == expected
     assert all(each.may_begin_later for each in found)

@@ -18,7 +18,7 @@ pyarrow = pytest.importorskip("pyarrow")
 
 from kafkawire.sdk.spark.brokers import reading  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers.clients import ClientSettings  # noqa: E402 - it needs pyarrow
-from kafkawire.sdk.spark.brokers.ranges import OffsetRange  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.brokers.ranges import PartitionRange  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers.reading import ReadOptions, read_range  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.schema import CONNECTOR, EXTRAS, HEADERS  # noqa: E402 - it needs pyarrow
 from tests.sdk.spark.brokers.topics import ORDERS, offsets_of, read_options, stored  # noqa: E402 - it needs pyarrow
@@ -60,7 +60,7 @@ def test_columns(tmp_path: Path, compression: Compression) -> None:
     given = {"producer_id": 5, "producer_epoch": 1, "base_sequence": 7, "partition_leader_epoch": 3}
     with stored(tmp_path, batch(0, 3, compression, **given)) as broker:
         names = (*CONNECTOR, HEADERS, *EXTRAS)
-        (rows,) = read_range(OffsetRange(ORDERS, 1, 3), read_options(broker, *names))
+        (rows,) = read_range(PartitionRange(ORDERS, 1, 3), read_options(broker, *names))
     assert rows.schema.names == list(names)
     row: dict[str, Any] = rows.to_pylist()[1]
     assert row.pop("timestamp").timestamp() == (TIME_MS + 2) / 1000
@@ -86,7 +86,7 @@ def test_columns(tmp_path: Path, compression: Compression) -> None:
 
 def test_a_reader_that_stops_early(tmp_path: Path) -> None:
     with stored(tmp_path, *(batch(base, 1) for base in range(50))) as broker:
-        rows = read_range(OffsetRange(ORDERS, 0, 50), read_options(broker))
+        rows = read_range(PartitionRange(ORDERS, 0, 50), read_options(broker))
         assert next(rows).num_rows == 50
         rows.close()  # type: ignore[attr-defined]  # it is a generator
 
@@ -104,7 +104,7 @@ def test_topic_that_is_not_there(tmp_path: Path) -> None:
     with stored(tmp_path, batch(0)) as broker:
         options = read_options(broker, poll_timeout_ms=100)
         with pytest.raises(RequestTimedOut, match="others-0: nothing from offset 0 on came in 100 ms"):
-            list(read_range(OffsetRange(ORDERS._replace(topic="others"), 0, 5), options))
+            list(read_range(PartitionRange(ORDERS._replace(topic="others"), 0, 5), options))
 
 
 # What is gone.
@@ -188,7 +188,7 @@ class Scripted:
     def end_offsets(self, partitions: list[Any]) -> dict[Any, int]:
         return dict.fromkeys(partitions, self.end)
 
-    def read(self, wanted: OffsetRange, *, fails_on_loss: bool = True) -> None:
+    def read(self, wanted: PartitionRange, *, fails_on_loss: bool = True) -> None:
         """Read a range, whose records may be 100 ms apart."""
         options = ReadOptions(ClientSettings({"bootstrap.servers": "127.0.0.1:1"}), ("offset",), 100, fails_on_loss)
         consumer: Any = self
@@ -198,7 +198,7 @@ class Scripted:
 def test_time_begins_anew_with_what_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     consumer = Scripted()
     monkeypatch.setattr(reading, "monotonic_ms", lambda: consumer.now_ms)
-    consumer.read(OffsetRange(ORDERS, 0, 8))
+    consumer.read(PartitionRange(ORDERS, 0, 8))
     assert consumer.now_ms == 1_000 + 8 * 60
 
 
@@ -214,12 +214,12 @@ def test_time_begins_anew_with_what_comes(monkeypatch: pytest.MonkeyPatch) -> No
 def test_where_to_go_on(first: int, end: int, sought: int) -> None:
     """Never behind the end of the range, and at no record later than there is one."""
     consumer = Scripted(first, end, refused=5)
-    consumer.read(OffsetRange(ORDERS, 3, 8), fails_on_loss=False)
+    consumer.read(PartitionRange(ORDERS, 3, 8), fails_on_loss=False)
     assert consumer.sought == [sought]
 
 
 def test_a_beginning_that_moves_meanwhile() -> None:
     """A query that may begin later loses nothing at its start, and records behind it."""
-    Scripted(7, 10, refused=3).read(OffsetRange(ORDERS, 3, 8, may_begin_later=True))
+    Scripted(7, 10, refused=3).read(PartitionRange(ORDERS, 3, 8, may_begin_later=True))
     with pytest.raises(LocalProtocolError, match="orders-0: offsets 5 to 6 are gone, the first one is 7"):
-        Scripted(7, 10, refused=5).read(OffsetRange(ORDERS, 3, 8, may_begin_later=True))
+        Scripted(7, 10, refused=5).read(PartitionRange(ORDERS, 3, 8, may_begin_later=True))

@@ -27,7 +27,7 @@ pyarrow = pytest.importorskip("pyarrow")
 
 from kafkawire.sdk.client.partitions import TopicPartition  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers.clients import ClientSettings  # noqa: E402 - it needs pyarrow
-from kafkawire.sdk.spark.brokers.ranges import OffsetRange  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.brokers.ranges import PartitionRange  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers.stored import StoredBatches  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.order import first_offset  # noqa: E402 - it needs pyarrow
 from kafkawire.testing import Broker  # noqa: E402 - it needs pyarrow
@@ -49,7 +49,7 @@ def read(
 ) -> Any:
     """Return the first offsets of batches, and damage as such."""
     with StoredBatches(client(broker, fetch_bytes), timeout_ms) as reader:
-        found = list(reader.read(OffsetRange(partition, start, end)))
+        found = list(reader.read(PartitionRange(partition, start, end)))
     return [each if isinstance(each, Damage) else first_offset(each.batch) for each in found]
 
 
@@ -188,7 +188,7 @@ def test_broker_that_is_stopped(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline(), "it listens"
         with StoredBatches(settings, 500) as reader:
-            found = reader.read(OffsetRange(ORDERS, 0, 50))
+            found = reader.read(PartitionRange(ORDERS, 0, 50))
             assert not isinstance(first := next(found), Damage)
             assert first.batch.base_offset == 0
             process.send_signal(signal.SIGSTOP)
@@ -196,7 +196,7 @@ def test_broker_that_is_stopped(tmp_path: Path) -> None:
                 list(found)
         process.send_signal(signal.SIGCONT)
         with StoredBatches(settings, 10_000) as reader:
-            assert len(list(reader.read(OffsetRange(ORDERS, 0, 50)))) == 10
+            assert len(list(reader.read(PartitionRange(ORDERS, 0, 50)))) == 10
     finally:
         process.kill()
         process.communicate()
@@ -234,7 +234,7 @@ def test_a_leader_that_is_none_any_more(tmp_path: Path, monkeypatch: pytest.Monk
 
         monkeypatch.setattr(operations, "describe", described)
         monkeypatch.setattr(operations, "request", requested)
-        assert len(list(reader.read(OffsetRange(ORDERS, 0, 5)))) == 1
+        assert len(list(reader.read(PartitionRange(ORDERS, 0, 5)))) == 1
         known = reader._core.router.metadata.partition(ORDERS)
     assert asked == [["orders"], ["orders"]]
     assert known is not None

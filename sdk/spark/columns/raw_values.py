@@ -1,7 +1,7 @@
 """Convert raw record batches to Arrow, with the columns of Spark's Kafka connector; does not need Spark.
 
-`decode.py` runs this in Spark's Python workers. Every byte of a value must belong to a batch: what does not is damage.
-Control batches are left out, as in the connector.
+`decode.py` and `functions.py` run this in Spark's Python workers. Every byte of a value must belong to a batch: what
+does not is damage. Control batches are left out, as in the connector.
 
 Source: `KafkaRecordToRowConverter` in Apache Spark.
 """
@@ -15,16 +15,16 @@ from typing import NamedTuple
 import pyarrow
 
 from kafkawire.sdk.errors import ConfigurationError, DecodeError, LocalProtocolError
+from kafkawire.sdk.options import INT64_MAX
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records import Batch
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.rows import PlainBatches
 from kafkawire.sdk.records.stored import Damage, Memory, Stored, read_stored
+from kafkawire.sdk.spark.columns.inputs import checked_binary
 from kafkawire.sdk.spark.damage import Mode, Place, parse_mode
 from kafkawire.sdk.spark.decoder import Decoder
-from kafkawire.sdk.spark.inputs import checked_binary
 from kafkawire.sdk.spark.isolation import AbortedByResponse, AbortedTransaction, Outcomes, is_committed_only
-from kafkawire.sdk.spark.option_values import INT64_MAX
 from kafkawire.sdk.spark.schema import arrow_schema, chosen
 
 __all__ = ["DecodeOptions", "decode_options", "decoded", "decoded_lists", "outcomes_of", "raw_columns"]

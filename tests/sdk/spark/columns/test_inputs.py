@@ -13,7 +13,7 @@ from kafkawire.sdk.errors import ConfigurationError
 
 pyarrow = pytest.importorskip("pyarrow")
 
-from kafkawire.sdk.spark.inputs import checked_binary, checked_text  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.columns.inputs import checked_binary, checked_text  # noqa: E402 - it needs pyarrow
 
 BINARY = [pyarrow.binary(), pyarrow.large_binary(), pyarrow.null()]
 TEXT = [pyarrow.string(), pyarrow.large_string(), pyarrow.null()]

@@ -20,8 +20,8 @@ from tests.vectors import read_vectors
 
 pyarrow = pytest.importorskip("pyarrow")
 
-from kafkawire.sdk.spark import arrow as module  # noqa: E402 - it needs pyarrow
-from kafkawire.sdk.spark.arrow import (  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.columns import raw_values as module  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.columns.raw_values import (  # noqa: E402 - it needs pyarrow
     DecodeOptions,
     decode_options,
     decoded,

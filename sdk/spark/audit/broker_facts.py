@@ -22,13 +22,13 @@ from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
 from kafkawire.sdk.protocol.uuids import ZERO_UUID, format_uuid
 from kafkawire.sdk.records.stored import Damage
 from kafkawire.sdk.spark.audit.continuation import check_end
+from kafkawire.sdk.spark.audit.fact_rows import FactRows, NotedFacts
 from kafkawire.sdk.spark.audit.facts import fact_ddl
-from kafkawire.sdk.spark.audit.sink import FactSink, NotedFacts
 from kafkawire.sdk.spark.audit.store import Manifest
 from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.spark.brokers.cluster import Cluster
 from kafkawire.sdk.spark.brokers.options import WireOptions, parse_options
-from kafkawire.sdk.spark.brokers.ranges import OffsetRange
+from kafkawire.sdk.spark.brokers.ranges import PartitionRange
 from kafkawire.sdk.spark.brokers.source import KafkaWireReader
 from kafkawire.sdk.spark.brokers.stored import StoredBatches
 from kafkawire.sdk.spark.damage import Place
@@ -168,7 +168,7 @@ class _Part(NamedTuple):
         is_first: whether no other task reads what is before it in the partition.
     """
 
-    range: OffsetRange
+    range: PartitionRange
     is_first: bool
 
 
@@ -181,7 +181,7 @@ class _Reader(KafkaWireReader):
 
     def partitions(self) -> list[InputPartition]:
         """Return the tasks; see `KafkaWireReader.partitions`."""
-        ranges: list[OffsetRange] = [each.value for each in super().partitions()]
+        ranges: list[PartitionRange] = [each.value for each in super().partitions()]
         firsts = [True, *(before.partition != after.partition for before, after in pairwise(ranges))]
         parts = [_Part(*each) for each in zip(ranges, firsts, strict=False)]
         return [InputPartition(task) for task in _tasks(parts, self._options.tasks_min or 1)]
@@ -193,7 +193,7 @@ class _Reader(KafkaWireReader):
             KafkaWireError: see `StoredBatches.read`.
         """
         parts: Iterable[_Part] = partition.value or ()  # Spark makes a task of nothing if there is none
-        sink = FactSink(self._noted)
+        sink = FactRows(self._noted)
         for part in parts:
             place = Place(*part.range.partition)
             with StoredBatches(self._options.client, self._options.poll_timeout_ms) as stored:

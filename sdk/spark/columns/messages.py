@@ -20,8 +20,8 @@ from kafkawire.sdk.protocol.programs import message_class, program
 from kafkawire.sdk.protocol.schema import Api, Message
 from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS
 from kafkawire.sdk.records.internal_records import INTERNAL_TOPICS, decode_record
+from kafkawire.sdk.spark.columns.inputs import checked_binary, checked_text
 from kafkawire.sdk.spark.damage import Mode
-from kafkawire.sdk.spark.inputs import checked_binary, checked_text
 
 __all__ = [
     "INTERNAL",

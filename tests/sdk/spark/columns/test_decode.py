@@ -13,7 +13,7 @@ import pytest
 
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.records import BatchBuilder, Compression
-from kafkawire.sdk.spark.decode import decode_batches
+from kafkawire.sdk.spark.columns.decode import decode_batches
 from kafkawire.sdk.spark.schema import EXTRAS
 
 # The first session starts a JVM, and the first query the workers.

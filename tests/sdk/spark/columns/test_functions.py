@@ -14,7 +14,7 @@ from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
 from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.records import BatchBuilder
-from kafkawire.sdk.spark import functions
+from kafkawire.sdk.spark.columns import functions
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore")]
 

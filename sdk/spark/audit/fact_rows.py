@@ -28,7 +28,7 @@ from kafkawire.sdk.spark.audit.facts import COLUMNS_OF, FactKind, fact_rows
 from kafkawire.sdk.spark.audit.sums import Sums
 from kafkawire.sdk.spark.damage import DamageLog, Mode, Place, error_of
 
-__all__ = ["FactSink", "NotedFacts"]
+__all__ = ["FactRows", "NotedFacts"]
 
 #: Rows of batches that wait: about 4 MiB.
 _BATCHES_MAX: Final = 16 * 1024
@@ -67,8 +67,8 @@ class NotedFacts(NamedTuple):
         )
 
 
-class FactSink:
-    """Arrow batches of facts that grow; a `Sink` for `read_into`.
+class FactRows:
+    """Arrow batches of facts that grow; `BatchRows` for `read_into`.
 
     Args:
         noted: which facts.

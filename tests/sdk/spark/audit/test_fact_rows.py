@@ -18,8 +18,8 @@ from kafkawire.sdk.protocol.tables.record_formats import TimestampType
 from kafkawire.sdk.records import BatchBuilder, Compression
 from kafkawire.sdk.records.batch import set_max_timestamp
 from kafkawire.sdk.records.stored import Damage
+from kafkawire.sdk.spark.audit.fact_rows import FactRows, NotedFacts
 from kafkawire.sdk.spark.audit.facts import COLUMNS_OF, FactKind
-from kafkawire.sdk.spark.audit.sink import FactSink, NotedFacts
 from kafkawire.sdk.spark.damage import Mode, Place
 from kafkawire.sdk.spark.segments.reading import ReadOptions, read_into
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
@@ -32,7 +32,7 @@ def facts(folder: Path, noted: NotedFacts | None = None, **options: Any) -> dict
     files = SegmentFiles([str(folder)])
     noted = noted or NotedFacts()
     found: dict[str, list[dict[str, Any]]] = {str(kind): [] for kind in FactKind}
-    sink = FactSink(noted, **options)
+    sink = FactRows(noted, **options)
     for rows in read_into(sink, planned(files), files, ReadOptions((), noted.mode, fails_on_loss=False)):
         for row in rows.to_pylist():
             kind = row.pop("kind", str(FactKind.BATCH))
@@ -151,7 +151,7 @@ def test_rows_of_damage_do_not_pile_up(tmp_path: Path) -> None:
     broken = [bytearray(batch(number, 1)) for number in range(50)]
     for each in broken:
         each[-1] ^= 1
-    sink = FactSink(NotedFacts(), batches_max=7)
+    sink = FactRows(NotedFacts(), batches_max=7)
     place = Place("t", 0, "file")
     sizes = [rows.num_rows for each in broken for rows in sink.add_damage(place, Damage(0, len(each), "broken"))]
     assert sizes == [7] * 7

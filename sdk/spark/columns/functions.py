@@ -49,7 +49,7 @@ def decode_records(
         ConfigurationError: an unknown mode, isolation level or extra column.
     """
     from kafkawire.sdk.spark import schema
-    from kafkawire.sdk.spark.arrow import decode_options
+    from kafkawire.sdk.spark.columns.raw_values import decode_options
 
     options = decode_options(headers=headers, extra=extra, mode=mode, isolation_level=isolation_level)
     names = tuple(name for name in options.names if name not in ("topic", "partition"))
@@ -57,7 +57,7 @@ def decode_records(
     fields = ", ".join(f"`{name}`: {schema.COLUMNS[name].ddl}" for name in names)
 
     def records(values: pyarrow.Array) -> pyarrow.Array:
-        from kafkawire.sdk.spark.arrow import decoded_lists
+        from kafkawire.sdk.spark.columns.raw_values import decoded_lists
 
         return decoded_lists(values, own)
 
@@ -90,7 +90,7 @@ def register_kafka_decode(
         ConfigurationError: an unknown mode, isolation level or extra column.
     """
     from kafkawire.sdk.spark import schema
-    from kafkawire.sdk.spark.arrow import decode_options
+    from kafkawire.sdk.spark.columns.raw_values import decode_options
 
     options = decode_options(headers=headers, extra=extra, mode=mode, isolation_level=isolation_level)
 
@@ -98,7 +98,7 @@ def register_kafka_decode(
         """Decodes a part of the table, which Spark hands over as Arrow batches."""
 
         def eval(self, table: Any) -> Iterator[Any]:
-            from kafkawire.sdk.spark.arrow import decoded, raw_columns
+            from kafkawire.sdk.spark.columns.raw_values import decoded, raw_columns
 
             yield from decoded([raw_columns(table)], options)
 
@@ -121,7 +121,7 @@ def decode_message(column: str | Column, name: str, version: int, *, mode: str =
     Raises:
         ConfigurationError: an unknown mode, message or version.
     """
-    from kafkawire.sdk.spark import messages
+    from kafkawire.sdk.spark.columns import messages
     from kafkawire.sdk.spark.damage import parse_mode
 
     parsed = parse_mode(mode)
@@ -143,7 +143,7 @@ def decode_request(column: str | Column, *, mode: str = "FAILFAST") -> Column:
     Raises:
         ConfigurationError: an unknown mode.
     """
-    from kafkawire.sdk.spark import messages
+    from kafkawire.sdk.spark.columns import messages
     from kafkawire.sdk.spark.damage import parse_mode
 
     parsed = parse_mode(mode)
@@ -166,7 +166,7 @@ def decode_response(column: str | Column, api: str, version: int, *, mode: str =
     Raises:
         ConfigurationError: an unknown mode, API or version.
     """
-    from kafkawire.sdk.spark import messages
+    from kafkawire.sdk.spark.columns import messages
     from kafkawire.sdk.spark.damage import parse_mode
 
     parsed = parse_mode(mode)
@@ -193,7 +193,7 @@ def decode_internal_record(
     Raises:
         ConfigurationError: an unknown mode.
     """
-    from kafkawire.sdk.spark import messages
+    from kafkawire.sdk.spark.columns import messages
     from kafkawire.sdk.spark.damage import parse_mode
 
     parsed = parse_mode(mode)

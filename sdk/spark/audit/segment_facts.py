@@ -14,8 +14,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.spark.audit.fact_rows import FactRows, NotedFacts
 from kafkawire.sdk.spark.audit.facts import FactKind, fact_ddl
-from kafkawire.sdk.spark.audit.sink import FactSink, NotedFacts
 from kafkawire.sdk.spark.damage import Mode
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.options import SegmentOptions, parse_options
@@ -117,7 +117,7 @@ class FactReader(SegmentReader):
             OSError: a file cannot be read.
         """
         parts: Iterable[SegmentPart] = partition.value or ()
-        return read_into(FactSink(self._noted), parts, self._files, self._read_options)
+        return read_into(FactRows(self._noted), parts, self._files, self._read_options)
 
 
 def read_source(spark: SparkSession, source: type[DataSource], options: dict[str, str]) -> DataFrame:

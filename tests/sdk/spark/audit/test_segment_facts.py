@@ -11,7 +11,7 @@ pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `
 
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.spark.audit.facts import FactKind, fact_ddl
-from kafkawire.sdk.spark.audit.source import AuditFacts, KafkaBatches, OpenedBatches
+from kafkawire.sdk.spark.audit.segment_facts import AuditFacts, KafkaBatches, OpenedBatches
 from tests.sdk.spark.segments.logs import TIME_MS, batch, write_segment
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -1,7 +1,7 @@
 """Decode columns of raw record batches in Spark: the functions that users call.
 
-They take a DataFrame with bytes and return one with the columns of Spark's Kafka connector; `arrow.py` does the work in
-the executors' Python workers.
+They take a DataFrame with bytes and return one with the columns of Spark's Kafka connector; `raw_values.py` does the
+work in the executors' Python workers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import Column, DataFrame
 
-    from kafkawire.sdk.spark.arrow import DecodeOptions
+    from kafkawire.sdk.spark.columns.raw_values import DecodeOptions
 
 __all__ = ["decode_batches"]
 
@@ -76,7 +76,7 @@ def decode_batches(
     from pyspark.sql import functions
 
     from kafkawire.sdk.spark import schema
-    from kafkawire.sdk.spark.arrow import decode_options
+    from kafkawire.sdk.spark.columns.raw_values import decode_options
 
     options = decode_options(
         headers=headers,
@@ -132,6 +132,6 @@ def _aborted(df: DataFrame, column: Column) -> Column:
 
 def _decode(rows: Iterator[pyarrow.RecordBatch], *, options: DecodeOptions) -> Iterator[pyarrow.RecordBatch]:
     """Decode the rows of a task; imports pyarrow in the worker only."""
-    from kafkawire.sdk.spark.arrow import decoded
+    from kafkawire.sdk.spark.columns.raw_values import decoded
 
     return decoded(rows, options)

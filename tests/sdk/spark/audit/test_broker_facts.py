@@ -18,10 +18,10 @@ from kafkawire import NewTopic
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.uuids import format_uuid
-from kafkawire.sdk.spark.audit import brokers
-from kafkawire.sdk.spark.audit.brokers import BrokerFacts, broker_input
+from kafkawire.sdk.spark.audit import broker_facts
+from kafkawire.sdk.spark.audit.broker_facts import BrokerFacts, broker_input
 from kafkawire.sdk.spark.audit.store import Manifest
-from kafkawire.sdk.spark.brokers.ranges import OffsetRange
+from kafkawire.sdk.spark.brokers.ranges import PartitionRange
 from kafkawire.sync import Admin, Producer
 from kafkawire.testing import Broker
 from tests.sdk.spark.brokers.topics import create, produce, stored
@@ -107,17 +107,19 @@ def test_compacted(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker:
         with Admin(broker.bootstrap) as admin:
             policies = {"a": "compact", "b": "compact,delete", "c": "delete"}
-            admin.create_topics([NewTopic(name, 2, configs={brokers._POLICY: its}) for name, its in policies.items()])
+            admin.create_topics(
+                [NewTopic(name, 2, configs={broker_facts._POLICY: its}) for name, its in policies.items()]
+            )
         with Producer(broker.bootstrap) as producer:
             producer.send("a", b"value", key=b"key", partition=1)
-        found = brokers.compacted({"bootstrap.servers": broker.bootstrap}, options(broker))
+        found = broker_facts.compacted({"bootstrap.servers": broker.bootstrap}, options(broker))
     assert {str(partition): offset for partition, offset in found.items()} == {"a-0": 0, "a-1": 1, "b-0": 0, "b-1": 0}
 
 
 def test_policies_that_nobody_tells(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with Broker(tmp_path) as broker:
         texts = {"endingOffsets": json.dumps({"none": {"0": 5}})}
-        assert brokers.compacted({"bootstrap.servers": broker.bootstrap}, texts) == {}
+        assert broker_facts.compacted({"bootstrap.servers": broker.bootstrap}, texts) == {}
     assert "cleanup.policy of topic none is not known" in caplog.text
 
 
@@ -136,10 +138,10 @@ def test_policies_that_nobody_tells(tmp_path: Path, caplog: pytest.LogCaptureFix
 )
 def test_small_partitions_share_a_task(sizes: list[int], tasks_min: int, expected: list[list[int]]) -> None:
     parts = [
-        brokers._Part(OffsetRange(TopicPartition("t", number), 7, 7 + size), is_first=True)
+        broker_facts._Part(PartitionRange(TopicPartition("t", number), 7, 7 + size), is_first=True)
         for number, size in enumerate(sizes)
     ]
-    tasks = brokers._tasks(parts, tasks_min)
+    tasks = broker_facts._tasks(parts, tasks_min)
     assert [[part.range.size for part in task] for task in tasks] == expected
     assert [part for task in tasks for part in task] == parts
 

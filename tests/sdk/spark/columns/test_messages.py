@@ -20,7 +20,7 @@ from kafkawire.sdk.spark.damage import Mode
 
 pyarrow = pytest.importorskip("pyarrow")
 
-from kafkawire.sdk.spark import messages  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.columns import messages  # noqa: E402 - it needs pyarrow
 
 #: What a program gives by mistake.
 NOTHING: Any = None
