@@ -81,10 +81,29 @@ def test_what_spark_submit_says_counts_more(tmp_path: Path) -> None:
     [
         (None, "java", "pyspark is not installed"),
         ("there", None, "no Java 17 or newer"),
-        ("there", "false", "older than Java 17"),
+        ("there", "false", "false does not tell its version: ''"),
+        ("there", "no-such-java", "no-such-java cannot be run: No such file"),
     ],
 )
 def test_why_not(monkeypatch: pytest.MonkeyPatch, package: str | None, java: str | None, text: str) -> None:
     monkeypatch.setattr(spark_session, "find_spec", lambda _name: package)
     monkeypatch.setattr(spark_session, "_java", lambda: java)
     assert text in str(why_not())
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        ('openjdk version "21" 2023-09-19', None),
+        ('Picked up JAVA_TOOL_OPTIONS: -Dname="value"\nopenjdk version "25-ea" 2025-09-16', None),
+        ('openjdk version "17.0.9" 2023-10-17', None),
+        ('java version "1.8.0_392"', "is Java 8, and Spark needs 17 or newer"),
+        ('openjdk version "16" 2021-03-16', "is Java 16, and Spark needs 17 or newer"),
+    ],
+)
+def test_versions_of_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, told: str, text: str | None) -> None:
+    java = tmp_path / "java"
+    java.write_text(f"#!/bin/sh\ncat >&2 << END\n{told}\nEND\n")
+    java.chmod(0o755)
+    monkeypatch.setattr(spark_session, "_java", lambda: str(java))
+    assert why_not() == (text and f"{java} {text}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,12 @@ __all__ = ["start_spark", "why_not"]
 
 #: The oldest Java that Spark 4 runs on.
 OLDEST_JAVA = 17
+
+#: Java 8 called itself 1.8; the first release of a version has no dot.
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+
+#: Of what a Java says that does not tell its version.
+_SHOWN_CHARACTERS = 200
 
 #: Settings of a session on this machine alone: nobody looks at its pages, and it talks to nobody else.
 _LOCAL = {
@@ -78,10 +85,15 @@ def why_not() -> str | None:
     java = _java()
     if java is None:
         return f"there is no Java {OLDEST_JAVA} or newer here"
-    version = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    digits = version.partition('"')[2].partition(".")[0]
-    if not digits.isdigit() or int(digits) < OLDEST_JAVA:
-        return f"{java} is older than Java {OLDEST_JAVA}"
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    except OSError as error:
+        return f"{java} cannot be run: {error.strerror}"
+    version = _VERSION.search(told)
+    if version is None:
+        return f"{java} does not tell its version: {told.strip()[:_SHOWN_CHARACTERS]!r}"
+    if int(version[1]) < OLDEST_JAVA:
+        return f"{java} is Java {version[1]}, and Spark needs {OLDEST_JAVA} or newer"
     return None
 
 
