@@ -106,7 +106,7 @@ SPARK_TESTS := tests/sdk/spark/test_bombs.py $(addprefix tests/sdk/spark/columns
   $(addprefix tests/sdk/spark/sink/test_,writer.py kills.py) \
   $(addprefix tests/sdk/spark/audit/test_,audit.py batches.py group_tables.py key_tables.py log_tables.py merging.py \
     partition_table.py summary.py tables.py) \
-  tests/commands/test_demo_spark.py tests/commands/test_pipeline.py tests/commands/test_spark_session.py
+  tests/commands/test_demo_count.py tests/commands/test_pipeline.py tests/commands/test_spark_session.py
 WITHOUT_SPARK := $(addprefix --ignore=,$(SPARK_TESTS))
 # tests/test_environment.py fails if the extension is missing although it could be built.
 NATIVE := KAFKAWIRE_ENGINE=native $(BIN)/python -c 'import kafkawire.protocol' 2>/dev/null

@@ -29,7 +29,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from kafkawire import Admin, Consumer, NewTopic, Producer
-from kafkawire.commands.demo_spark import SparkCount
+from kafkawire.commands.demo_count import SparkCount
 from kafkawire.commands.spark_session import why_not
 from kafkawire.commands.terminal import run_app
 from kafkawire.sdk.errors import KafkaWireError

@@ -1,7 +1,8 @@
 """Count the records of segment files with Spark: the last step of the demo, in a process of its own.
 
-Spark takes seconds to start and writes to standard error as it likes; here it starts while the demo runs, and nobody
-hears it. A line on standard input says that the files are complete; the answer is JSON on standard output.
+Spark takes seconds to start and writes to standard error as it likes; here it starts while the demo runs, and
+its noise is thrown away. A line on standard input says that the files are complete; the answer is JSON on standard
+output.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class SparkCount:
 
     def __init__(self, folder: Path, topic: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "kafkawire.commands.demo_spark", str(folder), topic],
+            [sys.executable, "-m", "kafkawire.commands.demo_count", str(folder), topic],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

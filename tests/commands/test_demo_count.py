@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkawire.commands.demo_spark import SparkCount
+from kafkawire.commands.demo_count import SparkCount
 from kafkawire.commands.spark_session import why_not
 from kafkawire.sdk.records import BatchBuilder, Compression
 
