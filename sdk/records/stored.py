@@ -14,13 +14,20 @@ from typing import Final, NamedTuple
 
 from kafkawire.sdk.errors import DecodeError, PartialBatch
 from kafkawire.sdk.protocol.tables.record_formats import (
+    BATCH_CRC_COVERS_FROM,
+    BATCH_HEADER,
     BATCH_HEADER_BYTES,
     BATCH_MAGIC,
     BATCH_MAGIC_AT,
+    MESSAGE_V0_HEADER_BYTES,
+    MESSAGE_V0_MAGIC,
     MESSAGE_V0_MIN_BYTES,
+    MESSAGE_V1_HEADER_BYTES,
+    MESSAGE_V1_MAGIC,
 )
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.buffers import bytes_of
+from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.sound_batches import (
     MIN_BYTES,
@@ -39,6 +46,14 @@ BATCH_BYTES_MAX: Final = 128 * 1024 * 1024
 
 #: Of the base offset, with which every batch begins.
 _OFFSET_BYTES: Final = 8
+
+#: Of what is before the key of a message in an old format; key and value begin with their lengths.
+_KEY_AT: Final = {MESSAGE_V0_MAGIC: MESSAGE_V0_HEADER_BYTES, MESSAGE_V1_MAGIC: MESSAGE_V1_HEADER_BYTES}
+_LENGTH_BYTES: Final = 4
+
+#: A batch may end with zeros, which nobody can tell from the room behind it: so many are tried.
+_LAST_ZEROS_MAX: Final = 4096
+_ZERO: Final = b"\0"
 
 
 class Damage(NamedTuple):
@@ -191,10 +206,12 @@ def _damage(source: StoredBytes, search: SoundBatches, position: int, reason: st
     if len(head) > BATCH_MAGIC_AT:
         size, magic = announced(head)
         base_offset = int.from_bytes(head[:_OFFSET_BYTES], "big", signed=True) if magic == BATCH_MAGIC else None
-        # Its own size leads on if another batch begins there, or nothing is left: a bit of it may be the damage.
-        after = position + size
-        if size >= MESSAGE_V0_MIN_BYTES and (after == source.end or search.begins_at(after)):
-            end = after
+        # Its own size leads on if another batch begins there, or nothing is left: a bit of it may be the damage. So do
+        # the sizes of key and value of an old message.
+        sizes = [size, _message_size(source, position, magic) if magic in _KEY_AT else None]
+        for after in (position + each for each in sizes if each is not None and each >= MESSAGE_V0_MIN_BYTES):
+            if not end and (after == source.end or search.begins_at(after)):
+                end = after
     if not end:
         end = search.next(position + 1)
     return Damage(position, end - position, reason, base_offset)
@@ -208,11 +225,13 @@ def _is_end(source: StoredBytes, search: SoundBatches, position: int) -> bool:
     if len(head) <= BATCH_MAGIC_AT:
         return True
     size, magic = announced(head)
-    left = source.end - position
-    if magic not in MIN_BYTES or size <= left or search.next(position + 1) < source.end:
+    if magic not in MIN_BYTES or size <= source.end - position or search.next(position + 1) < source.end:
         return False
     # What is there may be a whole batch whose length is damaged, which its checksum does not cover.
-    return not (len(head) == BATCH_HEADER_BYTES and left <= BATCH_BYTES_MAX and has_right_crc(source, position, left))
+    if magic == BATCH_MAGIC:
+        return not _is_whole(source, position)
+    whole = _message_size(source, position, magic)
+    return whole is None or not (has_right_crc(source, position, whole) or search.begins_at(position + whole))
 
 
 def _is_zero(source: StoredBytes, position: int) -> bool:
@@ -223,3 +242,41 @@ def _is_zero(source: StoredBytes, position: int) -> bool:
             return False
         position += len(piece)
     return True
+
+
+def _is_whole(source: StoredBytes, position: int) -> bool:
+    """Return whether what is left has the checksum of the batch that begins there, with or without zeros at the end."""
+    end = _content_end(source, position)
+    if end - position < BATCH_HEADER_BYTES or end - position > BATCH_BYTES_MAX:
+        return False
+    expected = BATCH_HEADER.unpack(source.at(position, BATCH_HEADER_BYTES))[4]
+    crc = 0
+    for at in range(position + BATCH_CRC_COVERS_FROM, end, WINDOW_BYTES):
+        crc = crc32c(source.at(at, min(WINDOW_BYTES, end - at)), crc)
+    for _ in range(min(source.end - end, _LAST_ZEROS_MAX)):
+        if crc == expected:
+            return True
+        crc = crc32c(_ZERO, crc)
+    return crc == expected
+
+
+def _content_end(source: StoredBytes, position: int) -> int:
+    """Return where the zeros begin that are at the end; the position if there is nothing else."""
+    end = position
+    while position < source.end:
+        piece = bytes(source.at(position, WINDOW_BYTES))
+        if content := piece.rstrip(_ZERO):
+            end = position + len(content)
+        position += len(piece)
+    return end
+
+
+def _message_size(source: StoredBytes, position: int, magic: int) -> int | None:
+    """Return the size of a message of an old format by its key and value; None if it does not end in what is there."""
+    size = _KEY_AT[magic]
+    for _ in ("key", "value"):
+        head = source.at(position + size, _LENGTH_BYTES)
+        if len(head) < _LENGTH_BYTES:
+            return None
+        size += _LENGTH_BYTES + max(int.from_bytes(head, "big", signed=True), 0)
+    return size if position + size <= source.end else None

@@ -6,12 +6,14 @@ batches larger than a window, files that get shorter; the same bytes in memory a
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from kafkawire.sdk.protocol.tables.record_formats import MESSAGE_V0_MAGIC_AT
 from kafkawire.sdk.records import Compression, MessageSetBuilder, sound_batches, stored, walk
 from kafkawire.sdk.records.sound_batches import StoredBytes
 from kafkawire.sdk.records.stored import Damage, Memory, Stored, Window, read_stored
@@ -111,6 +113,42 @@ def test_a_file_that_is_being_written_does_not_hide_damage(source: Any) -> None:
         positions, damages = read(source(bytes(damaged)), is_growing=True)
         assert positions == STARTS[:number] + STARTS[number + 1 :]
         assert [damage.position for damage in damages] == [STARTS[number]]
+
+
+@pytest.mark.parametrize("last", [b"value", b"value" + bytes(2000)])
+@pytest.mark.parametrize("zeros", [1, 100, 70_000])
+def test_zeros_do_not_hide_a_damaged_length(source: Any, zeros: int, last: bytes) -> None:
+    """The batch before them looks like one of which the beginning was written."""
+    whole = batch_of([(1000, b"key", last, ())], base_offset=900)
+    for position, bit in ((8, 0x20), (9, 1), (10, 0x10)):
+        damaged = bytearray(whole)
+        damaged[position] ^= bit
+        positions, (damage,) = read(source(DATA + damaged + bytes(zeros)), is_growing=True)
+        assert positions == STARTS
+        assert (damage.position, damage.base_offset) == (len(DATA), 900)
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_every_byte_of_an_old_message(magic: int, compression: Compression) -> None:
+    """It is told or read, also where a broker may be writing; others are read, but where a length misleads twice."""
+    messages = []
+    for offset in range(0, 200, 10):
+        builder = MessageSetBuilder(magic, compression, base_offset=offset)
+        for number in range(10) if compression is not Compression.NONE else range(1):
+            builder.append(1000 + number if magic else -1, b"key", b"value %d" % number)
+        messages.append(builder.build())
+    starts = [sum(map(len, messages[:number])) for number in range(len(messages))]
+    for number in (0, 7, len(messages) - 1):
+        for position, bit in itertools.product(range(len(messages[number])), range(8)):
+            damaged = bytearray(b"".join(messages))
+            damaged[starts[number] + position] ^= 1 << bit
+            for is_growing in (False, True):
+                found = list(read_stored(Memory(bytes(damaged)), is_growing=is_growing))
+                sound = [each.position for each in found if isinstance(each, Stored)]
+                assert sound == starts or any(isinstance(each, Damage) for each in found), (position, bit)
+                if position != MESSAGE_V0_MAGIC_AT:
+                    assert sound in (starts, starts[:number] + starts[number + 1 :]), (position, bit)
 
 
 @pytest.mark.parametrize("zeros", [1, 16, 17, 100, 70_000])
