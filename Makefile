@@ -101,7 +101,7 @@ ENGINE_FREE := --ignore=tests/codegen --ignore-glob=tests/test_*.py \
   --ignore-glob=tests/reference_broker/test_*_failures.py --ignore=tests/soak \
   --ignore-glob=tests/sdk/*/engines --ignore=tests/sdk/protocol/test_limits.py
 # Spark brings a JVM and workers of its own: its tests run once, and not in several processes of pytest.
-SPARK_TESTS := tests/sdk/spark/test_bombs.py $(addprefix tests/sdk/spark/columns/test_,decode.py functions.py) \
+SPARK_TESTS := $(addprefix tests/sdk/spark/test_,bombs.py pages.py) $(addprefix tests/sdk/spark/columns/test_,decode.py functions.py) \
   tests/sdk/spark/segments/test_frame.py tests/sdk/spark/brokers/test_source_in_spark.py \
   $(addprefix tests/sdk/spark/sink/test_,writer.py kills.py) \
   $(addprefix tests/sdk/spark/audit/test_,audit.py batches.py group_tables.py key_tables.py log_tables.py merging.py \
