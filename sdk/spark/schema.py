@@ -25,6 +25,7 @@ __all__ = [
     "CORRUPT",
     "EXTRAS",
     "HEADERS",
+    "OF_FILES",
     "Column",
     "arrow_schema",
     "checked",
@@ -94,6 +95,9 @@ CONNECTOR: Final = ("key", "value", "topic", "partition", "offset", "timestamp",
 
 #: What the connector does not have.
 EXTRAS: Final = tuple(name for name in COLUMNS if name not in (*CONNECTOR, HEADERS, CORRUPT))
+
+#: What only a file has.
+OF_FILES: Final = ("batchPosition", "path")
 
 
 def chosen(*, headers: bool = False, extra: Iterable[str] = (), corrupt: bool = False) -> tuple[str, ...]:

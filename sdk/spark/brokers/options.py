@@ -183,6 +183,13 @@ def _pattern(option: str, text: str) -> str:
     return parse_pattern(option, text.strip())
 
 
+def _extra(option: str, text: str) -> tuple[str, ...]:
+    names = parse_columns(option, text)
+    if of_files := [name for name in names if name in schema.OF_FILES]:
+        raise ConfigurationError(option, text, f"{of_files[0]} is only there where files are read")
+    return names
+
+
 def _strategy(option: str, text: str) -> bool:
     if text.lower() not in ("error", "latest"):
         raise ConfigurationError(option, text, "expected error or latest")
@@ -238,7 +245,7 @@ _OPTIONS: Final = OptionTable(
         "minOffsetsPerTrigger": parse_number(1),
         "maxTriggerDelay": parse_duration,
         "includeHeaders": parse_flag,
-        "extra": parse_columns,
+        "extra": _extra,
         "mode": _mode,
         "isolationLevel": parse_committed_only,
         "groupIdPrefix": lambda option, text: text,

@@ -150,4 +150,6 @@ def _names(schema: StructType) -> tuple[str, ...]:
     names = columns.names_of(schema)
     if columns.CORRUPT in names:
         raise ConfigurationError("schema", columns.CORRUPT, "damage is an error here, not a row")
+    if of_files := [name for name in names if name in columns.OF_FILES]:
+        raise ConfigurationError("schema", of_files[0], "it is only there where files are read")
     return names

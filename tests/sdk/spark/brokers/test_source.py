@@ -111,6 +111,7 @@ def test_refused_schema(broker: Broker) -> None:
     for schema, reason in [
         (types.StructType().add("offset", "integer"), "schema='offset int': the column is bigint"),
         (types.StructType().add("_corrupt", _CORRUPT), "schema='_corrupt': damage is an error here, not a row"),
+        (types.StructType().add("path", "string"), "schema='path': it is only there where files are read"),
     ]:
         for make in (source(broker).reader, source(broker).streamReader):
             with pytest.raises(ConfigurationError) as caught:
