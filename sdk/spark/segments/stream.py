@@ -65,6 +65,8 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         #: Where it ends, for a query that reads what is available now.
         self._target: dict[str, int] | None = None
         self._reported: dict[str, int] | None = None
+        #: The partitions whose loss was told while micro-batches were planned.
+        self._lost: set[str] = set()
 
     # Where it begins and ends.
 
@@ -75,7 +77,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ConfigurationError: a path does not exist.
             OSError: a folder or a segment cannot be read.
         """
-        # A folder has an end, other than a topic: who names one wants what is in it.
+        # A folder has an end, unlike a topic: who names one wants what is in it.
         asked = self._options.starting_offsets or Offsets(EARLIEST)
         found = {}
         for key, segments in self._partitions().items():
@@ -191,15 +193,18 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _available(self, partitions: _Partitions, start: dict[str, int]) -> dict[str, int]:
         """Return how far the partitions reach."""
-        for key in start.keys() - partitions.keys():
-            self._lose(f"{key} is gone, it was to be read from offset {start[key]} on")
+        gone = start.keys() - partitions.keys()
+        lost = {key: f"{key} is gone, it was to be read from offset {start[key]} on" for key in gone}
         ends = {}
         for key, segments in partitions.items():
             begin = start.get(key, self._first(segments))
             reached = self._ends.of(segments[-1]).offset
             if reached < begin and key in start:
-                self._lose(f"{key} ends at offset {reached}, it was to be read from {begin} on")
+                lost[key] = f"{key} ends at offset {reached}, it was to be read from {begin} on"
             ends[key] = max(self._end(segments, begin), begin)
+        for key in sorted(lost.keys() - self._lost):
+            self._lose(lost[key])
+        self._lost = set(lost)
         return ends
 
     def _first(self, segments: list[FoundSegment]) -> int:

@@ -254,6 +254,27 @@ def test_lost_partition(folder: Path) -> None:
     assert not query.plan()
 
 
+def test_each_loss_is_logged_once(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """However often micro-batches are planned; and again, if a partition comes back and goes."""
+    query = Query(folder, failOnDataLoss="false")
+    query.take_all()
+    path = folder / "orders-1" / f"{0:020}.log"
+    path.unlink()
+    told = [
+        "lost: orders-0 ends at offset 60, it was to be read from 100 on",
+        "lost: orders-1 is gone, it was to be read from offset 20 on",
+    ]
+    write_segment(folder / "orders-0", [batch(50)])
+    for _ in range(3):
+        query.plan()
+    assert sorted(caplog.messages) == told
+    write_segment(folder / "orders-1", [batch(0), batch(10)])
+    query.plan()
+    path.unlink()
+    query.plan()
+    assert sorted(caplog.messages) == [*told, told[1]]
+
+
 def test_segment_that_goes_before_it_is_read(folder: Path) -> None:
     for option, fails in (("true", True), ("false", False)):
         write_segment(folder / "orders-0", [batch(number * 10) for number in range(5)])
