@@ -9,6 +9,7 @@ Source: `JavaUtils.timeStringAs`, `ByteUnit` in Apache Spark.
 from __future__ import annotations
 
 import difflib
+import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -34,7 +35,10 @@ __all__ = [
     "parse_topics",
     "split_client_options",
     "there_are",
+    "warn_of_streams",
 ]
+
+_log = logging.getLogger("kafkawire.spark")
 
 #: What the names of options begin with that are for the clients of a query.
 CLIENT_PREFIX: Final = "kafka."
@@ -191,6 +195,17 @@ def parse_duration(option: str, text: str) -> int:
     if match is None:
         raise ConfigurationError(option, text, "expected a time, such as 500ms, 30s or 15m")
     return int(match[1]) * _MILLISECONDS[(match[2] or "ms").lower()]
+
+
+def warn_of_streams(values: Mapping[str, object]) -> None:
+    """Warn of options that only a stream heeds, as the connector does.
+
+    Args:
+        values: by the names of options, None for one that was not given.
+    """
+    for option, value in values.items():
+        if value is not None:
+            _log.warning("%s=%s is for streams, and has no effect here", option, value)
 
 
 def there_are(found: Iterable[Any], kind: str = "topics") -> str:

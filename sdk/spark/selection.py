@@ -23,6 +23,7 @@ __all__ = [
     "Offsets",
     "Selection",
     "Times",
+    "check_not_empty",
     "parse_offsets",
     "parse_partitions",
     "parse_pattern",
@@ -119,6 +120,27 @@ def parse_times(option: str, text: str) -> Times:
     return Times(None, _numbers(option, text, expected, 0, f"0 to {INT64_MAX} ms is expected"))
 
 
+def check_not_empty(option: str, offsets: Offsets, end: int) -> None:
+    """Refuse offsets between which a query that is no stream would find nothing.
+
+    Args:
+        option: its name.
+        offsets: where to begin, or end.
+        end: of a partition, `LATEST` for a query that begins there or `EARLIEST` for one that ends there.
+
+    Raises:
+        ConfigurationError: that end is asked for, by name or in JSON.
+    """
+    named: dict[str, dict[int, int]] = {}
+    for partition, offset in offsets.named.items():
+        if offset == end:
+            named.setdefault(partition.topic, {})[partition.partition] = offset
+    if named or offsets.others == end:
+        (name,) = (name for name, offset in _NAMES.items() if offset == end)
+        shown = json.dumps(named, separators=(",", ":")) if named else name
+        raise ConfigurationError(option, shown, "a query that is no stream would read nothing")
+
+
 def _numbers(option: str, text: str, expected: str, lowest: int, allowed: str) -> dict[TopicPartition, int]:
     """Return a number for each partition that JSON names."""
     named: dict[TopicPartition, int] = {}
@@ -128,7 +150,7 @@ def _numbers(option: str, text: str, expected: str, lowest: int, allowed: str) -
         for partition, found in partitions.items():
             number = int(partition) if partition.isascii() and partition.isdigit() else -1
             if not 0 <= number <= INT32_MAX:
-                raise ConfigurationError(option, text, f"{partition!r} of {topic!r} is no partition")
+                raise ConfigurationError(option, text, f"{partition!r} of {topic!r} is not a partition")
             if isinstance(found, bool) or not isinstance(found, int) or not lowest <= found <= INT64_MAX:
                 raise ConfigurationError(option, text, f"{found!r} of {topic}-{partition}: {allowed}")
             named[TopicPartition(topic, number)] = found
@@ -167,7 +189,7 @@ def parse_pattern(option: str, text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise ConfigurationError(option, text, f"no regular expression: {error}") from None
+        raise ConfigurationError(option, text, f"not a regular expression: {error}") from None
     return text
 
 

@@ -5,7 +5,6 @@ Source: `KafkaSourceProvider` in Apache Spark.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -25,6 +24,7 @@ from kafkawire.sdk.spark.option_values import (
     parse_number,
     parse_topics,
     split_client_options,
+    warn_of_streams,
 )
 from kafkawire.sdk.spark.selection import (
     EARLIEST,
@@ -32,15 +32,17 @@ from kafkawire.sdk.spark.selection import (
     Offsets,
     Selection,
     Times,
+    check_not_empty,
     parse_offsets,
     parse_partitions,
     parse_pattern,
     parse_times,
 )
 
-__all__ = ["Bound", "WireOptions", "parse_options"]
+__all__ = ["TRIGGER_DELAY_MS", "Bound", "WireOptions", "parse_options"]
 
-_log = logging.getLogger("kafkawire.spark")
+#: How long a micro-batch waits for its least number of offsets, as in the connector.
+TRIGGER_DELAY_MS: Final = 15 * 60_000
 
 #: Most attempts to learn where partitions begin and end.
 _ATTEMPTS_MAX = 1000
@@ -73,7 +75,7 @@ class WireOptions(NamedTuple):
         task_records_max: most records of a task, counted by offsets.
         trigger_offsets_max: for a micro-batch of a stream.
         trigger_offsets_min: a micro-batch waits for so many, but not longer than `trigger_delay_max_ms`.
-        trigger_delay_max_ms: see above.
+        trigger_delay_max_ms: see above; None for `TRIGGER_DELAY_MS`.
         poll_timeout_ms: how long a task waits for the next record.
         attempts: how often the driver asks for offsets.
         retry_interval_ms: time between two of them.
@@ -90,29 +92,27 @@ class WireOptions(NamedTuple):
     task_records_max: int | None = None
     trigger_offsets_max: int | None = None
     trigger_offsets_min: int | None = None
-    trigger_delay_max_ms: int = 15 * 60_000
+    trigger_delay_max_ms: int | None = None
     poll_timeout_ms: int = 120_000
     attempts: int = 3
     retry_interval_ms: int = 1000
 
     def check_batch(self) -> None:
-        """Refuse what only a stream can do.
+        """Refuse what only a stream can do, and warn of what only a stream heeds.
 
         Raises:
             ConfigurationError: records from the latest offset on, or up to the earliest, are asked for.
         """
-        for bound, refused in ((self.starting, LATEST), (self.ending, EARLIEST)):
-            if bound is None or not isinstance(bound.place, Offsets):
-                continue
-            if refused in (*([] if bound.place.named else [bound.place.others]), *bound.place.named.values()):
-                name = "latest" if refused == LATEST else "earliest"
-                raise ConfigurationError(bound.option, name, "a query that is no stream would read nothing")
-        for option, value in (
-            ("maxOffsetsPerTrigger", self.trigger_offsets_max),
-            ("minOffsetsPerTrigger", self.trigger_offsets_min),
-        ):
-            if value is not None:
-                _log.warning("%s=%d is for streams, and has no effect here", option, value)
+        for bound, end in ((self.starting, LATEST), (self.ending, EARLIEST)):
+            if bound is not None and isinstance(bound.place, Offsets):
+                check_not_empty(bound.option, bound.place, end)
+        warn_of_streams(
+            {
+                "maxOffsetsPerTrigger": self.trigger_offsets_max,
+                "minOffsetsPerTrigger": self.trigger_offsets_min,
+                "maxTriggerDelay": self.trigger_delay_max_ms,
+            }
+        )
 
     def check_stream(self) -> None:
         """Refuse what a stream cannot do.

@@ -25,7 +25,7 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.spark.admission import limited_by_offsets
 from kafkawire.sdk.spark.brokers.cluster import Cluster, Positions
-from kafkawire.sdk.spark.brokers.options import Bound, WireOptions
+from kafkawire.sdk.spark.brokers.options import TRIGGER_DELAY_MS, Bound, WireOptions
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange, split
 from kafkawire.sdk.spark.brokers.reading import read_options, read_range
 from kafkawire.sdk.spark.loss import report_loss
@@ -156,13 +156,13 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def _is_too_little(self, available: int) -> bool:
         """Return whether a micro-batch waits for more; a query that reads what is available now never does."""
-        least, now_ms = self._options.trigger_offsets_min, monotonic_ms()
+        least, delay_ms, now_ms = self._options.trigger_offsets_min, self._options.trigger_delay_max_ms, monotonic_ms()
         waits = (
             least is not None
             and self._target is None
             and available < least
             and self._planned_ms is not None
-            and now_ms - self._planned_ms < self._options.trigger_delay_max_ms
+            and now_ms - self._planned_ms < (TRIGGER_DELAY_MS if delay_ms is None else delay_ms)
         )
         if not waits:
             self._planned_ms = now_ms

@@ -146,12 +146,12 @@ def compiled(pattern: str) -> re.Pattern[str]:
     """Return what matches the end of a segment's path.
 
     Raises:
-        ConfigurationError: it is no regular expression, or lacks a group.
+        ConfigurationError: it is not a regular expression, or lacks a group.
     """
     try:
         meant = re.compile(f"{_BEFORE}{pattern}{_BEHIND}", re.ASCII)
     except re.error as error:
-        raise ConfigurationError("pathPattern", pattern, f"no regular expression: {error}") from None
+        raise ConfigurationError("pathPattern", pattern, f"not a regular expression: {error}") from None
     if missing := {"topic", "partition", "offset"} - meant.groupindex.keys():
         raise ConfigurationError("pathPattern", pattern, f"it has no group {', '.join(sorted(missing))}")
     return meant

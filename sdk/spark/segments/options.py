@@ -6,7 +6,7 @@ Source: `KafkaSourceProvider` in Apache Spark.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from numbers import Number
 from os import PathLike
 from typing import Final, NamedTuple
@@ -26,6 +26,7 @@ from kafkawire.sdk.spark.option_values import (
     parse_size,
     parse_topics,
     there_are,
+    warn_of_streams,
 )
 from kafkawire.sdk.spark.segments.files import FOLDER_PATTERN, FoundSegment
 from kafkawire.sdk.spark.segments.plan import SPLIT_BYTES, Wanted
@@ -34,6 +35,7 @@ from kafkawire.sdk.spark.selection import (
     LATEST,
     Offsets,
     Selection,
+    check_not_empty,
     parse_offsets,
     parse_partitions,
     parse_pattern,
@@ -102,18 +104,29 @@ class SegmentOptions(NamedTuple):
         )
 
     def check_batch(self) -> None:
-        """Refuse what only a stream can do.
+        """Refuse what only a stream can do, and warn of what only a stream heeds.
 
         Raises:
             ConfigurationError: records from the latest offset on, or up to the earliest, are asked for.
         """
-        for option, offsets, refused in (
-            ("startingOffsets", self.starting_offsets, LATEST),
-            ("endingOffsets", self.ending_offsets, EARLIEST),
-        ):
-            if offsets is not None and refused in (offsets.others, *offsets.named.values()):
-                name = "latest" if refused == LATEST else "earliest"
-                raise ConfigurationError(option, name, "a query that is no stream would read nothing")
+        if self.starting_offsets is not None:
+            check_not_empty("startingOffsets", self.starting_offsets, LATEST)
+        if self.ending_offsets is not None:
+            check_not_empty("endingOffsets", self.ending_offsets, EARLIEST)
+        warn_of_streams(
+            {"maxBytesPerTrigger": self.trigger_bytes_max, "maxOffsetsPerTrigger": self.trigger_offsets_max}
+        )
+
+    def check_without_columns(self) -> None:
+        """Refuse to add columns where none are read, as for rows of batches.
+
+        Raises:
+            ConfigurationError: headers or further columns are asked for.
+        """
+        if schema.HEADERS in self.columns:
+            raise ConfigurationError("includeHeaders", "true", "only for records")
+        if extra := [name for name in self.columns if name in schema.EXTRAS]:
+            raise ConfigurationError("extra", ", ".join(extra), "only for records")
 
     def check_there(self, segments: Iterable[FoundSegment]) -> None:
         """Refuse to read topics or partitions that are not there; a pattern may match nothing.
@@ -124,13 +137,26 @@ class SegmentOptions(NamedTuple):
         Raises:
             ConfigurationError: one is named that has no segment.
         """
-        if self.selection.topics is None and self.selection.partitions is None:
-            return
-        there = {segment.folder for segment in segments}
+        self.check_partitions({segment.folder for segment in segments})
+
+    @property
+    def names_some(self) -> bool:
+        """Whether topics or partitions are named, and must be there."""
+        return self.selection.topics is not None or self.selection.partitions is not None
+
+    def check_partitions(self, there: Collection[TopicPartition]) -> None:
+        """Refuse to read topics or partitions that are not there; see `check_there`.
+
+        Args:
+            there: all that have a segment.
+
+        Raises:
+            ConfigurationError: one is named that has none.
+        """
         topics = {folder.topic for folder in there}
         if missing := (self.selection.topics or frozenset()) - topics:
             raise ConfigurationError(self.topics_option, ", ".join(sorted(missing)), there_are(topics))
-        if lacking := (self.selection.partitions or frozenset()) - there:
+        if lacking := (self.selection.partitions or frozenset()) - set(there):
             near = {folder for folder in there if any(folder.topic == each.topic for each in lacking)}
             shown = ", ".join(map(str, sorted(lacking)))
             raise ConfigurationError("assign", shown, there_are(near or there, "partitions"))

@@ -68,9 +68,14 @@ def read_options(options: SegmentOptions, names: tuple[str, ...], fails_on_loss:
 
     Args:
         options: what the user asks for.
-        names: of the columns.
+        names: of the columns; none for whoever makes rows of something else.
         fails_on_loss: whether it is an error that a file is gone.
+
+    Raises:
+        ConfigurationError: columns of records are asked for, and none are read.
     """
+    if not names:
+        options.check_without_columns()
     return ReadOptions(names, options.mode, options.is_committed_only, options.decompressed_bytes_max, fails_on_loss)
 
 

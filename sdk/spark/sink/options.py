@@ -32,7 +32,7 @@ _ROW_IDS: Final = "dedupeHeaders"
 _TRANSACTIONS: Final = "transactionalIdPrefix"
 
 #: What Spark itself has among the options of a query.
-_SPARKS: Final = frozenset({"checkpointlocation", "path", "queryname"})
+_SPARKS: Final = frozenset({"checkpointlocation", "queryname"})
 
 #: Options of the producer that are not the user's to choose, and why.
 _REFUSED: Final = {
@@ -70,6 +70,9 @@ def parse_options(given: Mapping[str, str]) -> WriteOptions:
         ConfigurationError: an option is unknown, its value is refused, or two contradict each other.
     """
     for name, text in given.items():
+        if name.lower() == "path":
+            reason = "rows go to topics, not to a path: use the option topic, or a column `topic`"
+            raise ConfigurationError(name, text, reason)
         if (reason := _REFUSED.get(name.lower())) is not None:
             raise ConfigurationError(name, text, reason)
     of_producer, own = split_client_options(given)

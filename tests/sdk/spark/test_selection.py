@@ -14,6 +14,7 @@ from kafkawire.sdk.spark.selection import (
     LATEST,
     Selection,
     Times,
+    check_not_empty,
     parse_offsets,
     parse_partitions,
     parse_pattern,
@@ -42,9 +43,9 @@ def test_offsets() -> None:
         ("[]", 'expected "earliest", "latest" or JSON such as'),
         ("[" * 100_000, 'expected "earliest", "latest" or JSON such as'),
         ('{"a":5}', "'a' has no object"),
-        ('{"a":{"x":5}}', "'x' of 'a' is no partition"),
-        ('{"a":{"-1":5}}', "'-1' of 'a' is no partition"),
-        ('{"a":{"2147483648":5}}', "'2147483648' of 'a' is no partition"),
+        ('{"a":{"x":5}}', "'x' of 'a' is not a partition"),
+        ('{"a":{"-1":5}}', "'-1' of 'a' is not a partition"),
+        ('{"a":{"2147483648":5}}', "'2147483648' of 'a' is not a partition"),
         ('{"a":{"0":-3}}', "-3 of a-0: 0 to 9223372036854775807, -1 for latest or -2 for earliest is expected"),
         ('{"a":{"0":true}}', "True of a-0"),
         ('{"a":{"0":1.5}}', "1.5 of a-0"),
@@ -90,5 +91,23 @@ def test_selection() -> None:
 
 def test_pattern() -> None:
     assert parse_pattern("subscribePattern", "a|b") == "a|b"
-    with pytest.raises(ConfigurationError, match="no regular expression"):
+    with pytest.raises(ConfigurationError, match="not a regular expression"):
         parse_pattern("subscribePattern", "(")
+
+
+@pytest.mark.parametrize(
+    ("text", "end", "shown"),
+    [
+        ("latest", LATEST, "'latest'"),
+        ("EARLIEST", EARLIEST, "'earliest'"),
+        ('{"a":{"0":-1}}', LATEST, """'{"a":{"0":-1}}'"""),
+        ('{"a":{"0":5,"2":-2},"b":{"1":-2}}', EARLIEST, """'{"a":{"2":-2},"b":{"1":-2}}'"""),
+    ],
+)
+def test_nothing_between(text: str, end: int, shown: str) -> None:
+    """The error names what was given, not the end that it stands for."""
+    other = EARLIEST if end == LATEST else LATEST
+    offsets = parse_offsets("o", text, other)
+    with pytest.raises(ConfigurationError) as caught:
+        check_not_empty("o", offsets, end)
+    assert str(caught.value) == f"o={shown}: a query that is no stream would read nothing"

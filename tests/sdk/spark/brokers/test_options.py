@@ -27,7 +27,7 @@ def test_defaults() -> None:
     found = options()
     assert found == WireOptions(found.client, Selection(frozenset(["orders"])))
     assert (found.columns, found.fails_on_loss, found.poll_timeout_ms) == (CONNECTOR, True, 120_000)
-    assert (found.attempts, found.retry_interval_ms, found.trigger_delay_max_ms) == (3, 1000, 900_000)
+    assert (found.attempts, found.retry_interval_ms, found.trigger_delay_max_ms) == (3, 1000, None)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_refused(given: dict[str, str], reason: str) -> None:
         ({}, "subscribe=None: one of subscribe, subscribePattern, assign is needed"),
         ({"assign": "{}"}, "assign='{}': it names no partition"),
         ({"subscribePattern": " "}, "subscribePattern=' ': expected a regular expression"),
-        ({"subscribePattern": "("}, "subscribePattern='(': no regular expression: "),
+        ({"subscribePattern": "("}, "subscribePattern='(': not a regular expression: "),
     ],
 )
 def test_refused_topics(given: dict[str, str], reason: str) -> None:
@@ -151,9 +151,9 @@ def test_refused_topics(given: dict[str, str], reason: str) -> None:
         ({"startingOffsets": '{"orders":{"0":-2}}', "endingOffsets": '{"orders":{"0":-1}}'}, None),
         ({"startingTimestamp": "0", "endingTimestamp": "1"}, None),
         ({"startingOffsets": "latest"}, "startingOffsets='latest'"),
-        ({"startingOffsets": '{"orders":{"0":-1}}'}, "startingOffsets='latest'"),
+        ({"startingOffsets": '{"orders":{"0":-1}}'}, """startingOffsets='{"orders":{"0":-1}}'"""),
         ({"endingOffsets": "earliest"}, "endingOffsets='earliest'"),
-        ({"endingOffsets": '{"orders":{"0":-2}}'}, "endingOffsets='earliest'"),
+        ({"endingOffsets": '{"orders":{"0":-2}}'}, """endingOffsets='{"orders":{"0":-2}}'"""),
     ],
 )
 def test_batch(given: dict[str, str], refused: str | None) -> None:
@@ -166,8 +166,11 @@ def test_batch(given: dict[str, str], refused: str | None) -> None:
 
 def test_limits_of_streams_in_a_batch_query(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "kafkawire.spark"):
-        options(maxOffsetsPerTrigger="5").check_batch()
-    assert caplog.messages == ["maxOffsetsPerTrigger=5 is for streams, and has no effect here"]
+        options(maxOffsetsPerTrigger="5", maxTriggerDelay="1s").check_batch()
+    assert caplog.messages == [
+        "maxOffsetsPerTrigger=5 is for streams, and has no effect here",
+        "maxTriggerDelay=1000 is for streams, and has no effect here",
+    ]
 
 
 @pytest.mark.parametrize(

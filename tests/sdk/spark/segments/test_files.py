@@ -82,7 +82,7 @@ def test_pattern(root: Path) -> None:
     assert found(root, pattern=pattern) == ["orders-1 0 None"]
     with pytest.raises(ConfigurationError, match=r"pathPattern=.*: it has no group offset, partition"):
         found(root, pattern="(?P<topic>x)")
-    with pytest.raises(ConfigurationError, match=r"pathPattern=.*: no regular expression"):
+    with pytest.raises(ConfigurationError, match=r"pathPattern=.*: not a regular expression"):
         found(root, pattern="(")
     lax = r"(?P<topic>\w+)-(?P<partition>\w+)/(?P<offset>\w+)\.log"
     write_segment(root / "c" / "orders-x", [batch(0)])

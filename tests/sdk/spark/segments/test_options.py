@@ -154,7 +154,7 @@ def test_refused_values_of_python(value: object, reason: str) -> None:
         ({"extra": ","}, "extra=',': expected names, separated by commas"),
         ({"mode": "x"}, "mode='x': expected PERMISSIVE, DROPMALFORMED, FAILFAST"),
         ({"isolationLevel": "x"}, "isolationLevel='x': expected read_uncommitted or read_committed"),
-        ({"subscribePattern": "("}, "subscribePattern='(': no regular expression: "),
+        ({"subscribePattern": "("}, "subscribePattern='(': not a regular expression: "),
         ({"topics": "a", "assign": '{"a":[0]}'}, "topics='a': assign is given, too; expected one"),
         ({"assign": "{}"}, "assign='{}': expected JSON such as {\"orders\":[0,1]}, it names no partition"),
         ({"assign": '{"a":[]}'}, "assign='{\"a\":[]}': expected JSON"),
@@ -209,7 +209,7 @@ def test_first_of_many_that_are_there() -> None:
     ("given", "reason"),
     [
         ({"startingOffsets": "latest"}, "startingOffsets='latest': a query that is no stream would read nothing"),
-        ({"startingOffsets": '{"a":{"0":-1}}'}, "startingOffsets='latest'"),
+        ({"startingOffsets": '{"a":{"0":-1}}'}, """startingOffsets='{"a":{"0":-1}}'"""),
         ({"endingOffsets": "earliest"}, "endingOffsets='earliest'"),
     ],
 )
@@ -236,6 +236,29 @@ def test_stream(given: dict[str, Any], reason: str) -> None:
     options(**given).check_batch()
     with pytest.raises(ConfigurationError, match=reason):
         options(**given).check_stream()
+
+
+def test_limits_of_streams_in_a_batch_query(caplog: pytest.LogCaptureFixture) -> None:
+    options(maxOffsetsPerTrigger="5", maxBytesPerTrigger="1k").check_batch()
+    assert caplog.messages == [
+        "maxBytesPerTrigger=1024 is for streams, and has no effect here",
+        "maxOffsetsPerTrigger=5 is for streams, and has no effect here",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"includeHeaders": "true", "extra": "path"}, "includeHeaders='true': only for records"),
+        ({"extra": "sequence,path"}, "extra='sequence, path': only for records"),
+    ],
+)
+def test_columns_where_none_are_read(given: dict[str, str], reason: str) -> None:
+    """As for rows of batches, which the audit reads."""
+    read_options(options(includeHeaders="false", mode="PERMISSIVE"), (), False)
+    read_options(options(**given), ("offset",), False)
+    with pytest.raises(ConfigurationError, match=reason):
+        read_options(options(**given), (), False)
 
 
 def test_what_tasks_are_told() -> None:

@@ -57,6 +57,7 @@ def test_of_the_producer(given: dict[str, str], expected: dict[str, str]) -> Non
         ("topic", "a/b", "topic='a/b': "),
         ("dedupeHeaders", "yes", "expected true or false"),
         ("transactionalIdPrefix", "", "leave it out to write without transactions"),
+        ("path", "/x", "path='/x': rows go to topics, not to a path"),
         ("kafka.key.serializer", "x", "cast the column `key`"),
         ("kafka.value.serializer", "x", "cast the column `value`"),
         ("kafka.transactional.id", "x", "use transactionalIdPrefix"),
