@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT64_MAX
 
@@ -46,16 +47,17 @@ def read_segments(
         path: of folders or segments; several of them in a list, or in a text with commas between them.
         map_batches: is called in the workers with each Arrow batch (`pyarrow.RecordBatch`, about 4 MiB), and returns
             one, a `pyarrow.Table`, or None for no rows: filter, decode or sum up there, before rows go to Spark.
-        columns: that `map_batches` gets, for example `["value", "offset"]`; those of the options by default.
-        schema: the columns to read, in Spark's words, for example "value binary"; with `map_batches` those that it
-            returns, which is needed unless they stay as they are.
+        columns: to read, and what `map_batches` gets, for example `["value", "offset"]`; those of the options by
+            default.
+        schema: the same in Spark's words, for example "value binary". With `map_batches` it says which columns that
+            returns, and is needed unless they stay as they are.
         is_stream: whether to return a streaming DataFrame.
         options: of the data source `kafka_segments`, see docs/spark_segments.md; numbers, booleans, lists and
             dictionaries are taken as such, None is what nobody gave.
 
     Raises:
         ConfigurationError: an option or the schema is refused, or cannot be used with `map_batches` or a file system
-            that Spark reads.
+            that Spark reads; or there a topic or partition that is named does not exist.
     """
     from kafkawire.sdk.spark.schema import ddl
     from kafkawire.sdk.spark.segments.mapping import check_schema
@@ -69,7 +71,10 @@ def read_segments(
         if isinstance(schema, str):
             check_schema(_parsed_schema(schema))
     names = parsed.columns if columns is None else _known(columns)
-    if columns is not None and map_batches is None and schema is None:
+    if columns is not None and map_batches is None:
+        if schema is not None:
+            reason = "schema is given, too, and names the columns to read; expected one of them"
+            raise ConfigurationError("columns", ", ".join(names), reason)
         schema = ddl(names)
     if not _opens(parsed.paths):
         return _through_spark(spark, parsed, names, map_batches, schema or ddl(names), is_stream)
@@ -134,7 +139,7 @@ def _through_spark(
 
     from kafkawire.sdk.spark.columns.decode import decode_batches
     from kafkawire.sdk.spark.schema import EXTRAS, HEADERS, names_of
-    from kafkawire.sdk.spark.segments.files import compiled
+    from kafkawire.sdk.spark.segments.files import FOLDER_PATTERN, compiled
     from kafkawire.sdk.spark.segments.mapping import mapped
 
     reason = f"Spark reads the files of {options.paths[0]}, each by itself"
@@ -146,12 +151,18 @@ def _through_spark(
     fields = _parsed_schema(schema)
     if map_batches is None:
         names = names_of(fields)
-    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true").option("pathGlobFilter", "*.log")
-    groups = compiled(options.path_pattern).groupindex
-    pattern = "(?:^|/)" + re.sub(r"\(\?P<\w+>", "(", options.path_pattern) + "$"
+    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    if options.path_pattern == FOLDER_PATTERN:
+        reader = reader.option("pathGlobFilter", "*.log")  # Spark reads what is beside segments otherwise
+    meant = compiled(options.path_pattern)
+    groups = meant.groupindex
+    pattern = re.sub(r"\(\?P<\w+>", "(", meant.pattern)  # as Java writes it
     files = reader.load(list(options.paths)).where(functions.col("path").rlike(pattern))
     topic = functions.regexp_extract("path", pattern, groups["topic"])
     partition = functions.regexp_extract("path", pattern, groups["partition"]).cast("int")
+    if options.names_some:
+        there = files.select(topic, partition).distinct().collect()
+        options.check_partitions({TopicPartition(*row) for row in there})
     records = decode_batches(
         files.where(_is_selected(options, topic, partition)),
         "content",

@@ -130,6 +130,8 @@ def test_map_batches(spark: Any, folder: Path) -> None:
     assert read_segments(spark, folder, columns=["offset"]).columns == ["offset"]
     assert read_segments(spark, folder, topics=None, assign=None).count() == 210
     assert read_segments(spark, folder, topics={"orders": 1}.keys()).count() == 200
+    with pytest.raises(ConfigurationError, match="columns='offset': schema is given, too"):
+        read_segments(spark, folder, columns=["offset"], schema="offset bigint")
     with pytest.raises(ConfigurationError, match="columns='position'"):
         read_segments(spark, folder, columns=["position"])
     refused: list[tuple[dict[str, Any], str]] = [
@@ -202,6 +204,34 @@ def test_options_with_the_file_system_of_spark(
     through = read_segments(spark, folder, **options)
     assert through.schema == direct.schema
     assert sorted(map(repr, through.collect())) == expected
+
+
+def test_patterns_with_the_file_system_of_spark(spark: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Either half of a pattern is one of a whole path, whatever the names of segments end with."""
+    for number in (0, 1):
+        for path in (folder / f"orders-{number}").glob("*.log"):
+            path.rename(path.with_suffix(".segment"))
+    pattern = r"(?P<topic>orders)-(?P<partition>\d+)/(?:x|(?P<offset>\d+)\.segment)|orders-7/1.index"
+    direct = read_segments(spark, folder, pathPattern=pattern)
+    expected = sorted(map(repr, direct.collect()))
+    assert len(expected) == 200
+    monkeypatch.setattr(frame, "_opens", lambda paths: False)
+    assert sorted(map(repr, read_segments(spark, folder, pathPattern=pattern).collect())) == expected
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "reason"),
+    [
+        ("topics", ["orders", "ordres"], "topics='ordres': there are orders"),
+        ("assign", {"orders": [1, 2]}, "assign='orders-2': there are orders-0, orders-1"),
+    ],
+)
+def test_what_is_not_there_with_the_file_system_of_spark(
+    spark: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, option: str, value: Any, reason: str
+) -> None:
+    monkeypatch.setattr(frame, "_opens", lambda paths: False)
+    with pytest.raises(ConfigurationError, match=reason):
+        read_segments(spark, folder, **{option: value})
 
 
 def test_damage_with_the_file_system_of_spark(spark: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
