@@ -4,6 +4,6 @@
 one that fetches; both read in batch and as a stream. `sink/` writes to topics. `audit/` makes tables and a report.
 
 What they share is here: `schema` and `decoder` make the connector's columns, `damage` and `loss` say what becomes of
-what cannot be read, `isolation` and `order` which records count, and `option_values`, `selection` and `logins` read
-options.
+what cannot be read, `isolation` and `order` which records count, and `option_values`, `selection`, `client_options` and
+`logins` read options.
 """

@@ -16,7 +16,7 @@ from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.options import AdminOptions, ConsumerOptions
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.secret import shown
-from kafkawire.sdk.spark.logins import with_login
+from kafkawire.sdk.spark.client_options import REFUSED_OF_READERS, read_client_options
 from kafkawire.sdk.spark.option_values import CLIENT_PREFIX, client_error
 from kafkawire.sdk.sync.admin import Admin
 from kafkawire.sdk.sync.consumer import Consumer
@@ -26,24 +26,6 @@ __all__ = ["ClientSettings"]
 #: What one fetch of a task takes from its partition, unless told otherwise. From 1 to 16 MiB a task needs the same CPU;
 #: more keeps distant brokers busy, with less there is less that was fetched beyond the end of a task, for nothing.
 FETCH_BYTES: Final = 4 * 1024 * 1024
-
-_MANAGED = "Spark decides where reading begins, and keeps in the checkpoint how far it came: use startingOffsets"
-_BYTES = "keys and values are binary columns: convert them with functions of Spark"
-
-#: What would contradict the data source, and what to do instead.
-_REFUSED: Final[Mapping[str, str]] = {
-    "auto_offset_reset": _MANAGED,
-    "enable_auto_commit": _MANAGED,
-    "auto_commit_interval_ms": _MANAGED,
-    "enable_auto_finish": _MANAGED,
-    "group_protocol": "no task joins a group: leave it out",
-    "group_remote_assignor": "no task joins a group: leave it out",
-    "io": "clients of workers block: leave it out",
-    "metrics_reporter": "a function cannot be given as text: leave it out",
-    "key.deserializer": _BYTES,
-    "value.deserializer": _BYTES,
-    "interceptor.classes": "an interceptor could change records: leave it out",
-}
 
 #: What only a member of a group needs. The connector takes it, and so it is taken here.
 _OF_MEMBERS: Final = frozenset(
@@ -70,11 +52,9 @@ class ClientSettings:
     """
 
     def __init__(self, given: Mapping[str, object]) -> None:
-        self._values: dict[str, Any] = {}
-        for name, text in with_login({name: _text(name, value) for name, value in given.items()}).items():
-            self._add(name, text)
-        if "bootstrap_servers" not in self._values:
-            raise ConfigurationError(f"{CLIENT_PREFIX}bootstrap.servers", None, "it is needed: host:port,host:port")
+        texts = {name: _text(name, value) for name, value in given.items()}
+        values = read_client_options(texts, ConsumerOptions, REFUSED_OF_READERS)
+        self._values = {name: value for name, value in values.items() if name not in _OF_MEMBERS}
         try:
             ConsumerOptions.read(self._consumer_options().items())
         except ConfigurationError as error:
@@ -96,18 +76,6 @@ class ClientSettings:
     def core(self) -> ClientCore:
         """Return a client that was not started, for requests of one's own."""
         return ClientCore("reader", ConsumerOptions.read({**self._consumer_options(), "io": "thread"}.items()), None)
-
-    def _add(self, given_name: str, text: str) -> None:
-        name = ConsumerOptions.KAFKA_NAMES.get(given_name, given_name)
-        if (reason := _REFUSED.get(name)) is not None:
-            raise ConfigurationError(f"{CLIENT_PREFIX}{given_name}", text, reason)
-        option = ConsumerOptions.OPTIONS.get(name)
-        if option is None:
-            raise ConfigurationError(f"{CLIENT_PREFIX}{given_name}", text, ConsumerOptions.unknown(given_name))
-        if name in self._values:
-            raise ConfigurationError(f"{CLIENT_PREFIX}{given_name}", text, f"{name} was given already")
-        if name not in _OF_MEMBERS:
-            self._values[name] = text if option.parse is None else option.parse(text)
 
     def _consumer_options(self) -> dict[str, Any]:
         own = {"auto_offset_reset": "none", "enable_auto_commit": False, "max_partition_fetch_bytes": FETCH_BYTES}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from kafkawire.sdk.client.call import Coordinator
 from kafkawire.sdk.client.core import ClientCore
@@ -26,15 +27,14 @@ class Coordinators(BlockingClient):
     """A client for `with`; what its methods raise beside what is said there is that of an admin.
 
     Args:
-        options: of a producer, by dotted name; those that other clients do not have are passed over.
+        options: of a producer, by the names of docs/options.md; those that other clients do not have are passed over.
 
     Raises:
         ConfigurationError: an option cannot be used.
     """
 
-    def __init__(self, options: Mapping[str, str]) -> None:
-        known = AdminOptions.OPTIONS.keys() | AdminOptions.KAFKA_NAMES.keys()
-        given = {name: value for name, value in options.items() if name in known}
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        given = {name: value for name, value in options.items() if name in AdminOptions.OPTIONS}
         super().__init__(ClientCore("sink", read_options(AdminOptions, None, {**given, "io": "thread"}), None))
 
     def committed(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -1,6 +1,6 @@
 """The options of the sink: names as Spark writes them, in any case, and values as text.
 
-What Spark's Kafka connector has, too, has its name and means the same. `kafka.` and a dotted name is an option of the
+What Spark's Kafka connector has, too, has its name and means the same. What begins with `kafka.` is an option of the
 producer.
 
 Source: `KafkaSourceProvider` in Apache Spark.
@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
 from kafkawire.sdk.producer.settings import read_producer_options
-from kafkawire.sdk.spark.logins import with_login
+from kafkawire.sdk.spark.client_options import REFUSED_OF_WRITERS, read_client_options
 from kafkawire.sdk.spark.option_values import CLIENT_PREFIX, OptionTable, client_error, parse_flag, split_client_options
 
 __all__ = ["TRANSACTION_TIMEOUT_MS", "WriteOptions", "parse_options"]
@@ -34,27 +34,18 @@ _TRANSACTIONS: Final = "transactionalIdPrefix"
 #: What Spark itself has among the options of a query.
 _SPARKS: Final = frozenset({"checkpointlocation", "queryname"})
 
-#: Options of the producer that are not the user's to choose, and why.
-_REFUSED: Final = {
-    "kafka.key.serializer": "keys are binary, or text in UTF-8: cast the column `key`",
-    "kafka.value.serializer": "values are binary, or text in UTF-8: cast the column `value`",
-    "kafka.transactional.id": f"each task has one of its own: use {_TRANSACTIONS}",
-    "kafka.transactional_id": f"each task has one of its own: use {_TRANSACTIONS}",
-    "kafka.io": "a task has no event loop: leave it out",
-}
-
 
 class WriteOptions(NamedTuple):
     """What a user asks for.
 
     Attributes:
-        producer: options of the producer, by dotted name; may hold secrets.
+        producer: options of the producer, by the names of docs/options.md; may hold secrets.
         topic: of all rows; None if a column says it.
         has_row_ids: whether a header tells each row from all others.
         transactional_id_prefix: of the transactional ids of the tasks; None to write without transactions.
     """
 
-    producer: Mapping[str, str]
+    producer: Mapping[str, Any]
     topic: str | None = None
     has_row_ids: bool = False
     transactional_id_prefix: str | None = None
@@ -73,39 +64,35 @@ def parse_options(given: Mapping[str, str]) -> WriteOptions:
         if name.lower() == "path":
             reason = "rows go to topics, not to a path: use the option topic, or a column `topic`"
             raise ConfigurationError(name, text, reason)
-        if (reason := _REFUSED.get(name.lower())) is not None:
-            raise ConfigurationError(name, text, reason)
     of_producer, own = split_client_options(given)
-    producer = with_login(of_producer)
+    producer = read_client_options(of_producer, ProducerOptions, REFUSED_OF_WRITERS)
     values = _OPTIONS.read({name: text for name, text in own.items() if name.lower() not in _SPARKS})
     prefix = values.get(_TRANSACTIONS)
     if prefix is not None:
-        producer.setdefault("transaction.timeout.ms", str(TRANSACTION_TIMEOUT_MS))
-    elif not {"enable.idempotence", "enable_idempotence"} & producer.keys():
-        producer["enable.idempotence"] = _idempotence(producer)
+        producer.setdefault("transaction_timeout_ms", TRANSACTION_TIMEOUT_MS)
+    elif "enable_idempotence" not in producer:
+        producer["enable_idempotence"] = _is_idempotent(producer)
     _check_producer(producer, prefix)
     return WriteOptions(producer, values.get(_TOPIC), values.get(_ROW_IDS, False), prefix)
 
 
-def _idempotence(producer: Mapping[str, str]) -> str:
-    """Return whether a producer is idempotent of which nobody has said it, as text.
+def _is_idempotent(producer: Mapping[str, Any]) -> bool:
+    """Return whether a producer is idempotent of which nobody has said it.
 
     As Java's, it is unless other options rule it out. A cluster that does is an error: so the producer is told.
     """
     try:
-        read_producer_options(None, {**producer, "enable.idempotence": "true"})
+        read_producer_options(None, {**producer, "enable_idempotence": True})
     except ConfigurationError as error:
         if error.option == "enable_idempotence":
             logger.warning("idempotence is off, and records may be stored twice: %s", error.reason)
-            return "false"
-    return "true"
+            return False
+    return True
 
 
-def _check_producer(producer: Mapping[str, str], prefix: str | None) -> None:
+def _check_producer(producer: Mapping[str, Any], prefix: str | None) -> None:
     """Have the producer check its options while the query is planned, and not in each task."""
     more = {} if prefix is None else {"transactional_id": prefix}
-    if not {"bootstrap.servers", "bootstrap_servers"} & producer.keys():
-        raise ConfigurationError("kafka.bootstrap.servers", None, "a value is needed, there is no default")
     try:
         read_producer_options(None, {**producer, **more})
     except ConfigurationError as error:

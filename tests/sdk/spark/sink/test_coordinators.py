@@ -40,7 +40,7 @@ def prepared(broker: Broker, name: str) -> PreparedTransaction:
 
 
 def options(broker: Broker, **more: str) -> dict[str, str]:
-    return {"bootstrap.servers": broker.bootstrap, "linger.ms": "7", **more}
+    return {"bootstrap_servers": broker.bootstrap, "linger.ms": "7", **more}
 
 
 @pytest.mark.parametrize("commits", [True, False])
@@ -85,7 +85,7 @@ def test_offsets_that_a_transaction_adds(broker: Broker) -> None:
 def test_refused() -> None:
     with pytest.raises(ConfigurationError, match="bootstrap"):
         Coordinators({"linger.ms": "7"})
-    with pytest.raises(ConnectFailed), Coordinators({"bootstrap.servers": "127.0.0.1:1"}):
+    with pytest.raises(ConnectFailed), Coordinators({"bootstrap_servers": "127.0.0.1:1"}):
         pass
 
 
