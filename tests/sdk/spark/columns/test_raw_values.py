@@ -6,6 +6,7 @@ in; then one thing at a time is damaged.
 
 from __future__ import annotations
 
+import re
 import tracemalloc
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -176,19 +177,21 @@ def test_batches_of_several_rows_are_decoded_together() -> None:
 
 FIRST, SECOND = batch(), batch(6)
 DAMAGED = [
-    (flip(SECOND, 100), "crc", len(FIRST), "checksum"),
-    (flip(SECOND, 16), "magic", len(FIRST) + 16, "magic 253"),
-    (flip(SECOND, 8), "batch_length", len(FIRST) + 8, ""),
-    (flip(SECOND, 9), "batch", len(FIRST), "partial batch: "),
+    (flip(SECOND, 100), "crc: checksum 0x[0-9a-f]{8}, the content has 0x[0-9a-f]{8}"),
+    (flip(SECOND, 16), "magic: magic 253, 0 to 2 are known"),
+    (flip(SECOND, 8), "batch_length: -16776770 bytes announced, no batch or message has fewer than 14"),
+    (flip(SECOND, 9), "partial batch: 16712138 bytes, 916 are left, it ends 16711222 beyond the end"),
 ]
 
 
-@pytest.mark.parametrize(("damaged", "path", "offset", "reason"), DAMAGED, ids=["content", "magic", "length", "long"])
-def test_damage(damaged: bytes, path: str, offset: int, reason: str, caplog: pytest.LogCaptureFixture) -> None:
-    """It is told in every mode, and the batches behind it are read."""
+@pytest.mark.parametrize(("damaged", "reason"), DAMAGED, ids=["content", "magic", "length", "long"])
+def test_damage(damaged: bytes, reason: str, caplog: pytest.LogCaptureFixture) -> None:
+    """It is told in every mode, with all that is wrong, and the batches behind it are read."""
     values = [None, FIRST + damaged + batch(12), batch(18)]
-    with pytest.raises(DecodeError, match=rf"^row 1 \(orders-3\).* at byte {len(FIRST)}: .*{reason}"):
+    with pytest.raises(DecodeError) as caught:
         table(*values)
+    offset = "" if reason.startswith("magic") else ", batch of offset 6"
+    assert re.fullmatch(rf"row 1 \(orders-3\){offset} at byte {len(FIRST)}: {reason}", str(caught.value))
     found = table(*values, wanted=options(mode=Mode.DROPMALFORMED))
     assert [row["offset"] for row in found[:: len(RECORDS)]] == [0, 12, 18]
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
@@ -197,7 +200,7 @@ def test_damage(damaged: bytes, path: str, offset: int, reason: str, caplog: pyt
     found = table(*values, wanted=options(CORRUPT, mode=Mode.PERMISSIVE))
     assert [row["offset"] for row in found if row[CORRUPT] is None][:: len(RECORDS)] == [0, 12, 18]
     (row,) = [row for row in found if row[CORRUPT] is not None]
-    assert reason in row[CORRUPT].pop("reason")
+    assert re.fullmatch(reason, row[CORRUPT].pop("reason"))
     assert row == {
         **dict.fromkeys(CONNECTOR),
         "topic": "orders",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import tracemalloc
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -257,20 +258,24 @@ def test_every_bit_of_a_base_offset(files: SegmentFiles) -> None:
 
 
 def test_random_damage(files: SegmentFiles) -> None:
-    """Whatever is wrong, parts give what the whole gives: rising offsets, each as it was written or not at all."""
+    """Whatever is wrong, parts give what the whole gives: what is not damaged, and nothing that was not written."""
     chance = random.Random(20)
     whole = log_of(files).read_bytes()
+    starts = [position_of(number) for number in range(10)]
     for _ in range(300):
         content = bytearray(whole)
         for _ in range(chance.randint(1, 4)):
             content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
         log_of(files).write_bytes(content)
-        for split_bytes in (1, 1000, 1 << 30):
-            found = offsets_of(planned(files, None, split_bytes), files, DROP)
-            assert found == sorted(set(found))
-            assert found[-100:] == list(range(100, 200))
-            if content != whole:
-                assert len(damage_of(files, split_bytes)) >= 1
+        sound = [content[start:end] == whole[start:end] for start, end in pairwise([*starts, len(whole)])]
+        least = {number * 10 + each for number, is_sound in enumerate(sound) if is_sound for each in range(10)}
+        found = [offsets_of(planned(files, None, split_bytes), files, DROP) for split_bytes in (1 << 30, 1, 1000)]
+        damage = [damage_of(files, split_bytes) for split_bytes in (1 << 30, 1, 1000)]
+        assert found[0] == sorted(set(found[0]))
+        assert least | set(range(100, 200)) <= set(found[0]) <= set(range(200))
+        assert bool(damage[0]) == (len(found[0]) < 200)
+        assert found[1:] == found[:1] * 2
+        assert damage[1:] == damage[:1] * 2
 
 
 def test_end_of_a_growing_file(files: SegmentFiles) -> None:
