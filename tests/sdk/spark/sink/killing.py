@@ -122,12 +122,16 @@ class KilledStream:
         topic: to write to.
         folder: for the checkpoint and the logs of the drivers.
         options: of the sink.
+
+    Attributes:
+        repeated: how many rows, at least, were stored in micro-batches that Spark has to repeat.
     """
 
     def __init__(self, source: Source, servers: str, topic: str, folder: Path, **options: str) -> None:
         self.expected = source.expected
         self.servers = servers
         self.topic = topic
+        self.repeated = 0
         self._source = source
         self._options = options
         self._environment = _environment()
@@ -172,6 +176,8 @@ class KilledStream:
             raise AssertionError(f"{name}: not seen; {self._log().read_text()[-3000:]}")
         finally:
             _end(process)
+            if self._last("offsets") >= batch_id > self._last("commits"):
+                self._note_repeated()
 
     def finish(self) -> None:
         """Let the driver write what is left."""
@@ -181,6 +187,11 @@ class KilledStream:
             assert code == 0, self._log().read_text()[-3000:]
         finally:
             _end(process)
+
+    def _note_repeated(self) -> None:
+        """Count what is there of the second micro-batch, which was killed before it was noted as committed."""
+        with Admin(self.servers) as admin:
+            self.repeated += max(self._stored(admin) - self._stored_before, 0)
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._runs += 1

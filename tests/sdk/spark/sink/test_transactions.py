@@ -26,7 +26,7 @@ from kafkawire.sdk.spark.sink.task import WriteTask
 from kafkawire.sdk.spark.sink.transactions import Prepared, abort, commit, prepare
 from kafkawire.sdk.spark.sink.writer import BatchWriter, StreamWriter, Written
 from kafkawire.testing import Broker
-from tests.sdk.spark.sink.topics import committed, row_id
+from tests.sdk.spark.sink.topics import committed, is_open, row_id, written
 
 COLUMNS = WrittenColumns(None, None, None)
 #: What the driver is told of a transaction that is not open any more; it depends on what it asked for.
@@ -62,13 +62,17 @@ class Query:
         commit(self.options, prepared)
 
     def check(self, expected: list[str]) -> None:
-        """Check what readers of committed records see, or will see: markers follow the answer to a commit."""
-        found: list[str] = []
-        for _ in range(200):
-            found = sorted(str(each.value, "utf-8") for each in committed(self.servers, "out"))
-            if found == sorted(expected):
-                return
-        assert found == sorted(expected)
+        """Check what readers of committed records see once no transaction is open: nothing else can follow."""
+        assert self._values(written(self.servers, "out")) == sorted(expected)
+
+    def check_open(self, expected: list[str]) -> None:
+        """Check what they see while rows are stored whose transactions are open."""
+        assert is_open(self.servers, "out")
+        assert self._values(committed(self.servers, "out")) == sorted(expected)
+
+    @staticmethod
+    def _values(records: list[Any]) -> list[str]:
+        return sorted(str(each.value, "utf-8") for each in records)
 
 
 def expected(*batch_ids: int, count: int = 3) -> list[str]:
@@ -85,7 +89,7 @@ def test_nothing_is_seen_before_the_commit(broker: Broker) -> None:
     query = Query(broker)
     for batch_id in range(3):
         prepared = query.tasks(batch_id)
-        query.check(expected(*range(batch_id)))
+        query.check_open(expected(*range(batch_id)))
         query.commit(prepared)
         query.check(expected(*range(batch_id + 1)))
 
@@ -186,6 +190,8 @@ def test_another_number_of_tasks(broker: Broker) -> None:
     repeated = query.tasks(0, 4)
     with pytest.raises(LocalProtocolError, match="a part of it is committed already, of 3 tasks, and now there are 4"):
         query.commit(repeated)
+    query.check_open(["0 1 a", "0 1 b"])
+    abort(query.options, repeated)
     query.check(["0 1 a", "0 1 b"])
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from kafkawire import TopicPartition
 from kafkawire.sync import Consumer
 
-__all__ = ["committed", "row_id", "written"]
+__all__ = ["committed", "is_open", "row_id", "written"]
 
 #: How often a topic is looked at before a transaction counts as open for good.
 _LOOKS_MAX = 2_000
@@ -23,9 +23,14 @@ def committed(servers: str, topic: str) -> list[Any]:
 def written(servers: str, topic: str) -> list[Any]:
     """Return what they see once no transaction is open: brokers write the markers after they have answered EndTxn."""
     for _ in range(_LOOKS_MAX):
-        if _ends(servers, topic, "read_committed") == _ends(servers, topic, "read_uncommitted"):
+        if not is_open(servers, topic):
             return committed(servers, topic)
     raise AssertionError(f"a transaction is open in {topic}")
+
+
+def is_open(servers: str, topic: str) -> bool:
+    """Return whether a transaction is open, or its marker on the way."""
+    return _ends(servers, topic, "read_committed") != _ends(servers, topic, "read_uncommitted")
 
 
 def row_id(record: Any) -> str:
