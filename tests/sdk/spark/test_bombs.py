@@ -25,7 +25,7 @@ from kafkawire.sdk.spark.columns.decode import decode_batches
 from kafkawire.sdk.spark.columns.functions import decode_records, register_kafka_decode
 from kafkawire.spark import KafkaSegments
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.timeout(400)
 
 WORKER_MAX_MB = 1024
 EXTRA = ["sequence", "compression", "batchPosition"]

@@ -27,11 +27,7 @@ from tests.sdk.spark.segments.logs import TIME_MS, batch, write_segment
 from tests.sdk.spark.sink.topics import written
 
 # The first session starts a JVM, and the first query the workers.
-pytestmark = [
-    pytest.mark.timeout(300),
-    # What pyspark itself does with the newest pandas and Python is not the matter of these tests.
-    pytest.mark.filterwarnings("ignore"),
-]
+pytestmark = pytest.mark.timeout(300)
 
 DOCS = Path(__file__).parents[3] / "docs"
 

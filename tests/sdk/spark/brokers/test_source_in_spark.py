@@ -19,11 +19,7 @@ from kafkawire.testing import Broker
 pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
 
 # The first session starts a JVM, and the first query the workers.
-pytestmark = [
-    pytest.mark.timeout(300),
-    # What pyspark itself does with the newest pandas and Python is not the matter of these tests.
-    pytest.mark.filterwarnings("ignore"),
-]
+pytestmark = pytest.mark.timeout(300)
 
 TIME_MS = 1_700_000_000_000
 

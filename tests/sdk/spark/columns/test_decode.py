@@ -17,11 +17,7 @@ from kafkawire.sdk.spark.columns.decode import decode_batches
 from kafkawire.sdk.spark.schema import EXTRAS
 
 # The first session starts a JVM, and the first query the workers.
-pytestmark = [
-    pytest.mark.timeout(300),
-    # What pyspark itself does with the newest pandas and Python is not the matter of these tests.
-    pytest.mark.filterwarnings("ignore"),
-]
+pytestmark = pytest.mark.timeout(300)
 
 TIME_MS = 1_700_000_000_000
 RECORDS_OF_A_BATCH = 1000

@@ -16,7 +16,7 @@ from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.records import BatchBuilder
 from kafkawire.sdk.spark.columns import functions
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.timeout(300)
 
 TIME_MS = 1_700_000_000_000
 

@@ -22,14 +22,12 @@ from kafkawire.testing import Broker
 
 pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
 
+from pyspark.errors import AnalysisException, PythonException, StreamingQueryException
+
 from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, records_of, write_segment
 
 # The first session starts a JVM, and the first query the workers.
-pytestmark = [
-    pytest.mark.timeout(300),
-    # What pyspark itself does with the newest pandas and Python is not the matter of these tests.
-    pytest.mark.filterwarnings("ignore"),
-]
+pytestmark = pytest.mark.timeout(300)
 
 OFFSETS = range(100)
 
@@ -84,8 +82,6 @@ def test_schema_and_options(source: Any, folder: Path) -> None:
     ],
 )
 def test_refused(source: Any, folder: Path, option: str, value: str, schema: str | None, reason: str) -> None:
-    from pyspark.errors import AnalysisException
-
     reader = source.read.format("kafka_segments").option(option, value)
     with pytest.raises(AnalysisException, match=reason):
         (reader if schema is None else reader.schema(schema)).load(str(folder)).collect()
@@ -249,9 +245,9 @@ def test_damage_with_the_file_system_of_spark(spark: Any, folder: Path, monkeypa
         ("orders", 0, 4 * len(batch(50)))
     ]
     assert read_segments(spark, folder, mode="DROPMALFORMED", **bounds).count() == 8
-    with pytest.raises(Exception, match="batch of offset 90 at byte"):
+    with pytest.raises(PythonException, match="batch of offset 90 at byte"):
         read_segments(spark, folder, **bounds).collect()
-    with pytest.raises(Exception, match=r"orders-1.*100"):
+    with pytest.raises(PythonException, match=r"orders-1.*100"):
         read_segments(spark, folder, assign={"orders": [1]}, decompressedBytesMax=100).collect()
     with pytest.raises(ConfigurationError, match="startingOffsets='latest': a query that is no stream"):
         read_segments(spark, folder, startingOffsets="latest")
@@ -262,7 +258,7 @@ def test_damage(spark: Any, folder: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-5] ^= 1
     path.write_bytes(content)
-    with pytest.raises(Exception, match=rf"DecodeError: {path} \(orders-0\), batch of offset 40 at byte"):
+    with pytest.raises(PythonException, match=rf"DecodeError: {path} \(orders-0\), batch of offset 40 at byte"):
         read_segments(spark, folder).collect()
     rows = read_segments(spark, folder, topics="orders", mode="PERMISSIVE").where("_corrupt is not null").collect()
     assert [(row.topic, row.partition, row.offset, row._corrupt.path) for row in rows] == [
@@ -302,8 +298,6 @@ def finish(writer: Any) -> Any:
     Spark gives the worker that plans a stream ten seconds to start, which a busy machine does not always keep. A query
     that starts again goes on from its checkpoint.
     """
-    from pyspark.errors import StreamingQueryException
-
     for is_last in (False, False, True):
         query = writer.trigger(availableNow=True).start()
         try:
@@ -321,8 +315,6 @@ def rows_of(spark: Any, out: Path) -> list[tuple[Any, ...]]:
 
 
 def test_stream_that_is_stopped(spark: Any, tmp_path: Path) -> None:
-    from pyspark.errors import StreamingQueryException
-
     folder, out = tmp_path / "data", tmp_path / "out"
     write_segment(folder / "orders-0", [batch(number * 10) for number in range(10)])
     write_segment(folder / "orders-1", [batch(number * 10) for number in range(3)])
@@ -367,7 +359,7 @@ def test_stream_that_lost_records(spark: Any, tmp_path: Path) -> None:
     finish(copied(spark, folder, out))
     first.unlink()
     write_segment(folder / "orders-0", [batch(50)])
-    with pytest.raises(Exception, match="orders-0: offsets 20 to 49 are gone, the first one is 50"):
+    with pytest.raises(StreamingQueryException, match="orders-0: offsets 20 to 49 are gone, the first one is 50"):
         finish(copied(spark, folder, out))
     finish(copied(spark, folder, out, failOnDataLoss=False))
     assert [offset for _, _, offset in rows_of(spark, out)] == [*range(20), *range(50, 60)]

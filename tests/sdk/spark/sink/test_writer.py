@@ -19,12 +19,10 @@ from tests.sdk.spark.sink.topics import row_id, written
 
 pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
 
+from pyspark.errors import AnalysisException, PythonException
+
 # The first session starts a JVM, and the first query the workers.
-pytestmark = [
-    pytest.mark.timeout(300),
-    # What pyspark itself does with the newest pandas and Python is not the matter of these tests.
-    pytest.mark.filterwarnings("ignore"),
-]
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture
@@ -118,7 +116,7 @@ def test_many_rows(source: Any, broker: Broker, prefix: str | None) -> None:
     ],
 )
 def test_refused(source: Any, broker: Broker, query: str, options: dict[str, str], reason: str) -> None:
-    with pytest.raises(Exception, match=reason):
+    with pytest.raises(AnalysisException, match=reason):
         save(source.sql(query), broker, **options)
 
 
@@ -131,14 +129,14 @@ def test_without_idempotence(source: Any, broker: Broker) -> None:
 
 def test_append_is_the_only_mode(source: Any, broker: Broker) -> None:
     writer = source.sql("select 'v' value").write.format("kafkawire").mode("overwrite")
-    with pytest.raises(Exception, match="records are only added to topics"):
+    with pytest.raises(AnalysisException, match="records are only added to topics"):
         writer.option("kafka.bootstrap.servers", broker.bootstrap).option("topic", "out").save()
 
 
 def test_a_row_that_is_not_stored(source: Any) -> None:
     with (
         Broker(ephemeral=True, num_partitions=1, message_max_bytes=1_000) as broker,
-        pytest.raises(Exception, match=r"MESSAGE_TOO_LARGE.*out-0"),
+        pytest.raises(PythonException, match=r"MESSAGE_TOO_LARGE.*out-0"),
     ):
         save(source.sql("select repeat('v', 2000) value"), broker)
 
