@@ -16,7 +16,7 @@ from kafkawire.sdk.spark.segments import frame
 def test_names() -> None:
     assert spark.__all__ == sorted(
         [name for module in (decode, functions, frame, batches, audit) for name in module.__all__]
-        + ["KafkaSegments", "KafkaWire"]
+        + ["Finding", "KafkaSegments", "KafkaWire", "Severity"]
     )
     assert spark.decode_batches is decode.decode_batches
     assert spark.decode_records is functions.decode_records
@@ -34,6 +34,13 @@ def test_data_sources() -> None:
 
     assert spark.KafkaSegments is KafkaSegments
     assert spark.KafkaWire is KafkaWire
+
+
+def test_findings() -> None:
+    from kafkawire.sdk.spark.audit import findings
+
+    assert spark.Finding is findings.Finding
+    assert spark.Severity is findings.Severity
 
 
 def test_import_does_not_need_spark() -> None:

@@ -12,7 +12,8 @@ is wrong with them, by their segments, and `audit_brokers` by what brokers send.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 from kafkawire.sdk.spark.audit.audit import AuditResult, audit, audit_brokers
 from kafkawire.sdk.spark.audit.batches import read_batches
@@ -28,13 +29,16 @@ from kafkawire.sdk.spark.columns.functions import (
 from kafkawire.sdk.spark.segments.frame import read_segments
 
 if TYPE_CHECKING:
+    from kafkawire.sdk.spark.audit.findings import Finding, Severity
     from kafkawire.sdk.spark.brokers.source import KafkaWire
     from kafkawire.sdk.spark.segments.source import KafkaSegments
 
 __all__ = [
     "AuditResult",
+    "Finding",
     "KafkaSegments",
     "KafkaWire",
+    "Severity",
     "audit",
     "audit_brokers",
     "decode_batches",
@@ -48,15 +52,17 @@ __all__ = [
     "register_kafka_decode",
 ]
 
+#: What is imported when somebody asks for it, and where it is: this module can be imported without Spark.
+_LATER: Final = {
+    "Finding": "audit.findings",
+    "KafkaSegments": "segments.source",
+    "KafkaWire": "brokers.source",
+    "Severity": "audit.findings",
+}
+
 
 def __getattr__(name: str) -> object:
-    """Return a data source, a class of Spark's: this module can be imported without Spark."""
-    if name == "KafkaSegments":
-        from kafkawire.sdk.spark.segments.source import KafkaSegments
-
-        return KafkaSegments
-    if name == "KafkaWire":
-        from kafkawire.sdk.spark.brokers.source import KafkaWire
-
-        return KafkaWire
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Return a data source, a class of Spark's, or what an audit finds."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"kafkawire.sdk.spark.{_LATER[name]}"), name)

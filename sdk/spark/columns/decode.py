@@ -56,7 +56,7 @@ def decode_batches(
         mode: of damaged bytes: "FAILFAST" fails the task at the first, naming row and position; "PERMISSIVE" adds a row
             for each, with the column `_corrupt` (path, position, size, reason) and null in all others but topic and
             partition; "DROPMALFORMED" leaves them out, and logs them and their number. What can be read is read, as
-            far as a batch with a right checksum follows.
+            far as a batch with a valid checksum follows.
         isolation_level: "read_committed", in any case, leaves out records of transactions that were aborted, or have
             not ended.
         aborted: the aborted transactions of a fetch response, as `array<struct<producerId, firstOffset>>`, for
@@ -66,12 +66,17 @@ def decode_batches(
             counts as damaged.
 
     Returns:
-        The columns key, value, topic, partition, offset, timestamp, timestampType and those that were asked for; names
-        and types are the connector's, so that a query works on either.
+        The columns of the connector, so that a query works on either: `key: binary`, `value: binary`, `topic: string`,
+        `partition: int`, `offset: bigint`, `timestamp: timestamp`, `timestampType: int`; and those that were asked for:
+        `headers: array<struct<key: string, value: binary>>`; `leaderEpoch: int`, `producerId: bigint`,
+        `producerEpoch: int`, `sequence: int`, `isTransactional: boolean`, `compression: string`, `batchOffset: bigint`,
+        `batchPosition: bigint`, `path: string`, which is null here;
+        `_corrupt: struct<path: string, position: bigint, size: bigint, reason: string>`. A task fails with a
+        `DecodeError` at damage, if the mode says so.
 
     Raises:
-        ConfigurationError: an unknown mode, isolation level or extra column, `aborted` is no such list, or the limit is
-            no number from 1.
+        ConfigurationError: an unknown mode, isolation level or extra column, `aborted` is not such a list, or the limit
+            is not a number from 1.
     """
     from pyspark.sql import functions
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 
 if TYPE_CHECKING:
     import pyarrow
@@ -35,6 +36,7 @@ def decode_records(
     extra: Iterable[str] = (),
     mode: str = "FAILFAST",
     isolation_level: str = "read_uncommitted",
+    decompressed_bytes_max: int = MAX_DECOMPRESSED_BYTES,
 ) -> Column:
     """Return the records of raw batches as an array of structs, one array for each value.
 
@@ -44,14 +46,27 @@ def decode_records(
         extra: further columns.
         mode: what becomes of damage.
         isolation_level: which records are wanted.
+        decompressed_bytes_max: of the records of one batch.
+
+    Returns:
+        `array<struct<key: binary, value: binary, offset: bigint, timestamp: timestamp, timestampType: int>>`, with a
+        field for each further column, by the types that `decode_batches` has; null for a null. A task fails with a
+        `LocalProtocolError` if the arrays of the values that it gets at once take more than 256 MiB.
 
     Raises:
-        ConfigurationError: an unknown mode, isolation level or extra column.
+        ConfigurationError: an unknown mode, isolation level or extra column, or the limit is not a number from 1.
+        LocalProtocolError: PySpark is older than 4.1.
     """
     from kafkawire.sdk.spark import schema
     from kafkawire.sdk.spark.columns.raw_values import decode_options
 
-    options = decode_options(headers=headers, extra=extra, mode=mode, isolation_level=isolation_level)
+    options = decode_options(
+        headers=headers,
+        extra=extra,
+        mode=mode,
+        isolation_level=isolation_level,
+        decompressed_bytes_max=decompressed_bytes_max,
+    )
     names = tuple(name for name in options.names if name not in ("topic", "partition"))
     own = options._replace(names=names)
     fields = ", ".join(f"`{name}`: {schema.COLUMNS[name].ddl}" for name in names)
@@ -72,6 +87,7 @@ def register_kafka_decode(
     extra: Iterable[str] = (),
     mode: str = "FAILFAST",
     isolation_level: str = "read_uncommitted",
+    decompressed_bytes_max: int = MAX_DECOMPRESSED_BYTES,
 ) -> None:
     """Register a table function that decodes raw batches, for SQL:
 
@@ -85,14 +101,22 @@ def register_kafka_decode(
         extra: further columns.
         mode: what becomes of damage.
         isolation_level: which records are wanted.
+        decompressed_bytes_max: of the records of one batch.
 
     Raises:
-        ConfigurationError: an unknown mode, isolation level or extra column.
+        ConfigurationError: an unknown mode, isolation level or extra column, or the limit is not a number from 1.
+        LocalProtocolError: PySpark is older than 4.1.
     """
     from kafkawire.sdk.spark import schema
     from kafkawire.sdk.spark.columns.raw_values import decode_options
 
-    options = decode_options(headers=headers, extra=extra, mode=mode, isolation_level=isolation_level)
+    options = decode_options(
+        headers=headers,
+        extra=extra,
+        mode=mode,
+        isolation_level=isolation_level,
+        decompressed_bytes_max=decompressed_bytes_max,
+    )
 
     class KafkaDecode:
         """Decodes a part of the table, which Spark hands over as Arrow batches."""
@@ -109,7 +133,7 @@ def register_kafka_decode(
 
 
 def decode_message(column: str | Column, name: str, version: int, *, mode: str = "FAILFAST") -> Column:
-    """Return messages without a header as JSON, in the struct of `message` and `error`.
+    """Return messages without a header as JSON.
 
     Args:
         column: binary, a whole message in each value.
@@ -118,8 +142,13 @@ def decode_message(column: str | Column, name: str, version: int, *, mode: str =
         mode: "FAILFAST" fails the task at the first that cannot be read; otherwise `error` says what is wrong. In each
             a task fails if the column has another type.
 
+    Returns:
+        `struct<message: string, error: string>`, null for a null: JSON text as Apache Kafka's converters print it, and
+        null beside an error.
+
     Raises:
         ConfigurationError: an unknown mode, message or version.
+        LocalProtocolError: PySpark is older than 4.1.
     """
     from kafkawire.sdk.spark.columns import messages
     from kafkawire.sdk.spark.damage import parse_mode
@@ -134,14 +163,20 @@ def decode_message(column: str | Column, name: str, version: int, *, mode: str =
 
 
 def decode_request(column: str | Column, *, mode: str = "FAILFAST") -> Column:
-    """Return captured requests: `api`, `version`, `correlationId`, `clientId`, `message`, `error`.
+    """Return captured requests, with what their headers say.
 
     Args:
         column: binary, a frame without its length in each value.
         mode: see `decode_message`.
 
+    Returns:
+        `struct<api: string, version: int, correlationId: int, clientId: string, message: string, error: string>`, null
+        for a null: `message` is JSON text without the header, see `decode_message`; beside an error all others are
+        null.
+
     Raises:
         ConfigurationError: an unknown mode.
+        LocalProtocolError: PySpark is older than 4.1.
     """
     from kafkawire.sdk.spark.columns import messages
     from kafkawire.sdk.spark.damage import parse_mode
@@ -155,7 +190,7 @@ def decode_request(column: str | Column, *, mode: str = "FAILFAST") -> Column:
 
 
 def decode_response(column: str | Column, api: str, version: int, *, mode: str = "FAILFAST") -> Column:
-    """Return captured responses: `correlationId`, `message`, `error`.
+    """Return captured responses, with the number of the request that they answer.
 
     Args:
         column: binary, a frame without its length in each value.
@@ -163,8 +198,13 @@ def decode_response(column: str | Column, api: str, version: int, *, mode: str =
         version: of the requests that they answer.
         mode: see `decode_message`.
 
+    Returns:
+        `struct<correlationId: int, message: string, error: string>`, null for a null: `message` is JSON text without
+        the header, see `decode_message`; beside an error all others are null.
+
     Raises:
         ConfigurationError: an unknown mode, API or version.
+        LocalProtocolError: PySpark is older than 4.1.
     """
     from kafkawire.sdk.spark.columns import messages
     from kafkawire.sdk.spark.damage import parse_mode
@@ -182,7 +222,7 @@ def decode_internal_record(
     topic: str | Column, key: str | Column, value: str | Column, *, mode: str = "FAILFAST"
 ) -> Column:
     """Return records of `__consumer_offsets`, `__transaction_state`, `__share_group_state`, `__cluster_metadata` and
-    `__remote_log_metadata`: `type`, `name`, `key`, `version`, `value`, `error`; null for those of other topics.
+    `__remote_log_metadata`.
 
     Args:
         topic: string.
@@ -190,8 +230,15 @@ def decode_internal_record(
         value: binary; null is a tombstone.
         mode: see `decode_message`.
 
+    Returns:
+        `struct<type: int, name: string, key: string, version: int, value: string, error: string>`, null for records of
+        other topics: number and name of the kind of record, such as `OffsetCommit`; the key as JSON text, null in
+        `__cluster_metadata` and `__remote_log_metadata`; the version of the value, and the value as JSON text, both
+        null for a tombstone. Beside an error all others are null.
+
     Raises:
         ConfigurationError: an unknown mode.
+        LocalProtocolError: PySpark is older than 4.1.
     """
     from kafkawire.sdk.spark.columns import messages
     from kafkawire.sdk.spark.damage import parse_mode

@@ -55,6 +55,10 @@ def read_segments(
         options: of the data source `kafka_segments`, see docs/spark_segments.md; numbers, booleans, lists and
             dictionaries are taken as such, None is what nobody gave.
 
+    Returns:
+        The columns of the connector, and those that were asked for, by the types that `decode_batches` has; or those
+        that `map_batches` returns. Nothing is read before somebody asks for rows, unless Spark reads the files.
+
     Raises:
         ConfigurationError: an option or the schema is refused, or cannot be used with `map_batches` or a file system
             that Spark reads; or there a topic or partition that is named does not exist.

@@ -13,7 +13,7 @@ import pytest
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
 from kafkawire.sdk.protocol.programs import program
-from kafkawire.sdk.records import BatchBuilder
+from kafkawire.sdk.records import BatchBuilder, Compression
 from kafkawire.sdk.spark.columns import functions
 
 pytestmark = pytest.mark.timeout(300)
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.timeout(300)
 TIME_MS = 1_700_000_000_000
 
 
-def batch(base_offset: int, count: int) -> bytes:
-    builder = BatchBuilder(base_offset=base_offset)
+def batch(base_offset: int, count: int, compression: Compression = Compression.NONE) -> bytes:
+    builder = BatchBuilder(compression=compression, base_offset=base_offset)
     for number in range(count):
         builder.append(TIME_MS + number, None, b"value %d" % number, [("n", b"h")])
     return builder.build()
@@ -81,6 +81,17 @@ def test_damage_in_arrays(spark: Any) -> None:
     (row,) = records.where("_corrupt is not null").collect()
     assert (row._corrupt.position, row._corrupt.size) == (len(batch(0, 2)), 7)
     assert records.where("_corrupt is null").count() == 2
+
+
+def test_a_limit_to_decompression(spark: Any) -> None:
+    rows = [(batch(0, 100, Compression.GZIP) + batch(100, 1, Compression.GZIP),)]
+    raw = spark.createDataFrame(rows, "batches binary")
+    raw.createOrReplaceTempView("compressed")
+    given: dict[str, Any] = {"mode": "DROPMALFORMED", "decompressed_bytes_max": 1000}
+    arrays = raw.select(functions.decode_records("batches", **given).alias("r")).selectExpr("inline(r)")
+    functions.register_kafka_decode(spark, "limited", **given)
+    for found in (arrays, spark.sql("SELECT * FROM limited(TABLE(SELECT batches FROM compressed))")):
+        assert [row.offset for row in found.collect()] == [100]
 
 
 @pytest.fixture
@@ -215,6 +226,8 @@ def test_nulls_without_a_type(spark: Any) -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="mode='x'"):
         functions.decode_records("raw", mode="x")
+    with pytest.raises(ConfigurationError, match="decompressed_bytes_max=0: expected 1 to"):
+        functions.decode_records("raw", decompressed_bytes_max=0)
     with pytest.raises(ConfigurationError, match="message='Nothing version 1'"):
         functions.decode_message("raw", "Nothing", 1)
     with pytest.raises(ConfigurationError, match="api='Nothing'"):
