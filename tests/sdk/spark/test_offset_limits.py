@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.spark.admission import limited_by_offsets
+from kafkawire.sdk.spark.offset_limits import limited_by_offsets
 
 
 @pytest.mark.parametrize(
