@@ -55,7 +55,7 @@ def write(
 
 def send_rows(
     producer: Producer[Any, Any],
-    option: str | None,
+    topic: str | None,
     columns: WrittenColumns,
     task: WriteTask | None,
     batches: Iterable[pyarrow.RecordBatch],
@@ -64,7 +64,7 @@ def send_rows(
 
     Args:
         producer: is open.
-        option: the topic of all rows; None if a column says it.
+        topic: of all rows; None if a column says it.
         columns: that the rows have.
         task: which part of the query the rows are; None if they get no ids.
         batches: the rows.
@@ -76,11 +76,11 @@ def send_rows(
     headers = columns.headers if task is None else HEADERS
     for batch in batches:
         numbered = batch if task is None else with_row_ids(batch, task, sent.rows)
-        for topic, rows in by_topic(numbered, option):
+        for name, rows in by_topic(numbered, topic):
             try:
-                producer.send_arrow(topic, rows, VALUE, key=columns.key, headers=headers, partition=columns.partition)
+                producer.send_arrow(name, rows, VALUE, key=columns.key, headers=headers, partition=columns.partition)
             except KafkaWireError as error:
-                error.add_note(f"Rows are counted within those for topic {topic}, from row {sent.rows} of the task on.")
+                error.add_note(f"Rows are counted within those for topic {name}, from row {sent.rows} of the task on.")
                 raise
-            sent = Sent(sent.rows + rows.num_rows, topic)
+            sent = Sent(sent.rows + rows.num_rows, name)
     return sent

@@ -24,9 +24,21 @@ from kafkawire.sdk.spark.sink.task import WriteTask
 from kafkawire.sdk.sync.prepared import prepare_transaction
 from kafkawire.sdk.sync.producer import Producer
 
-__all__ = ["Prepared", "abort", "commit", "prepare"]
+__all__ = ["Prepared", "Uncommitted", "abort", "commit", "prepare"]
 
 logger = logging.getLogger("kafkawire.spark")
+
+
+class Uncommitted(NamedTuple):
+    """Rows that are stored, and that nobody sees yet.
+
+    Attributes:
+        transaction: that is to be committed.
+        topic: one of those that have rows of it.
+    """
+
+    transaction: PreparedTransaction
+    topic: str
 
 
 class Prepared(NamedTuple):
@@ -34,13 +46,11 @@ class Prepared(NamedTuple):
 
     Attributes:
         task: which part of the query it has written.
-        transaction: that is to be committed; None if there were no rows, or they are committed already.
-        topic: one that it has written to; None without a transaction.
+        uncommitted: what it has written; None if there were no rows, or they are committed already.
     """
 
     task: WriteTask
-    transaction: PreparedTransaction | None = None
-    topic: str | None = None
+    uncommitted: Uncommitted | None = None
 
 
 def prepare(
@@ -77,7 +87,7 @@ def prepare(
         if task.is_streaming:
             offsets = Mark(task.query_id, task.batch_id, counted.fingerprint).offsets(sent.topic)
             producer.send_offsets(offsets, GroupMetadata(name))
-        return Prepared(task, prepare_transaction(producer), sent.topic)
+        return Prepared(task, Uncommitted(prepare_transaction(producer), sent.topic))
 
 
 def commit(options: WriteOptions, prepared: Sequence[Prepared]) -> None:
@@ -91,22 +101,22 @@ def commit(options: WriteOptions, prepared: Sequence[Prepared]) -> None:
         LocalProtocolError: some of the micro-batch is committed already, and it had another number of tasks then.
         KafkaWireError: a transaction was not committed; others may be.
     """
-    left = [each for each in prepared if each.transaction is not None]
+    left = _uncommitted(prepared)
     if not left:
         return
-    first, others = left[0], left[1:]
+    task, transactions = prepared[0].task, [each.transaction for each in left]
     with Coordinators(options.producer) as coordinators:
-        if first.task.is_streaming:
-            _mark_commit(coordinators, options.transactional_id_prefix or "", first, len(prepared))
-            coordinators.end(_transactions([first]), commits=True)
-            coordinators.end(_transactions(others), commits=True)
+        if task.is_streaming:
+            _mark_commit(coordinators, options.transactional_id_prefix or "", task, left[0], len(prepared))
+            coordinators.end(transactions[:1], commits=True)
+            coordinators.end(transactions[1:], commits=True)
         else:
-            coordinators.end(_transactions(left), commits=True)
+            coordinators.end(transactions, commits=True)
 
 
 def abort(options: WriteOptions, prepared: Sequence[Prepared]) -> None:
     """Abort the transactions of the tasks that have prepared one; what fails ends by itself some time later."""
-    transactions = _transactions(prepared)
+    transactions = [each.transaction for each in _uncommitted(prepared)]
     if not transactions:
         return
     try:
@@ -156,16 +166,13 @@ def _check_repeated(transactional_id: str, mark: Mark, task: WriteTask, found: F
         )
 
 
-def _mark_commit(coordinators: Coordinators, prefix: str, first: Prepared, tasks: int) -> None:
+def _mark_commit(coordinators: Coordinators, prefix: str, task: WriteTask, first: Uncommitted, tasks: int) -> None:
     """Have the first transaction say of how many tasks the micro-batch consists; refuse another number of them."""
-    task, transaction, topic = first
-    assert transaction is not None
-    assert topic is not None
     group_id = f"{prefix}-commit"  # no task's: those end with a number
     mark = Mark.last(coordinators.committed(group_id), task)
     if mark is None or mark.batch_id < task.batch_id:
-        offsets = Mark(task.query_id, task.batch_id, (tasks,)).offsets(topic)
-        coordinators.add_offsets(transaction, group_id, offsets)
+        offsets = Mark(task.query_id, task.batch_id, (tasks,)).offsets(first.topic)
+        coordinators.add_offsets(first.transaction, group_id, offsets)
     elif mark.what != (tasks,):
         raise LocalProtocolError(
             f"transactional id prefix {prefix}: query {task.query_id}, micro-batch {task.batch_id}: a part of it is "
@@ -174,5 +181,5 @@ def _mark_commit(coordinators: Coordinators, prefix: str, first: Prepared, tasks
         )
 
 
-def _transactions(prepared: Iterable[Prepared]) -> list[PreparedTransaction]:
-    return [each.transaction for each in prepared if each.transaction is not None]
+def _uncommitted(prepared: Iterable[Prepared]) -> list[Uncommitted]:
+    return [each.uncommitted for each in prepared if each.uncommitted is not None]

@@ -144,7 +144,7 @@ def test_the_driver_stops_after_any_step(broker: Broker, steps: int, monkeypatch
             query.commit(prepared)
     for left_out in (max(steps - 1, 0), 5):
         repeated = query.tasks(1, 5)
-        assert sum(each.transaction is None for each in repeated) == left_out
+        assert sum(each.uncommitted is None for each in repeated) == left_out
         query.commit(repeated)
         query.check(expected(0) + expected(1, count=5))
     query.commit(query.tasks(2))
@@ -181,7 +181,7 @@ def test_other_rows_of_a_part_that_is_committed(broker: Broker) -> None:
     partly_committed(query)
     with pytest.raises(LocalProtocolError, match="query query, micro-batch 0, task 1: 2 rows are committed"):
         query.task(0, 1, "0 1 a", "0 1 c")
-    assert query.task(0, 1, "0 1 b", "0 1 a").transaction is None, "their order does not matter"
+    assert query.task(0, 1, "0 1 b", "0 1 a").uncommitted is None, "their order does not matter"
 
 
 def test_another_number_of_tasks(broker: Broker) -> None:
@@ -262,7 +262,7 @@ def test_another_key_of_a_part_that_is_committed(broker: Broker) -> None:
         return prepare(query.options, WrittenColumns("key", None, None), WriteTask(query.name, 0, number), rows)
 
     query.commit([task(0, "a")])
-    assert task(0, "a").transaction is None
+    assert task(0, "a").uncommitted is None
     with pytest.raises(LocalProtocolError, match="w-0: query query, micro-batch 0, task 0: 1 rows"):
         task(0, "b")
 
