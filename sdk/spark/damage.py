@@ -11,9 +11,11 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kafkawire.sdk.errors import ConfigurationError, DecodeError
+from kafkawire.sdk.protocol.tables.record_formats import BATCH_MAGIC
+from kafkawire.sdk.records import Batch
 from kafkawire.sdk.records.stored import Damage
 
-__all__ = ["DamageLog", "Mode", "Place", "error_of", "parse_mode"]
+__all__ = ["DamageLog", "Mode", "Place", "damage_of", "error_of", "parse_mode"]
 
 _log = logging.getLogger("kafkawire.spark")
 
@@ -61,6 +63,18 @@ def error_of(place: Place, damage: Damage) -> DecodeError:
     """Return the error that names a damage."""
     offset = "" if damage.base_offset is None else f", batch of offset {damage.base_offset}"
     return DecodeError(f"{place}{offset}", damage.position, damage.reason)
+
+
+def damage_of(batch: Batch, position: int, error: DecodeError) -> Damage:
+    """Return the damage of a batch whose content cannot be read.
+
+    Args:
+        batch: its header can.
+        position: where it begins; 0 if nobody knows.
+        error: what was met.
+    """
+    first = batch.base_offset if batch.magic == BATCH_MAGIC else None  # older headers do not say it
+    return Damage(position, batch.size_in_bytes, f"{error.path}: {error.reason}", first)
 
 
 def parse_mode(value: str) -> Mode:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow
 import pyarrow.compute
@@ -39,10 +39,10 @@ from kafkawire.sdk.records.rows import (
     rows_builder,
 )
 from kafkawire.sdk.records.stored import Damage
-from kafkawire.sdk.spark.damage import DamageLog, Mode, Place, error_of
+from kafkawire.sdk.spark.damage import DamageLog, Mode, Place, damage_of, error_of
 from kafkawire.sdk.spark.schema import COLUMNS, CORRUPT, arrow_schema
 
-__all__ = ["Decoder"]
+__all__ = ["SEQUENCES", "Decoder"]
 
 #: Columns that a record has by itself.
 _OF_RECORDS = frozenset({"key", "value", "offset", "timestamp", "headers"})
@@ -51,7 +51,7 @@ _OF_RECORDS = frozenset({"key", "value", "offset", "timestamp", "headers"})
 _NO_TIMESTAMP_TYPE = -1
 
 #: Sequence numbers begin again at 0 after the highest int32.
-_SEQUENCES = 2**31
+SEQUENCES: Final = 2**31
 
 #: Most of its functions are made when it is imported, where type checkers do not see them.
 _COMPUTE: Any = pyarrow.compute
@@ -172,7 +172,7 @@ class Decoder:
         try:
             self._rows.begin(batch, wanted, -1 if position is None else position)
         except DecodeError as error:
-            yield from self.add_damage(place, _damage_of(batch, position, error))
+            yield from self.add_damage(place, damage_of(batch, position or 0, error))
             return
         while not self._rows.fill():
             yield from self._take()
@@ -290,11 +290,6 @@ class Decoder:
         return pyarrow.RecordBatch.from_pylist(rows, schema=self._schema)
 
 
-def _damage_of(batch: Batch, position: int | None, error: DecodeError) -> Damage:
-    first = batch.base_offset if batch.magic == BATCH_MAGIC else None
-    return Damage(position or 0, batch.size_in_bytes, f"{error.path}: {error.reason}", first)
-
-
 def _in_microseconds(milliseconds: pyarrow.Array) -> tuple[pyarrow.Array, list[int]]:
     """Return timestamps as Spark has them, and the rows of those that it cannot have, which are null."""
     kind = pyarrow.timestamp("us", "UTC")
@@ -317,6 +312,6 @@ def _sequences(first: pyarrow.Array, offsets: pyarrow.Array, first_offsets: pyar
         first.cast(pyarrow.int64()), _COMPUTE.subtract(offsets, _COMPUTE.coalesce(first_offsets, offsets))
     )
     around = _COMPUTE.if_else(
-        _COMPUTE.greater_equal(numbers, _SEQUENCES), _COMPUTE.subtract(numbers, _SEQUENCES), numbers
+        _COMPUTE.greater_equal(numbers, SEQUENCES), _COMPUTE.subtract(numbers, SEQUENCES), numbers
     )
     return _COMPUTE.if_else(_COMPUTE.less(first, 0), NO_SEQUENCE, around).cast(pyarrow.int32())

@@ -17,7 +17,7 @@ from kafkawire.sdk.protocol.tables.enums import ControlRecordType
 from kafkawire.sdk.records import Batch
 from kafkawire.sdk.records.control import control_type
 
-__all__ = ["AbortedByResponse", "AbortedTransaction", "Outcomes", "ends_transaction", "is_committed_only"]
+__all__ = ["AbortedByResponse", "AbortedTransaction", "Outcomes", "ends_transaction", "parse_committed_only"]
 
 _ISOLATION_LEVELS: Final = ("read_uncommitted", "read_committed")
 
@@ -38,19 +38,19 @@ class AbortedTransaction(NamedTuple):
     first_offset: int
 
 
-def is_committed_only(level: str, option: str = "isolation_level") -> bool:
-    """Return whether an isolation level shows committed records only.
+def parse_committed_only(option: str, text: str) -> bool:
+    """Return whether an isolation level, in any case, shows committed records only.
 
     Args:
-        level: in any case.
         option: its name, for the error.
+        text: the level.
 
     Raises:
         ConfigurationError: there is no such level.
     """
-    known = level.lower() if isinstance(level, str) else None
+    known = text.lower() if isinstance(text, str) else None
     if known not in _ISOLATION_LEVELS:
-        raise ConfigurationError(option, level, f"expected {' or '.join(_ISOLATION_LEVELS)}")
+        raise ConfigurationError(option, text, f"expected {' or '.join(_ISOLATION_LEVELS)}")
     return known == "read_committed"
 
 

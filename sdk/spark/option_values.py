@@ -17,7 +17,6 @@ from typing import Any, Final
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT64_MAX, Options
 from kafkawire.sdk.spark import schema
-from kafkawire.sdk.spark.isolation import is_committed_only
 
 __all__ = [
     "CLIENT_PREFIX",
@@ -26,7 +25,6 @@ __all__ = [
     "client_error",
     "one_of",
     "parse_columns",
-    "parse_committed_only",
     "parse_duration",
     "parse_flag",
     "parse_names",
@@ -157,11 +155,6 @@ def parse_flag(option: str, text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise ConfigurationError(option, text, "expected true or false")
     return text.lower() == "true"
-
-
-def parse_committed_only(option: str, text: str) -> bool:
-    """Return whether an isolation level shows committed records only."""
-    return is_committed_only(text, option)
 
 
 def parse_size(low: int, high: int = INT64_MAX) -> Parser:

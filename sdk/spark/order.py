@@ -44,7 +44,7 @@ class InOrder:
     Attributes:
         limit: no offset reaches it.
         next_offset: a batch that begins with it is right, and is yielded at once; None while a batch waits, or behind
-            damage. Whoever takes batches before they are found sets it to what follows them.
+            damage.
     """
 
     def __init__(
@@ -63,6 +63,14 @@ class InOrder:
         self._lowest = lowest
         self._has_end = end_offset is not None
         self._is_elsewhere = is_elsewhere
+
+    def pass_to(self, next_offset: int) -> None:
+        """Go on behind batches that somebody took, in order, before they were found; there must be a next offset.
+
+        Args:
+            next_offset: after the last one.
+        """
+        self.next_offset = next_offset
 
     def __iter__(self) -> Iterator[Stored | Damage]:
         expected: int | None = self._lowest  # after the last batch that was yielded; None where damage is before

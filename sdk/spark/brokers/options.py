@@ -13,12 +13,12 @@ from kafkawire.sdk.options import INT32_MAX
 from kafkawire.sdk.spark import schema
 from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.spark.damage import Mode, parse_mode
+from kafkawire.sdk.spark.isolation import parse_committed_only
 from kafkawire.sdk.spark.option_values import (
     CLIENT_PREFIX,
     OptionTable,
     one_of,
     parse_columns,
-    parse_committed_only,
     parse_duration,
     parse_flag,
     parse_number,

@@ -12,10 +12,10 @@ import pyarrow
 
 from kafkawire.sdk.errors import ConfigurationError
 
-__all__ = ["checked_binary", "checked_text"]
+__all__ = ["check_binary", "check_text"]
 
 
-def checked_binary(name: str, values: Any) -> None:
+def check_binary(name: str, values: Any) -> None:
     """Refuse a column that is not binary; one of nulls alone may have no type.
 
     Args:
@@ -28,8 +28,8 @@ def checked_binary(name: str, values: Any) -> None:
     _check(name, values, "binary", pyarrow.types.is_binary, pyarrow.types.is_large_binary)
 
 
-def checked_text(name: str, values: Any) -> None:
-    """Refuse a column that is no string; as `checked_binary`.
+def check_text(name: str, values: Any) -> None:
+    """Refuse a column that is no string; as `check_binary`.
 
     Raises:
         ConfigurationError: it has another type.

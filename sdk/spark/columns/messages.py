@@ -20,7 +20,7 @@ from kafkawire.sdk.protocol.programs import message_class, program
 from kafkawire.sdk.protocol.schema import Api, Message
 from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS
 from kafkawire.sdk.records.internal_records import INTERNAL_TOPICS, decode_record
-from kafkawire.sdk.spark.columns.inputs import checked_binary, checked_text
+from kafkawire.sdk.spark.columns.inputs import check_binary, check_text
 from kafkawire.sdk.spark.damage import Mode
 
 __all__ = [
@@ -87,7 +87,7 @@ def messages(bodies: Iterable[pyarrow.Scalar], name: str, version: int, mode: Mo
         program(cls, version)
     except KafkaWireError as error:
         raise ConfigurationError("message", f"{name} version {version}", str(error)) from None
-    checked_binary("message", bodies)
+    check_binary("message", bodies)
 
     def row(body: bytes) -> Row:
         return {"message": _read(cls, version, body, 0)}
@@ -107,7 +107,7 @@ def requests(frames: Iterable[pyarrow.Scalar], mode: Mode) -> pyarrow.Array:
         DecodeError: the mode is FAILFAST, and one cannot be read.
         RemoteProtocolError: likewise, and its header is of no request.
     """
-    checked_binary("request", frames)
+    check_binary("request", frames)
 
     def row(frame: bytes) -> Row:
         request = read_request(frame)
@@ -139,7 +139,7 @@ def responses(frames: Iterable[pyarrow.Scalar], api: str, version: int, mode: Mo
     if type(version) is not int or version not in found.known_versions:  # True is 1, and so is 1.0
         raise ConfigurationError("version", version, f"{found.name} has {found.known_versions}")
     header_version = found.response_header_version(version)
-    checked_binary("response", frames)
+    check_binary("response", frames)
 
     def row(frame: bytes) -> Row:
         header, start = program(ResponseHeader, header_version).decode(frame)
@@ -162,9 +162,9 @@ def internal_records(
         ConfigurationError: the topics are no strings, or the others are not binary.
         DecodeError: the mode is FAILFAST, and one cannot be read.
     """
-    checked_text("topic", topics)
-    checked_binary("key", keys)
-    checked_binary("value", values)
+    check_text("topic", topics)
+    check_binary("key", keys)
+    check_binary("value", values)
     rows = []
     for topic, key, value in zip(topics, keys, values, strict=True):
         try:

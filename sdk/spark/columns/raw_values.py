@@ -21,10 +21,10 @@ from kafkawire.sdk.records import Batch
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.rows import PlainBatches
 from kafkawire.sdk.records.stored import Damage, Memory, Stored, read_stored
-from kafkawire.sdk.spark.columns.inputs import checked_binary
-from kafkawire.sdk.spark.damage import Mode, Place, parse_mode
+from kafkawire.sdk.spark.columns.inputs import check_binary
+from kafkawire.sdk.spark.damage import Mode, Place, damage_of, parse_mode
 from kafkawire.sdk.spark.decoder import Decoder
-from kafkawire.sdk.spark.isolation import AbortedByResponse, AbortedTransaction, Outcomes, is_committed_only
+from kafkawire.sdk.spark.isolation import AbortedByResponse, AbortedTransaction, Outcomes, parse_committed_only
 from kafkawire.sdk.spark.schema import arrow_schema, chosen
 
 __all__ = ["DecodeOptions", "decode_options", "decoded", "decoded_lists", "outcomes_of", "raw_columns"]
@@ -61,14 +61,14 @@ def decode_options(
     """Return options as users name them; see `decode_batches`.
 
     Raises:
-        ConfigurationError: an unknown mode, isolation level or extra column, or the limit is no number from 1.
+        ConfigurationError: an unknown mode, isolation level or extra column, or the limit is not a number from 1.
     """
     parsed = parse_mode(mode)
     most = decompressed_bytes_max
     if not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= INT64_MAX:
         raise ConfigurationError("decompressed_bytes_max", most, f"expected 1 to {INT64_MAX}")
     names = chosen(headers=headers, extra=extra, corrupt=parsed is Mode.PERMISSIVE)
-    return DecodeOptions(names, parsed, is_committed_only(isolation_level), most)
+    return DecodeOptions(names, parsed, parse_committed_only("isolation_level", isolation_level), most)
 
 
 def decoded(rows: Iterable[pyarrow.RecordBatch], options: DecodeOptions) -> Iterator[pyarrow.RecordBatch]:
@@ -109,7 +109,7 @@ def decoded_lists(values: pyarrow.Array, options: DecodeOptions) -> pyarrow.Arra
         DecodeError: as `decoded`.
         LocalProtocolError: the lists take more than `LISTS_BYTES_MAX`.
     """
-    checked_binary("batches", values)
+    check_binary("batches", values)
     if pyarrow.types.is_null(values.type):
         values = values.cast(pyarrow.binary())
     schema = arrow_schema(options.names)
@@ -164,7 +164,7 @@ def raw_columns(table: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
 
 def _converted(name: str, column: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:
     if pyarrow.types.is_binary(kind):
-        checked_binary(name, column)
+        check_binary(name, column)
     try:
         return column.cast(kind)
     except pyarrow.ArrowException as error:
@@ -189,8 +189,7 @@ def _value(
             shows = is_visible(found.batch)
         except DecodeError as error:
             shows = False
-            damage = Damage(found.position, found.batch.size_in_bytes, f"{error.path}: {error.reason}")
-            yield from decoder.add_damage(place, damage)
+            yield from decoder.add_damage(place, damage_of(found.batch, found.position, error))
         if shows:
             yield from decoder.add(place, found.batch, found.position)
 

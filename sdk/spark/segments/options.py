@@ -16,11 +16,11 @@ from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.spark import schema
 from kafkawire.sdk.spark.damage import Mode, parse_mode
+from kafkawire.sdk.spark.isolation import parse_committed_only
 from kafkawire.sdk.spark.option_values import (
     OptionTable,
     one_of,
     parse_columns,
-    parse_committed_only,
     parse_flag,
     parse_number,
     parse_size,

@@ -13,7 +13,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from kafkawire.sdk.protocol.tables.record_formats import OFFSET_INDEX_ENTRY_HEADER, TIME_INDEX_ENTRY_HEADER
+from kafkawire.sdk.protocol.tables.record_formats import (
+    OFFSET_INDEX_ENTRY_HEADER,
+    OFFSET_INDEX_ENTRY_POSITION_AT,
+    TIME_INDEX_ENTRY_HEADER,
+    TIME_INDEX_ENTRY_RELATIVE_OFFSET_AT,
+)
 from kafkawire.sdk.records.index_columns import index_columns
 from kafkawire.sdk.spark.segments.files import FoundSegment
 
@@ -26,7 +31,9 @@ SPLIT_BYTES: Final = 128 * 1024 * 1024
 #: What opening a file costs, in bytes that could be read meanwhile: as Spark's `spark.sql.files.openCostInBytes`.
 _OPEN_BYTES: Final = 4 * 1024 * 1024
 
-_OFFSET_KEY_BYTES, _TIME_KEY_BYTES = 4, 8
+#: What an entry begins with: a relative offset, or a time.
+_OFFSET_KEY_BYTES: Final = OFFSET_INDEX_ENTRY_POSITION_AT
+_TIME_KEY_BYTES: Final = TIME_INDEX_ENTRY_RELATIVE_OFFSET_AT
 
 
 class Wanted(NamedTuple):
@@ -43,6 +50,11 @@ class Wanted(NamedTuple):
     end_offset: int | None = None
     start_timestamp_ms: int | None = None
     end_timestamp_ms: int | None = None
+
+    @property
+    def times_ms(self) -> tuple[int | None, int | None]:
+        """The range of times."""
+        return self.start_timestamp_ms, self.end_timestamp_ms
 
 
 class Cut(NamedTuple):
@@ -66,9 +78,9 @@ class SegmentPart(NamedTuple):
     """Bytes of a segment, for one task.
 
     Attributes:
-        segment: it.
+        segment: the segment.
         cuts: of the whole segment: where its first part begins, those between, and where its last part ends.
-        number: it is the part between `cuts[number]` and the next one, see `reading.py`.
+        number: of the part, which lies between `cuts[number]` and the next one, see `reading.py`.
         wanted: of the records in it.
     """
 
@@ -129,8 +141,8 @@ def index_cuts(segment: FoundSegment, content: bytes) -> list[Cut]:
     """Return where batches begin, as the `.index` of a segment says; nothing if it is damaged.
 
     Args:
-        segment: it.
-        content: of its index.
+        segment: the one beside the index.
+        content: of the index.
     """
     offsets, positions = _entries(content, _OFFSET_KEY_BYTES)
     cuts: list[Cut] = []

@@ -25,7 +25,7 @@ from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 from kafkawire.sdk.records.rows import PlainBatches
 from kafkawire.sdk.records.stored import Damage, read_stored
 from kafkawire.sdk.records.walk import Batch
-from kafkawire.sdk.spark.damage import DamageLog, Mode, Place, error_of
+from kafkawire.sdk.spark.damage import DamageLog, Mode, Place, damage_of, error_of
 from kafkawire.sdk.spark.decoder import Decoder
 from kafkawire.sdk.spark.isolation import ends_transaction
 from kafkawire.sdk.spark.order import InOrder, first_offset
@@ -93,7 +93,7 @@ class BatchRows(Protocol):
     def add(
         self, place: Place, batch: Batch, position: int, wanted: OffsetRange = None
     ) -> Iterator[pyarrow.RecordBatch]:
-        """Add a batch with a right checksum, and yield what is full."""
+        """Add a batch with a valid checksum, and yield what is full."""
         ...
 
     def add_plain(self, place: Place, content: Buffer, plain: PlainBatches) -> tuple[int, int]:
@@ -150,11 +150,11 @@ def read_parts(
     timed: tuple[Decoder, Wanted] | None = None
     for part in parts:
         wanted = part.wanted
-        if wanted.start_timestamp_ms is None and wanted.end_timestamp_ms is None:
+        if wanted.times_ms == (None, None):
             yield from _part(part, files, options, decoder)
             continue
         # Rows of other times are left out of whole Arrow batches, so all in one are of the same range.
-        if timed is None or timed[1][2:] != wanted[2:]:
+        if timed is None or timed[1].times_ms != wanted.times_ms:
             if timed is not None:
                 yield from _in_time(timed[0].finish(), timed[1], options.names)
             timed = Decoder(tuple(dict.fromkeys((*options.names, _TIMESTAMP))), options.mode), wanted
@@ -319,7 +319,7 @@ class _Reading:
     def _is_behind(self, batch: Batch) -> bool:
         """Return whether nothing of a batch, and of those that follow it, belongs to this part or is wanted."""
         end = self._wanted.end_offset
-        if end is not None and (self._reached >= end or (_is_plain(batch) and batch.base_offset >= end)):
+        if end is not None and (self._reached >= end or (_names_first_offset(batch) and batch.base_offset >= end)):
             return True
         return self._until is not None and batch.last_offset >= self._until
 
@@ -333,7 +333,8 @@ class _Reading:
         plain = PlainBatches(position, self._end - position, next_offset, end, not self._options.is_committed_only)
         taken, next_offset = self._rows.add_plain(self._place, content, plain)
         if taken:
-            self._found.next_offset = self._lowest = self._reached = next_offset
+            self._found.pass_to(next_offset)
+            self._lowest = self._reached = next_offset
         return taken
 
     def _check_marker(self, batch: Batch, position: int) -> Iterator[pyarrow.RecordBatch]:
@@ -341,8 +342,7 @@ class _Reading:
         try:
             ends_transaction(batch)
         except DecodeError as error:
-            damage = Damage(position, batch.size_in_bytes, f"{error.path}: {error.reason}", batch.base_offset)
-            yield from self._rows.add_damage(self._place, damage)
+            yield from self._rows.add_damage(self._place, damage_of(batch, position, error))
 
     def _add_damage(self, damaged: Iterable[Damage], end_offset: int | None) -> Iterator[pyarrow.RecordBatch]:
         """Add what is damaged, unless another part does, or nothing in it was wanted: a stream would meet it again."""
@@ -386,7 +386,7 @@ def _identity(batch: Batch) -> tuple[int, ...]:
     return first_offset(batch), batch.last_offset, batch.producer_id, batch.producer_epoch, batch.base_sequence
 
 
-def _is_plain(batch: Batch) -> bool:
+def _names_first_offset(batch: Batch) -> bool:
     """Return whether the header says the first offset."""
     return batch.magic == BATCH_MAGIC
 
@@ -402,6 +402,6 @@ def _overlaps(batch: Batch, wanted: Wanted) -> bool:
 def _range(batch: Batch, wanted: Wanted) -> OffsetRange:
     """Return which records of a batch are wanted; None for all."""
     end = batch.last_offset + 1 if wanted.end_offset is None else wanted.end_offset
-    if _is_plain(batch) and wanted.start_offset <= batch.base_offset and batch.last_offset < end:
+    if _names_first_offset(batch) and wanted.start_offset <= batch.base_offset and batch.last_offset < end:
         return None
     return wanted.start_offset, end

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.errors import ConfigurationError, DecodeError
+from kafkawire.sdk.records import BatchBuilder, MessageSetBuilder, walk
 from kafkawire.sdk.records.stored import Damage
 from kafkawire.sdk.spark import damage
-from kafkawire.sdk.spark.damage import DamageLog, Mode, Place, error_of, parse_mode
+from kafkawire.sdk.spark.damage import DamageLog, Mode, Place, damage_of, error_of, parse_mode
 
 DAMAGE = Damage(12, 30, "crc: wrong", 7)
 
@@ -36,6 +37,15 @@ def test_places(place: Place, words: str) -> None:
     assert str(place) == words
     assert str(error_of(place, DAMAGE)) == f"{words}, batch of offset 7 at byte 12: crc: wrong"
     assert str(error_of(place, DAMAGE._replace(base_offset=None))) == f"{words} at byte 12: crc: wrong"
+
+
+@pytest.mark.parametrize(("builder", "first"), [(BatchBuilder(base_offset=7), 7), (MessageSetBuilder(1), None)])
+def test_damage_of_a_batch(builder: BatchBuilder | MessageSetBuilder, first: int | None) -> None:
+    """It has the base offset where the header says it."""
+    builder.append(1, None, b"v")
+    (batch,) = walk(builder.build())
+    found = damage_of(batch, 12, DecodeError("records[0]", 3, "no key"))
+    assert found == Damage(12, batch.size_in_bytes, "records[0]: no key", first)
 
 
 def test_what_is_dropped_is_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:

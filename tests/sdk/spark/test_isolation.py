@@ -10,7 +10,7 @@ import pytest
 from kafkawire.sdk.errors import ConfigurationError, DecodeError
 from kafkawire.sdk.records import Batch, BatchBuilder, empty_batch, walk
 from kafkawire.sdk.records.control import end_transaction_marker
-from kafkawire.sdk.spark.isolation import AbortedByResponse, AbortedTransaction, Outcomes, is_committed_only
+from kafkawire.sdk.spark.isolation import AbortedByResponse, AbortedTransaction, Outcomes, parse_committed_only
 
 
 def records(base_offset: int, producer_id: int, is_transactional: bool = True) -> bytes:
@@ -97,10 +97,10 @@ def test_a_marker_that_compaction_has_removed() -> None:
 
 
 def test_levels() -> None:
-    assert is_committed_only("read_committed")
-    assert is_committed_only("READ_COMMITTED")
-    assert not is_committed_only("read_uncommitted")
-    with pytest.raises(ConfigurationError, match="expected read_uncommitted or read_committed"):
-        is_committed_only("committed")
-    with pytest.raises(ConfigurationError, match="isolation_level=None"):
-        is_committed_only(None)  # type: ignore[arg-type]  # as users may
+    assert parse_committed_only("o", "read_committed")
+    assert parse_committed_only("o", "Read_Committed")
+    assert not parse_committed_only("o", "read_uncommitted")
+    with pytest.raises(ConfigurationError, match="o='committed': expected read_uncommitted or read_committed"):
+        parse_committed_only("o", "committed")
+    with pytest.raises(ConfigurationError, match="o=None"):
+        parse_committed_only("o", None)  # type: ignore[arg-type]  # as users may

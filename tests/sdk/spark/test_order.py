@@ -92,7 +92,7 @@ def test_batches_that_are_taken_before_they_are_found() -> None:
         seen.append(found.next_offset)
         if found.next_offset not in (5, 30):
             return 0
-        found.next_offset += 5
+        found.pass_to(found.next_offset + 5)
         return len(batches[1])
 
     found = InOrder(read_stored(Memory(content), take=take), 0, None)

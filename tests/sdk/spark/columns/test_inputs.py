@@ -13,7 +13,7 @@ from kafkawire.sdk.errors import ConfigurationError
 
 pyarrow = pytest.importorskip("pyarrow")
 
-from kafkawire.sdk.spark.columns.inputs import checked_binary, checked_text  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.columns.inputs import check_binary, check_text  # noqa: E402 - it needs pyarrow
 
 BINARY = [pyarrow.binary(), pyarrow.large_binary(), pyarrow.null()]
 TEXT = [pyarrow.string(), pyarrow.large_string(), pyarrow.null()]
@@ -22,28 +22,28 @@ OTHERS = [pyarrow.int32(), pyarrow.int64(), pyarrow.list_(pyarrow.binary())]
 
 @pytest.mark.parametrize("kind", BINARY, ids=str)
 def test_binary(kind: Any) -> None:
-    checked_binary("frames", pyarrow.nulls(1, kind))
+    check_binary("frames", pyarrow.nulls(1, kind))
 
 
 @pytest.mark.parametrize("kind", TEXT, ids=str)
 def test_text(kind: Any) -> None:
-    checked_text("topics", pyarrow.nulls(1, kind))
+    check_text("topics", pyarrow.nulls(1, kind))
 
 
 @pytest.mark.parametrize("kind", [*OTHERS, pyarrow.string()], ids=str)
 def test_no_binary(kind: Any) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        checked_binary("frames", pyarrow.nulls(1, kind))
+        check_binary("frames", pyarrow.nulls(1, kind))
     assert str(caught.value) == f"column='frames {kind}': it has to be binary"
 
 
 @pytest.mark.parametrize("kind", [*OTHERS, pyarrow.binary()], ids=str)
 def test_no_text(kind: Any) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        checked_text("topics", pyarrow.nulls(1, kind))
+        check_text("topics", pyarrow.nulls(1, kind))
     assert str(caught.value) == f"column='topics {kind}': it has to be a string"
 
 
 def test_what_is_no_array() -> None:
-    checked_binary("frames", [])
-    checked_text("topics", [])
+    check_binary("frames", [])
+    check_text("topics", [])
