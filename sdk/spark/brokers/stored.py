@@ -18,7 +18,7 @@ from kafkawire.sdk.client.retry import Attempts
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import BrokerError, DecodeError, KafkaWireError, RequestTimedOut
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
-from kafkawire.sdk.protocol.tables.enums import FINAL_FETCH_SESSION_EPOCH, OffsetTimestamp
+from kafkawire.sdk.protocol.tables.enums import FINAL_FETCH_SESSION_EPOCH, NO_PARTITION_LEADER_EPOCH, OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.protocol.values import Buffer
@@ -159,7 +159,7 @@ class StoredBatches(BlockingClient):
         known = self._core.router.metadata.partition(partition)
         wanted = FetchRequest.FetchPartition(
             partition.partition,
-            -1 if known is None else known.leader_epoch,
+            NO_PARTITION_LEADER_EPOCH if known is None else known.leader_epoch,
             offset,
             partition_max_bytes=self._fetch_bytes,
         )

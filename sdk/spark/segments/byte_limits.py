@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
-from kafkawire.sdk.spark.admission import Ranges
+from kafkawire.sdk.spark.offset_limits import Ranges
 from kafkawire.sdk.spark.segments.ends import start_position
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.headers import batch_headers

@@ -9,7 +9,7 @@ Source: `pyspark.sql.datasource`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
@@ -22,6 +22,9 @@ from kafkawire.sdk.spark.segments.options import SegmentOptions, parse_options
 from kafkawire.sdk.spark.segments.plan import SegmentPart, Wanted, plan, tasks
 from kafkawire.sdk.spark.segments.reading import ReadOptions, read_options, read_parts
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.spark.segments.pushdown import Pushed
 
 __all__ = ["FilteredSegmentReader", "KafkaSegments", "SegmentReader"]
 
@@ -143,7 +146,9 @@ class SegmentReader(DataSourceReader):
 
 
 class FilteredSegmentReader(SegmentReader):
-    """Reads a batch query whose filters Spark hands over."""
+    """Reads a batch query whose filters Spark hands over, if there are some."""
+
+    _pushed: Pushed | None = None
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Take account of filters, and return those that Spark still has to apply."""
@@ -155,5 +160,4 @@ class FilteredSegmentReader(SegmentReader):
     def wanted(self, segment: FoundSegment) -> Wanted | None:
         """Return what is left for the filters."""
         wanted = super().wanted(segment)
-        taken = getattr(self, "_pushed", None)  # Spark hands over filters only if there are some
-        return wanted if taken is None else taken.narrowed(segment.folder, wanted)
+        return wanted if self._pushed is None else self._pushed.narrowed(segment.folder, wanted)

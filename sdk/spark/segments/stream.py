@@ -21,9 +21,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from kafkawire.sdk.spark.admission import limited_by_offsets
 from kafkawire.sdk.spark.loss import report_loss
-from kafkawire.sdk.spark.segments.admission import limited_by_bytes
+from kafkawire.sdk.spark.offset_limits import limited_by_offsets
+from kafkawire.sdk.spark.segments.byte_limits import limited_by_bytes
 from kafkawire.sdk.spark.segments.ends import PartitionEnds
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.options import SegmentOptions

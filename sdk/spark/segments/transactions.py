@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from typing import Final
 
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.record_formats import ABORTED_TRANSACTION_HEADER
@@ -22,6 +23,9 @@ from kafkawire.sdk.spark.segments.headers import batch_at, batch_headers
 from kafkawire.sdk.spark.segments.storage import OpenFile, SegmentFiles
 
 __all__ = ["Aborted", "Transactions", "aborted_transactions"]
+
+#: The only version of an entry that there is: `AbortedTxn.CURRENT_VERSION`.
+_ENTRY_VERSION: Final = 0
 
 #: Of each producer, the first offsets of its aborted transactions, and the offsets of their markers, in order.
 Aborted = dict[int, tuple[list[int], list[int]]]
@@ -128,7 +132,7 @@ def aborted_transactions(segment: FoundSegment, content: bytes) -> Aborted:
     """Return what the `.txnindex` of a segment says; nothing if it is damaged.
 
     Args:
-        segment: it.
+        segment: the one beside the index.
         content: of the index.
     """
     found: Aborted = {}
@@ -137,7 +141,7 @@ def aborted_transactions(segment: FoundSegment, content: bytes) -> Aborted:
     before = segment.base_offset - 1
     for version, producer_id, first, last, _ in ABORTED_TRANSACTION_HEADER.iter_unpack(content):
         is_inside = segment.end_offset is None or last < segment.end_offset
-        if version != 0 or not 0 <= first <= last or last <= before or not is_inside:
+        if version != _ENTRY_VERSION or not 0 <= first <= last or last <= before or not is_inside:
             return {}
         firsts, lasts = found.setdefault(producer_id, ([], []))
         firsts.append(first)

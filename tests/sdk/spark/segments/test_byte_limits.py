@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from kafkawire.sdk.spark.segments.admission import limited_by_bytes
+from kafkawire.sdk.spark.segments.byte_limits import limited_by_bytes
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
 from tests.sdk.spark.segments.logs import batch, write_segment
 
