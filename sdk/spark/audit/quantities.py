@@ -24,7 +24,13 @@ NONE: Final = "\N{EN DASH}"
 
 _THOUSANDS: Final = ("", " k", " M", " G", " T", " P", " E")
 _BYTES: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-_SPANS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
+
+#: Pairs of units for a span: each with its ms, and how many of the larger one there may be.
+_SPANS: Final = (
+    ((60_000, "min"), (1_000, "s"), 60),
+    ((3_600_000, "h"), (60_000, "min"), 24),
+    ((86_400_000, "d"), (3_600_000, "h"), None),
+)
 
 #: What `datetime` can hold.
 _TIME_MS_MAX: Final = 253_402_300_799_000
@@ -51,9 +57,11 @@ def range_text(first: int | None, last: int | None) -> str:
 
 
 def percent_text(part: float) -> str:
-    """Return a part of 1 as a percentage; one that is not nothing is not shown as 0."""
+    """Return a part of 1 as a percentage; only nothing is shown as 0, and only all of it as 100."""
     if 0 < part < 0.001:
         return "< 0.1 %"
+    if 0.9995 <= part < 1:
+        return "> 99.9 %"
     return f"{part:.1%}".replace("%", " %").replace(".0 ", " ")
 
 
@@ -64,17 +72,17 @@ def ratio_text(ratio: float | None) -> str:
 
 def span_text(milliseconds: float) -> str:
     """Return a span in its two largest units: 2 d 3 h, 1.5 s."""
-    if milliseconds < 1000:
+    if round(milliseconds) < 1000:
         return f"{milliseconds:.0f} ms"
-    if milliseconds < 60_000:
+    if round(milliseconds / 1000, 1) < 60:
         return f"{milliseconds / 1000:.1f} s".replace(".0 s", " s")
     parts: list[str] = []
-    left = int(milliseconds)
-    for size, unit in _SPANS[:-1]:
-        if left >= size or parts:
-            parts.append(f"{left // size} {unit}")
-            left %= size
-    return " ".join(part for part in parts[:2] if not part.startswith("0 "))
+    for (size, unit), (small_size, small_unit), limit in _SPANS:
+        count, rest = divmod(round(milliseconds / small_size), size // small_size)
+        parts = [f"{count} {unit}", *([f"{rest} {small_unit}"] if rest else [])]
+        if limit is None or count < limit:
+            break
+    return " ".join(parts)
 
 
 def time_text(milliseconds: int | None) -> str:
@@ -95,17 +103,6 @@ def day_text(milliseconds: int, step_ms: float) -> str:
     return time.strftime("%d %b" if step_ms < 30 * 86_400_000 else "%b %Y")
 
 
-def _scaled(number: float, base: int, units: tuple[str, ...]) -> str:
-    scaled, index = float(number), 0
-    while abs(scaled) >= base and index + 1 < len(units):
-        scaled /= base
-        index += 1
-    if index == 0:
-        return f"{scaled:.0f}{units[0]}" if scaled == int(scaled) else f"{scaled:.2f}{units[0]}"
-    digits = 2 if abs(scaled) < 10 else 1 if abs(scaled) < 100 else 0
-    return f"{scaled:.{digits}f}{units[index]}"
-
-
 def partitions_text(count: int, first: int) -> str:
     """Return which partition, or how many of them if it is more than one.
 
@@ -114,3 +111,19 @@ def partitions_text(count: int, first: int) -> str:
         first: the number of one of them.
     """
     return f"partition {first}" if count == 1 else f"{count:,} partitions"
+
+
+def _scaled(number: float, base: int, units: tuple[str, ...]) -> str:
+    """Return a number in the smallest unit in which, rounded, it is below the base."""
+    scaled = float(number)
+    for unit in units:
+        digits = 0 if unit == units[0] and scaled == int(scaled) else _digits(scaled)
+        if abs(round(scaled, digits)) < base:
+            return f"{scaled:.{digits}f}{unit}"
+        scaled /= base
+    return f"{scaled * base:.3g}{units[-1]}"
+
+
+def _digits(number: float) -> int:
+    """Return how many digits behind the point make three in all, once the number is rounded to them."""
+    return next((digits for digits in (2, 1) if abs(round(number, digits)) < 10 ** (3 - digits)), 0)
