@@ -89,9 +89,7 @@ def _of_logs(summary: Summary) -> Iterator[Finding]:
     if corrupt:
         size = sum(row["corruptBytes"] for row in corrupt)
         text = f"{_many(sum(row['corruptRegions'] for row in corrupt), 'corrupt region')}, {bytes_text(size)}"
-        yield Finding(
-            Severity.BAD, text, f"{_names(corrupt)}: a wrong checksum, or no batch at all; see the list below"
-        )
+        yield Finding(Severity.BAD, text, f"{_names(corrupt)}: a wrong checksum, or no batch at all")
     unknown = _with(summary, "unknownGaps")
     if unknown:
         offsets = sum(row["unknownGapOffsets"] for row in unknown)

@@ -46,6 +46,11 @@ def test_one(numbers: dict[str, int], severity: Severity, text: str) -> None:
     assert "orders-3" in finding.detail
 
 
+def test_damage_is_told_where_there_is_no_list() -> None:
+    (finding,) = only(corruptRegions=1, corruptBytes=2048)
+    assert finding.detail == "orders-3: a wrong checksum, or no batch at all"
+
+
 def test_all_is_well() -> None:
     assert only() == []
     assert only(lateBatches=1, maxLateMs=59_999) == []
