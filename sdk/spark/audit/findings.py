@@ -159,11 +159,11 @@ def _of_topics(summary: Summary) -> Iterator[Finding]:
         if topic.startswith("__") or records < _RECORDS_MIN:
             continue
         first = next((row for row in summary.top_keys if row["topic"] == topic), None)
-        keys = sum(row["keys"] for row in rows)
-        if first is not None and keys > 1 and first["share"] >= _HOT_KEY_SHARE:
-            text = f"One key has {percent_text(first['share'])} of the records of {topic}"
+        keys = sum(row["keys"] for row in summary.key_counts if row["topic"] == topic)
+        if first is not None and keys > 1 and first["records"] / records >= _HOT_KEY_SHARE:
+            text = f"One key has {percent_text(first['records'] / records)} of the records of {topic}"
             where = partitions_text(first["partitions"], first["partition"])
-            yield Finding(Severity.WARNING, text, f"of {count_text(keys)} keys; all of it is in {where}")
+            yield Finding(Severity.WARNING, text, f"one of {count_text(keys)} keys; its records are in {where}")
         sizes = [row["sizeBytes"] for row in rows]
         mean = sum(sizes) / len(sizes)
         if len(rows) > 1 and max(sizes) > _LARGE_PARTITION * mean:

@@ -68,7 +68,7 @@ def key_counts(keys: DataFrame) -> DataFrame:
 
 
 def top_keys(keys: DataFrame) -> DataFrame:
-    """Return the most frequent keys of each topic, and what part of all records with a key they have.
+    """Return the most frequent keys of each topic, and their share of the topic's records that have a key.
 
     Args:
         keys: of `keys_of_partitions`.
@@ -83,7 +83,7 @@ def top_keys(keys: DataFrame) -> DataFrame:
             f.count("*").alias("partitions"),
         )
     )
-    totals = by_key.groupBy("topic").agg(f.sum("records").alias("recordsOfTopic"))
+    totals = by_key.groupBy("topic").agg(f.sum("records").alias("recordsWithKey"))
     # Spark keeps the first rows of each task before it sorts them all.
     first = Window.partitionBy("topic").orderBy(f.desc("records"), "key")
     ranked = by_key.withColumn("rank", f.row_number().over(first)).where(f.col("rank") <= TOP_KEYS)
@@ -92,7 +92,7 @@ def top_keys(keys: DataFrame) -> DataFrame:
         "rank",
         "key",
         "records",
-        (f.col("records") / f.col("recordsOfTopic")).alias("share"),
+        (f.col("records") / f.col("recordsWithKey")).alias("share"),
         "recordBytes",
         "partition",
         "partitions",

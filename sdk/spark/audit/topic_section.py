@@ -126,8 +126,8 @@ def _skew(summary: Summary, topic: str) -> str:
         points.append((at / keys, reached / records))
     every = -(-len(points) // _POINTS_MAX)
     points = [*points[:-1:every], points[-1]]
-    about = f"records of the rarest keys up to the most frequent; Gini {gini(counts):.2f}"
-    return _card("Key skew", about, lorenz(points, f"{keys:,} keys, {records:,} records"))
+    about = f"records with a key, from the rarest key to the most frequent; Gini {gini(counts):.2f}"
+    return _card("Key skew", about, lorenz(points, f"{keys:,} keys, {records:,} records with a key"))
 
 
 def _keys(summary: Summary, topic: str) -> str:
@@ -142,7 +142,7 @@ def _keys(summary: Summary, topic: str) -> str:
         items.append(
             Bar(name, row["records"], f"{count_text(row['records'])}, {percent_text(row['share'])}", title, "c2")
         )
-    return _card("Most frequent keys", "", bars(items))
+    return _card("Most frequent keys", "share of the records with a key", bars(items))
 
 
 def _compression(summary: Summary, topic: str) -> str:

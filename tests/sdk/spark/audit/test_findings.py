@@ -71,7 +71,16 @@ def test_only_gaps_that_nothing_explains_are_counted_as_such() -> None:
 def test_where_a_hot_key_is(partitions: int, where: str) -> None:
     (row,) = summary().top_keys
     found = findings_of(summary(top_keys=[{**row, "partitions": partitions}]))
-    assert found[1].detail == f"of 20 keys; all of it is in {where}"
+    assert found[1].detail == f"one of 20 keys; its records are in {where}"
+
+
+@pytest.mark.parametrize(("records", "text"), [(100_000, None), (10_000, "One key has 61 % of the records of orders")])
+def test_a_hot_key_is_compared_with_all_records(records: int, text: str | None) -> None:
+    """Also with those without a key, of which the share in the table says nothing."""
+    (row,) = summary().top_keys
+    rows = [partition("orders", 0, records=records, sizeBytes=1000, plainBytes=3000, keys=20)]
+    found = findings_of(summary(partitions=rows, top_keys=[{**row, "share": 1.0}], groups=[]))
+    assert [finding.text for finding in found] == ([] if text is None else [text])
 
 
 def test_groups_that_are_not_shown_are_counted() -> None:

@@ -34,7 +34,9 @@ def test_where_a_key_is(partitions: int, where: str) -> None:
 
 def test_keys_and_lateness() -> None:
     text = topic_section(summary(), "orders")
-    assert "Gini 0.71" in text
+    assert "records with a key, from the rarest key to the most frequent; Gini 0.71" in text
+    assert "20 keys, 8,000 records with a key" in text
+    assert "share of the records with a key" in text
     assert "6.10 k, 76.2 %" in text
     assert "in time" in text
     assert "&gt; 1 min" in text
