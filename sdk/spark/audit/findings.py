@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from kafkawire.sdk.records.internal_records import INTERNAL_TOPICS
 from kafkawire.sdk.spark.audit.quantities import bytes_text, count_text, partitions_text, percent_text, span_text
 from kafkawire.sdk.spark.audit.summary import Row, Summary
 
@@ -156,7 +157,7 @@ def _of_topics(summary: Summary) -> Iterator[Finding]:
     for topic in summary.topics:
         rows = [row for row in summary.partitions if row["topic"] == topic]
         records = sum(row["records"] for row in rows)
-        if topic.startswith("__") or records < _RECORDS_MIN:
+        if topic in INTERNAL_TOPICS or records < _RECORDS_MIN:
             continue
         first = next((row for row in summary.top_keys if row["topic"] == topic), None)
         keys = sum(row["keys"] for row in summary.key_counts if row["topic"] == topic)
@@ -183,7 +184,7 @@ def _of_compaction(summary: Summary) -> Iterator[Finding]:
         rows = [row for row in summary.partitions if row["topic"] == topic]
         held = sum(row["recordBytes"] for row in rows)
         gone = sum(row["supersededBytes"] for row in rows)
-        if held >= _COMPACTION_BYTES_MIN and gone / held >= _COMPACTION_MIN and not topic.startswith("__"):
+        if held >= _COMPACTION_BYTES_MIN and gone / held >= _COMPACTION_MIN and topic not in INTERNAL_TOPICS:
             found.append(f"{topic} by {percent_text(gone / held)}")
     if found:
         text = f"{_many(len(found), 'topic')} would be less than half as large if compacted"

@@ -10,6 +10,7 @@ from html import escape
 from importlib.resources import files
 from typing import Final
 
+from kafkawire.sdk.records.internal_records import INTERNAL_TOPICS
 from kafkawire.sdk.spark.audit.findings import Finding, findings_of
 from kafkawire.sdk.spark.audit.lists import details, lists
 from kafkawire.sdk.spark.audit.plots import WIDE, Bar, Series, bars, lines, stacked
@@ -45,7 +46,7 @@ def report(summary: Summary, source: str) -> str:
     sections = [
         _findings(findings),
         _all_topics(summary),
-        *(topic_section(summary, topic) for topic in summary.topics if not topic.startswith("__")),
+        *(topic_section(summary, topic) for topic in summary.topics if topic not in INTERNAL_TOPICS),
         _groups(summary),
         lists(summary),
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kafkawire.sdk.records.internal_records import INTERNAL_TOPICS
 from kafkawire.sdk.spark.audit.plots import TimeFrame
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def shown_topics(partitions: Iterable[Row]) -> list[str]:
     sizes: dict[str, int] = {}
     for row in partitions:
         sizes[row["topic"]] = sizes.get(row["topic"], 0) + row["sizeBytes"]
-    ordered = sorted(sizes, key=lambda topic: (topic.startswith("__"), -sizes[topic], topic))
+    ordered = sorted(sizes, key=lambda topic: (topic in INTERNAL_TOPICS, -sizes[topic], topic))
     return ordered[:TOPICS_SHOWN]
 
 

@@ -103,6 +103,17 @@ def test_large_partitions_compression_and_compaction() -> None:
     ]
 
 
+@pytest.mark.parametrize(("topic", "count"), [("__consumer_offsets", 0), ("__transaction_state", 0), ("__orders", 4)])
+def test_topics_of_kafka_itself(topic: str, count: int) -> None:
+    """Nothing is said about how they are written; one of somebody's own may begin with two underscores, too."""
+    size = {"sizeBytes": 9_000_000, "plainBytes": 9_000_000}
+    rows = [
+        partition(topic, 0, records=8000, recordBytes=100_000, supersededBytes=90_000, **size),
+        *(partition(topic, number, records=10, sizeBytes=1000, plainBytes=1000) for number in (1, 2)),
+    ]
+    assert len(findings_of(summary(topic, partitions=rows, groups=[]))) == count
+
+
 def test_the_worst_comes_first() -> None:
     found = only(openTransactions=1, corruptRegions=1, gaps=1)
     assert [finding.severity for finding in found] == [Severity.BAD, Severity.WARNING]

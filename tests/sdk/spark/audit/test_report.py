@@ -88,6 +88,11 @@ def test_content() -> None:
         assert text in page.text, text
 
 
+@pytest.mark.parametrize(("topic", "has_section"), [("__consumer_offsets", False), ("__orders", True)])
+def test_sections_are_about_topics_of_applications(topic: str, has_section: bool) -> None:
+    assert ("Bytes by partition" in report(summary(topic), "")) is has_section
+
+
 def test_hostile_names() -> None:
     text = report(summary(HOSTILE, HOSTILE.encode(), HOSTILE), HOSTILE)
     page = Page(text)

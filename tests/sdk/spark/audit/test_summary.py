@@ -23,6 +23,7 @@ def test_topics_that_are_shown() -> None:
     assert shown_topics(rows)[:3] == ["t03", "t19", "t18"]
     assert len(shown_topics(rows)) == TOPICS_SHOWN
     assert shown_topics(rows[-2:]) == ["t03", "__consumer_offsets"]
+    assert shown_topics([*rows[-2:], {"topic": "__own", "sizeBytes": 600}]) == ["__own", "t03", "__consumer_offsets"]
     assert Summary(partitions=rows).topics == shown_topics(rows)
 
 
