@@ -1,4 +1,4 @@
-"""What somebody should look at, in words: the audit's numbers read as an engineer on call would read them."""
+"""What somebody should look at: the audit's numbers, put into words for an engineer on call."""
 
 from __future__ import annotations
 
@@ -12,41 +12,48 @@ from kafkawire.sdk.spark.audit.summary import Row, Summary
 
 __all__ = ["Finding", "Severity", "findings_of", "gini"]
 
-#: A key with so large a part of a topic's records decides how busy its partition is.
+#: A key with this share of a topic's records decides how busy its partition is.
 _HOT_KEY_SHARE: Final = 0.2
 
-#: Of a topic with fewer records nothing is said about shares.
+#: Shares of fewer records say little.
 _RECORDS_MIN: Final = 1000
 
-#: A partition that is so many times larger than the mean of its topic.
+#: A partition is large if it has more than this many times the mean of its topic.
 _LARGE_PARTITION: Final = 2.0
 
-#: Below, a topic is hardly compressed.
+#: With a lower ratio a topic is hardly compressed.
 _COMPRESSION_MIN: Final = 1.1
 
-#: A topic with so large a part of superseded bytes is worth compacting, if it has so many at all.
+#: A topic is worth compacting if it holds this many bytes, and this share of them is superseded.
 _COMPACTION_MIN: Final = 0.5
 _COMPACTION_BYTES_MIN: Final = 1 << 16
+
+#: Records that are late by less are common where several producers write to a partition.
+_LATE_MS: Final = 60_000
 
 #: Names that fit into a line.
 _NAMES_MAX: Final = 3
 
 
 class Severity(StrEnum):
-    """How bad it is."""
+    """How bad a finding is, the worst first."""
 
+    #: Data is damaged or missing.
     BAD = "bad"
+    #: Something is wrong, or will be soon: duplicates, open transactions, lag, a hot key.
     WARNING = "warning"
+    #: Worth knowing, and often as intended.
     NOTE = "note"
 
 
 class Finding(NamedTuple):
-    """Something to look at.
+    """Something that somebody should look at.
 
     Attributes:
-        severity: how bad it is.
-        text: what it is.
-        detail: where, and what it may mean.
+        severity: how bad it is; a string as well: `"bad"`, `"warning"` or `"note"`.
+        text: what it is, in one line: `1 corrupt region, 2.00 KiB`.
+        detail: where it is, and what it may mean: `orders-3: a wrong checksum, or no batch at all`. It names three
+            partitions, groups or topics at most, and counts the others; the tables have all of them.
     """
 
     severity: Severity
@@ -68,18 +75,19 @@ def findings_of(summary: Summary) -> list[Finding]:
 
 
 def gini(counts: Sequence[tuple[int, int]]) -> float:
-    """Return how uneven keys are: 0 if all have as many records, near 1 if one has nearly all.
+    """Return the Gini coefficient of keys: 0 if all have equally many records, near 1 if one has nearly all.
 
     Args:
-        counts: keys with equally many records, and the records of all of them, the rarest first.
+        counts: of each group of keys with equally many records, how many keys it has, and how many records they have
+            together; the rarest keys first.
     """
     keys = sum(number for number, _ in counts)
-    records = sum(of_them for _, of_them in counts)
+    records = sum(together for _, together in counts)
     if not keys or not records:
         return 0.0
     below = area = 0
-    for number, of_them in counts:
-        reached = below + of_them
+    for number, together in counts:
+        reached = below + together
         area += (below + reached) * number
         below = reached
     return 1 - area / (keys * records)
@@ -98,29 +106,29 @@ def _of_logs(summary: Summary) -> Iterator[Finding]:
             Severity.BAD,
             f"{_many(len(unknown), 'partition')} with gaps that nothing explains",
             f"{_names(unknown)}: {count_text(offsets)} offsets; a segment may be missing, "
-            "or compaction was here and nothing says so",
+            "or compaction removed whole batches and left no trace",
         )
     explained = [row for row in _with(summary, "gaps") if not row["unknownGaps"] and not row["corruptRegions"]]
     cleaned = [row for row in explained if row["gaps"] > row["removedGaps"]]
     if cleaned:
-        text = f"{_many(len(cleaned), 'partition')} with gaps as compaction leaves them"
+        text = f"{_many(len(cleaned), 'partition')} with gaps that compaction left"
         yield Finding(Severity.NOTE, text, _names(cleaned))
     removed = _with(summary, "removedGaps")
     if removed:
         text = f"{_many(len(removed), 'partition')} from which records were removed before they were audited"
-        yield Finding(Severity.NOTE, text, f"{_names(removed)}: retention was quicker than the next audit")
+        yield Finding(Severity.NOTE, text, f"{_names(removed)}: retention came before the next audit")
     twice = _with(summary, "duplicateBatches")
     if twice:
         yield Finding(
             Severity.WARNING,
             f"{_many(sum(row['duplicateRecords'] for row in twice), 'record')} written twice",
-            f"{_names(twice)}: the same producer id, epoch and sequence numbers; a broker would have refused them",
+            f"{_names(twice)}: the same producer id, epoch and sequence numbers, which a broker would have refused",
         )
-    late = [row for row in _with(summary, "lateBatches") if row["maxLateMs"] >= 60_000]
+    late = [row for row in _with(summary, "lateBatches") if row["maxLateMs"] >= _LATE_MS]
     if late:
-        text = f"{_many(len(late), 'partition')} with records more than a minute late"
+        text = f"{_many(len(late), 'partition')} with records at least a minute late"
         worst = span_text(max(row["maxLateMs"] for row in late))
-        yield Finding(Severity.NOTE, text, f"{_names(late)}: up to {worst} older than what was before them")
+        yield Finding(Severity.NOTE, text, f"{_names(late)}: up to {worst} older than a record before them")
 
 
 def _of_transactions(summary: Summary) -> Iterator[Finding]:
@@ -128,16 +136,16 @@ def _of_transactions(summary: Summary) -> Iterator[Finding]:
     if pending:
         yield Finding(
             Severity.WARNING,
-            f"{_many(sum(row['openTransactions'] for row in pending), 'transaction')} without an end",
-            f"{_names(pending)}: readers of committed records wait there",
+            _many(sum(row["openTransactions"] for row in pending), "open transaction"),
+            f"{_names(pending)}: consumers with read_committed wait there",
         )
     aborted = _with(summary, "abortedTransactions")
     if aborted:
-        ended = sum(row["transactions"] for row in aborted) or 1
+        ended = sum(row["transactions"] - row["openTransactions"] for row in aborted)
         number = sum(row["abortedTransactions"] for row in aborted)
-        share = f"{percent_text(number / ended)} of those in {_names(aborted)}"
         records = count_text(sum(row["abortedRecords"] for row in aborted))
-        yield Finding(Severity.NOTE, f"{_many(number, 'aborted transaction')}", f"{share}; {records} records of them")
+        detail = f"{percent_text(number / ended)} of those that ended in {_names(aborted)}, {records} records in all"
+        yield Finding(Severity.NOTE, _many(number, "aborted transaction"), detail)
 
 
 def _of_groups(summary: Summary) -> Iterator[Finding]:
@@ -170,11 +178,11 @@ def _of_topics(summary: Summary) -> Iterator[Finding]:
         if len(rows) > 1 and max(sizes) > _LARGE_PARTITION * mean:
             large = max(rows, key=lambda row: row["sizeBytes"])
             text = f"Partition {large['partition']} of {topic} is {max(sizes) / mean:.1f} times as large as the mean"
-            yield Finding(Severity.WARNING, text, f"{bytes_text(max(sizes))} of {bytes_text(sum(sizes))}")
+            yield Finding(Severity.WARNING, text, f"{bytes_text(max(sizes))} of {bytes_text(sum(sizes))} in all")
         plain = sum(row["plainBytes"] or 0 for row in rows)
         if sum(sizes) and plain and plain / sum(sizes) < _COMPRESSION_MIN and sum(sizes) > 1 << 20:
             text = f"{topic} is hardly compressed"
-            yield Finding(Severity.NOTE, text, f"{bytes_text(sum(sizes))}; zstd or lz4 often make it a third")
+            yield Finding(Severity.NOTE, text, f"{bytes_text(sum(sizes))}; zstd or lz4 often shrink a topic to a third")
 
 
 def _of_compaction(summary: Summary) -> Iterator[Finding]:
@@ -185,9 +193,9 @@ def _of_compaction(summary: Summary) -> Iterator[Finding]:
         held = sum(row["recordBytes"] for row in rows)
         gone = sum(row["supersededBytes"] for row in rows)
         if held >= _COMPACTION_BYTES_MIN and gone / held >= _COMPACTION_MIN and topic not in INTERNAL_TOPICS:
-            found.append(f"{topic} by {percent_text(gone / held)}")
+            found.append(f"{percent_text(gone / held)} of {topic}")
     if found:
-        text = f"{_many(len(found), 'topic')} would be less than half as large if compacted"
+        text = f"Compaction would free at least half the bytes of {_many(len(found), 'topic')}"
         yield Finding(Severity.NOTE, text, _listed(found))
 
 

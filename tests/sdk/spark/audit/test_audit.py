@@ -93,7 +93,7 @@ def whole(spark: Any, folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
     ]
     assert result.report is not None
     page = result.report.read_text("utf-8")
-    assert "1 transaction without an end" in page
+    assert "1 open transaction" in page
     assert str(folder) in page
     return tables(spark, out)
 

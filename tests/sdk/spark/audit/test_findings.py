@@ -28,16 +28,16 @@ def only(**numbers: Any) -> list[Finding]:
             Severity.BAD,
             "1 partition with gaps that nothing explains",
         ),
-        ({"gaps": 2, "gapOffsets": 9}, Severity.NOTE, "1 partition with gaps as compaction leaves them"),
+        ({"gaps": 2, "gapOffsets": 9}, Severity.NOTE, "1 partition with gaps that compaction left"),
         (
             {"gaps": 2, "gapOffsets": 9, "removedGaps": 2},
             Severity.NOTE,
             "1 partition from which records were removed before they were audited",
         ),
         ({"duplicateBatches": 1, "duplicateRecords": 12}, Severity.WARNING, "12 records written twice"),
-        ({"openTransactions": 1}, Severity.WARNING, "1 transaction without an end"),
+        ({"openTransactions": 1}, Severity.WARNING, "1 open transaction"),
         ({"transactions": 4, "abortedTransactions": 1, "abortedRecords": 7}, Severity.NOTE, "1 aborted transaction"),
-        ({"lateBatches": 1, "maxLateMs": 61_000}, Severity.NOTE, "1 partition with records more than a minute late"),
+        ({"lateBatches": 1, "maxLateMs": 60_000}, Severity.NOTE, "1 partition with records at least a minute late"),
     ],
 )
 def test_one(numbers: dict[str, int], severity: Severity, text: str) -> None:
@@ -64,7 +64,14 @@ def test_topics_and_groups() -> None:
 
 def test_only_gaps_that_nothing_explains_are_counted_as_such() -> None:
     (finding,) = only(gaps=3, gapOffsets=1009, unknownGaps=1, unknownGapOffsets=9)
-    assert finding.detail == "orders-3: 9 offsets; a segment may be missing, or compaction was here and nothing says so"
+    assert finding.detail == (
+        "orders-3: 9 offsets; a segment may be missing, or compaction removed whole batches and left no trace"
+    )
+
+
+def test_aborted_transactions_are_compared_with_those_that_ended() -> None:
+    found = only(transactions=5, abortedTransactions=1, openTransactions=1, abortedRecords=7)
+    assert found[1].detail == "25 % of those that ended in orders-3, 7 records in all"
 
 
 @pytest.mark.parametrize(("partitions", "where"), [(1, "partition 1"), (6, "6 partitions")])
@@ -92,15 +99,17 @@ def test_groups_that_are_not_shown_are_counted() -> None:
 def test_large_partitions_compression_and_compaction() -> None:
     rows = [
         partition(
-            "t", 0, records=5000, sizeBytes=9_000_000, plainBytes=9_000_000, recordBytes=100_000, supersededBytes=90_000
+            "t", 0, records=5000, sizeBytes=9_000_000, plainBytes=9_000_000, recordBytes=100_000, supersededBytes=50_000
         ),
         *(partition("t", number, records=10, sizeBytes=1000, plainBytes=1000) for number in (1, 2)),
     ]
-    assert [finding.text for finding in findings_of(Summary(partitions=rows))] == [
+    found = findings_of(Summary(partitions=rows))
+    assert [finding.text for finding in found] == [
         "Partition 0 of t is 3.0 times as large as the mean",
         "t is hardly compressed",
-        "1 topic would be less than half as large if compacted",
+        "Compaction would free at least half the bytes of 1 topic",
     ]
+    assert found[2].detail == "50 % of t"
 
 
 @pytest.mark.parametrize(("topic", "count"), [("__consumer_offsets", 0), ("__transaction_state", 0), ("__orders", 4)])
