@@ -154,13 +154,19 @@ def audit_brokers(
         return _complete(spark, store, facts, cleaned, bootstrap_servers, with_report, on_step, topic_ids)
 
 
-def _asked(topics: Iterable[str] | None, *times: int | None) -> list[str] | None:
-    """Return the names of topics; refuse times that are none."""
+def _asked(topics: Iterable[str] | None, since_ms: int | None, until_ms: int | None) -> list[str] | None:
+    """Return the names of topics.
+
+    Raises:
+        ConfigurationError: a name or a time cannot be used.
+    """
     from kafkawire.sdk.spark.option_values import parse_names
 
-    for name, time in zip(("since_ms", "until_ms"), times, strict=True):
+    for name, time in (("since_ms", since_ms), ("until_ms", until_ms)):
         if time is not None and (type(time) is not int or not 0 <= time <= INT64_MAX):
             raise ConfigurationError(name, time, f"expected ms since the epoch, 0 to {INT64_MAX}")
+    if since_ms is not None and until_ms is not None and since_ms > until_ms:
+        raise ConfigurationError("since_ms", since_ms, f"expected at most until_ms={until_ms}")
     if topics is None:
         return None
     return sorted(parse_names("topics", topics) if isinstance(topics, str) else topics)

@@ -310,6 +310,7 @@ def test_a_time_and_topics(spark: Any, folder: Path, tmp_path: Path) -> None:
         ({"since_ms": "2026"}, "since_ms='2026': expected ms since the epoch"),
         ({"until_ms": True}, "until_ms=True: expected ms since the epoch"),
         ({"since_ms": -1}, "since_ms=-1: expected ms since the epoch, 0 to"),
+        ({"since_ms": 9, "until_ms": 1}, "since_ms=9: expected at most until_ms=1"),
         ({"topics": " , "}, "topics=' , ': expected names, separated by commas"),
         ({"topics": "orders,order"}, "topics='order': there are __consumer_offsets, orders"),
     ],
@@ -319,6 +320,12 @@ def test_options_that_are_refused(folder: Path, tmp_path: Path, options: dict[st
     with pytest.raises(ConfigurationError, match=reason):
         audit(MagicMock(), folder, tmp_path / "audit", **options)
     assert not (tmp_path / "audit" / "current").exists()
+
+
+def test_times_that_are_refused_before_brokers_are_asked(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="since_ms=9: expected at most until_ms=1"):
+        audit_brokers(MagicMock(), "localhost:1", tmp_path / "audit", since_ms=9, until_ms=1)
+    assert not (tmp_path / "audit").exists()
 
 
 def test_refused(spark: Any, folder: Path, tmp_path: Path) -> None:
