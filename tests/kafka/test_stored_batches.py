@@ -20,7 +20,7 @@ from tests.kafka.apache import ApacheKafka
 
 
 def test_as_in_the_files(filled_kafka: ApacheKafka) -> None:
-    options = parse_options(broker_input({"bootstrap.servers": filled_kafka.bootstrap}, None, Manifest()).options)
+    options = parse_options(broker_input({"bootstrap.servers": filled_kafka.bootstrap}, None, Manifest(), "").options)
     assert options.starting is not None
     assert options.ending is not None
     assert isinstance(options.starting.place, Offsets)

@@ -96,7 +96,7 @@ def audit(
     options["splitBytes"] = split_bytes
     texts = option_texts(path, {name: value for name, value in options.items() if value is not None})
     with AuditStore(out, said) as store:
-        cleaned = _check(texts, store.before)
+        cleaned = _check(texts, store.before, str(store.folder))
         before = store.before.next_offsets
         if before:
             texts["startingOffsets"] = json.dumps(before)
@@ -144,7 +144,7 @@ def audit_brokers(
     with AuditStore(out, said) as store:
         on_step("asking the brokers")
         settings = {**client, "bootstrap.servers": bootstrap_servers}
-        texts, topic_ids = broker_input(settings, chosen, store.before)
+        texts, topic_ids = broker_input(settings, chosen, store.before, str(store.folder))
         times = {"since_ms": since_ms, "until_ms": until_ms}
         texts.update({name: str(time) for name, time in times.items() if time is not None})
         texts["minPartitions"] = str(_TASKS_FOR_EACH_CORE * spark.sparkContext.defaultParallelism)
@@ -172,7 +172,7 @@ def _asked(topics: Iterable[str] | None, since_ms: int | None, until_ms: int | N
     return sorted(parse_names("topics", topics) if isinstance(topics, str) else topics)
 
 
-def _check(texts: Mapping[str, str], before: Manifest) -> Mapping[TopicPartition, int]:
+def _check(texts: Mapping[str, str], before: Manifest, out: str) -> Mapping[TopicPartition, int]:
     """Refuse to audit nothing, or partitions that do not go on; return up to where others were cleaned."""
     from kafkawire.sdk.spark.audit.cleaning import cleaned_offsets
     from kafkawire.sdk.spark.audit.continuation import check_continuation
@@ -186,7 +186,7 @@ def _check(texts: Mapping[str, str], before: Manifest) -> Mapping[TopicPartition
         reason = "there are no segments: expected TOPIC-PARTITION/OFFSET.log"
         raise ConfigurationError("path", shown_paths(texts), reason)
     options.check_there(found)
-    check_continuation(files, found, before.next_offsets, before.last_batches)
+    check_continuation(files, found, before.next_offsets, before.last_batches, out)
     return cleaned_offsets(files, found)
 
 

@@ -59,13 +59,16 @@ class BrokerInput(NamedTuple):
     topic_ids: dict[str, str]
 
 
-def broker_input(settings: Mapping[str, str], topics: Collection[str] | None, before: Manifest) -> BrokerInput:
+def broker_input(
+    settings: Mapping[str, str], topics: Collection[str] | None, before: Manifest, out: str
+) -> BrokerInput:
     """Return what is new at brokers.
 
     Args:
         settings: of the clients, by the names of Kafka's documentation.
         topics: which ones; None for all.
         before: up to where each partition was read; others are read from their beginning.
+        out: the folder of the audit, for errors.
 
     Raises:
         ConfigurationError: there are no such topics, an option is refused, a topic was made anew, or a partition ends
@@ -75,8 +78,8 @@ def broker_input(settings: Mapping[str, str], topics: Collection[str] | None, be
     topic_ids = _topic_ids(ClientSettings(settings), topics)
     for topic, known in before.topic_ids.items():
         if topic_ids.get(topic, known) not in (known, ""):
-            reason = "it was deleted and made anew since it was read; it needs another folder"
-            raise ConfigurationError("out", topic, reason)
+            reason = f"topic {topic} was deleted and made anew since it was read; it needs another folder"
+            raise ConfigurationError("out", out, reason)
     texts = {f"{CLIENT_PREFIX}{name}": value for name, value in settings.items()}
     cluster = Cluster(parse_options({**texts, "subscribe": ",".join(topic_ids)}))
     try:
@@ -86,7 +89,7 @@ def broker_input(settings: Mapping[str, str], topics: Collection[str] | None, be
         cluster.close()
     for each in partitions:
         goes_on = before.next_offsets.get(each.topic, {}).get(str(each.partition), 0)
-        check_end(each, goes_on, ends[each])
+        check_end(each, goes_on, ends[each], out)
         starts[each] = max(starts[each], goes_on)
     texts["assign"] = json.dumps({topic: [*map(int, offsets)] for topic, offsets in _by_topic(ends).items()})
     texts["startingOffsets"] = json.dumps(_by_topic(starts))

@@ -39,14 +39,16 @@ def check_continuation(
     segments: Iterable[FoundSegment],
     next_offsets: Mapping[str, Mapping[str, int]],
     last_batches: Mapping[str, Mapping[str, Sequence[int]]],
+    out: str,
 ) -> None:
-    """Look whether partitions go on where they were read up to.
+    """Check that partitions go on from where they were read up to.
 
     Args:
         files: where the segments are.
         segments: all of them, by topic, partition and offset.
         next_offsets: up to where each partition was read, `[topic][partition]`; others are new.
-        last_batches: what `LAST_BATCH` names of the last batch that was read.
+        last_batches: what `LAST_BATCH` names of the last batch that was read, likewise.
+        out: the folder of the audit, for errors.
 
     Raises:
         ConfigurationError: a partition ends before, or has another batch there.
@@ -60,7 +62,7 @@ def check_continuation(
         noted = last_batches.get(partition.topic, {}).get(number)
         index = bisect_left(its_segments, next_offset, key=lambda each: each.base_offset) - 1
         if index >= 0:  # otherwise all that was read is removed, or nothing was read
-            _check_segment(files, its_segments[index], next_offset, noted)
+            _check_segment(files, its_segments[index], next_offset, noted, out)
 
     partitions = [(partition, [*each]) for partition, each in groupby(segments, lambda segment: segment.folder)]
     with ThreadPoolExecutor(_FILES_AT_A_TIME, "kafkawire-audit") as threads:
@@ -68,21 +70,29 @@ def check_continuation(
             pass
 
 
-def check_end(partition: TopicPartition, next_offset: int, end_offset: int) -> None:
-    """Look whether a partition ends where it was read up to, or later.
+def check_end(partition: TopicPartition, next_offset: int, end_offset: int, out: str) -> None:
+    """Check that a partition ends where it was read up to, or later.
+
+    Args:
+        partition: which one.
+        next_offset: up to where it was read.
+        end_offset: where it ends.
+        out: the folder of the audit, for errors.
 
     Raises:
-        ConfigurationError: it does not.
+        ConfigurationError: it ends before.
     """
     if next_offset > end_offset:
         reason = (
             f"{partition} was read up to offset {next_offset} and ends at {end_offset} now; it needs another folder"
         )
-        raise ConfigurationError("out", partition.topic, reason)
+        raise ConfigurationError("out", out, reason)
 
 
-def _check_segment(files: SegmentFiles, segment: FoundSegment, next_offset: int, noted: Sequence[int] | None) -> None:
-    """Look at the batch before an offset; without one, cleaning has removed it if other segments follow."""
+def _check_segment(
+    files: SegmentFiles, segment: FoundSegment, next_offset: int, noted: Sequence[int] | None, out: str
+) -> None:
+    """Check the batch before an offset; without one, cleaning has removed it if other segments follow."""
     try:
         start = start_position(files, segment, next_offset - 1)
         file = files.open(segment)
@@ -98,10 +108,10 @@ def _check_segment(files: SegmentFiles, segment: FoundSegment, next_offset: int,
                 if batch is not None and noted is not None and not _is_noted(batch, noted):
                     reason = "has another batch there now; it needs another folder"
                     reason = f"{segment.folder} was read up to offset {next_offset} and {reason}"
-                    raise ConfigurationError("out", segment.folder.topic, reason)
+                    raise ConfigurationError("out", out, reason)
                 return
     if segment.end_offset is None:
-        check_end(segment.folder, next_offset, end_offset)
+        check_end(segment.folder, next_offset, end_offset, out)
 
 
 def _is_noted(batch: Batch, noted: Sequence[int]) -> bool:

@@ -30,9 +30,12 @@ from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, records_of
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
+OUT = "/audits/shop"
+
+
 def options(broker: Broker, topics: list[str] | None = None, before: Any = None) -> dict[str, str]:
     before = Manifest(next_offsets=before or {})
-    return broker_input({"bootstrap.servers": broker.bootstrap}, topics, before).options
+    return broker_input({"bootstrap.servers": broker.bootstrap}, topics, before, OUT).options
 
 
 def facts(texts: dict[str, str]) -> list[list[dict[str, Any]]]:
@@ -56,7 +59,8 @@ def test_what_is_read(tmp_path: Path) -> None:
         assert json.loads(second["endingOffsets"]) == {"other": {"0": 0, "1": 10}}
         rows = [row for task in facts(second) for row in task if row["kind"] == "batch"]
         assert sum(row["records"] for row in rows) == 3
-        with pytest.raises(ConfigurationError, match="out='other': other-1 was read up to offset 11 and ends at 10"):
+        reason = f"out='{OUT}': other-1 was read up to offset 11 and ends at 10"
+        with pytest.raises(ConfigurationError, match=reason):
             options(broker, ["other"], {"other": {"1": 11}})
 
 
@@ -65,16 +69,20 @@ def test_topic_that_was_made_anew(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker, Admin(broker.bootstrap) as admin:
         create(broker, a=1, b=1)
         settings = {"bootstrap.servers": broker.bootstrap}
-        ids = broker_input(settings, None, Manifest()).topic_ids
+        ids = broker_input(settings, None, Manifest(), OUT).topic_ids
         assert ids == {name: format_uuid(topic.topic_id) for name, topic in admin.describe_topics(["a", "b"]).items()}
-        assert broker_input(settings, ["b"], Manifest(topic_ids={**ids, "gone": "AAAA"})).topic_ids == {"b": ids["b"]}
+        others = Manifest(topic_ids={**ids, "gone": "AAAA"})
+        assert broker_input(settings, ["b"], others, OUT).topic_ids == {"b": ids["b"]}
         admin.delete_topics(["b"])
         create(broker, b=1)
         produce(broker, "b", 0, 7)
         before = Manifest(next_offsets={"b": {"0": 5}}, topic_ids=ids)
-        with pytest.raises(ConfigurationError, match="out='b': it was deleted and made anew since it was read"):
-            broker_input(settings, ["b"], before)
-        assert broker_input(settings, ["b"], before._replace(topic_ids={"a": ids["a"]})).topic_ids != {"b": ids["b"]}
+        with pytest.raises(
+            ConfigurationError, match=f"out='{OUT}': topic b was deleted and made anew since it was read"
+        ):
+            broker_input(settings, ["b"], before, OUT)
+        before = before._replace(topic_ids={"a": ids["a"]})
+        assert broker_input(settings, ["b"], before, OUT).topic_ids != {"b": ids["b"]}
 
 
 def test_topics(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ ANEW: dict[str, Any] = {"producer_id": 9, "producer_epoch": 0}
 def check(folder: Path, next_offset: int = 100) -> None:
     files = SegmentFiles([str(folder)])
     found = {"t": {"0": next_offset}}, {"t": {"0": NOTED}} if next_offset == 100 else {}
-    check_continuation(files, files.find(), *found)
+    check_continuation(files, files.find(), *found, "/audits/shop")
 
 
 def cleaned() -> bytes:
@@ -73,7 +73,7 @@ def test_it_goes_on(tmp_path: Path, segments: list[list[bytes]]) -> None:
 )
 def test_refused(tmp_path: Path, batches: list[bytes], reason: str) -> None:
     write_segment(tmp_path / "t-0", batches)
-    message = f"out='t': t-0 was read up to offset 100 and {reason}; it needs another folder"
+    message = f"out='/audits/shop': t-0 was read up to offset 100 and {reason}; it needs another folder"
     with pytest.raises(ConfigurationError, match=message):
         check(tmp_path)
 
@@ -97,6 +97,6 @@ def test_an_empty_segment(tmp_path: Path) -> None:
 
 
 def test_ends() -> None:
-    check_end(TopicPartition("t", 3), 10, 10)
-    with pytest.raises(ConfigurationError, match="out='t': t-3 was read up to offset 10 and ends at 9 now"):
-        check_end(TopicPartition("t", 3), 10, 9)
+    check_end(TopicPartition("t", 3), 10, 10, "/audits/shop")
+    with pytest.raises(ConfigurationError, match="out='/audits/shop': t-3 was read up to offset 10 and ends at 9 now"):
+        check_end(TopicPartition("t", 3), 10, 9, "/audits/shop")
