@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -195,11 +195,13 @@ class _Reader(KafkaWireReader):
         Raises:
             KafkaWireError: see `StoredBatches.read`.
         """
-        parts: Iterable[_Part] = partition.value or ()  # Spark makes a task of nothing if there is none
+        parts: Sequence[_Part] = partition.value or ()  # Spark makes a task of nothing if there is none
+        if not parts:
+            return
         sink = FactRows(self._noted)
-        for part in parts:
-            place = Place(*part.range.partition)
-            with StoredBatches(self._options.client, self._options.poll_timeout_ms) as stored:
+        with StoredBatches(self._options.client, self._options.poll_timeout_ms) as stored:
+            for part in parts:
+                place = Place(*part.range.partition)
                 for found in stored.read(part.range):
                     if isinstance(found, Damage):
                         yield from sink.add_damage(place, found)

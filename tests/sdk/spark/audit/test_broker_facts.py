@@ -14,6 +14,8 @@ import pytest
 
 pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
 
+from pyspark.sql.datasource import InputPartition
+
 from kafkawire import NewTopic
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
@@ -22,6 +24,7 @@ from kafkawire.sdk.spark.audit import broker_facts
 from kafkawire.sdk.spark.audit.broker_facts import BrokerFacts, broker_input
 from kafkawire.sdk.spark.audit.store import Manifest
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange
+from kafkawire.sdk.spark.brokers.stored import StoredBatches
 from kafkawire.sync import Admin, Producer
 from kafkawire.testing import Broker
 from tests.sdk.spark.brokers.topics import create, produce, stored
@@ -131,6 +134,12 @@ def test_policies_that_nobody_tells(tmp_path: Path, caplog: pytest.LogCaptureFix
     assert "cleanup.policy of topic none is not known" in caplog.text
 
 
+def test_a_task_of_nothing(tmp_path: Path) -> None:
+    with stored(tmp_path, batch(0)) as broker:
+        reader = BrokerFacts(options(broker)).reader(None)  # type: ignore[arg-type]  # not looked at
+    assert list(reader.read(InputPartition(None))) == []  # which would ask a broker that is gone
+
+
 @pytest.mark.parametrize(
     ("sizes", "tasks_min", "expected"),
     [
@@ -154,13 +163,22 @@ def test_small_partitions_share_a_task(sizes: list[int], tasks_min: int, expecte
     assert [part for task in tasks for part in task] == parts
 
 
-def test_a_task_of_several_partitions(tmp_path: Path) -> None:
+def test_a_task_of_several_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have one client, and the same facts as tasks of their own would note."""
+    clients = []
+
+    class Counted(StoredBatches):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            clients.append(self)
+
+    monkeypatch.setattr(broker_facts, "StoredBatches", Counted)
     with Broker(tmp_path) as broker:
         create(broker, t=6)
         for number in range(6):
             produce(broker, "t", number, 1 + number)
         whole, parts = facts(options(broker)), facts({**options(broker), "minPartitions": "6"})
-        assert (len(whole), len(parts)) == (1, 5)  # the first two are small
+        assert (len(whole), len(parts), len(clients)) == (1, 5, 1 + 5)  # the first two are small
         (rows,), found = whole, [row for task in parts for row in task]
         assert sorted(map(repr, rows)) == sorted(map(repr, found))
         assert [row["partition"] for row in rows if row["kind"] == "batch"] == list(range(6))
