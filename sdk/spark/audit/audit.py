@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from kafkawire.sdk.client.partitions import TopicPartition
     from kafkawire.sdk.spark.audit.findings import Finding
+    from kafkawire.sdk.spark.segments.files import FoundSegment
+    from kafkawire.sdk.spark.segments.storage import SegmentFiles
 
 __all__ = ["AuditResult", "audit", "audit_brokers"]
 
@@ -87,6 +89,8 @@ def audit(
             it was read up to.
         OSError: a file cannot be read or written.
     """
+    from kafkawire.sdk.spark.audit.cleaning import cleaned_offsets
+    from kafkawire.sdk.spark.audit.continuation import check_continuation
     from kafkawire.sdk.spark.audit.segment_facts import AuditFacts, read_source
     from kafkawire.sdk.spark.segments.options import option_texts, shown_paths
 
@@ -96,10 +100,12 @@ def audit(
     options["splitBytes"] = split_bytes
     texts = option_texts(path, {name: value for name, value in options.items() if value is not None})
     with AuditStore(out, said) as store:
-        cleaned = _check(texts, store.before, str(store.folder))
-        before = store.before.next_offsets
-        if before:
-            texts["startingOffsets"] = json.dumps(before)
+        files, segments = _segments(texts)
+        before = store.before
+        check_continuation(files, segments, before.next_offsets, before.last_batches, str(store.folder))
+        cleaned = cleaned_offsets(files, segments)
+        if before.next_offsets:
+            texts["startingOffsets"] = json.dumps(before.next_offsets)
         facts = read_source(spark, AuditFacts, texts)
         on_step("reading segments")
         return _complete(spark, store, facts, cleaned, shown_paths(texts), with_report, on_step)
@@ -172,10 +178,13 @@ def _asked(topics: Iterable[str] | None, since_ms: int | None, until_ms: int | N
     return sorted(parse_names("topics", topics) if isinstance(topics, str) else topics)
 
 
-def _check(texts: Mapping[str, str], before: Manifest, out: str) -> Mapping[TopicPartition, int]:
-    """Refuse to audit nothing, or partitions that do not go on; return up to where others were cleaned."""
-    from kafkawire.sdk.spark.audit.cleaning import cleaned_offsets
-    from kafkawire.sdk.spark.audit.continuation import check_continuation
+def _segments(texts: Mapping[str, str]) -> tuple[SegmentFiles, list[FoundSegment]]:
+    """Return the files of a query, and all segments among them.
+
+    Raises:
+        ConfigurationError: an option is refused, or there are no segments, or none of a topic that is named.
+        OSError: a folder cannot be read.
+    """
     from kafkawire.sdk.spark.segments.options import parse_options, shown_paths
     from kafkawire.sdk.spark.segments.storage import SegmentFiles
 
@@ -186,8 +195,7 @@ def _check(texts: Mapping[str, str], before: Manifest, out: str) -> Mapping[Topi
         reason = "there are no segments: expected TOPIC-PARTITION/OFFSET.log"
         raise ConfigurationError("path", shown_paths(texts), reason)
     options.check_there(found)
-    check_continuation(files, found, before.next_offsets, before.last_batches, out)
-    return cleaned_offsets(files, found)
+    return files, found
 
 
 def _complete(
@@ -210,27 +218,39 @@ def _complete(
 
 def _note(spark: SparkSession, store: AuditStore, facts: DataFrame) -> Manifest:
     """Write the facts of what is new; return whose facts count now, and up to where partitions were read."""
+    run = max(store.before.runs, default=0) + 1
+    facts.write.partitionBy("kind").parquet(store.uri(store.facts_of(run)))
+    next_offsets, last_batches = _ends(_facts(spark, store, [run]), store.before)
+    runs = _merge(spark, store, (*store.before.runs, run))
+    return store.before._replace(runs=runs, next_offsets=next_offsets, last_batches=last_batches)
+
+
+def _ends(facts: DataFrame, before: Manifest) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, Sequence[int]]]]:
+    """Return where each partition goes on after the facts of a run, and what is known of the batch before that."""
     from pyspark.sql import functions as f
 
     from kafkawire.sdk.spark.audit.continuation import LAST_BATCH
-    from kafkawire.sdk.spark.audit.merging import RUNS_MAX, merged
 
-    run = max(store.before.runs, default=0) + 1
-    facts.write.partitionBy("kind").parquet(store.uri(store.facts_of(run)))
-    noted = _facts(spark, store, [run])
-    batches = noted.where((f.col("kind") == "batch") & f.col("reason").isNull())
+    batches = facts.where((f.col("kind") == "batch") & f.col("reason").isNull())
     last = f.max_by(f.struct(*LAST_BATCH), "lastOffset").alias("last")
     ends = batches.groupBy("topic", "partition").agg((f.max("lastOffset") + 1).alias("end"), last).collect()
-    found = {topic: dict(partitions) for topic, partitions in store.before.next_offsets.items()}
-    last_batches = {topic: dict(partitions) for topic, partitions in store.before.last_batches.items()}
+    next_offsets = {topic: dict(partitions) for topic, partitions in before.next_offsets.items()}
+    last_batches = {topic: dict(partitions) for topic, partitions in before.last_batches.items()}
     for row in ends:
-        found.setdefault(row["topic"], {})[str(row["partition"])] = row["end"]
+        next_offsets.setdefault(row["topic"], {})[str(row["partition"])] = row["end"]
         last_batches.setdefault(row["topic"], {})[str(row["partition"])] = [*row["last"]]
-    runs = (*store.before.runs, run)
-    if len(runs) > RUNS_MAX:
-        merged(_facts(spark, store, runs)).write.partitionBy("kind").parquet(store.uri(store.facts_of(run + 1)))
-        runs = (run + 1,)
-    return store.before._replace(runs=runs, next_offsets=found, last_batches=last_batches)
+    return next_offsets, last_batches
+
+
+def _merge(spark: SparkSession, store: AuditStore, runs: tuple[int, ...]) -> tuple[int, ...]:
+    """Write the facts of several runs as those of one, if there are too many of them; return the runs that count."""
+    from kafkawire.sdk.spark.audit.merging import RUNS_MAX, merged
+
+    if len(runs) <= RUNS_MAX:
+        return runs
+    run = runs[-1] + 1
+    merged(_facts(spark, store, runs)).write.partitionBy("kind").parquet(store.uri(store.facts_of(run)))
+    return (run,)
 
 
 def _facts(spark: SparkSession, store: AuditStore, runs: Sequence[int]) -> DataFrame:
