@@ -285,7 +285,7 @@ def _write_tables(
         tables.make(name).write.parquet(store.uri(store.table(name)))
 
     try:
-        independent = [name for name, table in TABLES.items() if not table.is_of_others]
+        independent = [name for name, table in TABLES.items() if not table.is_derived]
         with ThreadPoolExecutor(_TABLES_AT_A_TIME, "kafkawire-audit") as threads:
             writing = [threads.submit(write, name) for name in independent]
             try:
@@ -295,7 +295,7 @@ def _write_tables(
             except BaseException:
                 threads.shutdown(cancel_futures=True)
                 raise
-        for name in (name for name, table in TABLES.items() if table.is_of_others):
+        for name in (name for name, table in TABLES.items() if table.is_derived):
             on_step(f"table {name}")
             write(name)
     finally:

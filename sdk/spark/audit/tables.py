@@ -66,13 +66,13 @@ class Table(NamedTuple):
         make: returns it, in any order.
         order: the columns that say which row it is.
         about: what a row is.
-        is_of_others: whether it is made of other tables.
+        is_derived: whether it is made of other tables.
     """
 
     make: Callable[[Tables], DataFrame]
     order: tuple[str, ...]
     about: str
-    is_of_others: bool = False
+    is_derived: bool = False
 
 
 def _of_batches(make: Callable[[DataFrame], DataFrame]) -> Callable[[Tables], DataFrame]:

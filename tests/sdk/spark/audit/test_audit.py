@@ -18,12 +18,9 @@ pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `
 from kafkawire import NewTopic
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.records import BatchBuilder, Compression
-from kafkawire.sdk.spark.audit import audit as module
 from kafkawire.sdk.spark.audit import merging
-from kafkawire.sdk.spark.audit import tables as tables_module
 from kafkawire.sdk.spark.audit.audit import audit, audit_brokers
-from kafkawire.sdk.spark.audit.store import AuditStore
-from kafkawire.sdk.spark.audit.tables import TABLES, Table
+from kafkawire.sdk.spark.audit.tables import TABLES
 from kafkawire.sync import Admin
 from kafkawire.testing import Broker
 from tests.sdk.spark.audit.commit_records import key, value
@@ -281,19 +278,6 @@ def test_interrupted(spark: Any, folder: Path, whole: dict[str, list[Any]], tmp_
     audit(spark, folder, out, with_report=False)
     assert tables(spark, out) == whole
     assert sorted(path.name for path in (out / "facts").iterdir()) == ["run=1"]
-
-
-def test_tables_are_made_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of others come last, each after those before it, and what is said counts those that are written."""
-    others = [f"of-others-{number}" for number in range(9)]
-    table = Table(MagicMock(), (), "")
-    found = {"a": table, "b": table} | {name: table._replace(is_of_others=True) for name in others}
-    monkeypatch.setattr(tables_module, "TABLES", found)
-    monkeypatch.setattr(tables_module, "Tables", MagicMock())
-    monkeypatch.setattr(module, "_facts", MagicMock())
-    steps: list[str] = []
-    module._write_tables(MagicMock(), AuditStore(tmp_path, {}), (1,), {}, steps.append)
-    assert steps == ["tables, 1 of 11", "tables, 2 of 11", *(f"table {name}" for name in others)]
 
 
 def test_a_time_and_topics(spark: Any, folder: Path, tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""Every table is made of facts, in an order that says which row it is; keys are put together once."""
+"""Every table is made of facts, or of tables before it; it has an order that says which row is which; keys are put
+together once.
+"""
 
 from __future__ import annotations
 
@@ -26,4 +28,4 @@ def test_nothing_was_noted(spark: Any) -> None:
     assert keys is tables.keys
     assert keys.is_cached
     keys.unpersist()
-    assert [name for name, table in TABLES.items() if table.is_of_others] == [list(TABLES)[-1]]
+    assert [name for name, table in TABLES.items() if table.is_derived] == [list(TABLES)[-1]]
