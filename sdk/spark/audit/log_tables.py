@@ -28,8 +28,8 @@ __all__ = [
 
 _PARTITION: Final = ("topic", "partition")
 
-#: How late a batch may be, in ms: bounds of the rows of `lateness`.
-LATE_MS: Final = (0, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
+#: Lower bounds of how late batches are, in ms: the rows of `lateness`.
+LATE_MS: Final = (1, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
 
 #: Times that Spark can hold: in microseconds they fit 64 bits.
 _TIME_MS_MAX: Final = 9_000_000_000_000_000
@@ -177,16 +177,16 @@ def transactions(batches: DataFrame) -> DataFrame:
 
 
 def lateness(batches: DataFrame) -> DataFrame:
-    """Return how many batches have a record that is so much older than the newest one before them.
+    """Return how many batches have a record that is older than the newest record before them, by how much older.
 
-    A row with `lateMs` 0 counts those that are late by at least 0 ms and less than the next bound of `LATE_MS`; without
-    it, those in time.
+    A row counts the batches that are late by at least its `lateMs` and by less than the next bound of `LATE_MS`; where
+    `lateMs` is null, those in time.
     """
     before = Window.partitionBy(*_PARTITION).orderBy("baseOffset").rowsBetween(Window.unboundedPreceding, -1)
     late = f.max("maxTimestampMs").over(before) - f.col("minTimestampMs")
     bound = f.lit(None).cast("bigint")
     for low in LATE_MS:
-        bound = f.when(f.col("late") > low, f.lit(low).cast("bigint")).otherwise(bound)
+        bound = f.when(f.col("late") >= low, f.lit(low).cast("bigint")).otherwise(bound)
     return (
         counted(batches)
         .where((f.col("minTimestampMs") >= 0) & (f.col("maxTimestampMs") <= _TIME_MS_MAX))

@@ -184,15 +184,14 @@ def _lateness(summary: Summary, topic: str) -> str:
         return ""
     parts: list[Part] = []
     styles = iter(("c1", "c3", "c3", "c5", "c5", "cbad", "cbad"))
-    bounds = [row["lateMs"] for row in rows if row["lateMs"] is not None]
     for row in rows:
         if row["lateMs"] is None:
             parts.insert(0, Part("in time", row["batches"], count_text(row["batches"]), "c2"))
             continue
-        name = "late" if row["lateMs"] == bounds[0] == 0 and len(bounds) == 1 else f"> {span_text(row['lateMs'])}"
+        name = f"\N{GREATER-THAN OR EQUAL TO} {span_text(row['lateMs'])}"
         parts.append(Part(name, row["batches"], count_text(row["batches"]), next(styles)))
     worst = max(row["maxLateMs"] or 0 for row in rows)
-    about = f"batches with a record older than one before; at most {span_text(worst)}" if worst else "all in order"
+    about = f"batches by how late their oldest record is; at most {span_text(worst)}" if worst else "all in order"
     return _card("Timestamp order", about, split(parts))
 
 

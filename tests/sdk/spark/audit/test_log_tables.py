@@ -192,8 +192,26 @@ def test_lateness(spark: Any) -> None:
     rows = made(spark, tables.lateness, facts, "lateMs")
     assert [(row["lateMs"], row["batches"], row["maxLateMs"], row["backwards"]) for row in rows] == [
         (None, 2, 0, 0),
-        (0, 1, 500, 3),
+        (1, 1, 500, 3),
         (60_000, 1, 81_000, 0),
+    ]
+
+
+def test_lateness_at_its_bounds(spark: Any) -> None:
+    """A bound belongs to the row that begins with it; a record as old as the newest one is in time."""
+    late_ms = [late for bound in tables.LATE_MS for late in (bound - 1, bound)]
+    newest = tables.LATE_MS[-1]
+    facts = [batch(0, minTimestampMs=newest, maxTimestampMs=newest)]
+    facts += [
+        batch(10 * number, minTimestampMs=newest - late, maxTimestampMs=newest)
+        for number, late in enumerate(late_ms, 1)
+    ]
+    rows = made(spark, tables.lateness, facts, "lateMs")
+    highest = [0, *(bound - 1 for bound in tables.LATE_MS[1:]), newest]
+    assert [(row["lateMs"], row["batches"], row["maxLateMs"]) for row in rows] == [
+        (None, 2, 0),
+        *((bound, 2, most) for bound, most in zip(tables.LATE_MS[:-1], highest[1:], strict=False)),
+        (newest, 1, newest),
     ]
 
 

@@ -39,7 +39,7 @@ def test_keys_and_lateness() -> None:
     assert "share of the records with a key" in text
     assert "6.10 k, 76.2 %" in text
     assert "in time" in text
-    assert "&gt; 1 min" in text
+    assert "\N{GREATER-THAN OR EQUAL TO} 1 min" in text
     assert "at most 1 min 30 s" in text
 
 
