@@ -48,14 +48,16 @@ class NotedFacts(NamedTuple):
     Attributes:
         mode: what becomes of damage.
         is_opened: whether the records of batches are looked at.
-        is_summed: whether records are summed up by key and minute, and commits of groups are noted.
-        since_ms: batches whose highest timestamp is before are not counted, nor looked into; None for all.
-        until_ms: likewise, of those from then on.
+        has_all_kinds: whether there are facts of every `FactKind`, in the wide table; otherwise only those about
+            batches, in a table of their own.
+        since_ms: batches whose highest timestamp is lower are not counted, and their records not looked at; None
+            for all.
+        until_ms: likewise, batches whose highest timestamp is this or higher.
     """
 
     mode: Mode = Mode.PERMISSIVE
     is_opened: bool = True
-    is_summed: bool = True
+    has_all_kinds: bool = True
     since_ms: int | None = None
     until_ms: int | None = None
 
@@ -181,7 +183,7 @@ class FactRows:
         if self._batches:
             columns = {name: [row.get(name) for row in self._batches] for name in _BATCH_COLUMNS}
             self._batches.clear()
-            yield fact_rows(FactKind.BATCH, columns, is_wide=self._noted.is_summed)
+            yield fact_rows(FactKind.BATCH, columns, is_wide=self._noted.has_all_kinds)
 
     def _take_rows(self) -> Iterator[pyarrow.RecordBatch]:
         runs, self._runs = self._runs, []
@@ -190,7 +192,7 @@ class FactRows:
         arrays = arrow_arrays(self._rows.take())
         times = arrays["timestamp"].cast(pyarrow.int64())
         _note_times(runs, times.to_numpy(zero_copy_only=False))
-        if not self._noted.is_summed:
+        if not self._noted.has_all_kinds:
             return
         arrays["timestamp"] = times
         self._sums.add(pyarrow.table(arrays))

@@ -30,9 +30,17 @@ __all__ = ["AuditFacts", "FactReader", "KafkaBatches", "OpenedBatches", "read_so
 
 
 class KafkaBatches(DataSource):
-    """A row for each batch in the log segments of a broker, by their headers."""
+    """A row for each batch in the log segments of a broker, by their headers.
 
-    noted = NotedFacts(Mode.FAILFAST, is_opened=False, is_summed=False)
+    Attributes:
+        noted: which facts, of any time.
+        mode: what becomes of damage; None if a user decides.
+        logs_loss: whether files that are removed meanwhile are logged, and never a row.
+    """
+
+    noted = NotedFacts(is_opened=False, has_all_kinds=False)
+    mode: Mode | None = None
+    logs_loss = False
 
     @classmethod
     def name(cls) -> str:
@@ -54,11 +62,11 @@ class KafkaBatches(DataSource):
         if options.is_committed_only or options.pushdown:
             option = "isolationLevel" if options.is_committed_only else "pushdown"
             raise ConfigurationError(option, self.options.get(option), "only for records")
-        mode = Mode.PERMISSIVE if self.noted.is_summed else options.mode
+        mode = self.mode or options.mode
         noted = self.noted._replace(
             mode=mode, since_ms=options.starting_timestamp_ms, until_ms=options.ending_timestamp_ms
         )
-        return FactReader(options._replace(mode=mode), noted)
+        return FactReader(options._replace(mode=mode), noted, logs_loss=self.logs_loss)
 
 
 class OpenedBatches(KafkaBatches):
@@ -73,9 +81,15 @@ class OpenedBatches(KafkaBatches):
 
 
 class AuditFacts(KafkaBatches):
-    """The wide table of all facts; damage is always among them."""
+    """The wide table of all facts.
+
+    Damage is always among them. An audit is completed later, so what retention removed while it ran is not: it would
+    stay in the tables as damage.
+    """
 
     noted = NotedFacts()
+    mode = Mode.PERMISSIVE
+    logs_loss = True
 
     @classmethod
     def name(cls) -> str:
@@ -93,14 +107,14 @@ class FactReader(SegmentReader):
     Args:
         options: what the user asks for.
         noted: which facts.
+        logs_loss: whether files that are removed meanwhile are logged, and never a row.
 
     Raises:
         ConfigurationError: a path cannot be used.
     """
 
-    def __init__(self, options: SegmentOptions, noted: NotedFacts) -> None:
-        # An audit is completed later: what retention removed while it ran must not stay in it as damage.
-        reads = read_options(options, (), options.fails_batch_on_loss)._replace(logs_loss=noted.is_summed)
+    def __init__(self, options: SegmentOptions, noted: NotedFacts, *, logs_loss: bool) -> None:
+        reads = read_options(options, (), options.fails_batch_on_loss)._replace(logs_loss=logs_loss)
         super().__init__(options, reads)
         self._noted = noted
 

@@ -68,7 +68,7 @@ def test_batches(tmp_path: Path) -> None:
 
 def test_headers_alone(tmp_path: Path) -> None:
     write_segment(tmp_path / "t-0", [batch(0, compression=Compression.ZSTD)])
-    found = facts(tmp_path, NotedFacts(is_opened=False, is_summed=False))
+    found = facts(tmp_path, NotedFacts(is_opened=False, has_all_kinds=False))
     assert found["batch"][0]["records"] == 10
     assert (found["batch"][0]["plainBytes"], found["batch"][0]["minTimestampMs"]) == (None, None)
     assert found["key"] == found["minute"] == []
@@ -118,7 +118,7 @@ def test_damage(tmp_path: Path) -> None:
 
 
 def test_records_that_cannot_be_read(tmp_path: Path) -> None:
-    """A batch with a right checksum whose records are none is damage, and what follows is read."""
+    """A batch with a valid checksum whose records cannot be decoded is damage, and what follows is read."""
     broken = BatchBuilder(1 << 20, Compression.NONE, base_offset=10)
     broken.append(TIME_MS, b"k", b"v")
     content = bytearray(broken.build())

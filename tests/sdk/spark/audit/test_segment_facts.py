@@ -9,9 +9,10 @@ import pytest
 
 pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
 
-from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.errors import ConfigurationError, DecodeError
 from kafkawire.sdk.spark.audit.facts import FactKind, fact_ddl
 from kafkawire.sdk.spark.audit.segment_facts import AuditFacts, KafkaBatches, OpenedBatches
+from kafkawire.sdk.spark.damage import Mode
 from tests.sdk.spark.segments.logs import TIME_MS, batch, write_segment
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -56,6 +57,26 @@ def test_what_is_removed_meanwhile(tmp_path: Path, caplog: pytest.LogCaptureFixt
         reasons = [row["reason"] for row in rows if row.get("kind", "batch") == "batch"]
         assert [reason and "planned" for reason in reasons] == expected
     assert "when the work was planned" in caplog.text
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_who_decides_what_becomes_of_damage(tmp_path: Path, mode: Mode) -> None:
+    """Whoever asks for batches; an audit has a row for it whatever the option says."""
+    broken = bytearray(batch(0))
+    broken[-1] ^= 1
+    write_segment(tmp_path / "t-0", [bytes(broken)], 0)
+
+    def reasons(source: type[KafkaBatches]) -> list[str]:
+        reader = source({"path": str(tmp_path), "mode": str(mode)}).reader(None)  # type: ignore[arg-type]  # not looked at
+        (task,) = reader.partitions()
+        return [row["reason"] for rows in reader.read(task) for row in rows.to_pylist()]  # type: ignore[union-attr]  # Arrow batches
+
+    assert len(reasons(AuditFacts)) == 1
+    if mode is Mode.FAILFAST:
+        with pytest.raises(DecodeError, match="checksum"):
+            reasons(KafkaBatches)
+    else:
+        assert len(reasons(KafkaBatches)) == (mode is Mode.PERMISSIVE)
 
 
 @pytest.mark.parametrize("option", ["isolationLevel", "pushdown"])
