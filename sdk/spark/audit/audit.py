@@ -39,11 +39,14 @@ class AuditResult(NamedTuple):
     """What an audit came to.
 
     Attributes:
-        folder: where it is.
-        version: counts the runs.
-        numbers: by name, as the report begins with.
+        folder: of the audit; `tables` in it leads to the tables.
+        version: how many audits into the folder came to their end.
+        numbers: sums over all topics. Counts: `topics`, `partitions`, `records`, `batches`, `groups`, `corruptRegions`,
+            `gaps`, `unknownGaps` (those that nothing explains), `duplicateRecords`, `abortedTransactions` and
+            `openTransactions`. `sizeBytes`: bytes of batches on disk. `compressionRatio`: bytes before compression for
+            each byte on disk; None if that is not known.
         findings: what somebody should look at, the worst first.
-        report: the path of the report; None without one.
+        report: the path of the report; None if none was asked for.
     """
 
     folder: Path
@@ -75,14 +78,15 @@ def audit(
 
     Args:
         spark: the session; its workers need `kafkawire`, `pyarrow`, and the same paths.
-        path: of folders or segments, or several of them.
+        path: a folder with segments anywhere below it, or a segment; or several of them.
         out: the folder of the audit; it is made if it does not exist.
-        topics: names of topics, in a list or with commas between them; all by default, internal ones too.
-        since_ms: batches whose highest timestamp is before are not counted.
-        until_ms: likewise, of those from then on.
-        split_bytes: of segments that a task reads, 128 MiB by default; the tables do not depend on it.
+        topics: their names, as a list or separated by commas; all by default, Kafka's own too.
+        since_ms: batches count whose highest timestamp is this or higher, in ms since the epoch; all by default.
+        until_ms: batches count whose highest timestamp is lower than this, likewise.
+        split_bytes: bytes of segments that a task reads, at least 1 MiB; 128 MiB by default. The tables do not depend
+            on it.
         with_report: whether to write `report.html`.
-        on_step: is called with a few words when a step begins.
+        on_step: called with a few words at the beginning of each step.
 
     Raises:
         ConfigurationError: there are no segments, or the folder cannot be completed, as when a partition ends before
@@ -129,12 +133,12 @@ def audit_brokers(
         spark: the session; its workers need `kafkawire` and `pyarrow`, and must reach the brokers.
         bootstrap_servers: brokers to connect to first: `host:port,host:port`.
         out: the folder of the audit; it is made if it does not exist.
-        topics: names of topics, in a list or with commas between them; all by default, internal ones too.
-        since_ms: batches whose highest timestamp is before are not counted.
-        until_ms: likewise, of those from then on.
+        topics: their names, as a list or separated by commas; all by default, Kafka's own too.
+        since_ms: batches count whose highest timestamp is this or higher, in ms since the epoch; all by default.
+        until_ms: batches count whose highest timestamp is lower than this, likewise.
         client: further options of the clients, by the names of Kafka's documentation: `security.protocol`.
         with_report: whether to write `report.html`.
-        on_step: is called with a few words when a step begins.
+        on_step: called with a few words at the beginning of each step.
 
     Raises:
         ConfigurationError: there are no such topics, an option is refused, or the folder cannot be completed, as when

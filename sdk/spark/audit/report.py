@@ -64,7 +64,7 @@ def report(summary: Summary, source: str) -> str:
 
 
 def numbers_of(summary: Summary) -> dict[str, int | float | None]:
-    """Return what the report begins with."""
+    """Return the numbers at the top of the report; `AuditResult` says what they are."""
     rows = summary.partitions
     size, plain = _sum(rows, "sizeBytes"), sum(row["plainBytes"] or 0 for row in rows)
     return {

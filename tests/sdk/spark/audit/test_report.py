@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from kafkawire.sdk.spark.audit.audit import AuditResult
 from kafkawire.sdk.spark.audit.report import lag_series, numbers_of, report
 from kafkawire.sdk.spark.audit.summary import Summary
 from tests.sdk.spark.audit.summaries import FRAME, START_MS, partition, summary
@@ -134,6 +135,12 @@ def test_numbers() -> None:
     numbers = numbers_of(summary())
     assert (numbers["topics"], numbers["partitions"], numbers["records"], numbers["groups"]) == (1, 2, 8000, 1)
     assert numbers["compressionRatio"] == pytest.approx(2.4)
+
+
+def test_every_number_is_documented() -> None:
+    assert AuditResult.__doc__ is not None
+    names = re.findall("`([^`]+)`", AuditResult.__doc__.partition("numbers: ")[2])
+    assert sorted(names) == sorted(numbers_of(summary()))
 
 
 def test_groups_that_are_not_shown_are_counted() -> None:
