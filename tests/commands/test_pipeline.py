@@ -152,6 +152,11 @@ def test_full_disk(folder: Path, tmp_path: Path) -> None:
         (["audit", "/nowhere", "--bootstrap", "broker:9092", "--out", "o"], "expected folders, or --bootstrap"),
         (["audit", "/nowhere", "--command-config", "f", "--out", "o"], "--command-config: only with --bootstrap"),
         (["audit", "--bootstrap", "b:1", "--command-config", "/no/file", "--out", "o"], "/no/file cannot be read"),
+        (["audit", "/nowhere", "--split-bytes", "9", "--out", "o"], "--split-bytes: '9': expected 1048576 to"),
+        (
+            ["audit", "--bootstrap", "b:1", "--split-bytes", "1g", "--out", "o"],
+            "only for segments, not with --bootstrap",
+        ),
         (["audit", "/nowhere"], "Missing option '--out'"),
         (["audit", "/nowhere", "--out", "o", "--since", "noon"], "'noon' is no time: expected 2026-03-01"),
         (["audit", "/nowhere", "--out", "o", "--since", "1960-01-01"], "'1960-01-01' is before 1970"),
@@ -229,6 +234,24 @@ def test_brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["pipeline", "audit", *arguments]) == 1
     client = {"security.protocol": "SASL_SSL", "sasl.username": "audit"}
     assert seen == [("b:1,c:2", "o", ["x", "y"], client)]
+
+
+def test_how_much_a_task_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyarrow")
+    from kafkawire.sdk.spark.audit import audit
+
+    seen: list[Any] = []
+
+    def audit_segments(spark: object, path: list[str], out: str, **options: Any) -> None:
+        seen.append((path, options.get("split_bytes")))
+        raise OSError("no folder")
+
+    monkeypatch.setattr(pipeline, "why_not", lambda: None)
+    monkeypatch.setattr(pipeline, "start_spark", lambda *_: MagicMock())
+    monkeypatch.setattr(audit, "audit", audit_segments)
+    assert main(["pipeline", "audit", "folder", "--out", "o", "--split-bytes", "1g"]) == 1
+    assert main(["pipeline", "audit", "folder", "--out", "o"]) == 1
+    assert seen == [(["folder"], 1 << 30), (["folder"], None)]
 
 
 def test_reasons() -> None:

@@ -96,9 +96,11 @@ def audit(
     from kafkawire.sdk.spark.audit.cleaning import cleaned_offsets
     from kafkawire.sdk.spark.audit.continuation import check_continuation
     from kafkawire.sdk.spark.audit.segment_facts import AuditFacts, read_source
-    from kafkawire.sdk.spark.segments.options import option_texts, shown_paths
+    from kafkawire.sdk.spark.segments.options import SPLIT_BYTES_MIN, option_texts, shown_paths
 
     chosen = _asked(topics, since_ms, until_ms)
+    if split_bytes is not None and (type(split_bytes) is not int or not SPLIT_BYTES_MIN <= split_bytes <= INT64_MAX):
+        raise ConfigurationError("split_bytes", split_bytes, f"expected {SPLIT_BYTES_MIN} bytes or more")
     said = {"topics": chosen, "since_ms": since_ms, "until_ms": until_ms}
     options: dict[str, object] = {"startingTimestamp": since_ms, "endingTimestamp": until_ms, "topics": chosen}
     options["splitBytes"] = split_bytes

@@ -66,19 +66,27 @@ def audit(
     ] = "",
     topics: Annotated[str, typer.Option(help="Names, separated by commas; all by default.")] = "",
     since: Annotated[str, typer.Option(help="Count batches from this time on: 2026-03-01, 2026-03-01T08:00.")] = "",
-    until: Annotated[str, typer.Option(help="Count batches up to this time.")] = "",
-    master: Annotated[str, typer.Option(help="Where Spark runs; this machine, or what spark-submit says.")] = "",
+    until: Annotated[str, typer.Option(help="Count batches before this time.")] = "",
+    split_bytes: Annotated[
+        str, typer.Option(help="How much of the segments a task reads, such as 1g; 128m by default.")
+    ] = "",
+    master: Annotated[
+        str, typer.Option(help="Spark's master, such as spark://host:7077; this machine, or what spark-submit says.")
+    ] = "",
     report: Annotated[bool, typer.Option(help="Write report.html beside the tables.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers and findings as JSON.")] = False,
 ) -> None:
     """Find out what is in topics and what is wrong with them: Parquet tables and a report.
 
-    The exit status is 0 whatever was found, and 1 if the audit could not be made.
+    The exit status is 0 if the audit was made, whatever it found; 1 if it could not be made; 2 if an argument was
+    refused.
     """
     if bool(path) == bool(bootstrap):
         raise typer.BadParameter("expected folders, or --bootstrap", param_hint="PATH")
     if command_config and not bootstrap:
         raise typer.BadParameter("only with --bootstrap", param_hint="--command-config")
+    if split_bytes and bootstrap:
+        raise typer.BadParameter("only for segments, not with --bootstrap", param_hint="--split-bytes")
     since_ms, until_ms = time_ms("--since", since), time_ms("--until", until)
     if since_ms is not None and until_ms is not None and since_ms > until_ms:
         raise typer.BadParameter(f"{since!r} is after --until {until!r}", param_hint="--since")
@@ -88,6 +96,8 @@ def audit(
         "until_ms": until_ms,
         "with_report": report,
     }
+    if split_bytes:
+        options["split_bytes"] = _size("--split-bytes", split_bytes)
     if command_config:
         options["client"] = _client(command_config)
     result = _audit(bootstrap or path, out, master, options)
@@ -145,6 +155,21 @@ def time_ms(option: str, text: str) -> int | None:
     if found < 0:
         raise typer.BadParameter(f"{text!r} is before 1970", param_hint=option)
     return found
+
+
+def _size(option: str, text: str) -> int:
+    """Return how much of the segments a task is to read.
+
+    Raises:
+        typer.BadParameter: it is not a size, or too small.
+    """
+    from kafkawire.sdk.spark.option_values import parse_size
+    from kafkawire.sdk.spark.segments.options import SPLIT_BYTES_MIN
+
+    try:
+        return parse_size(SPLIT_BYTES_MIN)(option, text)
+    except ConfigurationError as error:
+        raise typer.BadParameter(f"{text!r}: {error.reason}", param_hint=option) from None
 
 
 def _client(path: str) -> dict[str, str]:

@@ -295,6 +295,8 @@ def test_a_time_and_topics(spark: Any, folder: Path, tmp_path: Path) -> None:
         ({"until_ms": True}, "until_ms=True: expected ms since the epoch"),
         ({"since_ms": -1}, "since_ms=-1: expected ms since the epoch, 0 to"),
         ({"since_ms": 9, "until_ms": 1}, "since_ms=9: expected at most until_ms=1"),
+        ({"split_bytes": 1024}, "split_bytes=1024: expected 1048576 bytes or more"),
+        ({"split_bytes": "1g"}, "split_bytes='1g': expected 1048576 bytes or more"),
         ({"topics": " , "}, "topics=' , ': expected names, separated by commas"),
         ({"topics": "orders,order"}, "topics='order': there are __consumer_offsets, orders"),
     ],
