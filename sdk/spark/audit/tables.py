@@ -1,4 +1,4 @@
-"""The tables of the audit, each made of facts by Spark alone: what belongs together is sorted and summed on disk.
+"""The tables of the audit, each made from facts by Spark alone: what belongs together is sorted and summed on disk.
 
 Every number is a sum, a count or an extreme of whole numbers, so two runs over the same segments give equal tables, and
 so do one run over all of them and several over one part after the other.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["CLEANED_DDL", "TABLES", "Table", "Tables"]
 
 
-#: What is known of cleaning, as Spark declares it.
+#: What is known about cleaning: columns as Spark declares them.
 CLEANED_DDL: Final = "topic string, partition int, cleanedOffset bigint"
 
 
@@ -28,13 +28,13 @@ class Tables:
     """The tables of one audit, each made when it is asked for.
 
     Args:
-        facts: the wide table, see `facts.py`, and the number of the `run` that noted each.
-        written: returns a table that was made before, which others are made of.
-        cleaned: topic, partition and `cleanedOffset`, as far as that is known.
+        facts: the wide table of `facts.py`, with a column `run`: which run noted each fact.
+        written: returns a table that is already written, by its name.
+        cleaned: topic, partition and `cleanedOffset`, as far as they are known.
 
     Attributes:
-        written: see above.
-        cleaned: see above.
+        written: the same.
+        cleaned: the same.
     """
 
     def __init__(self, facts: DataFrame, written: Callable[[str], DataFrame], cleaned: DataFrame) -> None:
@@ -43,7 +43,7 @@ class Tables:
         self.cleaned = cleaned
 
     def make(self, name: str) -> DataFrame:
-        """Return a table of `TABLES`, in its order."""
+        """Return a table of `TABLES`, sorted."""
         table = TABLES[name]
         return table.make(self).orderBy(*table.order)
 
@@ -53,7 +53,7 @@ class Tables:
 
     @cached_property
     def keys(self) -> DataFrame:
-        """The keys of all partitions: put together once, and kept on disk until they are no longer wanted."""
+        """The keys of all partitions: put together once, and kept on disk until somebody calls `unpersist`."""
         from pyspark import StorageLevel
 
         return key_tables.keys_of_partitions(self.of(FactKind.KEY)).persist(StorageLevel.DISK_ONLY)
@@ -63,10 +63,10 @@ class Table(NamedTuple):
     """A table of the audit.
 
     Attributes:
-        make: returns it, in any order.
-        order: the columns that say which row it is.
-        about: what a row is.
-        is_derived: whether it is made of other tables.
+        make: returns its rows, in any order.
+        order: columns that tell its rows apart; it is sorted by them.
+        about: what it has a row for; docs/spark_audit.md says so too, and lists its columns.
+        is_derived: whether it is made from other tables.
     """
 
     make: Callable[[Tables], DataFrame]
@@ -90,41 +90,60 @@ def _of_commits(make: Callable[[DataFrame, DataFrame], DataFrame]) -> Callable[[
 _PARTITION = ("topic", "partition")
 _GROUP = ("group", *_PARTITION)
 
-#: Every table by its name; those that are made of others come last.
+#: Every table by its name; those that are made from others come last.
 TABLES: Final = {
     "compression": Table(
-        _of_batches(log_tables.compression), (*_PARTITION, "compression"), "the batches with one compression"
+        _of_batches(log_tables.compression), (*_PARTITION, "compression"), "each partition and compression codec"
     ),
     "corrupt": Table(
         _of_batches(log_tables.corrupt),
         (*_PARTITION, "path", "position", "expectedOffset"),
-        "bytes that are no batch",
+        "each region that is not a valid batch",
     ),
     "gaps": Table(
         lambda tables: log_tables.gaps(tables.of(FactKind.BATCH), tables.cleaned),
         (*_PARTITION, "startOffset"),
-        "offsets that no batch has",
+        "each run of offsets that no batch has",
     ),
     "duplicates": Table(
-        _of_batches(log_tables.duplicates), (*_PARTITION, "baseOffset"), "a batch whose sequence numbers were used"
+        _of_batches(log_tables.duplicates),
+        (*_PARTITION, "baseOffset"),
+        "each batch with sequence numbers that its producer had used before",
     ),
     "transactions": Table(
-        _of_batches(log_tables.transactions), (*_PARTITION, "firstOffset", "producerId"), "a transaction"
+        _of_batches(log_tables.transactions),
+        (*_PARTITION, "firstOffset", "producerId"),
+        "each transaction in each partition that it wrote to",
     ),
     "lateness": Table(
-        _of_batches(log_tables.lateness), (*_PARTITION, "lateMs"), "the batches that are late by so much"
+        _of_batches(log_tables.lateness),
+        (*_PARTITION, "lateMs"),
+        "each partition and lower bound, with how many batches are that late",
     ),
     "rates": Table(
-        lambda tables: log_tables.rates(tables.of(FactKind.MINUTE)), (*_PARTITION, "minute"), "the records of a minute"
+        lambda tables: log_tables.rates(tables.of(FactKind.MINUTE)),
+        (*_PARTITION, "minute"),
+        "each partition and minute",
     ),
-    "compaction": Table(_of_keys(key_tables.compaction), _PARTITION, "what compaction would leave of a partition"),
-    "key_counts": Table(_of_keys(key_tables.key_counts), ("topic", "recordsOfKey"), "the keys with so many records"),
-    "top_keys": Table(_of_keys(key_tables.top_keys), ("topic", "rank"), "a frequent key"),
+    "compaction": Table(
+        _of_keys(key_tables.compaction), _PARTITION, "each partition, with what compaction would leave of it"
+    ),
+    "key_counts": Table(
+        _of_keys(key_tables.key_counts),
+        ("topic", "recordsOfKey"),
+        "each topic and number of records, with how many keys have that many",
+    ),
+    "top_keys": Table(_of_keys(key_tables.top_keys), ("topic", "rank"), "each of the 20 most frequent keys of a topic"),
     "group_commits": Table(
-        _of_commits(group_tables.group_commits), (*_GROUP, "logPartition", "logOffset"), "a commit, and the lag then"
+        _of_commits(group_tables.group_commits),
+        (*_GROUP, "logPartition", "logOffset"),
+        "each commit that counts, with the lag at that time",
     ),
-    "groups": Table(_of_commits(group_tables.groups), _GROUP, "what a group has committed last, and its lag"),
+    "groups": Table(_of_commits(group_tables.groups), _GROUP, "each group and partition, with what was committed last"),
     "partitions": Table(
-        lambda tables: partitions(tables.of(FactKind.BATCH), tables.written), _PARTITION, "a partition", True
+        lambda tables: partitions(tables.of(FactKind.BATCH), tables.written),
+        _PARTITION,
+        "each partition, with what the other tables come to",
+        is_derived=True,
     ),
 }

@@ -1,9 +1,11 @@
-"""Every table is made of facts, or of tables before it; it has an order that says which row is which; keys are put
-together once.
+"""Every table is made of facts, or of tables before it; it has an order that says which row is which, and is
+documented; keys are put together once.
 """
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,17 +17,43 @@ from kafkawire.sdk.spark.audit.tables import CLEANED_DDL, TABLES, Tables
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore")]
 
+PAGE = Path(__file__).parents[4] / "docs" / "spark_audit.md"
 
-def test_nothing_was_noted(spark: Any) -> None:
+
+@pytest.fixture(scope="module")
+def empty(spark: Any) -> dict[str, Any]:
+    """Return all tables, by name, of an audit that found nothing."""
     made: dict[str, Any] = {}
     tables = Tables(
         spark.createDataFrame([], f"{fact_ddl()}, run int"), made.__getitem__, spark.createDataFrame([], CLEANED_DDL)
     )
-    for name, table in TABLES.items():
+    for name in TABLES:
         made[name] = tables.make(name)
-        assert set(table.order) <= set(made[name].columns), name
     keys = tables.keys
     assert keys is tables.keys
     assert keys.is_cached
     keys.unpersist()
+    return made
+
+
+def test_order(empty: dict[str, Any]) -> None:
+    for name, table in TABLES.items():
+        assert set(table.order) <= set(empty[name].columns), name
     assert [name for name, table in TABLES.items() if table.is_derived] == [list(TABLES)[-1]]
+
+
+def test_page(empty: dict[str, Any]) -> None:
+    """It lists every table with what it has a row for, and under a heading of its name every column with its type."""
+    listing, _, sections = PAGE.read_text("utf-8").partition("## Columns of the tables")
+    listed = re.findall(r"^\| \[`(\w+)`\]\(#\1\) \| (.+) \|$", listing, re.MULTILINE)
+    abouts = {name: table.about for name, table in TABLES.items()}
+    assert dict(listed) == abouts
+    found = {}
+    for section in sections.split("### ")[1:]:
+        name = section.partition("\n")[0].strip("`")
+        assert f"A row for {abouts[name]}.\n" in section
+        columns = found[name] = []
+        for names, kinds, meaning in re.findall(r"^\| (`.+?) \| (.+?) \| (.+) \|$", section, re.MULTILINE):
+            assert meaning.strip()
+            columns += zip(re.findall(r"`(\w+)`", names), kinds.split(", "), strict=True)
+    assert found == {name: table.dtypes for name, table in empty.items()}
