@@ -38,11 +38,26 @@ ENVIRONMENT = {
 }
 
 
+#: The demo of a smaller shop, in a process of its own as it stops Spark; the sensors still fill several segments.
+DEMO = """
+import sys
+from functools import partial
+from kafkawire.commands import main, shop_day
+
+shop_day.write_day = partial(shop_day.write_day, scale=0.4)
+sys.exit(main.main(["pipeline", "demo", *sys.argv[1:]]))
+"""
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def needs_spark() -> None:
     pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
     if (reason := why_not()) is not None:
         pytest.skip(reason)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, needs_spark: None) -> Path:
     from tests.sdk.spark.segments.logs import batch, write_segment
 
     for number in range(3):
@@ -185,6 +200,34 @@ def test_where_a_demo_goes(
     assert error.count("\n") == 1
     assert ("must be new or empty" if status == 2 else "no Java") in error
     assert (tmp_path / "audit" / "file").exists()
+
+
+@pytest.mark.usefixtures("needs_spark")
+def test_a_demo_to_its_end(tmp_path: Path) -> None:
+    """It finds what it damaged itself, and what the day of the shop is made to show."""
+    out = tmp_path / "audit"
+    found = run("--out", out, "--no-browser", command=[sys.executable, "-c", DEMO])
+    assert (found.returncode, found.stderr) == (0, "")
+    damage = re.search(
+        r"in a copy, a byte of (clicks-\d) is flipped, a batch of (orders-\d) is there twice, "
+        r"a segment of (sensors-\d) is gone\n",
+        found.stdout,
+    )
+    assert damage is not None, found.stdout
+    flipped, doubled, removed = damage.groups()
+    findings = [line.removeprefix("● ") for line in found.stdout.splitlines() if line.startswith("● ")]
+    for expected in (
+        rf"1 corrupt region, .+  {flipped}: a wrong checksum",
+        rf"1 partition with gaps that nothing explains  {removed}: ",
+        rf"\d+ records? written twice  {doubled}: ",
+        r"1 open transaction  payments-\d: ",
+        r"\d+ aborted transactions  .+ of those that ended in payments-",
+        r"2 groups behind by ",
+        r"One key has .+ of the records of sensors",
+    ):
+        assert any(re.match(expected, finding) for finding in findings), (expected, findings)
+    assert f"report: {out / 'report.html'}\n" in found.stdout
+    assert "sensors" in (out / "report.html").read_text("utf-8")
 
 
 def test_nothing_to_audit(folder: Path, tmp_path: Path) -> None:
