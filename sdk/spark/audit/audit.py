@@ -1,7 +1,7 @@
 """The audit itself: note what is new, in segments or at brokers, make the tables of all facts, write the report.
 
-It works on a laptop and on a cluster in the same way: all that grows with the data is done by tasks, of which each
-has a part of the data, and by Spark's sorts and sums, which go to disk. The driver sees one row for a partition.
+It works the same way on a laptop and on a cluster: whatever grows with the data is done by tasks, each on its part of
+it, and by Spark's sorts and sums, which spill to disk. The driver sees one row for each partition.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 __all__ = ["AuditResult", "audit", "audit_brokers"]
 
-#: Most tables are small, and planning one takes as long as making it: while one is planned, others are made.
+#: Most tables are small, and Spark plans one for as long as it takes to make it: meanwhile it makes others.
 _TABLES_AT_A_TIME: Final = 4
 
-#: Partitions at brokers are cut, so that no core waits long for the last task of another.
+#: Partitions at brokers are cut into as many tasks, so that no core is idle for long while another does the last one.
 _TASKS_FOR_EACH_CORE: Final = 2
 
 
 class AuditResult(NamedTuple):
-    """What an audit came to.
+    """The outcome of an audit.
 
     Attributes:
         folder: of the audit; `tables` in it leads to the tables.
@@ -74,7 +74,7 @@ def audit(
 ) -> AuditResult:
     """Audit the topics in log segments, and write tables and a report.
 
-    A second audit into the same folder reads what is new, and completes the first.
+    A second audit into the same folder reads what is new, and adds it to the first.
 
     Args:
         spark: the session; its workers need `kafkawire`, `pyarrow`, and the same paths.
@@ -214,7 +214,7 @@ def _complete(
     on_step: Callable[[str], None],
     topic_ids: Mapping[str, str] = MappingProxyType({}),
 ) -> AuditResult:
-    """Write the facts of what is new, the tables of all facts, and the report; then let it count."""
+    """Write the facts of what is new, the tables of all facts, and the report; then make that the current version."""
     noted = _note(spark, store, facts)
     _write_tables(spark, store, noted.runs, cleaned, on_step)
     result = _finish(spark, store, source, with_report, on_step)
@@ -260,7 +260,7 @@ def _merge(spark: SparkSession, store: AuditStore, runs: tuple[int, ...]) -> tup
 
 
 def _facts(spark: SparkSession, store: AuditStore, runs: Sequence[int]) -> DataFrame:
-    """Return the facts of some runs, with the number of the one that noted each, as far as it is known."""
+    """Return the facts of some runs, each with the number of the run that noted it, as far as that is known."""
     from pyspark.sql import functions as f
 
     from kafkawire.sdk.spark.audit.facts import NOTED_RUN, fact_ddl
@@ -311,7 +311,7 @@ def _write_tables(
 def _finish(
     spark: SparkSession, store: AuditStore, source: str, with_report: bool, on_step: Callable[[str], None]
 ) -> AuditResult:
-    """Return what the tables come to, and write the report."""
+    """Return the outcome, and write the report."""
     from kafkawire.sdk.spark.audit.findings import findings_of
     from kafkawire.sdk.spark.audit.report import numbers_of, report
     from kafkawire.sdk.spark.audit.summary import summary_of

@@ -1,4 +1,4 @@
-"""The batches in log segments as a DataFrame: what headers say, without or with a look at the records."""
+"""The batches in log segments as a DataFrame: from their headers alone, or from their records, too."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def read_batches(
     is_opened: bool = False,
     **options: object,
 ) -> DataFrame:
-    """Return the batches in log segments as a DataFrame, a row for each; control batches are among them.
+    """Return the batches in log segments as a DataFrame with a row for each, control batches among them.
 
     Args:
         spark: the session; its workers need `kafkawire` and `pyarrow`.
-        path: of folders or segments, or several of them.
-        is_opened: whether to look at the records, too, for `plainBytes`, `minTimestampMs` and `backwards`.
-        options: of the data source `kafka_segments`, see docs/spark_segments.md. With `startingTimestamp` and
-            `endingTimestamp`, batches of other times are there with `isCounted` false.
+        path: a folder with segments anywhere below it, or a segment; or several of them.
+        is_opened: whether to read the records, too, for `plainBytes`, `minTimestampMs` and `backwards`.
+        options: those of the data source `kafka_segments`, see docs/spark_segments.md. With `startingTimestamp` and
+            `endingTimestamp`, batches from other times are there, with `isCounted` false.
 
     Returns:
         topic, partition; baseOffset, lastOffset, position, sizeBytes, plainBytes (without compression), records,
         magic, compression, timestampType, minTimestampMs, maxTimestampMs, backwards (records that are older than one
         before them in the batch), producerId, producerEpoch, baseSequence, isTransactional, isControl, controlType
-        (such as ABORT), leaderEpoch, isCounted, path; and reason, why bytes are no batch, with the mode PERMISSIVE.
+        (such as ABORT), leaderEpoch, isCounted, path; and reason: why bytes are not a valid batch, in mode PERMISSIVE.
 
     Raises:
         ConfigurationError: an option is refused.

@@ -1,7 +1,6 @@
-"""The facts about topics as their brokers send them: a data source beside that of segments.
+"""The facts about topics, from what their brokers send: a data source beside the one for segments.
 
-What is asked for is decided once, on the driver: which partitions, and up to where each is read. So what is written
-meanwhile is left to the next run.
+The driver decides once which partitions are read, and up to where. What is written meanwhile is left to the next run.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ __all__ = ["BrokerFacts", "BrokerInput", "broker_input", "compacted"]
 
 _log = logging.getLogger("kafkawire.spark")
 
-#: The option of a topic that says what becomes of old records.
+#: The option of a topic that says whether it is compacted.
 _POLICY: Final = "cleanup.policy"
 
-#: Offsets of small partitions that one task reads. A task takes Spark longer to start than a small partition to read,
-#: and writes files of its own.
+#: Most offsets that one task reads of several small partitions. Starting a task takes Spark longer than reading a small
+#: partition, and each task writes files of its own.
 _TASK_OFFSETS: Final = 100_000
 
 
@@ -51,8 +50,8 @@ class BrokerInput(NamedTuple):
     """What an audit reads.
 
     Attributes:
-        options: of the query.
-        topic_ids: of its topics; those of brokers that know none are left out.
+        options: those of the query.
+        topic_ids: by the name of each topic; left out where brokers know no ids.
     """
 
     options: dict[str, str]
@@ -65,9 +64,9 @@ def broker_input(
     """Return what is new at brokers.
 
     Args:
-        settings: of the clients, by the names of Kafka's documentation.
-        topics: which ones; None for all.
-        before: up to where each partition was read; others are read from their beginning.
+        settings: options of the clients, by the names of Kafka's documentation.
+        topics: their names; None for all.
+        before: the last audit; partitions that it did not read are read from their beginning.
         out: the folder of the audit, for errors.
 
     Raises:
@@ -98,10 +97,12 @@ def broker_input(
 
 
 def compacted(settings: Mapping[str, str], texts: Mapping[str, str]) -> dict[TopicPartition, int]:
-    """Return the partitions of topics that are compacted, and where they end; none that the brokers do not tell.
+    """Return the partitions of topics that are compacted, and where they end.
+
+    Topics whose configuration the brokers do not tell are left out, and that is logged.
 
     Args:
-        settings: of the clients.
+        settings: options of the clients.
         texts: options of the query.
 
     Raises:
@@ -122,7 +123,7 @@ def compacted(settings: Mapping[str, str], texts: Mapping[str, str]) -> dict[Top
 
 
 def _topic_ids(client: ClientSettings, topics: Collection[str] | None) -> dict[str, str]:
-    """Return the ids of the topics that are meant; empty where a broker knows none."""
+    """Return the ids of topics, by name; an empty one where the broker knows none."""
     with client.admin() as admin:
         there = admin.list_topics(include_internal=True)
     names = sorted(there if topics is None else set(topics))
@@ -167,8 +168,8 @@ class _Part(NamedTuple):
     """What a task reads of a partition.
 
     Attributes:
-        range: of offsets.
-        is_first: whether no other task reads what is before it in the partition.
+        range: its offsets.
+        is_first: whether it is the first part of the partition: a batch across its beginning belongs to it.
     """
 
     range: PartitionRange
@@ -176,7 +177,7 @@ class _Part(NamedTuple):
 
 
 class _Reader(KafkaWireReader):
-    """Reads facts."""
+    """Reads facts from brokers."""
 
     def __init__(self, options: WireOptions, noted: NotedFacts) -> None:
         super().__init__(options, ())
@@ -211,7 +212,7 @@ class _Reader(KafkaWireReader):
 
 
 def _tasks(parts: Iterable[_Part], tasks_min: int) -> list[list[_Part]]:
-    """Put small parts that follow each other together, none into a task of more than its share of all offsets."""
+    """Put small parts that follow each other into one task, as long as it has no more than its share of all offsets."""
     parts = list(parts)
     size_max = min(sum(part.range.size for part in parts) // tasks_min, _TASK_OFFSETS)
     tasks: list[list[_Part]] = []

@@ -1,6 +1,6 @@
-"""How far the log cleaner came in each partition: what a broker notes beside its partitions; does not need Spark.
+"""How far the log cleaner came in each partition, from a file beside a broker's partitions; does not need Spark.
 
-Segments tell of cleaning only where it left a part of a batch: of batches with one record each it removes whole ones.
+Segments show cleaning only where a part of a batch is left: where each batch has one record, it removes whole batches.
 
 Source: `OffsetCheckpointFile`, `LogCleanerManager` in Apache Kafka.
 """
@@ -25,7 +25,7 @@ _HEADER_LINES: Final = 2
 
 
 def cleaned_offsets(files: SegmentFiles, segments: Iterable[FoundSegment]) -> dict[TopicPartition, int]:
-    """Return up to which offset partitions were cleaned; those of which nothing is known are left out.
+    """Return up to which offset partitions were cleaned; those about which nothing is known are left out.
 
     Args:
         files: where the segments are.
@@ -42,7 +42,7 @@ def cleaned_offsets(files: SegmentFiles, segments: Iterable[FoundSegment]) -> di
 
 
 def _read(content: bytes) -> dict[TopicPartition, int]:
-    """Return what a file says: nothing if it is damaged, as a broker takes it."""
+    """Return what a file says; nothing if it is damaged, as for a broker."""
     lines = content.decode("ascii", "replace").splitlines()
     try:
         if lines[0] != _VERSION or int(lines[1]) != len(lines) - _HEADER_LINES:

@@ -13,10 +13,10 @@ from kafkawire.sdk.records.internal_records import KAFKA_RECORDS, decode_record
 
 __all__ = ["OFFSETS_TOPIC", "Commit", "commits"]
 
-#: Where group coordinators keep what was committed.
+#: The topic in which group coordinators keep commits.
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 
-#: Names of the records that are commits; the older one has the same fields.
+#: The records that are commits, by name; the older one has the same fields.
 _COMMITS: Final = {"OffsetCommit", "LegacyOffsetCommit"}
 _COMMIT_TYPES: Final = (0, 1)
 
@@ -25,12 +25,12 @@ class Commit(NamedTuple):
     """An offset that a group committed.
 
     Attributes:
-        log_offset: of the record that says so.
-        group: the group.
-        topic: of the partition that it reads.
-        partition: its number.
-        offset: of the next record to read; None if what was committed is deleted.
-        timestamp_ms: when; None likewise.
+        log_offset: offset of the record that holds the commit.
+        group: id of the group.
+        topic: topic of the partition that the group reads.
+        partition: number of that partition.
+        offset: offset of the next record to read; None if the commit was deleted.
+        timestamp_ms: when it was committed, since the epoch; None if the commit was deleted.
     """
 
     log_offset: int
@@ -42,7 +42,7 @@ class Commit(NamedTuple):
 
 
 def commits(records: Iterable[tuple[int, bytes | None, bytes | None]]) -> list[Commit]:
-    """Return the commits among records of `__consumer_offsets`; what cannot be decoded is left out.
+    """Return the commits among records of `__consumer_offsets`; those that cannot be decoded are left out.
 
     Args:
         records: offset, key and value of each.

@@ -1,8 +1,8 @@
 """Whether partitions in files are still those that an audit has read before; does not need Spark.
 
-Of each partition the batch is looked for that was read last, by headers, from the index entry before it on. A topic
-that was deleted and made anew, an older backup, or a log that was cut off has nothing there yet, or another batch. The
-tables would be a mixture of both, so such a partition is refused.
+In each partition it looks for the batch that was read last, by headers, starting from the index entry before it. A
+topic that was deleted and made anew, an older backup, and a log that was cut off have nothing there yet, or another
+batch. The tables would mix both, so such a partition is refused.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from kafkawire.sdk.spark.segments.storage import SegmentFiles
 
 __all__ = ["LAST_BATCH", "check_continuation", "check_end"]
 
-#: Facts about the last batch of a partition that tell it from another one at the same offsets. Cleaning changes those
-#: behind the sequence, if it removes records.
+#: Facts that tell the last batch of a partition from another one at the same offsets. Cleaning changes those after
+#: `baseSequence` if it removes records.
 LAST_BATCH: Final = ("baseOffset", "producerId", "producerEpoch", "baseSequence", "maxTimestampMs", "records")
 
 _NOT_CLEANED: Final = LAST_BATCH.index("baseSequence") + 1
 
-#: Files that are read at a time: of most file systems an answer takes longer than what is done with it.
+#: Files that are read at a time: most file systems take longer to answer than this takes to look at the answer.
 _FILES_AT_A_TIME: Final = 16
 
 
@@ -45,13 +45,13 @@ def check_continuation(
 
     Args:
         files: where the segments are.
-        segments: all of them, by topic, partition and offset.
-        next_offsets: up to where each partition was read, `[topic][partition]`; others are new.
-        last_batches: what `LAST_BATCH` names of the last batch that was read, likewise.
+        segments: all of them, sorted by topic, partition and offset.
+        next_offsets: up to where each partition was read, `[topic][partition]`; those without an entry are new.
+        last_batches: the `LAST_BATCH` facts of the batch that was read last, likewise.
         out: the folder of the audit, for errors.
 
     Raises:
-        ConfigurationError: a partition ends before, or has another batch there.
+        ConfigurationError: a partition ends before that, or has another batch there.
         OSError: a file cannot be read.
     """
 

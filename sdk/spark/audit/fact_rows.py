@@ -1,7 +1,7 @@
-"""Takes the batches of segments, and makes facts of them; does not need Spark.
+"""Turns batches into facts; does not need Spark.
 
 Each batch becomes a row. Its records are looked at for what the header does not say, and summed up by key and minute.
-At any time there are the records of one batch in memory, one Arrow batch of records, and sums of limited size.
+Memory holds no more than the records of one batch, one Arrow batch of records, and sums of limited size.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from kafkawire.sdk.spark.damage import DamageLog, Mode, Place, error_of
 
 __all__ = ["FactRows", "NotedFacts"]
 
-#: Rows of batches that wait: about 4 MiB.
+#: Most rows about batches that wait to be written: about 4 MiB.
 _BATCHES_MAX: Final = 16 * 1024
 
 _BATCH_COLUMNS: Final = COLUMNS_OF[FactKind.BATCH]
 
-#: Of a `Commit`, in its order, and of its batch.
+#: The fields of a `Commit`, in its order, and two of its batch.
 _COMMIT_COLUMNS: Final = (
     *("lastOffset", "group", "ofTopic", "ofPartition", "committedOffset", "commitTimestampMs"),
     *("producerId", "isTransactional"),
@@ -62,7 +62,7 @@ class NotedFacts(NamedTuple):
     until_ms: int | None = None
 
     def counts(self, batch: Batch) -> bool:
-        """Return whether a batch is of the time that is asked for."""
+        """Return whether a batch is from the time that was asked for."""
         time_ms = batch.max_timestamp
         return (self.since_ms is None or time_ms >= self.since_ms) and (
             self.until_ms is None or time_ms < self.until_ms
@@ -70,14 +70,14 @@ class NotedFacts(NamedTuple):
 
 
 class FactRows:
-    """Arrow batches of facts that grow; `BatchRows` for `read_into`.
+    """Collects facts in Arrow batches; `BatchRows` for `read_into`.
 
     Args:
-        noted: which facts.
-        batches_max: most rows of batches that wait.
+        noted: which facts to collect.
+        batches_max: most rows about batches that wait to be written.
 
     Attributes:
-        dropped: what was left out without a row.
+        dropped: damage that has no row.
     """
 
     takes_control = True
@@ -103,7 +103,7 @@ class FactRows:
             place: where it is.
             batch: of any magic, with its checksum compared.
             position: where it begins in the file; None if it was fetched from a broker.
-            wanted: which records are wanted; a batch counts as a whole.
+            wanted: ignored, as a batch counts as a whole.
 
         Raises:
             DecodeError: it is damaged, and the mode is FAILFAST.
@@ -136,7 +136,7 @@ class FactRows:
         return 0, 0
 
     def add_damage(self, place: Place, damage: Damage) -> Iterator[pyarrow.RecordBatch]:
-        """Note bytes that are no batch.
+        """Note bytes that are not a valid batch.
 
         Raises:
             DecodeError: the mode is FAILFAST.
@@ -168,7 +168,7 @@ class FactRows:
         self.dropped.finish()
 
     def _move(self, place: Place) -> Iterator[pyarrow.RecordBatch]:
-        """Finish a partition when another one begins: sums are of one each."""
+        """Finish a partition when another one begins: sums are about one partition."""
         if self._place != place[:2]:
             yield from self._finish_partition()
             self._place = place[:2]
@@ -203,7 +203,7 @@ class FactRows:
     def _note_commits(
         self, runs: list[tuple[dict[str, Any], int]], columns: list[list[Any]]
     ) -> Iterator[pyarrow.RecordBatch]:
-        """Yield the commits in records, and what their batches say about a transaction."""
+        """Yield the commits among records, with the producer and transaction of their batches."""
         ends = [*(start for _, start in runs[1:]), None]
         found = [
             (*commit, row["producerId"], row["isTransactional"])
@@ -230,7 +230,7 @@ def _row(place: Place, batch: Batch, position: int | None) -> dict[str, Any]:
     """Return what the header of a batch says.
 
     Raises:
-        DecodeError: it cannot be right.
+        DecodeError: its header or its control record is damaged.
     """
     control = next(iter(batch.records()), None) if batch.is_control else None  # compaction may have removed it
     return {
@@ -257,7 +257,7 @@ def _row(place: Place, batch: Batch, position: int | None) -> dict[str, Any]:
 
 
 def _opened(batch: Batch) -> tuple[Batch, int | None]:
-    """Return a batch without compression, and its size; what is decompressed is decompressed once."""
+    """Return a batch without compression, and its size then, so that it is decompressed only once."""
     if isinstance(batch, MessageBatch):
         return batch, batch.size_in_bytes if batch.compression == Compression.NONE else None
     if batch.compression == Compression.NONE:
@@ -267,11 +267,11 @@ def _opened(batch: Batch) -> tuple[Batch, int | None]:
 
 
 def _note_times(runs: list[tuple[dict[str, Any], int]], times: numpy.ndarray[Any, numpy.dtype[numpy.int64]]) -> None:
-    """Note of each batch the lowest timestamp, and how many records are older than one before them.
+    """Note the lowest timestamp of each batch, and how many records are older than one before them in it.
 
     Args:
         runs: batches, and where their records begin.
-        times: of all records.
+        times: the timestamps of all records, in ms.
     """
     starts = [start for _, start in runs] + [len(times)]
     falls = numpy.flatnonzero(times[1:] < times[:-1]) + 1  # where a record is older than the one before it

@@ -1,8 +1,8 @@
-"""What the audit notes in one pass over the segments: facts, of which every table of the report is made.
+"""What the audit notes in one pass over the segments: facts, from which all of its tables are made.
 
 There are four kinds. All of them can be added up or put side by side, so those of a later run complete those of an
-earlier one, and it does not matter where the tasks of a run were cut. They share one wide table, because a data source
-of Spark has one: the columns of other kinds are null.
+earlier one, and it does not matter how a run was cut into tasks. They share one wide table, because a data source of
+Spark has only one: the columns of other kinds are null.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ __all__ = ["COLUMNS_OF", "FACTS", "NOTED_RUN", "FactKind", "fact_ddl", "fact_row
 class FactKind(StrEnum):
     """What a row is about."""
 
-    #: A batch, or bytes that are none.
+    #: A batch, or bytes that are not a valid one.
     BATCH = "batch"
-    #: The records of a key, in some part of a partition.
+    #: The records with a key, in some part of a partition.
     KEY = "key"
     #: The records of a minute, likewise.
     MINUTE = "minute"
@@ -33,7 +33,7 @@ class FactKind(StrEnum):
 FACTS: Final = {
     "topic": ("string", pyarrow.string()),
     "partition": ("int", pyarrow.int32()),
-    # Of a batch; of bytes that are none the offset that was expected, position, size, path and reason.
+    # About a batch. About bytes that are not one: the offset that was expected, position, size, path and reason.
     "baseOffset": ("bigint", pyarrow.int64()),
     "lastOffset": ("bigint", pyarrow.int64()),
     "position": ("bigint", pyarrow.int64()),
@@ -56,14 +56,14 @@ FACTS: Final = {
     "isCounted": ("boolean", pyarrow.bool_()),
     "path": ("string", pyarrow.string()),
     "reason": ("string", pyarrow.string()),
-    # Of a key: it, the bytes of keys and values of its records, and what is said of the last of them.
+    # About a key: the key itself, the bytes of the keys and values of its records, and facts about the last of them.
     "key": ("binary", pyarrow.binary()),
     "recordBytes": ("bigint", pyarrow.int64()),
     "lastBytes": ("bigint", pyarrow.int64()),
     "lastIsTombstone": ("boolean", pyarrow.bool_()),
-    # Of a minute: since the epoch.
+    # About a minute: its number, counted from the epoch.
     "minute": ("bigint", pyarrow.int64()),
-    # Of a commit, beside the producer of its batch: no offset for a group's partition that was deleted.
+    # About a commit, beside the producer of its batch; the offset is null if the commit was deleted.
     "group": ("string", pyarrow.string()),
     "ofTopic": ("string", pyarrow.string()),
     "ofPartition": ("int", pyarrow.int32()),
@@ -86,10 +86,10 @@ COLUMNS_OF: Final = {
     ),
 }
 
-#: The first column of the wide table; files are put into folders by it.
+#: The first column of the wide table; each kind is written into a folder of its own.
 _KIND = "kind"
 
-#: The last one: where facts of several runs were put together, which of them noted this one.
+#: The last column: the run that noted the fact, where those of several runs were put together.
 NOTED_RUN: Final = "notedRun"
 
 
@@ -112,9 +112,9 @@ def fact_rows(kind: FactKind, columns: Mapping[str, Iterable[Any]], *, is_wide: 
     """Return facts as Spark gets them.
 
     Args:
-        kind: of all of them.
-        columns: what they say, by the names of `COLUMNS_OF`; a column that is missing is null.
-        is_wide: whether the columns of other kinds are there, too.
+        kind: what all of them are about.
+        columns: their values, by the names in `COLUMNS_OF`; a column that is missing is null.
+        is_wide: whether to add the columns of other kinds.
     """
     schema = fact_schema(None if is_wide else kind)
     arrays = {name: _array(values, FACTS[name][1]) for name, values in columns.items()}

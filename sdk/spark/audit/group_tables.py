@@ -1,7 +1,7 @@
 """Tables about groups: what they committed, and how far they were behind.
 
-Nothing stored says how far a partition reached when a group committed. The timestamps of its batches do, as far as
-producers keep the time: the log end is that of the batches whose highest timestamp is not after the commit.
+Nothing stored says how far a partition reached when a group committed. The timestamps of its batches do, as far as the
+producers' clocks are right: the log end is that of the batches whose highest timestamp is not after the commit.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _PARTITION: Final = ("topic", "partition")
 
 
 def applied(commits: DataFrame, batches: DataFrame) -> DataFrame:
-    """Return the commits that count: those of a transaction do once it ends with `COMMIT`."""
+    """Return the commits that count: one in a transaction does once that has ended with `COMMIT`."""
     is_transactional = f.coalesce("isTransactional", f.lit(False))
     ends = sound(batches.where(f.col("topic") == OFFSETS_TOPIC)).where(f.col("controlType").isin("COMMIT", "ABORT"))
     both = commits.where(is_transactional).unionByName(
         ends.select(*_PARTITION, "producerId", "lastOffset", "controlType"), allowMissingColumns=True
     )
-    # Against the order of the log, because Spark has frames that grow from the beginning at little cost.
+    # Against the order of the log, because frames that grow from the beginning cost Spark little.
     behind = (
         Window.partitionBy(*_PARTITION, "producerId")
         .orderBy(f.desc("lastOffset"))
@@ -43,7 +43,7 @@ def applied(commits: DataFrame, batches: DataFrame) -> DataFrame:
 def group_commits(commits: DataFrame, batches: DataFrame) -> DataFrame:
     """Return the history: each commit that counts, the log end at that time, and the lag.
 
-    Without segments of a partition, log end and lag are null.
+    Log end and lag are null for partitions that were not read.
     """
     said = (
         applied(commits, batches)
@@ -68,7 +68,7 @@ def group_commits(commits: DataFrame, batches: DataFrame) -> DataFrame:
         .orderBy("timeMs", f.col("group").isNotNull(), "logOffset")
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    # Partitions that nobody reads are left out before they are sorted.
+    # Partitions that no group reads are left out before they are sorted.
     read = f.broadcast(said.select(*_PARTITION).distinct())
     both = ends.join(read, [*_PARTITION], "left_semi").unionByName(said, allowMissingColumns=True)
     placed = both.withColumn("logEndOffset", f.max("endOffset").over(in_time)).where(f.col("group").isNotNull())
@@ -85,7 +85,7 @@ def group_commits(commits: DataFrame, batches: DataFrame) -> DataFrame:
 
 
 def groups(commits: DataFrame, batches: DataFrame) -> DataFrame:
-    """Return what each group has committed last, and how far it is behind; what was deleted is left out."""
+    """Return what each group committed last, and how far it is behind; commits that were deleted are left out."""
     last = (
         applied(commits, batches)
         .groupBy("group", "ofTopic", "ofPartition")
@@ -110,6 +110,6 @@ def groups(commits: DataFrame, batches: DataFrame) -> DataFrame:
 
 
 def _lag() -> Column:
-    """Return how far a group is behind; null if the log end is not known, or what was committed cannot be right."""
+    """Return how far a group is behind; null if the log end is not known, or if the difference does not fit 64 bits."""
     behind = f.try_subtract("logEndOffset", "committedOffset")
     return f.when(behind.isNotNull(), f.greatest(behind, f.lit(0)))

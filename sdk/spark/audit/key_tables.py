@@ -1,6 +1,7 @@
 """Tables about keys: which are frequent, how uneven they are, and what compaction would remove.
 
-All keys of a topic are never in one place: they are counted by key, and then the counts are counted, which are few.
+The keys of a topic are never all in one place: records are counted by key, and then keys by that count, of which there
+are few.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TOP_KEYS", "compaction", "key_counts", "keys_of_partitions", "top_keys"]
 
-#: Of each topic.
+#: Rows of each topic in `top_keys`.
 TOP_KEYS: Final = 20
 
 _PARTITION: Final = ("topic", "partition")
@@ -26,7 +27,7 @@ def keys_of_partitions(keys: DataFrame, *more: Column) -> DataFrame:
 
     Args:
         keys: facts.
-        more: what else is wanted of each key.
+        more: further aggregates of each key.
     """
     return keys.groupBy(*_PARTITION, "key").agg(
         f.sum("records").alias("records"),
@@ -58,7 +59,7 @@ def compaction(keys: DataFrame) -> DataFrame:
 
 
 def key_counts(keys: DataFrame) -> DataFrame:
-    """Return how many keys of a topic have so many records: all of its skew, in few rows.
+    """Return how many keys of a topic have how many records: all of its skew, in few rows.
 
     Args:
         keys: of `keys_of_partitions`.

@@ -11,7 +11,7 @@ from kafkawire.sdk.spark.audit.summary import ROWS_SHOWN, Row, Summary
 
 __all__ = ["details", "lists"]
 
-#: Lines of the list of partitions, the largest first.
+#: Most lines in the list of partitions, the largest first.
 _PARTITIONS_SHOWN: Final = 1000
 
 
@@ -92,11 +92,11 @@ def details(
     """Return a table that can be folded; nothing without rows.
 
     Args:
-        title: of the table.
-        names: of the columns; one that ends with `#` holds numbers.
-        rows: text.
+        title: what the table is called.
+        names: what its columns are called; one that ends with `#` holds numbers.
+        rows: the text of each cell.
         is_open: whether it is unfolded at first.
-        limit: of rows that are shown; if there is one more, the table says that it is not whole.
+        limit: most rows that are shown; if there is one more, the table says so.
     """
     if not rows:
         return ""

@@ -1,4 +1,4 @@
-"""Tables of what batches say: sizes, gaps, what was written twice, transactions, time, damage."""
+"""Tables about batches: sizes, gaps, what was written twice, transactions, time, damage."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ LATE_MS: Final = (1, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
 #: Times that Spark can hold: in microseconds they fit 64 bits.
 _TIME_MS_MAX: Final = 9_000_000_000_000_000
 
-#: So many sequence numbers there are: after the highest int32 they begin again at 0, also within a batch.
+#: How many sequence numbers there are: after the highest int32 they begin again at 0, even within a batch.
 _SEQUENCES: Final = 2**31
 
 
 def sound(batches: DataFrame) -> DataFrame:
-    """Return what is a batch among the facts."""
+    """Return the facts about batches that are valid."""
     return batches.where(f.col("reason").isNull())
 
 
 def counted(batches: DataFrame) -> DataFrame:
-    """Return the batches with records that are asked for."""
+    """Return the batches that count: of the time that was asked for, and not control batches."""
     return sound(batches).where(f.col("isCounted") & ~f.col("isControl"))
 
 
 def time_of(milliseconds: Column) -> Column:
-    """Return a timestamp; null for none, and for what Spark cannot hold."""
+    """Return a timestamp; null if there is none, or one that Spark cannot hold."""
     return f.when((milliseconds >= 0) & (milliseconds <= _TIME_MS_MAX), f.timestamp_millis(milliseconds))
 
 
 def compression(batches: DataFrame) -> DataFrame:
-    """Return batches by how they are compressed; `plainBytes` is null for message sets of before Kafka 0.11."""
+    """Return sums over batches by codec; `plainBytes` is null for compressed message sets of before Kafka 0.11."""
     return (
         counted(batches)
         .groupBy(*_PARTITION, "compression")
@@ -68,16 +68,17 @@ def compression(batches: DataFrame) -> DataFrame:
 
 
 def gaps(batches: DataFrame, cleaned: DataFrame) -> DataFrame:
-    """Return offsets that no batch has, and what the neighbours say about the cause.
+    """Return offsets that no batch has, and what the batches around them say about the cause.
 
-    `damage` is between them; `cleaning` if batches of the partition lack records, as compaction leaves them, or if it
-    is known to have come so far; `retention` if a later run found nothing where the one before had ended; or `unknown`.
+    It is `damage` if there are damaged bytes between them; `cleaning` if batches of the partition lack records, as
+    compaction leaves them, or if compaction is known to have come that far; `retention` if a run found nothing where
+    the one before it had ended; `unknown` otherwise.
 
     Args:
         batches: facts.
-        cleaned: topic, partition and `cleanedOffset`, up to which compaction has been there.
+        cleaned: topic, partition and `cleanedOffset`, up to which the partition was compacted.
     """
-    # What is damaged has the offset that was expected there: it comes before the batch that follows.
+    # Damage has the offset that was expected there: it comes before the batch that follows.
     in_order = Window.partitionBy(*_PARTITION).orderBy("baseOffset", f.col("reason").isNull(), "position")
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
     lacks_records = (f.col("lastOffset") - f.col("baseOffset") + 1 > f.col("records")).cast("int")
@@ -115,7 +116,8 @@ def duplicates(batches: DataFrame) -> DataFrame:
     producer = Window.partitionBy(*_PARTITION, "producerId", "producerEpoch").orderBy("baseOffset")
     upwards = producer.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     before = producer.rowsBetween(Window.unboundedPreceding, -1)
-    # From the batch before, upwards; what is farther than half of all numbers, and not filled by offsets, goes back.
+    # Counted upwards from the batch before. More than half of all numbers is a step back, unless as many offsets lie
+    # between the two.
     ahead = f.pmod(f.col("baseSequence") - f.lag("baseSequence").over(producer), f.lit(_SEQUENCES))
     goes_back = (ahead > _SEQUENCES // 2) & (ahead > f.col("baseOffset") - f.lag("baseOffset").over(producer))
     found = (
@@ -142,7 +144,7 @@ def duplicates(batches: DataFrame) -> DataFrame:
 
 
 def _sequence(name: str) -> Column:
-    """Return a number that was counted on as producers write it."""
+    """Return a number that was counted past the highest one as producers write it."""
     return f.pmod(f.col(name), f.lit(_SEQUENCES))
 
 
@@ -208,7 +210,7 @@ def minute_sums(minutes: DataFrame) -> DataFrame:
 
 
 def rates(minutes: DataFrame) -> DataFrame:
-    """Return records and the bytes of their keys and values, by minute; null if Spark cannot hold it."""
+    """Return records and the bytes of their keys and values, by minute; a minute that Spark cannot hold is null."""
     minute = time_of(f.try_multiply("minute", f.lit(60_000)))
     return minute_sums(minutes.select(*_PARTITION, minute.alias("minute"), "records", "recordBytes"))
 
@@ -216,7 +218,7 @@ def rates(minutes: DataFrame) -> DataFrame:
 def last_damage(batches: DataFrame) -> DataFrame:
     """Return the facts about damage, once for each place.
 
-    Damage at the end of a partition is met by each run, and may be longer or shorter for a later one: the last counts.
+    Every run meets the damage at the end of a partition, and it may be longer or shorter by then: the last one counts.
     What a broker sent has no position, only the offset that was expected there.
     """
     offset = f.when(f.col("position").isNull(), f.col("baseOffset"))
@@ -229,5 +231,5 @@ def last_damage(batches: DataFrame) -> DataFrame:
 
 
 def corrupt(batches: DataFrame) -> DataFrame:
-    """Return bytes that are no batch."""
+    """Return the regions that are not valid batches."""
     return last_damage(batches).withColumnRenamed("baseOffset", "expectedOffset")

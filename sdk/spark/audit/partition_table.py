@@ -1,4 +1,4 @@
-"""The table of partitions: one row for each, with what the other tables come to."""
+"""The table of partitions: one row for each, with the sums of the other tables."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def partitions(batches: DataFrame, written: Callable[[str], DataFrame]) -> DataF
     )
 
 
-#: What is not known where there is no batch, or only message sets.
+#: Columns without a value where there is no batch, or only compressed message sets.
 _MAY_BE_NULL: Final = ("partition", "startOffset", "endOffset", "leaderEpoch", "plainBytes")
 
 

@@ -1,4 +1,4 @@
-"""Numbers as people read them in the report: counts, bytes, times and spans, each short."""
+"""Numbers as people read them: counts, bytes, times and spans, each in a few characters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
     "time_text",
 ]
 
-#: What stands where nothing is known.
+#: What is shown where nothing is known.
 NONE: Final = "\N{EN DASH}"
 
 _THOUSANDS: Final = ("", " k", " M", " G", " T", " P", " E")
@@ -47,12 +47,12 @@ def bytes_text(number: float) -> str:
 
 
 def number_text(number: int | None) -> str:
-    """Return a number with all its digits; a dash for none."""
+    """Return a number with all its digits; a dash for None."""
     return NONE if number is None else f"{number:,}"
 
 
 def range_text(first: int | None, last: int | None) -> str:
-    """Return two numbers with a dash between them; a dash alone for none."""
+    """Return two numbers with a dash between them; only a dash if one is None."""
     return NONE if first is None or last is None else f"{first:,} \N{EN DASH} {last:,}"
 
 
@@ -66,7 +66,7 @@ def percent_text(part: float) -> str:
 
 
 def ratio_text(ratio: float | None) -> str:
-    """Return how many times smaller something has become; a dash if nobody knows."""
+    """Return how many times smaller something has become; a dash for None."""
     return NONE if ratio is None else f"{ratio:.2f}\N{MULTIPLICATION SIGN}"
 
 
@@ -86,14 +86,19 @@ def span_text(milliseconds: float) -> str:
 
 
 def time_text(milliseconds: int | None) -> str:
-    """Return a time of UTC to the second; a dash for none."""
+    """Return a time in UTC to the second; a dash for None, and for what `datetime` cannot hold."""
     if milliseconds is None or not 0 <= milliseconds <= _TIME_MS_MAX:
         return NONE
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def day_text(milliseconds: int, step_ms: float) -> str:
-    """Return a time for an axis whose marks are so far apart."""
+    """Return a time for a mark on an axis.
+
+    Args:
+        milliseconds: since the epoch.
+        step_ms: from one mark to the next.
+    """
     time = datetime.fromtimestamp(min(max(milliseconds, 0), _TIME_MS_MAX) / 1000, UTC)
     if step_ms < 60_000:
         return time.strftime("%H:%M:%S")
@@ -104,10 +109,10 @@ def day_text(milliseconds: int, step_ms: float) -> str:
 
 
 def partitions_text(count: int, first: int) -> str:
-    """Return which partition, or how many of them if it is more than one.
+    """Return which partition it is, or how many there are if it is more than one.
 
     Args:
-        count: of partitions.
+        count: how many partitions.
         first: the number of one of them.
     """
     return f"partition {first}" if count == 1 else f"{count:,} partitions"

@@ -1,7 +1,7 @@
-"""The audit's data sources as Spark knows them: batches of segments, and all facts about them.
+"""The audit's data sources for segments: one for batches, and one for all facts about them.
 
-Both read segments as `kafka_segments` does, with its options. Where that gives rows of records, these give a row for
-each batch, or the wide table of `facts.py`.
+Both read segments as `kafka_segments` does, with its options. Where that has a row for each record, these have a row
+for each batch, or the wide table of `facts.py`.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class KafkaBatches(DataSource):
 
 
 class OpenedBatches(KafkaBatches):
-    """The same, with what only their records say."""
+    """The same, with what only the records of each batch say."""
 
     noted = KafkaBatches.noted._replace(is_opened=True)
 
@@ -102,7 +102,7 @@ class AuditFacts(KafkaBatches):
 
 
 class FactReader(SegmentReader):
-    """Reads facts.
+    """Reads facts from segments.
 
     Args:
         options: what the user asks for.
