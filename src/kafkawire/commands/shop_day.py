@@ -1,7 +1,7 @@
-"""A day of a small shop, written by the reference broker in seconds: something to look at for the audit's demo.
+"""A day of a small shop, written by the reference broker in seconds: the data of the audit's demo.
 
-The broker's clock jumps from one ten minutes to the next, so that a group's commits and the records around them are as
-far apart as in real life. In a copy of what it wrote, a byte is flipped, a segment removed and a batch written twice.
+The broker's clock jumps ten minutes at a time, so that a group's commits and the records around them are as far apart
+as in real life. In a copy of what it wrote, a byte is flipped, a segment removed and a batch written twice.
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ _TOPICS: Final[dict[str, tuple[int, dict[str, str | None]]]] = {
     "sensors": (4, {}),
 }
 
-#: Of each group the topic, in which steps it stands still, and what part it reads in each other one.
+#: For each group its topic, the steps from and to which it stands still, and the share of the backlog that it reads in
+#: every other step.
 _GROUPS: Final = {"billing": ("orders", 66, 84, 0.6), "recommendations": ("clicks", 0, 0, 0.07)}
 
-#: Small ones, so that there are several.
+#: Small segments, so that there are several: the smallest that a broker allows.
 _SEGMENT_BYTES: Final = 1024 * 1024
 
 _READING_BYTES: Final = 420
 
-#: Transactions that are aborted; orders that are late, and by how much.
+#: The share of transactions that are aborted; the share of orders that are late, and by how much on average.
 _ABORTED: Final = 0.09
 _LATE: Final = 0.03
 _LATE_MS: Final = 1_500_000
@@ -56,10 +57,10 @@ class ShopDay(NamedTuple):
     """What was written.
 
     Attributes:
-        segments: the damaged copy.
-        records: how many there are, without it.
-        topics: of the shop.
-        damage: in words.
+        segments: the folder of the damaged copy.
+        records: how many were written, whatever is in the copy.
+        topics: how many topics the shop has.
+        damage: what was damaged, in words.
     """
 
     segments: Path
@@ -85,9 +86,10 @@ def write_day(folder: Path, scale: float = 1.0, seed: int = 2) -> ShopDay:
     """Let a broker write the day, and damage a copy.
 
     Args:
-        folder: for the broker's files, and the copy.
-        scale: of the number of records.
-        seed: of all chance.
+        folder: where the broker's files go, and the copy.
+        scale: factor for the number of records.
+        seed: what all chance depends on. The same one gives the same records, but the producers decide as they go where
+            batches begin, and into which partition a record without a key goes.
 
     Raises:
         KafkaWireError: the broker refused something.
@@ -112,13 +114,13 @@ class _Shop:
     """The programs of the shop.
 
     Args:
-        bootstrap: of the broker.
-        clock: the broker's.
-        chance: decides what is not said.
-        scale: of the number of records.
+        bootstrap: where the broker listens.
+        clock: the broker's clock.
+        chance: decides everything that is random.
+        scale: factor for the number of records.
 
     Attributes:
-        written: how many records there are.
+        written: how many records were written.
     """
 
     def __init__(self, bootstrap: str, clock: _Clock, chance: random.Random, scale: float) -> None:
@@ -148,7 +150,7 @@ class _Shop:
             each.close(timeout_ms=_CLOSE_TIMEOUT_MS)
 
     def whole_day(self) -> None:
-        """Write and read the day, ten minutes after ten minutes."""
+        """Write and read the day, ten minutes at a time."""
         for step in range(_STEPS):
             start_ms = DAY_MS + step * _STEP_MS
             self._clock.set(start_ms + _STEP_MS)
@@ -167,9 +169,9 @@ class _Shop:
                 self._commit(group, step)
 
     def leave_a_transaction_open(self) -> None:
-        """Begin to pay, and be cut off."""
+        """Begin a payment, and never end it."""
         self._producers["payments"].begin_transaction()
-        self._send("payments", [_Sent(b"order 0", b'{"amount": 12.5}', self._clock())])
+        self._send("payments", [_Sent(b"order 0", b'{"amount": 12.5}', DAY_MS + _STEPS * _STEP_MS)])
 
     def _send(self, topic: str, records: Sequence[_Sent]) -> None:
         producer = self._producers[topic]
@@ -179,7 +181,7 @@ class _Shop:
         self.written += len(records)
 
     def _records(self, step: int, start_ms: int) -> dict[str, list[_Sent]]:
-        """Return what happens in ten minutes: little in the night, most around noon and in the evening."""
+        """Return what happens in ten minutes: little at night, most around noon and in the evening."""
         hour = step / 6
         busy = 0.2 + exp(-(((hour - 12.5) / 3.6) ** 2)) + 0.7 * exp(-(((hour - 20) / 1.8) ** 2))
         sale = 3.2 if 14 <= hour < 14.7 else 1
@@ -212,7 +214,7 @@ class _Shop:
         return found
 
     def _commit(self, group: str, step: int) -> None:
-        """Commit as if the group had read a part of what is new."""
+        """Commit as if the group had read a part of its backlog."""
         topic, pause, resume, part = _GROUPS[group]
         if pause <= step < resume:
             return
