@@ -173,7 +173,7 @@ def test_full_disk(folder: Path, tmp_path: Path) -> None:
             "only for segments, not with --bootstrap",
         ),
         (["audit", "/nowhere"], "Missing option '--out'"),
-        (["audit", "/nowhere", "--out", "o", "--since", "noon"], "'noon' is no time: expected 2026-03-01"),
+        (["audit", "/nowhere", "--out", "o", "--since", "noon"], "'noon' is not a time: expected 2026-03-01"),
         (["audit", "/nowhere", "--out", "o", "--since", "1960-01-01"], "'1960-01-01' is before 1970"),
         (["audit", "/nowhere", "--out", "o", "--since", "2026-03-02", "--until", "2026-03-01"], "is after --until"),
         (["adit"], "No such command 'adit'"),

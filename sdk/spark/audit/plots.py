@@ -1,6 +1,6 @@
-"""Plots as SVG in a page: nothing but marks, text and hover titles, coloured by the page's style.
+"""Plots as SVG for the report: nothing but marks, text and titles on hover, coloured by the page's style sheet.
 
-All text is escaped here: names of topics and keys come from whoever wrote them.
+All text is escaped here: names of topics and keys may contain anything.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from kafkawire.sdk.spark.audit.quantities import bytes_text, day_text, percent_t
 
 __all__ = ["WIDE", "Bar", "Part", "Series", "TimeFrame", "bars", "columns", "lines", "lorenz", "split", "stacked"]
 
-#: Of a plot in half a page and in a whole one: about as many as pixels, so that text has the same size in all of them.
+#: The width of a plot across half the page, and across all of it: about its pixels, so that text has the same size in
+#: all plots.
 _WIDTH: Final = 540
 WIDE: Final = 1110
 _SMALL: Final = 340
@@ -33,9 +34,9 @@ class Series(NamedTuple):
     """Numbers over time.
 
     Attributes:
-        name: in the legend.
-        points: of each its time in ms, and the number.
-        style: the class of its colour.
+        name: what the legend calls them.
+        points: the time of each in ms, and the number.
+        style: the CSS class of their colour.
     """
 
     name: str
@@ -49,7 +50,7 @@ class TimeFrame(NamedTuple):
     Attributes:
         start_ms: where it begins.
         end_ms: where it ends.
-        step_ms: what a point stands for.
+        step_ms: the time that a point stands for.
     """
 
     start_ms: int
@@ -61,12 +62,12 @@ class Bar(NamedTuple):
     """A bar with its name.
 
     Attributes:
-        name: beside it.
+        name: the text beside it.
         value: its length.
         text: the value as people read it.
-        title: on hover.
-        style: the class of its colour.
-        outline: a longer bar behind it; 0 for none.
+        title: the text on hover.
+        style: the CSS class of its colour.
+        outline: the length of a pale bar behind it; 0 for none.
     """
 
     name: str
@@ -81,10 +82,10 @@ class Part(NamedTuple):
     """A part of a whole.
 
     Attributes:
-        name: in the legend.
+        name: what the legend calls it.
         value: its size.
         text: the value as people read it.
-        style: the class of its colour.
+        style: the CSS class of its colour.
     """
 
     name: str
@@ -96,7 +97,7 @@ class Part(NamedTuple):
 def stacked(
     series: Sequence[Series], frame: TimeFrame, unit: Callable[[float], str], width: int = _WIDTH, height: int = 180
 ) -> str:
-    """Return numbers over time, one on top of the other, a column for each step."""
+    """Return numbers over time as stacked columns, one for each step."""
     count = max((frame.end_ms - frame.start_ms) // frame.step_ms, 1)
     totals = [0.0] * count
     layers: list[tuple[str, list[float], list[float]]] = []
@@ -135,7 +136,7 @@ def stacked(
 def lines(
     series: Sequence[Series], frame: TimeFrame, unit: Callable[[float], str], width: int = _WIDTH, height: int = 180
 ) -> str:
-    """Return numbers that hold until the next point."""
+    """Return numbers over time as lines that stay level until the next point."""
     top = _ceiling(max((value for each in series for _, value in each.points), default=0), unit)
     span = max(frame.end_ms - frame.start_ms, 1)
 
@@ -188,7 +189,7 @@ def bars(items: Sequence[Bar], name_width: int = 150, width: int = _WIDTH) -> st
 
 
 def columns(items: Sequence[Bar], unit: Callable[[float], str], height: int = 180) -> str:
-    """Return columns beside each other, named below as far as there is room."""
+    """Return columns beside each other, with names below where there is room."""
     top = _ceiling(max((item.value for item in items), default=0), unit)
     width = (_WIDTH - _LEFT - _RIGHT) / max(len(items), 1)
     bar = min(max(width * 0.72, width - 3), 46) if width > 3 else width
@@ -216,7 +217,7 @@ def columns(items: Sequence[Bar], unit: Callable[[float], str], height: int = 18
 
 
 def lorenz(points: Sequence[tuple[float, float]], title: str, height: int = 180) -> str:
-    """Return which part of the records (upwards) belongs to which part of the keys, from the rarest on."""
+    """Return a Lorenz curve: the share of the records (upwards) that belongs to a share of the keys, rarest first."""
     width, size = _WIDTH - _LEFT - _RIGHT, height - _TOP - _BOTTOM
 
     def place(keys: float, records: float) -> str:
@@ -298,7 +299,7 @@ def _hover(x: float, width: float, height: int, title: str) -> str:
 
 
 def _ceiling(value: float, unit: Callable[[float], str]) -> float:
-    """Return a round number that is not below a value: of bytes, one that is round in KiB, MiB and so on."""
+    """Return a round number that is not below a value; for bytes, one that is round in KiB, MiB and so on."""
     if value <= 0:
         return 1
     scale = 1.0

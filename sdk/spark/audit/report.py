@@ -1,6 +1,7 @@
 """The report: one page of HTML with everything in it, for a browser without a network.
 
-First the numbers and what to look at, then plots of all topics, of each, and of groups, and in the end lists.
+It begins with the numbers and the findings, goes on with plots of all topics, of each topic and of groups, and ends
+with lists.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from kafkawire.sdk.spark.audit.topic_section import topic_section
 
 __all__ = ["lag_series", "numbers_of", "report"]
 
-#: Colours of series; what is in none of them shares the last.
+#: The colours of series, as CSS classes; all series beyond them share the last.
 STYLES: Final = ("c1", "c2", "c3", "c4", "c5", "c6")
 OTHERS_STYLE: Final = "c7"
 
@@ -40,7 +41,7 @@ def report(summary: Summary, source: str) -> str:
 
     Args:
         summary: what it shows.
-        source: where the segments are, or the brokers.
+        source: the paths that were read, or the brokers.
     """
     findings = findings_of(summary)
     sections = [

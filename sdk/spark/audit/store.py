@@ -1,4 +1,4 @@
-"""The folder of an audit: what was noted, how far, and the tables of the last run that came to its end.
+"""The folder of an audit: what was noted, how far it was read, and the tables of the last run that was completed.
 
     current -> versions/7         the last whole version; everything else is reached through it
     tables -> current/tables      a folder for each table
@@ -7,7 +7,7 @@
     facts/run=7/                  what a run noted
 
 A run writes facts and a version of its own, and then replaces the link `current`, in one step. So whenever it is
-killed, the old state is there as a whole, or the new one. What a killed run left is removed by the next one.
+killed, either the old state or the new one is there as a whole. The next run removes what a killed one left.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from kafkawire.sdk.errors import ConfigurationError
 
 __all__ = ["AuditStore", "Manifest"]
 
-#: Of the manifest and the facts; one of another number cannot be completed.
+#: The format of the manifest and the facts; an audit in another format cannot be completed.
 _FORMAT: Final = 2
 
 _CURRENT, _VERSIONS, _FACTS, _MANIFEST, _LOCK = "current", "versions", "facts", "manifest.json", ".lock"
 
-#: Beside `current`: names that users know, which lead through it.
+#: Links beside `current` that users know, and that lead through it.
 _LINKS: Final = {"tables": f"{_CURRENT}/tables", "report.html": f"{_CURRENT}/report.html"}
 
 
-#: What Hadoop takes for the pattern of a path, and does not take otherwise.
+#: What Hadoop takes for a pattern in a path, and cannot be told to take literally.
 _PATTERN: Final = re.compile(r"[*?\[\]{}\\]")
 
 
@@ -43,10 +43,10 @@ class Manifest(NamedTuple):
     Attributes:
         version: its number; 0 before the first.
         options: what the user asked for; other options need another folder.
-        runs: whose facts count.
+        runs: the runs whose facts count.
         next_offsets: where each partition goes on, `[topic][partition]`.
-        last_batches: what tells the batch before that from others, likewise.
-        topic_ids: of topics at brokers, by topic.
+        last_batches: facts that tell the batch before that from others, likewise.
+        topic_ids: the ids of topics at brokers, by topic.
     """
 
     version: int = 0
@@ -61,11 +61,11 @@ class AuditStore:
     """The folder of an audit, for one run.
 
     Args:
-        folder: is made if it does not exist; Spark's workers must reach it by the same path.
+        folder: its path. It is made if it does not exist; Spark's workers must reach it by the same path.
         options: what the user asks for.
 
     Attributes:
-        folder: see above.
+        folder: its absolute path.
         before: the last whole version.
         version: the number of the one that is being made.
 
@@ -103,11 +103,11 @@ class AuditStore:
         return self.version_folder / "tables" / name
 
     def uri(self, path: Path) -> str:
-        """Return a path below the folder as Spark takes it, whose default file system may be another one."""
+        """Return a path below the folder as a URI: Spark's default file system may be another one."""
         return f"file://{path}"
 
     def __enter__(self) -> Self:
-        """Keep others away, and remove what a killed run left."""
+        """Lock the folder, and remove what a killed run left."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = _Lock(self.folder)
         try:
@@ -124,10 +124,10 @@ class AuditStore:
         self._lock.close()
 
     def commit(self, noted: Manifest) -> None:
-        """Make the version that was written the one that counts.
+        """Make the version that was written the current one.
 
         Args:
-            noted: what it stands for; its number and options are those of the store.
+            noted: what it stands for; number and options are taken from the store.
 
         Raises:
             OSError: it cannot be written.
@@ -155,13 +155,13 @@ class AuditStore:
         except (FileNotFoundError, NotADirectoryError):
             foreign = sorted({each.name for each in self._listed()} - self._own_names())
             if foreign:
-                reason = f"it is no audit, and not empty: it holds {', '.join(foreign[:3])}"
+                reason = f"it is not an audit, and not empty: it holds {', '.join(foreign[:3])}"
                 raise ConfigurationError("out", str(self.folder), reason) from None
             return Manifest()
         except ValueError as error:
             raise ConfigurationError("out", str(self.folder), f"{path.name} cannot be read: {error}") from None
         if found.pop("format", None) != _FORMAT:
-            raise ConfigurationError("out", str(self.folder), "its audit is of another release of kafkawire")
+            raise ConfigurationError("out", str(self.folder), "its audit was made by another release of kafkawire")
         manifest = Manifest(**found)
         if dict(manifest.options) != json.loads(json.dumps(self._options)):
             reason = f"its audit was made with {json.dumps(manifest.options)}; other options need another folder"
@@ -169,7 +169,7 @@ class AuditStore:
         return manifest._replace(runs=tuple(manifest.runs))
 
     def _own_names(self) -> set[str]:
-        """Return what runs may have left that were killed before the first version: nothing, without their mark."""
+        """Return the names that runs may have left which were killed before the first version: none without a mark."""
         mark = _Lock.mark_of(self.folder)
         if mark == _Lock.MARK:
             return {_LOCK, _VERSIONS, _FACTS, *(f".{name}.new" for name in (_CURRENT, *_LINKS))}
@@ -179,11 +179,11 @@ class AuditStore:
         if not self.folder.exists():
             return []
         if not self.folder.is_dir():
-            raise ConfigurationError("out", str(self.folder), "it is no folder")
+            raise ConfigurationError("out", str(self.folder), "it is not a folder")
         return list(self.folder.iterdir())
 
     def _link(self, name: str, target: str) -> None:
-        """Make a link, or replace one, in a single step."""
+        """Make or replace a link in a single step."""
         new = self.folder / f".{name}.new"
         new.unlink(missing_ok=True)
         new.symlink_to(target)
@@ -199,9 +199,9 @@ class AuditStore:
 
 
 class _Lock:
-    """Keeps other processes away from a folder, until it is closed or the process ends.
+    """Keeps other processes away from a folder until it is closed or the process ends.
 
-    Its file says that the folder is that of an audit, so that nobody else's `facts` are taken for what a run left.
+    Its file marks the folder as that of an audit, so that nobody else's `facts` are taken for what a run left.
     """
 
     MARK: Final = b"kafkawire audit\n"
@@ -209,7 +209,7 @@ class _Lock:
     def __init__(self, folder: Path) -> None:
         import fcntl  # not on Windows, where Spark has no workers in Python either
 
-        self._file = (folder / _LOCK).open("ab")  # what is in it stays: it may be the mark, or somebody else's
+        self._file = (folder / _LOCK).open("ab")  # its content stays: it may be the mark, or somebody else's
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -218,7 +218,7 @@ class _Lock:
 
     @classmethod
     def mark_of(cls, folder: Path) -> bytes:
-        """Return what the lock of a folder holds: nothing if there is none, and never much more than the mark."""
+        """Return what the lock file of a folder begins with; nothing if there is none."""
         try:
             with (folder / _LOCK).open("rb") as file:
                 return file.read(len(cls.MARK) + 1)
@@ -226,7 +226,7 @@ class _Lock:
             return b""
 
     def mark(self) -> None:
-        """Say that the folder is that of an audit."""
+        """Mark the folder as that of an audit."""
         if not self._file.tell():
             self._file.write(self.MARK)
             self._file.flush()

@@ -1,7 +1,7 @@
-"""What the report shows, taken from the tables: of partitions a row for each, and of all else some ten thousand
-rows at most, however many keys, groups and commits there are.
+"""What the report shows, taken from the tables: a row for each partition, and of everything else ten thousand rows or
+so at most, however many keys, groups and commits there are.
 
-Plain numbers and text; times are in ms since the epoch.
+It has numbers and text alone; times are in ms since the epoch.
 """
 
 from __future__ import annotations
@@ -17,30 +17,31 @@ if TYPE_CHECKING:
 
 __all__ = ["GROUPS_SHOWN", "ROWS_SHOWN", "TOPICS_SHOWN", "Row", "Summary", "frame_of", "shown_topics", "summary_of"]
 
-#: Topics with plots of their own, the largest first.
+#: How many topics have plots of their own, the largest first.
 TOPICS_SHOWN: Final = 12
 
-#: Lines of a list, such as gaps; the tables have all of them.
+#: Most lines in a list, such as gaps; the tables have all of them.
 ROWS_SHOWN: Final = 200
 
-#: One more tells that a list is not whole.
+#: One more shows that a list is not complete.
 _ROWS_READ: Final = ROWS_SHOWN + 1
 
-#: Groups and topics with a line of their lag.
+#: How many pairs of group and topic have a line for their lag.
 GROUPS_SHOWN: Final = 8
 
-#: Points of a plot over time.
+#: Most points in a plot over time.
 _STEPS_MAX: Final = 120
 
-#: What a step of a plot may be, in ms: what people count in.
+#: What a step of a plot may be, in ms: units that people count in.
 _STEPS_MS: Final = tuple(
     60_000 * minutes for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080, 43200, 525600)
 )
 
-#: Counts of records with so many leading bits in common are one: below 32 each is by itself, above by 6 % at most.
+#: Counts of records that share this many leading bits are put together: none below 32, and above they differ by 6 % at
+#: most.
 _COUNT_BITS: Final = 5
 
-#: Of all records, at each end: what is left out of plots, so that one wrong clock does not stretch them.
+#: The share of all records that plots leave out at each end, so that one wrong clock does not stretch them.
 _OUTSIDE: Final = 0.001
 
 Row = Mapping[str, Any]
@@ -51,19 +52,19 @@ class Summary(NamedTuple):
 
     Attributes:
         partitions: a row for each, by topic and partition.
-        frame: the time of plots; None if no record has one.
-        rates: of each topic that is shown, the start of a step, records and bytes.
-        compression: of each topic that is shown and compression, the sums of the table.
+        frame: the time axis of plots; None if no record has a timestamp.
+        rates: records and bytes by topic and step; a topic that is not shown is None.
+        compression: the sums of the table by topic that is shown, and codec.
         lateness: likewise, by how late batches are.
-        key_counts: of each topic that is shown, keys that have about as many records, the rarest first: how many they
-            are, and the records of all of them.
-        top_keys: rows of the table, of topics that are shown.
+        key_counts: for each topic that is shown, groups of keys with about as many records, the rarest first: how many
+            keys, and how many records they have together.
+        top_keys: rows of the table, for topics that are shown.
         groups: rows of the table, the largest lag first.
         groups_count: how many groups there are, whatever `groups` shows.
-        groups_behind: likewise, of those that are behind.
-        lag: of all of them in all partitions.
-        lag_frame: the time of commits; None if there are none.
-        lags: the history: group, topic, time, and the lag in all partitions, each as it was last known.
+        groups_behind: how many of them are behind.
+        lag: the lag of all groups in all partitions.
+        lag_frame: the time axis of commits; None if there are none.
+        lags: the history: group, topic, time, and the lag in all partitions together, each as it was last known.
         gaps: rows of the table, unknown causes first.
         duplicates: rows of the table.
         transactions: rows of those that were aborted or are open.
@@ -173,7 +174,7 @@ def _rows(table: DataFrame) -> list[Row]:
 
 
 def _frame(table: DataFrame, time: str, count: Column) -> TimeFrame | None:
-    """Return the time in which nearly everything in a table was, in steps that people count in."""
+    """Return the time in which nearly everything in a table happened, in steps that people count in."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -203,7 +204,7 @@ def frame_of(low_ms: int, high_ms: int) -> TimeFrame:
 
 
 def _key_counts(counts: DataFrame) -> list[Row]:
-    """Return counts of keys, with those that differ little put together: a thousand rows of a topic at most."""
+    """Return counts of keys, similar ones put together: a thousand rows for a topic at most."""
     from pyspark.sql import functions as f
 
     more_bits = f.greatest(f.length(f.bin("recordsOfKey")) - _COUNT_BITS, f.lit(0)).alias("moreBits")
@@ -260,7 +261,7 @@ def _lags(commits: DataFrame, frame: TimeFrame) -> list[Row]:
         .groupBy("group", "topic", "partition", (ms - f.pmod(ms, step)).alias("time"))
         .agg(f.max_by("lag", f.struct("timestamp", "logOffset")).cast("decimal(38)").alias("lag"))
     )
-    # What a partition adds to the lag of all: then its last lag counts until the next.
+    # By how much a partition changes the lag of all: so its last lag counts until the next one.
     before = f.lag("lag", 1, 0).over(Window.partitionBy("group", "topic", "partition").orderBy("time"))
     changes = last.select("group", "topic", "time", (f.col("lag") - before).alias("change"))
     upwards = Window.partitionBy("group", "topic").orderBy("time")

@@ -1,7 +1,7 @@
 """Sums over the records of one partition, by key and by minute, in Arrow alone.
 
-Rows of the same key are put together here, before anything goes to Spark: what comes out is as large as the number of
-keys, not of records. As soon as that itself is large it is handed over, and Spark goes on, on disk if need be.
+Records with the same key are added up here, before anything goes to Spark: what comes out grows with the number of
+keys, not of records. Once there are many keys they are handed over, and Spark goes on, on disk if need be.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["KEY_BYTES_MAX", "Sums", "short_key"]
 KEY_BYTES_MAX: Final = 128
 _KEY_BYTES_KEPT: Final = 64
 
-#: Rows that wait to be put together, and keys that are held: of each some 100 bytes.
+#: Most rows that wait to be added up, and most keys that are held: some 100 bytes each.
 _ROWS_MAX: Final = 256 * 1024
 _HELD_MAX: Final = 64 * 1024
 
@@ -41,7 +41,7 @@ class Sums:
     """The records of one partition, summed up.
 
     Args:
-        rows_max: most rows that wait to be put together.
+        rows_max: most rows that wait to be added up.
         held_max: most keys, or minutes, that are held.
     """
 
@@ -61,7 +61,7 @@ class Sums:
         values = rows["value"]
         ones = pyarrow.repeat(pyarrow.scalar(1, pyarrow.int64()), count)
         sizes = _COMPUTE.add(_length(rows["key"]), _length(values))
-        # One chunk of rows first: the sums of all of them have few rows, mostly.
+        # One chunk of rows first, as its sums mostly have few rows.
         keys = pyarrow.table(
             {
                 "key": _short(rows["key"]),
@@ -79,11 +79,11 @@ class Sums:
         self._minutes.append(_summed(minutes, "minute", _MINUTE_SUMS))
 
     def take_full(self) -> tuple[pyarrow.Table | None, pyarrow.Table | None]:
-        """Return the sums by key and by minute that are too many to be held; None if they are not."""
+        """Return the sums by key and by minute where they are too many to be held; None where they are not."""
         return self._full(self._keys, "key", _KEY_SUMS), self._full(self._minutes, "minute", _MINUTE_SUMS)
 
     def take(self) -> tuple[pyarrow.Table | None, pyarrow.Table | None]:
-        """Return all sums by key and by minute, and begin anew; None if there is none."""
+        """Return all sums by key and by minute, and start again; None where there are none."""
         keys, minutes = self._keys, self._minutes
         self._keys, self._minutes = [], []
         return _joined(keys, "key", _KEY_SUMS), _joined(minutes, "minute", _MINUTE_SUMS)
@@ -100,7 +100,7 @@ class Sums:
 
 
 def short_key(key: bytes) -> bytes:
-    """Return a key, or what stands for one that is too long."""
+    """Return a key, or what stands for it if it is too long."""
     return key if len(key) <= KEY_BYTES_MAX else key[:_KEY_BYTES_KEPT] + sha256(key).digest()
 
 
@@ -130,7 +130,7 @@ def _short(keys: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
 
 
 def _minutes(times_ms: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
-    """Return the minutes of timestamps, those before 1970 counted down; no timestamp is no minute."""
+    """Return the minutes of timestamps, negative before 1970; null where there is no timestamp."""
     there = _COMPUTE.if_else(_COMPUTE.equal(times_ms, -1), pyarrow.scalar(None, pyarrow.int64()), times_ms)
     minutes = _COMPUTE.divide(there, _MINUTE_MS)  # towards 0
     rest = _COMPUTE.subtract(there, _COMPUTE.multiply(minutes, _MINUTE_MS))

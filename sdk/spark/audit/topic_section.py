@@ -1,4 +1,4 @@
-"""The part of the report about one topic: how busy, how large, how compressed, how uneven, how late it is."""
+"""The section of the report about one topic: how busy, large, compressed, uneven and late it is."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from kafkawire.sdk.spark.audit.summary import Row, Summary
 
 __all__ = ["key_text", "topic_section"]
 
-#: Columns of a plot; of more partitions the largest are shown.
+#: Most columns in a plot; if there are more partitions the largest are shown.
 _PARTITIONS_SHOWN: Final = 64
 
-#: Bars of a plot.
+#: Most bars in a plot.
 _KEYS_SHOWN: Final = 8
 
-#: Points of a curve.
+#: Most points in a curve.
 _POINTS_MAX: Final = 80
 
-#: Characters of a key that are shown.
+#: Most characters of a key that are shown.
 _KEY_CHARACTERS: Final = 40
 
 
 def topic_section(summary: Summary, topic: str) -> str:
-    """Return the part about a topic.
+    """Return the section about a topic.
 
     Args:
-        summary: what is known.
+        summary: what the report shows.
         topic: one of those that are shown.
     """
     rows = _of(summary.partitions, topic)

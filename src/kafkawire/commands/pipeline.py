@@ -30,10 +30,10 @@ __all__ = ["app", "reason_of", "run", "time_ms"]
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
 
-#: The last line of a traceback.
+#: How the last line of a traceback begins.
 _EXCEPTION: Final = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Failed): ")
 
-#: Of a Java stack.
+#: How a line of a Java stack trace begins that names the cause.
 _CAUSE: Final = "Caused by: "
 
 _STYLES: Final = {"bad": "bold red", "warning": "yellow", "note": "blue"}
@@ -44,7 +44,7 @@ def run(program: str, arguments: Sequence[str]) -> int:
 
     Args:
         program: what the user called, for the help and in front of errors.
-        arguments: what followed.
+        arguments: what the user wrote after it.
     """
     return run_app(app, program, arguments)
 
@@ -139,7 +139,7 @@ def time_ms(option: str, text: str) -> int | None:
     """Return a time of the command line in ms since the epoch, UTC unless it says otherwise; None for no text.
 
     Raises:
-        typer.BadParameter: it is none.
+        typer.BadParameter: it is not a time.
     """
     if not text:
         return None
@@ -149,7 +149,7 @@ def time_ms(option: str, text: str) -> int | None:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r} is no time: expected 2026-03-01, 2026-03-01T08:00+01:00 or ms since 1970", param_hint=option
+            f"{text!r} is not a time: expected 2026-03-01, 2026-03-01T08:00+01:00 or ms since 1970", param_hint=option
         ) from None
     found = int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
     if found < 0:
@@ -214,7 +214,7 @@ def _audit(source: str | list[str] | None, out: str, master: str, options: dict[
 
 
 def reason_of(error: Exception) -> str:
-    """Return what Spark says went wrong, and what Java says was the cause of that, in a line."""
+    """Return in one line what went wrong as Spark says, and what caused it as Java says."""
     lines = [line.strip(": ") for line in str(error).splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):  # py4j says what Java says behind it
         causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]

@@ -98,10 +98,10 @@ def test_killed_at_every_step(tmp_path: Path, before: int) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("notes.txt", "it is no audit, and not empty: it holds notes.txt"),
-        ("facts/2026.csv", "it is no audit, and not empty: it holds facts"),
-        ("versions/1/manifest.json", "it is no audit, and not empty: it holds versions"),
-        (".lock", r"it is no audit, and not empty: it holds \.lock"),
+        ("notes.txt", "it is not an audit, and not empty: it holds notes.txt"),
+        ("facts/2026.csv", "it is not an audit, and not empty: it holds facts"),
+        ("versions/1/manifest.json", "it is not an audit, and not empty: it holds versions"),
+        (".lock", r"it is not an audit, and not empty: it holds \.lock"),
         ("current/manifest.json", "cannot be read"),
     ],
 )
@@ -127,7 +127,7 @@ def test_the_report_is_linked_if_there_is_one(tmp_path: Path, reports: tuple[boo
 
 def test_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigurationError, match="it is no folder"):
+    with pytest.raises(ConfigurationError, match="it is not a folder"):
         AuditStore(tmp_path / "file", {})
     with pytest.raises(ConfigurationError, match="a folder is needed that driver and workers share"):
         AuditStore("s3://bucket/audit", {})
@@ -147,7 +147,7 @@ def test_another_release(tmp_path: Path) -> None:
     path = tmp_path / "current" / "manifest.json"
     manifest = json.loads(path.read_text())
     path.write_text(json.dumps({**manifest, "format": manifest["format"] + 1}))
-    with pytest.raises(ConfigurationError, match="of another release"):
+    with pytest.raises(ConfigurationError, match="made by another release"):
         AuditStore(tmp_path, {})
 
 
