@@ -94,6 +94,15 @@ class SegmentPart(NamedTuple):
         """How many bytes it has if the index is right."""
         return self.cuts[self.number + 1].position - self.cuts[self.number].position
 
+    @property
+    def offsets(self) -> tuple[int, int | None]:
+        """Which last offsets its batches have: from the first of these on, and below the second; None for all."""
+        cuts, number = self.cuts, self.number
+        return (
+            cuts[number].to + 1 if number else 0,
+            cuts[number + 1].to + 1 if number + 2 < len(cuts) else None,
+        )
+
 
 def plan(
     segments: Iterable[FoundSegment],

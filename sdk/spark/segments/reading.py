@@ -29,6 +29,7 @@ from kafkawire.sdk.spark.damage import DamageLog, Mode, Place, damage_of, error_
 from kafkawire.sdk.spark.decoder import Decoder
 from kafkawire.sdk.spark.isolation import ends_transaction
 from kafkawire.sdk.spark.order import InOrder, first_offset
+from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.headers import batch_at, batch_headers, header_at
 from kafkawire.sdk.spark.segments.options import SegmentOptions
 from kafkawire.sdk.spark.segments.plan import Cut, SegmentPart, Wanted
@@ -189,13 +190,17 @@ def _part(
     part: SegmentPart, files: SegmentFiles, options: ReadOptions, rows: BatchRows
 ) -> Iterator[pyarrow.RecordBatch]:
     """Add what is in a part to rows, and yield what is full."""
-    segment, cuts = part.segment, part.cuts
+    segment = part.segment
     place = Place(segment.folder.topic, segment.folder.partition, segment.path)
     try:
         file = files.open(segment)
     except FileNotFoundError:
+        merged = files.merged(segment)
+        if merged is not None and merged.path != segment.path:
+            yield from _part(_in_merged(part, merged), files, options, rows)
+            return
         lost = "the file was there when the work was planned, and is gone: a broker removes old segments"
-        yield from _lost(Damage(cuts[part.number].position, part.size_bytes, lost), place, options, rows)
+        yield from _lost(Damage(part.cuts[part.number].position, part.size_bytes, lost), place, options, rows)
         return
     with file:
         if file.size_bytes < segment.size_bytes and (part.number == 0 or options.fails_on_loss):
@@ -203,6 +208,17 @@ def _part(
             missing = Damage(file.size_bytes, segment.size_bytes - file.size_bytes, lost)
             yield from _lost(missing, place, options, rows)
         yield from _Reading(files, options, rows, place, part, file).read()
+
+
+def _in_merged(part: SegmentPart, merged: FoundSegment) -> SegmentPart:
+    """Return a part of a segment as it is in another one, into which cleaning has put it."""
+    start, until = part.offsets
+    start, until = max(start, part.segment.base_offset), part.segment.end_offset if until is None else until
+    before, end = merged.base_offset - 1, merged.size_bytes
+    ends = [] if until is None else [Cut(end, before, until - 1)]
+    return SegmentPart(
+        merged, (Cut(0, before, before), Cut(0, before, start - 1), *ends, Cut(end, before, before)), 1, part.wanted
+    )
 
 
 def _lost(damage: Damage, place: Place, options: ReadOptions, rows: BatchRows) -> Iterator[pyarrow.RecordBatch]:
@@ -254,7 +270,7 @@ class _Reading:
         part: SegmentPart,
         file: OpenFile,
     ) -> None:
-        segment, cuts, number, wanted = part
+        segment, wanted = part.segment, part.wanted
         if wanted.end_offset is not None and wanted.end_offset > INT64_MAX:
             wanted = wanted._replace(end_offset=None)
         self._files = files
@@ -265,8 +281,7 @@ class _Reading:
         self._file = file
         self._wanted = wanted
         #: A batch is this part's if its last offset is not below the first of these, but below the second.
-        self._from = cuts[number].to + 1 if number else 0
-        self._until = cuts[number + 1].to + 1 if number + 2 < len(cuts) else None
+        self._from, self._until = part.offsets
         # What was appended to the last segment since it was listed is not wanted.
         self._end = min(segment.size_bytes, file.size_bytes) if segment.end_offset is None else file.size_bytes
         self._window = file.window()

@@ -101,13 +101,39 @@ class SegmentFiles:
     def after(self, segment: FoundSegment) -> list[FoundSegment]:
         """Return the segments of a partition that follow one of them, as they are now.
 
+        First comes one that begins before, if cleaning has put into it what followed.
+
         Raises:
             OSError: a folder cannot be listed.
         """
+        end = segment.end_offset
+        return [
+            each
+            for each in self._partition(segment)
+            if each.base_offset > segment.base_offset
+            or (end is not None and each.end_offset is not None and each.end_offset > end)
+        ]
+
+    def merged(self, segment: FoundSegment) -> FoundSegment | None:
+        """Return the segment into which cleaning has put one that is gone; None if there is none.
+
+        Raises:
+            OSError: a folder cannot be listed.
+        """
+        for each in self._partition(segment):
+            if each.base_offset <= segment.base_offset and (each.end_offset or 0) > segment.base_offset:
+                return each
+        return None
+
+    def _partition(self, segment: FoundSegment) -> list[FoundSegment]:
+        """Return the segments of a segment's partition, as they are now."""
         # A broker has all of a partition in one folder; other patterns may spread it.
         paths = [segment.path.rpartition("/")[0]] if self._pattern == FOLDER_PATTERN else self._paths
-        found = find_segments(self._system, paths, self._pattern)
-        return [each for each in found if each.folder == segment.folder and each.base_offset > segment.base_offset]
+        try:
+            found = find_segments(self._system, paths, self._pattern)
+        except ConfigurationError:  # the whole partition is gone
+            return []
+        return [each for each in found if each.folder == segment.folder]
 
     def read(self, path: str) -> bytes:
         """Return the content of a small file; nothing if there is none.

@@ -81,15 +81,16 @@ class Transactions:
 
     def _looked_at(self, position: int) -> Iterator[None]:
         """Note one marker after the other, or what an index says."""
-        self._note_aborted(self._segment)
+        self._note_aborted(self._segment, 0)
         yield
-        yield from self._segment_markers(self._file, position)
+        yield from self._segment_markers(self._file, position, 0)
         expected = self._segment.end_offset
         for segment in self._files.after(self._segment):
-            if expected is not None and segment.base_offset != expected:
-                self._lose(expected)
+            start = segment.base_offset if expected is None else expected
+            if segment.base_offset > start:
+                self._lose(start)
             expected = segment.end_offset
-            self._note_aborted(segment)
+            self._note_aborted(segment, start)
             yield
             try:
                 file = self._files.open(segment)
@@ -97,21 +98,22 @@ class Transactions:
                 self._lose(segment.base_offset)
                 continue
             with file:
-                yield from self._segment_markers(file, 0)
+                yield from self._segment_markers(file, 0, start)
         if expected is not None:
             self._lose(expected)
 
-    def _note_aborted(self, segment: FoundSegment) -> None:
+    def _note_aborted(self, segment: FoundSegment, start_offset: int) -> None:
         content = self._files.read(segment.sibling(".txnindex"))
         for producer_id, (firsts, lasts) in aborted_transactions(segment, content).items():
             known = self._aborted.setdefault(producer_id, ([], []))
-            known[0].extend(firsts)
-            known[1].extend(lasts)
+            begin = bisect_left(lasts, start_offset)
+            known[0].extend(firsts[begin:])
+            known[1].extend(lasts[begin:])
 
-    def _segment_markers(self, file: OpenFile, position: int) -> Iterator[None]:
+    def _segment_markers(self, file: OpenFile, position: int, start_offset: int) -> Iterator[None]:
         source = file.leaps()
         for header in batch_headers(source, position):
-            if header.is_control and header.is_transactional:
+            if header.is_control and header.is_transactional and header.base_offset >= start_offset:
                 self._note(source, header.position)
                 yield
 

@@ -21,7 +21,15 @@ pytest.importorskip("pyarrow")
 from kafkawire.sdk.spark.damage import Mode
 from kafkawire.sdk.spark.segments.reading import ReadOptions
 from kafkawire.sdk.spark.segments.storage import OpenFile, SegmentFiles
-from tests.sdk.spark.segments.logs import batch, cleaned_batch, log_of, offsets_of, planned, write_two_segments
+from tests.sdk.spark.segments.logs import (
+    batch,
+    cleaned_batch,
+    log_of,
+    offsets_of,
+    planned,
+    write_segment,
+    write_two_segments,
+)
 
 
 @pytest.fixture
@@ -81,3 +89,39 @@ def test_segment_that_is_replaced_between_tasks(files: SegmentFiles, cleaned: st
         counted = [offset for offset in found if offset is not None]
         assert len(counted) == len(set(counted))
         assert {offset for offset in kept if offset < 100} <= set(counted) <= set(range(100))
+
+
+@pytest.mark.parametrize("split_bytes", [1, 1000, 1 << 30])
+@pytest.mark.parametrize(
+    ("cleaned", "fails_on_loss"), [("merged", False), ("merged", True), ("merged and cleaned", False)]
+)
+def test_segment_that_is_put_into_the_one_before(
+    files: SegmentFiles, cleaned: str, split_bytes: int, fails_on_loss: bool
+) -> None:
+    """Who was to read it finds there what is left of it, and nothing else; both are read once."""
+    write_segment(log_of(files).parent, [batch(200)], 200)
+    parts = [part for part in planned(files, None, split_bytes) if part.segment.base_offset < 200]
+    for met_new in (len(parts), 0, len(parts) // 2):  # from which part on
+        new = b"".join(CLEANED[cleaned])
+        kept = [record.offset for each in walk(new) for record in each.records()]
+        options = ReadOptions(("offset",), Mode.PERMISSIVE, fails_on_loss=fails_on_loss)
+        found = [offset for part in parts[:met_new] for offset in offsets_of([part], files, options)]
+        old = log_of(files).read_bytes(), log_of(files, 1).read_bytes()
+        replaced(log_of(files), new)
+        log_of(files, 1).unlink()
+        found += [offset for part in parts[met_new:] for offset in offsets_of([part], files, options)]
+        assert len(found) == len(set(found))
+        assert set(kept) <= set(found) <= set(range(200))
+        assert [offset for offset in found if parts[0].segment.end_offset <= offset] == sorted(
+            offset for offset in found if offset >= 100
+        )
+        (log_of(files).parent / f"{100:020}.log").write_bytes(old[1])
+        replaced(log_of(files), old[0])
+
+
+def test_segment_that_was_cut_off(files: SegmentFiles) -> None:
+    """That the one before is still there does not make it less of a loss."""
+    parts = [part for part in planned(files) if part.segment.base_offset == 100]
+    log_of(files, 1).unlink()
+    with pytest.raises(DecodeError, match="is gone: a broker removes old segments"):
+        offsets_of(parts, files)

@@ -91,6 +91,33 @@ def test_following_segment_that_is_gone(tmp_path: Path, monkeypatch: pytest.Monk
     assert offsets_of(parts, files, DROP._replace(fails_on_loss=False)) == [1]
 
 
+@pytest.mark.parametrize("has_indexes", [True, False])
+def test_segments_that_are_put_together_before_markers_were_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_indexes: bool
+) -> None:
+    """Those of the following segment are found in the new file, and no transaction is taken for one before it."""
+    first = [records_of(0, 7), marker(1, 7, False), records_of(2, 7), records_of(3, 8)]
+    second = [marker(4, 8, False), records_of(5, 8), marker(6, 7, True), records_of(7, 9)]
+    paths = [write_segment(tmp_path / "orders-0", each) for each in (first, second)]
+    write_segment(tmp_path / "orders-0", [marker(8, 8, True), marker(9, 9, False)])
+    files = SegmentFiles([str(tmp_path)])
+    parts = planned(files)
+    committed = ReadOptions(("offset",), is_committed_only=True)
+    assert offsets_of(parts, files, committed) == [2, 5]
+    original = Transactions._looked_at
+
+    def late(transactions: Transactions, position: int) -> Iterator[None]:
+        paths[0].unlink()  # who has it open goes on reading it
+        paths[1].unlink(missing_ok=True)
+        write_segment(tmp_path / "orders-0", [*first, *second], 0)
+        if has_indexes:
+            paths[0].with_suffix(".txnindex").write_bytes(entry(7, 0, 1) + entry(8, 3, 4))
+        yield from original(transactions, position)
+
+    monkeypatch.setattr(Transactions, "_looked_at", late)
+    assert offsets_of(parts, files, committed, alone=True) == [2, 5]
+
+
 @pytest.mark.parametrize("gone", [1, 2, 3])
 def test_segments_that_are_gone_before_markers_were_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: int
