@@ -16,7 +16,7 @@ class BlockingClient:
     """What tasks and drivers ask brokers by, where no client of the SDK does.
 
     Args:
-        core: was not started, and has an I/O thread.
+        core: a client that was not started, with an I/O thread.
     """
 
     def __init__(self, core: ClientCore) -> None:

@@ -56,7 +56,7 @@ def read_client_options(given: Mapping[str, str], options: type[Options], refuse
 
     Args:
         given: text by lower-case names without the prefix, in either spelling.
-        options: of the client.
+        options: the options of the client.
         refused: why an option is, by its name in snake case.
 
     Raises:

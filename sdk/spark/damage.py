@@ -1,4 +1,4 @@
-"""What becomes of bytes that are no records: Spark's three modes.
+"""What becomes of bytes that are not records: Spark's three modes.
 
 Source: `ParseMode` in Apache Spark.
 """
@@ -40,9 +40,9 @@ class Place(NamedTuple):
     Attributes:
         topic: None if it is not known.
         partition: None if it is not known.
-        path: of the file; None if they come from a column or a broker.
-        row: of a column, its number, from 0, within the task, or in the Arrow batch that a function of columns gets;
-            None for a file, or a partition at a broker.
+        path: the path of the file; None if they come from a column or a broker.
+        row: the number of a row, from 0, within the task, or in the Arrow batch that a function of columns gets; None
+            for a file, or a partition at a broker.
     """
 
     topic: str | None
@@ -69,8 +69,8 @@ def damage_of(batch: Batch, position: int, error: DecodeError) -> Damage:
     """Return the damage of a batch whose content cannot be read.
 
     Args:
-        batch: its header can.
-        position: where it begins; 0 if nobody knows.
+        batch: the batch, whose header can be read.
+        position: the place where it begins, in bytes; 0 if nobody knows.
         error: what was met.
     """
     first = batch.base_offset if batch.magic == BATCH_MAGIC else None  # older headers do not say it
@@ -94,7 +94,7 @@ class DamageLog:
 
     Attributes:
         count: how many damages there were.
-        size_bytes: of all of them.
+        size_bytes: the size of all of them.
     """
 
     def __init__(self) -> None:

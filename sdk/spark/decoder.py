@@ -1,4 +1,4 @@
-"""From batches, and bytes that are none, to Arrow batches with the columns that Spark gets.
+"""From batches, and damaged bytes, to Arrow batches with the columns that Spark gets.
 
 Rows of many batches, files and values share an Arrow batch; whatever a batch holds, an Arrow batch has about
 `ROWS_BYTES_MAX`. What all records of a batch have in common is written once for each run of batches, and spread over
@@ -61,7 +61,7 @@ class _OfBatch(NamedTuple):
     """What a column holds that is the same for all records of a batch.
 
     Attributes:
-        fields: of `BatchColumns`, what it is made of.
+        fields: the fields of `BatchColumns` that it is made of.
         value: what makes it.
     """
 
@@ -125,7 +125,7 @@ class Decoder:
     """Arrow batches that grow.
 
     Args:
-        names: of the columns, in order; see `schema.py`.
+        names: the names of the columns, in order; see `schema.py`.
         mode: what becomes of damage. PERMISSIVE needs the column for it, or drops it.
         rows_max: most rows of an Arrow batch.
         bytes_max: most bytes of its keys, values and headers, unless one record has more.
@@ -160,8 +160,8 @@ class Decoder:
         """Add the records of a batch, and yield what is full.
 
         Args:
-            place: where it is.
-            batch: of any magic, with its checksum compared, and no control batch.
+            place: the place where it is.
+            batch: a batch of any magic, with its checksum compared, and not a control batch.
             position: where it begins in the file or value; None if it was fetched from a broker.
             wanted: which records are wanted; None for all.
 
@@ -181,7 +181,7 @@ class Decoder:
         """Add what can be added at once of the batches at the beginning of some bytes, without an object for each.
 
         Args:
-            place: where they are.
+            place: the place where they are.
             content: the bytes.
             plain: which batches.
 
@@ -192,7 +192,7 @@ class Decoder:
         return self._rows.add_plain(content, plain)
 
     def add_damage(self, place: Place, damage: Damage) -> Iterator[pyarrow.RecordBatch]:
-        """Add bytes that are no records.
+        """Add bytes that are not records.
 
         Raises:
             DecodeError: the mode is FAILFAST.

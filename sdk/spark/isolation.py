@@ -30,8 +30,8 @@ class AbortedTransaction(NamedTuple):
     """What a fetch response says of one.
 
     Attributes:
-        producer_id: whose it is.
-        first_offset: where its records begin.
+        producer_id: the id of its producer.
+        first_offset: the offset of its first record.
     """
 
     producer_id: int
@@ -42,7 +42,7 @@ def parse_committed_only(option: str, text: str) -> bool:
     """Return whether an isolation level, in any case, shows committed records only.
 
     Args:
-        option: its name, for the error.
+        option: the name of the option, for the error.
         text: the level.
 
     Raises:

@@ -31,7 +31,7 @@ def parse_login(option: str, text: str) -> dict[str, str]:
     """Return user and password, by the names of the clients' options.
 
     Args:
-        option: its name.
+        option: the name of the option.
         text: such as `org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";`.
 
     Raises:

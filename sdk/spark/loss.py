@@ -18,7 +18,7 @@ def report_loss(what: str, *, fails: bool, cause: Exception | None = None) -> No
     """Log that something is gone, or raise an error.
 
     Args:
-        what: is gone, with its offsets.
+        what: the records that are gone, with their offsets.
         fails: whether it is an error.
         cause: how that was noticed, if by an error.
 

@@ -58,7 +58,7 @@ class OptionTable:
     """The options of a data source.
 
     Args:
-        parsers: of each, by its name, what reads its value.
+        parsers: the reader of each option's value, by the option's name.
         hint: what to add where a name is like no other.
     """
 
@@ -93,7 +93,7 @@ def client_error(error: ConfigurationError, options: type[Options], given: Mappi
 
     Args:
         error: what the client says.
-        options: of the client.
+        options: the options of the client.
         given: values by names without the prefix, the client's or Kafka's.
     """
     option = options.OPTIONS.get(error.option)
@@ -119,7 +119,7 @@ def one_of(values: Mapping[str, Any], given: Mapping[str, str], names: tuple[str
     Args:
         values: what was read.
         given: text by names in any case.
-        names: of the options.
+        names: the names of the options.
 
     Raises:
         ConfigurationError: two were given.
@@ -206,7 +206,7 @@ def there_are(found: Iterable[Any], kind: str = "topics") -> str:
 
     Args:
         found: names, in any order.
-        kind: of what.
+        kind: what they are.
     """
     names = list(map(str, sorted(found)))
     if not names:

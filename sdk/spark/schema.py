@@ -39,9 +39,9 @@ class Column(NamedTuple):
     """A column.
 
     Attributes:
-        ddl: its type as Spark is told it. `timestamp` by itself would be what `spark.sql.timestampType` says, and names
+        ddl: the type as Spark is told it. `timestamp` by itself would be what `spark.sql.timestampType` says, and names
             may be reserved (`spark.sql.ansi.enforceReservedKeywords`).
-        arrow: its type in Arrow's words.
+        arrow: the type in Arrow's words.
         about: what it holds.
     """
 
@@ -55,7 +55,7 @@ _CORRUPT = pyarrow.struct(
     [("path", pyarrow.string()), ("position", pyarrow.int64()), ("size", pyarrow.int64()), ("reason", pyarrow.string())]
 )
 
-#: Of bytes that are no records, in the mode PERMISSIVE: where they are in the file or value, and why. Topic and
+#: Of bytes that are not records, in the mode PERMISSIVE: where they are in the file or value, and why. Topic and
 #: partition are there, everything else of such a row is null.
 CORRUPT: Final = "_corrupt"
 
@@ -132,7 +132,7 @@ def checked(fields: Iterable[tuple[str, str, bool]]) -> tuple[str, ...]:
     """Return the names of the columns that a schema asks for.
 
     Args:
-        fields: of each column its name, its type in Spark's words, and whether it may be null.
+        fields: for each column the name, the type in Spark's words, and whether it may be null.
 
     Raises:
         ConfigurationError: there is no such column, or it has another type.

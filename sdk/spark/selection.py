@@ -41,8 +41,8 @@ class Offsets(NamedTuple):
     """Where to begin, or end, in each partition.
 
     Attributes:
-        others: of a partition that is not named, `LATEST` or `EARLIEST`.
-        named: of the others: an offset, `LATEST` or `EARLIEST`.
+        others: the end of a partition that is not named, `LATEST` or `EARLIEST`.
+        named: the offsets of the others, or `LATEST` or `EARLIEST`.
     """
 
     others: int
@@ -57,8 +57,8 @@ class Times(NamedTuple):
     """Where to begin, or end, in each partition: at the first record that is not older than a time.
 
     Attributes:
-        others: of a partition that is not named, in ms since the epoch; None if all are named.
-        named: of the others.
+        others: the time for a partition that is not named, in ms since the epoch; None if all are named.
+        named: the times for the others.
     """
 
     others: int | None
@@ -69,8 +69,8 @@ class Selection(NamedTuple):
     """Which partitions are meant; all that are there, where nothing is said.
 
     Attributes:
-        topics: by name; None for any.
-        pattern: that the whole name of a topic matches; None for any.
+        topics: the names of topics; None for any.
+        pattern: a regular expression that the whole name of a topic matches; None for any.
         partitions: one by one; None for any.
     """
 
@@ -91,9 +91,9 @@ def parse_offsets(option: str, text: str, others: int) -> Offsets:
     """Return what an option says about offsets.
 
     Args:
-        option: its name.
+        option: the name of the option.
         text: "earliest", "latest", or JSON such as {"orders":{"0":23,"1":-2}}; -1 is latest, -2 earliest.
-        others: of partitions that are not named.
+        others: the end of partitions that are not named.
 
     Raises:
         ConfigurationError: it is none of these.
@@ -110,23 +110,23 @@ def parse_times(option: str, text: str) -> Times:
     """Return what an option says about times.
 
     Args:
-        option: its name.
+        option: the name of the option.
         text: JSON such as {"orders":{"0":1700000000000}}, in ms since the epoch.
 
     Raises:
-        ConfigurationError: it is no such JSON.
+        ConfigurationError: it is not such JSON.
     """
     expected = 'expected JSON such as {"orders":{"0":1700000000000}}'
     return Times(None, _numbers(option, text, expected, 0, f"0 to {INT64_MAX} ms is expected"))
 
 
 def check_not_empty(option: str, offsets: Offsets, end: int) -> None:
-    """Refuse offsets between which a query that is no stream would find nothing.
+    """Refuse offsets between which a batch query would find nothing.
 
     Args:
-        option: its name.
-        offsets: where to begin, or end.
-        end: of a partition, `LATEST` for a query that begins there or `EARLIEST` for one that ends there.
+        option: the name of the option.
+        offsets: the places where to begin, or end.
+        end: the end of a partition, `LATEST` for a query that begins there or `EARLIEST` for one that ends there.
 
     Raises:
         ConfigurationError: that end is asked for, by name or in JSON.
@@ -138,7 +138,7 @@ def check_not_empty(option: str, offsets: Offsets, end: int) -> None:
     if named or offsets.others == end:
         (name,) = (name for name, offset in _NAMES.items() if offset == end)
         shown = json.dumps(named, separators=(",", ":")) if named else name
-        raise ConfigurationError(option, shown, "a query that is no stream would read nothing")
+        raise ConfigurationError(option, shown, "a batch query would read nothing")
 
 
 def _numbers(option: str, text: str, expected: str, lowest: int, allowed: str) -> dict[TopicPartition, int]:
@@ -163,11 +163,11 @@ def parse_partitions(option: str, text: str) -> frozenset[TopicPartition]:
     """Return the partitions that JSON names.
 
     Args:
-        option: its name.
+        option: the name of the option.
         text: such as {"orders":[0,1]}.
 
     Raises:
-        ConfigurationError: it is no such JSON.
+        ConfigurationError: it is not such JSON.
     """
     expected = 'expected JSON such as {"orders":[0,1]}'
     found = set()
@@ -184,7 +184,7 @@ def parse_pattern(option: str, text: str) -> str:
     """Return a regular expression.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: it is not one.
     """
     try:
         re.compile(text)

@@ -36,7 +36,7 @@ class Cluster:
     """The brokers of a query, for its driver. Connects when it is first asked.
 
     Args:
-        options: of the query.
+        options: the options of the query.
     """
 
     def __init__(self, options: WireOptions) -> None:

@@ -52,8 +52,8 @@ class Bound(NamedTuple):
     """Where a query begins, or ends.
 
     Attributes:
-        option: that says so.
-        place: in each partition.
+        option: the option that says so.
+        place: the place in each partition.
     """
 
     option: str
@@ -70,12 +70,12 @@ class WireOptions(NamedTuple):
         ending: where to end; None if nothing is said.
         takes_latest: whether a partition without a record of the starting time, or a younger one, begins at its end.
         fails_on_loss: whether it is an error that what is to be read is gone.
-        columns: that there are if nobody gives a schema.
+        columns: the columns that there are if nobody gives a schema.
         tasks_min: about so many tasks at least.
         task_records_max: most records of a task, counted by offsets.
-        trigger_offsets_max: for a micro-batch of a stream.
+        trigger_offsets_max: the most offsets of a micro-batch.
         trigger_offsets_min: a micro-batch waits for so many, but not longer than `trigger_delay_max_ms`.
-        trigger_delay_max_ms: see above; None for `TRIGGER_DELAY_MS`.
+        trigger_delay_max_ms: the longest wait for that many; None for `TRIGGER_DELAY_MS`.
         poll_timeout_ms: how long a task waits for the next record.
         attempts: how often the driver asks for offsets.
         retry_interval_ms: time between two of them.
@@ -121,7 +121,7 @@ class WireOptions(NamedTuple):
             ConfigurationError: it is to end somewhere.
         """
         if self.ending is not None:
-            raise ConfigurationError(self.ending.option, "given", "only for a query that is no stream")
+            raise ConfigurationError(self.ending.option, "given", "only for a batch query")
 
 
 def parse_options(given: Mapping[str, str]) -> WireOptions:

@@ -41,7 +41,7 @@ def split(
     """Return what each task reads, leaving out what is empty.
 
     Args:
-        ranges: of each partition one.
+        ranges: one range of each partition.
         tasks_min: about so many tasks at least; None for one for each partition.
         task_records_max: most offsets of a task; None for no limit.
     """

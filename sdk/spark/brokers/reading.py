@@ -37,7 +37,7 @@ class ReadOptions(NamedTuple):
 
     Attributes:
         client: what the consumer is told.
-        names: of the columns, see `schema.py`.
+        names: the names of the columns, see `schema.py`.
         poll_timeout_ms: how long to wait for the next record.
         fails_on_loss: whether it is an error that what is to be read is gone.
     """
@@ -53,7 +53,7 @@ def read_options(options: WireOptions, names: tuple[str, ...]) -> ReadOptions:
 
     Args:
         options: what the user asks for.
-        names: of the columns.
+        names: the names of the columns.
     """
     return ReadOptions(options.client, names, options.poll_timeout_ms, options.fails_on_loss)
 

@@ -106,7 +106,7 @@ class KafkaWireReader(DataSourceReader):
 
     Args:
         options: what the user asks for.
-        names: of the columns.
+        names: the names of the columns.
     """
 
     def __init__(self, options: WireOptions, names: tuple[str, ...]) -> None:

@@ -57,7 +57,7 @@ class StoredBatches(BlockingClient):
         self._timeout_ms = timeout_ms
 
     def read(self, wanted: PartitionRange) -> Iterator[Stored | Damage]:
-        """Yield what is in a range, in order: batches that have an offset of it, and what is none.
+        """Yield what is in a range, in order: batches that have an offset of it, and what is not a batch.
 
         Positions are those in a fetch, and say nothing. What retention removes meanwhile is passed over, and logged.
 

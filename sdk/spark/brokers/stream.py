@@ -41,7 +41,7 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     Args:
         options: what the user asks for.
-        names: of the columns.
+        names: the names of the columns.
     """
 
     def __init__(self, options: WireOptions, names: tuple[str, ...]) -> None:

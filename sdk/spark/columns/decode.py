@@ -51,12 +51,11 @@ def decode_batches(
         topic: a column with the topic's name, or an expression such as `lit("orders")`; None for null.
         partition: a column with the partition number, an expression, or the number itself; None for null.
         headers: whether to include the headers.
-        extra: further columns: leaderEpoch, producerId, producerEpoch, sequence, isTransactional, compression,
-            batchOffset, batchPosition, path.
-        mode: of damaged bytes: "FAILFAST" fails the task at the first, naming row and position; "PERMISSIVE" adds a row
-            for each, with the column `_corrupt` (path, position, size, reason) and null in all others but topic and
-            partition; "DROPMALFORMED" leaves them out, and logs them and their number. What can be read is read, as
-            far as a batch with a valid checksum follows.
+        extra: the names of further columns, see below.
+        mode: what becomes of damaged bytes: "FAILFAST" fails the task at the first, naming row and position;
+            "PERMISSIVE" adds a row for each, with `_corrupt` and null in all other columns but topic and partition;
+            "DROPMALFORMED" leaves them out, and logs them and their number. What can be read is read, as far as a
+            batch with a valid checksum follows.
         isolation_level: "read_committed", in any case, leaves out records of transactions that were aborted, or have
             not ended.
         aborted: the aborted transactions of a fetch response, as `array<struct<producerId, firstOffset>>`, for
@@ -66,13 +65,11 @@ def decode_batches(
             counts as damaged.
 
     Returns:
-        The columns of the connector, so that a query works on either: `key: binary`, `value: binary`, `topic: string`,
+        The connector's columns, so that a query works on either: `key: binary`, `value: binary`, `topic: string`,
         `partition: int`, `offset: bigint`, `timestamp: timestamp`, `timestampType: int`; and those that were asked for:
-        `headers: array<struct<key: string, value: binary>>`; `leaderEpoch: int`, `producerId: bigint`,
-        `producerEpoch: int`, `sequence: int`, `isTransactional: boolean`, `compression: string`, `batchOffset: bigint`,
-        `batchPosition: bigint`, `path: string`, which is null here;
-        `_corrupt: struct<path: string, position: bigint, size: bigint, reason: string>`. A task fails with a
-        `DecodeError` at damage, if the mode says so.
+        `headers: array<struct<key: string, value: binary>>`; `leaderEpoch`, `producerEpoch`, `sequence: int`;
+        `producerId`, `batchOffset`, `batchPosition: bigint`; `isTransactional: boolean`; `compression: string`; `path:
+        string`, null here; `_corrupt: struct<path: string, position: bigint, size: bigint, reason: string>`.
 
     Raises:
         ConfigurationError: an unknown mode, isolation level or extra column, `aborted` is not such a list, or the limit
@@ -115,7 +112,7 @@ def _aborted(df: DataFrame, column: Column) -> Column:
     A cast would take fields by their place: a producer's id for an offset.
 
     Raises:
-        ConfigurationError: it is no list of structs with these fields.
+        ConfigurationError: it is not a list of structs with these fields.
     """
     from pyspark.sql import functions
     from pyspark.sql.types import ArrayType, NullType, StructType

@@ -46,7 +46,7 @@ def decode_records(
         extra: further columns.
         mode: what becomes of damage.
         isolation_level: which records are wanted.
-        decompressed_bytes_max: of the records of one batch.
+        decompressed_bytes_max: the most bytes that the records of one batch may have.
 
     Returns:
         `array<struct<key: binary, value: binary, offset: bigint, timestamp: timestamp, timestampType: int>>`, with a
@@ -95,13 +95,13 @@ def register_kafka_decode(
 
     Args:
         spark: the session.
-        name: of the function. Its table has the columns batches, topic and partition, by these names; the last two may
-            be missing.
+        name: the name of the function. Its table has the columns batches, topic and partition, by these names; the last
+            two may be missing.
         headers: see `decode_batches`, as all others.
         extra: further columns.
         mode: what becomes of damage.
         isolation_level: which records are wanted.
-        decompressed_bytes_max: of the records of one batch.
+        decompressed_bytes_max: the most bytes that the records of one batch may have.
 
     Raises:
         ConfigurationError: an unknown mode, isolation level or extra column, or the limit is not a number from 1.
@@ -137,8 +137,8 @@ def decode_message(column: str | Column, name: str, version: int, *, mode: str =
 
     Args:
         column: binary, a whole message in each value.
-        name: of the message, such as `MetadataResponse`, `OffsetCommitValue` or `TopicRecord`.
-        version: of all of them.
+        name: the name of the message, such as `MetadataResponse`, `OffsetCommitValue` or `TopicRecord`.
+        version: the version of all of them.
         mode: "FAILFAST" fails the task at the first that cannot be read; otherwise `error` says what is wrong. In each
             a task fails if the column has another type.
 
@@ -194,8 +194,8 @@ def decode_response(column: str | Column, api: str, version: int, *, mode: str =
 
     Args:
         column: binary, a frame without its length in each value.
-        api: that they answer, such as `Fetch`.
-        version: of the requests that they answer.
+        api: the API that they answer, such as `Fetch`.
+        version: the version of the requests that they answer.
         mode: see `decode_message`.
 
     Returns:

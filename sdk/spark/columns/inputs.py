@@ -1,6 +1,6 @@
 """Which columns the functions take: what Spark hands over is looked at before anything is made of it.
 
-Text is no bytes here, though Spark would convert it: what somebody has put into text is encoded in some way.
+Text does not count as bytes here, though Spark would convert it: what is in a text is encoded in some way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def check_binary(name: str, values: Any) -> None:
     """Refuse a column that is not binary; one of nulls alone may have no type.
 
     Args:
-        name: of what it holds.
+        name: the name of what it holds.
         values: an array of Arrow's; others are taken as they are.
 
     Raises:
@@ -29,7 +29,7 @@ def check_binary(name: str, values: Any) -> None:
 
 
 def check_text(name: str, values: Any) -> None:
-    """Refuse a column that is no string; as `check_binary`.
+    """Refuse a column that is not a string; as `check_binary`.
 
     Raises:
         ConfigurationError: it has another type.

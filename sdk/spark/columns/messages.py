@@ -74,8 +74,8 @@ def messages(bodies: Iterable[pyarrow.Scalar], name: str, version: int, mode: Mo
 
     Args:
         bodies: binary.
-        name: of the message, such as `MetadataResponse`.
-        version: of all of them.
+        name: the name of the message, such as `MetadataResponse`.
+        version: the version of all of them.
         mode: FAILFAST raises; otherwise the row says what is wrong.
 
     Raises:
@@ -127,8 +127,8 @@ def responses(frames: Iterable[pyarrow.Scalar], api: str, version: int, mode: Mo
 
     Args:
         frames: binary, each without its length.
-        api: its name, in any case, such as `Fetch`.
-        version: of the requests that they answer.
+        api: the name of the API, in any case, such as `Fetch`.
+        version: the version of the requests that they answer.
         mode: see `messages`.
 
     Raises:
@@ -159,7 +159,7 @@ def internal_records(
         mode: see `messages`.
 
     Raises:
-        ConfigurationError: the topics are no strings, or the others are not binary.
+        ConfigurationError: the topics are not strings, or the others are not binary.
         DecodeError: the mode is FAILFAST, and one cannot be read.
     """
     check_text("topic", topics)

@@ -38,10 +38,10 @@ class DecodeOptions(NamedTuple):
     """How raw batches are decoded.
 
     Attributes:
-        names: of the columns, see `schema.py`.
+        names: the names of the columns, see `schema.py`.
         mode: what becomes of damage.
         is_committed_only: whether records of transactions that were aborted, or have not ended, are left out.
-        decompressed_bytes_max: of the records of one batch.
+        decompressed_bytes_max: the most bytes that the records of one batch may have.
     """
 
     names: tuple[str, ...]
@@ -148,7 +148,7 @@ def raw_columns(table: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
 
     Raises:
         ConfigurationError: a column has a type, or a value, that cannot be used.
-        LocalProtocolError: it is no table, or there is no column `batches`.
+        LocalProtocolError: it is not a table, or there is no column `batches`.
     """
     if not isinstance(table, pyarrow.RecordBatch):
         raise LocalProtocolError(f"expected a table, as in TABLE(SELECT batches FROM raw), not a {table.type}")

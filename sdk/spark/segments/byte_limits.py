@@ -26,9 +26,9 @@ def limited_by_bytes(
 
     Args:
         ranges: see above.
-        segments: of each partition; the last one is as large as what is in it.
+        segments: the segments of each partition; the last one is as large as what is in it.
         files: where they are.
-        limit: in bytes of the segments.
+        limit: the most bytes of the segments.
 
     Raises:
         OSError: a segment cannot be read.

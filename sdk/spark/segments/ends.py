@@ -44,13 +44,13 @@ class _Followed:
     """The transactions of a partition, as far as they were followed.
 
     Args:
-        segment: where to begin.
-        position: in it.
+        segment: the segment to begin with.
+        position: the place in it, in bytes.
         start_offset: before it all transactions were decided.
 
     Attributes:
-        segment: that comes next, as it was when it was looked at.
-        position: in it.
+        segment: the segment that comes next, as it was when it was looked at.
+        position: the place in it, in bytes.
         start_offset: see above.
         last: the last batch of that segment that was looked at; None for none.
         open: the first offset of each producer's transaction that has not ended.
@@ -80,7 +80,7 @@ class PartitionEnds:
         """Return where a partition ends.
 
         Args:
-            segment: its last one.
+            segment: the last one of the partition.
 
         Raises:
             OSError: it cannot be read.
@@ -95,9 +95,9 @@ class PartitionEnds:
         """Return the offset up to which all transactions of a partition are decided.
 
         Args:
-            segments: of the partition.
+            segments: the segments of the partition.
             start_offset: before it all were decided; the first call for a partition counts.
-            end_offset: of the partition.
+            end_offset: the end of the partition.
 
         Raises:
             OSError: a segment cannot be read.

@@ -56,9 +56,9 @@ class FoundSegment(NamedTuple):
     """A segment.
 
     Attributes:
-        path: of its `.log` file, as the file system names it.
+        path: the path of its `.log` file, as the file system names it.
         folder: the partition.
-        base_offset: by the name of the file.
+        base_offset: the base offset that the name of the file says.
         size_bytes: when it was listed.
         end_offset: the base offset of the partition's next segment; None for its last one.
         modified_ns: when it was last written, as far as the file system knows.
@@ -109,12 +109,12 @@ def find_segments(system: Any, paths: Sequence[str], pattern: str = FOLDER_PATTE
 
     Args:
         system: the file system.
-        paths: of folders that have segments anywhere below them, or of segments; see `list_files`.
+        paths: folders that have segments anywhere below them, or segments; see `list_files`.
         pattern: a regular expression for the end of a segment's path, with the groups `topic`, `partition` and
             `offset`.
 
     Raises:
-        ConfigurationError: the pattern lacks a group, a path does not exist, or a name is none of a segment.
+        ConfigurationError: the pattern lacks a group, a path does not exist, or a name is not that of a segment.
         OSError: a folder cannot be listed, or what a link leads to is gone.
     """
     meant = compiled(pattern)
@@ -193,7 +193,9 @@ def _key(path: str, meant: re.Pattern[str]) -> _Key | None:
         raise ConfigurationError("pathPattern", value, f"its group topic is None in {path}")
     for group, text, _ in texts:
         if text is None or not (text.isascii() and text.isdigit()):
-            raise ConfigurationError("pathPattern", value, f"its group {group} is {text!r} in {path}, and no number")
+            raise ConfigurationError(
+                "pathPattern", value, f"its group {group} is {text!r} in {path}, which is not a number"
+            )
     if len(topic) > _TOPIC_CHARACTERS_MAX:
         return None
     for group, text, limit in texts:
@@ -224,7 +226,7 @@ def _was_changing(listing: Listing, meant: re.Pattern[str]) -> bool:
         try:
             target = os.readlink(path)
         except OSError:
-            continue  # it is no link, or it is gone by now
+            continue  # it is not a link, or it is gone by now
         try:
             os.stat(path)
         except (FileNotFoundError, NotADirectoryError):

@@ -44,15 +44,15 @@ def read_segments(
 
     Args:
         spark: the session; its workers need `kafkawire` and `pyarrow`.
-        path: of folders or segments; several of them in a list, or in a text with commas between them.
+        path: folders or segments; several of them in a list, or in a text with commas between them.
         map_batches: is called in the workers with each Arrow batch (`pyarrow.RecordBatch`, about 4 MiB), and returns
             one, a `pyarrow.Table`, or None for no rows: filter, decode or sum up there, before rows go to Spark.
-        columns: to read, and what `map_batches` gets, for example `["value", "offset"]`; those of the options by
-            default.
+        columns: the columns to read, and what `map_batches` gets, for example `["value", "offset"]`; those of the
+            options by default.
         schema: the same in Spark's words, for example "value binary". With `map_batches` it says which columns that
             returns, and is needed unless they stay as they are.
         is_stream: whether to return a streaming DataFrame.
-        options: of the data source `kafka_segments`, see docs/spark_segments.md; numbers, booleans, lists and
+        options: options of the data source `kafka_segments`, see docs/spark_segments.md; numbers, booleans, lists and
             dictionaries are taken as such, None is what nobody gave.
 
     Returns:
@@ -150,7 +150,7 @@ def _through_spark(
     if options.is_committed_only:
         raise ConfigurationError("isolationLevel", "read_committed", f"{reason}, and a transaction may span several")
     if is_stream:
-        raise ConfigurationError("is_stream", is_stream, f"{reason}: only for a query that is no stream")
+        raise ConfigurationError("is_stream", is_stream, f"{reason}: only for a batch query")
     options.check_batch()
     fields = _parsed_schema(schema)
     if map_batches is None:

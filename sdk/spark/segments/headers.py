@@ -35,9 +35,9 @@ class Header(NamedTuple):
 
     Attributes:
         position: where it begins.
-        size_bytes: of the batch.
-        base_offset: of its first record; of a wrapper of magic 0 or 1 that of the last.
-        last_offset: of its last record.
+        size_bytes: the size of the batch.
+        base_offset: the offset of its first record; of a wrapper of magic 0 or 1 that of the last.
+        last_offset: the offset of its last record.
         producer_id: -1 for none.
         is_transactional: whether it belongs to a transaction.
         is_control: whether it holds control records.
@@ -77,7 +77,7 @@ def batch_headers(source: StoredBytes, start: int = 0) -> Iterator[Header]:
 
 
 def batch_at(source: StoredBytes, position: int) -> Batch | None:
-    """Return the batch with a right checksum that begins at a position, None if there is none.
+    """Return the batch with a valid checksum that begins at a position, None if there is none.
 
     Raises:
         OSError: the file cannot be read.

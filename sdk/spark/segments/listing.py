@@ -49,7 +49,7 @@ def list_files(system: Any, paths: Sequence[str]) -> Listing:
 
     Args:
         system: the file system.
-        paths: of files, and of folders with everything below them; `*` matches part of a name, unless something is
+        paths: files, and folders with everything below them; `*` matches part of a name, unless something is
             called like that.
 
     Raises:

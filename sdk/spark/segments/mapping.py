@@ -24,7 +24,7 @@ def check_schema(schema: StructType) -> None:
     """Refuse columns for which Spark does not check what it gets.
 
     Args:
-        schema: of what a function returns.
+        schema: the schema of what a function returns.
 
     Raises:
         ConfigurationError: a column must not be null, or is there twice.
@@ -45,7 +45,7 @@ def mapped(
 
     Args:
         function: see above.
-        schema: of what it returns.
+        schema: the schema of what it returns.
 
     Raises:
         ConfigurationError: see `check_schema`.

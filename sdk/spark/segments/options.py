@@ -52,22 +52,22 @@ class SegmentOptions(NamedTuple):
 
     Attributes:
         paths: where the segments are.
-        path_pattern: of a segment's path.
+        path_pattern: a regular expression for the path of a segment.
         selection: which partitions.
         starting_offsets: where to begin in each; None if nothing is said.
         ending_offsets: where to end.
         starting_timestamp_ms: records before are left out.
         ending_timestamp_ms: records from then on are left out.
-        split_bytes: of the part that a task reads.
-        columns: that there are if nobody gives a schema.
+        split_bytes: the size of the part that a task reads.
+        columns: the columns that there are if nobody gives a schema.
         mode: what becomes of damage.
         is_committed_only: whether records of transactions that were aborted, or have not ended, are left out.
-        decompressed_bytes_max: of the records of one batch.
+        decompressed_bytes_max: the most bytes that the records of one batch may have.
         pushdown: whether Spark hands over its filters.
-        trigger_bytes_max: for a micro-batch of a stream.
-        trigger_offsets_max: likewise.
+        trigger_bytes_max: the most bytes of a micro-batch.
+        trigger_offsets_max: the most offsets of a micro-batch.
         fails_on_loss: whether it is an error that what is to be read is gone; None to decide by the mode.
-        topics_option: that names the topics, for errors.
+        topics_option: the option that names the topics, for errors.
     """
 
     paths: tuple[str, ...]
@@ -184,7 +184,7 @@ class SegmentOptions(NamedTuple):
         ):
             if value is not None:
                 shown = "given" if isinstance(value, Offsets) else value
-                raise ConfigurationError(option, shown, "only for a query that is no stream")
+                raise ConfigurationError(option, shown, "only for a batch query")
         if self.trigger_bytes_max is not None and self.trigger_offsets_max is not None:
             reason = "maxBytesPerTrigger is given, too, and Spark takes one limit"
             raise ConfigurationError("maxOffsetsPerTrigger", self.trigger_offsets_max, reason)
@@ -196,7 +196,7 @@ def option_texts(
     """Return path and options as Spark hands them over.
 
     Args:
-        path: of folders or segments; several of them in a list, or in a text with commas between them.
+        path: folders or segments; several of them in a list, or in a text with commas between them.
         options: numbers, booleans, lists and dictionaries are taken as such; None is what nobody gave.
 
     Raises:

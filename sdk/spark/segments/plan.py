@@ -64,9 +64,9 @@ class Cut(NamedTuple):
     together, or the first.
 
     Attributes:
-        position: in bytes.
+        position: the place where the batch begins, in bytes.
         after: an offset before the batch's first one.
-        to: its first offset is not after this one.
+        to: an offset that is not before the batch's first one.
     """
 
     position: int
@@ -79,9 +79,9 @@ class SegmentPart(NamedTuple):
 
     Attributes:
         segment: the segment.
-        cuts: of the whole segment: where its first part begins, those between, and where its last part ends.
-        number: of the part, which lies between `cuts[number]` and the next one, see `reading.py`.
-        wanted: of the records in it.
+        cuts: the cuts of the whole segment: where its first part begins, those between, and where its last part ends.
+        number: the number of the part, which lies between `cuts[number]` and the next one, see `reading.py`.
+        wanted: the records that are wanted.
     """
 
     segment: FoundSegment
@@ -113,7 +113,7 @@ def plan(
     """Yield the parts that tasks read.
 
     Args:
-        segments: by topic, partition and offset.
+        segments: the segments, by topic, partition and offset.
         wanted_of: what is asked for of a segment's partition; None for nothing.
         read: returns the content of a file beside a segment, nothing if there is none.
         split_bytes: at least so many for each part, but the last of a segment.
@@ -151,7 +151,7 @@ def index_cuts(segment: FoundSegment, content: bytes) -> list[Cut]:
 
     Args:
         segment: the one beside the index.
-        content: of the index.
+        content: the content of the index.
     """
     offsets, positions = _entries(content, _OFFSET_KEY_BYTES)
     cuts: list[Cut] = []

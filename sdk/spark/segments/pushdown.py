@@ -38,8 +38,8 @@ class Pushed(NamedTuple):
     """What all filters together leave.
 
     Attributes:
-        topics: by name; None for any.
-        partitions: by number; None for any.
+        topics: the names of topics; None for any.
+        partitions: the numbers of partitions; None for any.
         offsets: what is left of the offsets and times of a partition.
     """
 

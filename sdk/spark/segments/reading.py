@@ -48,12 +48,12 @@ class ReadOptions(NamedTuple):
     """How parts are read.
 
     Attributes:
-        names: of the columns, see `schema.py`.
+        names: the names of the columns, see `schema.py`.
         mode: what becomes of damage.
         is_committed_only: whether records of transactions that were aborted, or have not ended, are left out.
-        decompressed_bytes_max: of the records of one batch.
+        decompressed_bytes_max: the most bytes that the records of one batch may have.
         fails_on_loss: whether it is an error that a file is gone or shorter than when it was listed.
-        logs_loss: whether it is logged if it is none, and never a row.
+        logs_loss: whether a loss that is not an error is logged, and never a row.
     """
 
     names: tuple[str, ...]
@@ -69,7 +69,7 @@ def read_options(options: SegmentOptions, names: tuple[str, ...], fails_on_loss:
 
     Args:
         options: what the user asks for.
-        names: of the columns; none for whoever makes rows of something else.
+        names: the names of the columns; none for whoever makes rows of something else.
         fails_on_loss: whether it is an error that a file is gone.
 
     Raises:
@@ -102,7 +102,7 @@ class BatchRows(Protocol):
         ...
 
     def add_damage(self, place: Place, damage: Damage) -> Iterator[pyarrow.RecordBatch]:
-        """Add bytes that are no records, and yield what is full."""
+        """Add bytes that are not records, and yield what is full."""
         ...
 
     def finish(self) -> Iterator[pyarrow.RecordBatch]:
@@ -117,7 +117,7 @@ def read_into(
 
     Args:
         rows: take what is in the parts.
-        parts: in order.
+        parts: the parts, in order.
         files: where they are.
         options: the names of columns do not count, they are up to `rows`.
 
@@ -136,7 +136,7 @@ def read_parts(
     """Read what is wanted of some parts.
 
     Args:
-        parts: in order.
+        parts: the parts, in order.
         files: where they are.
         options: see above.
 

@@ -70,8 +70,8 @@ class SegmentFiles:
     """Segments and their indexes.
 
     Args:
-        paths: of folders or segments, see `find_segments`; all in the same file system.
-        pattern: of a segment's path.
+        paths: folders or segments, see `find_segments`; all in the same file system.
+        pattern: a regular expression for the path of a segment.
 
     Raises:
         ConfigurationError: nobody knows a scheme, or the paths are in several file systems.

@@ -43,7 +43,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     Args:
         options: what the user asks for.
-        names: of the columns.
+        names: the names of the columns.
         mapping: what is done with the Arrow batches, None for nothing.
 
     Raises:

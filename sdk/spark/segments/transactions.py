@@ -135,7 +135,7 @@ def aborted_transactions(segment: FoundSegment, content: bytes) -> Aborted:
 
     Args:
         segment: the one beside the index.
-        content: of the index.
+        content: the content of the index.
     """
     found: Aborted = {}
     if len(content) % ABORTED_TRANSACTION_HEADER.size:

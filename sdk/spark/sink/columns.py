@@ -47,7 +47,7 @@ def checked_columns(schema: StructType, topic: str | None) -> WrittenColumns:
     """Return which columns a query has.
 
     Args:
-        schema: of the query.
+        schema: the schema of the query.
         topic: the option, None if the column is needed.
 
     Raises:
@@ -70,8 +70,8 @@ def by_topic(rows: pyarrow.RecordBatch, topic: str | None) -> Iterator[tuple[str
     """Yield topics and their rows, in the order that the rows have.
 
     Args:
-        rows: of a task.
-        topic: of all rows; None if the column says it.
+        rows: the rows of a task.
+        topic: the topic of all rows; None if the column says it.
 
     Raises:
         LocalProtocolError: a row has no topic.

@@ -27,7 +27,7 @@ class Coordinators(BlockingClient):
     """A client for `with`; what its methods raise beside what is said there is that of an admin.
 
     Args:
-        options: of a producer, by the names of docs/options.md; those that other clients do not have are passed over.
+        options: options of a producer, by the names of docs/options.md; those that other clients lack are passed over.
 
     Raises:
         ConfigurationError: an option cannot be used.

@@ -33,7 +33,7 @@ class Fingerprint(NamedTuple):
 
     Attributes:
         rows: how many there are.
-        total: of a number for each row, which depends on every bit of it; modulo 2**64.
+        total: the sum of a number for each row, which depends on every bit of it; modulo 2**64.
     """
 
     rows: int = 0
@@ -51,8 +51,8 @@ class Mark(NamedTuple):
     """A mark.
 
     Attributes:
-        query_id: of the query.
-        batch_id: of the micro-batch.
+        query_id: the id of the query.
+        batch_id: the number of the micro-batch.
         what: numbers that say what was written.
     """
 
@@ -74,8 +74,8 @@ class Mark(NamedTuple):
         """Return the last mark of a query among a group's offsets; None without one.
 
         Args:
-            offsets: of the group: a mark of each topic that ever had one.
-            task: of the query.
+            offsets: the offsets of the group: a mark of each topic that ever had one.
+            task: a task of the query.
         """
         found = [offset for offset in offsets.values() if offset.metadata.partition(" ")[0] == task.query_id]
         if not found:

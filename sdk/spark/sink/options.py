@@ -40,9 +40,9 @@ class WriteOptions(NamedTuple):
 
     Attributes:
         producer: options of the producer, by the names of docs/options.md; may hold secrets.
-        topic: of all rows; None if a column says it.
+        topic: the topic of all rows; None if a column says it.
         has_row_ids: whether a header tells each row from all others.
-        transactional_id_prefix: of the transactional ids of the tasks; None to write without transactions.
+        transactional_id_prefix: what the transactional ids of the tasks begin with; None to write without transactions.
     """
 
     producer: Mapping[str, Any]

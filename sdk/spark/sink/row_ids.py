@@ -29,8 +29,8 @@ def with_row_ids(rows: pyarrow.RecordBatch, task: WriteTask, first: int) -> pyar
     """Return rows with one more header each.
 
     Args:
-        rows: of a task.
-        task: that writes them.
+        rows: the rows of a task.
+        task: the task that writes them.
         first: the number of the first one in the task.
     """
     batch = task.batch_id if task.is_streaming else ""

@@ -39,7 +39,7 @@ def write(
 
     Args:
         options: what the user asks for.
-        columns: that the rows have.
+        columns: the columns that the rows have.
         task: which part of the query the rows are; None if they get no ids.
         batches: the rows.
 
@@ -63,9 +63,9 @@ def send_rows(
     """Buffer rows, waiting when the buffer is full.
 
     Args:
-        producer: is open.
-        topic: of all rows; None if a column says it.
-        columns: that the rows have.
+        producer: a producer that is open.
+        topic: the topic of all rows; None if a column says it.
+        columns: the columns that the rows have.
         task: which part of the query the rows are; None if they get no ids.
         batches: the rows.
 

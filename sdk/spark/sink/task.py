@@ -22,7 +22,7 @@ class WriteTask(NamedTuple):
 
     Attributes:
         query_id: stays the same as long as the query keeps its checkpoint.
-        batch_id: of the micro-batch; -1 if the query is no stream.
+        batch_id: the number of the micro-batch; -1 for a batch query.
         number: among the tasks of the micro-batch, from 0.
     """
 
@@ -44,10 +44,10 @@ def current_task(query_id: str | None) -> WriteTask:
     """Return the part that this process writes.
 
     Args:
-        query_id: of a query that is no stream; None for a stream, whose id Spark knows.
+        query_id: the id of a batch query; None for a stream, whose id Spark knows.
 
     Raises:
-        LocalProtocolError: this is no task, or Spark does not say of which micro-batch.
+        LocalProtocolError: this is not a task, or Spark does not say of which micro-batch.
     """
     context = TaskContext.get()
     if context is None:

@@ -33,7 +33,7 @@ class Uncommitted(NamedTuple):
     """Rows that are stored, and that nobody sees yet.
 
     Attributes:
-        transaction: that is to be committed.
+        transaction: the transaction that is to be committed.
         topic: one of those that have rows of it.
     """
 
@@ -60,7 +60,7 @@ def prepare(
 
     Args:
         options: what the user asks for.
-        columns: that the rows have.
+        columns: the columns that the rows have.
         task: which part of the query the rows are.
         batches: the rows.
 

@@ -44,8 +44,8 @@ class _Sink:
 
     Args:
         options: as Spark hands them over.
-        schema: of the query.
-        query_id: of a query that is no stream; None for a stream.
+        schema: the schema of the query.
+        query_id: the id of a batch query; None for a stream.
 
     Raises:
         ConfigurationError: an option or the schema cannot be used.
@@ -82,11 +82,11 @@ class _Sink:
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Writes a query that is no stream.
+    """Writes a batch query.
 
     Args:
         options: as Spark hands them over.
-        schema: of the query.
+        schema: the schema of the query.
         overwrite: whether the query is to replace what is there.
 
     Raises:
@@ -116,7 +116,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     Args:
         options: as Spark hands them over.
-        schema: of the query.
+        schema: the schema of the query.
 
     Raises:
         ConfigurationError: an option or the schema cannot be used.

@@ -1,7 +1,7 @@
 """Damaged batches of Apache Kafka, in each mode: nothing that Kafka reads is missing, and nothing is left out silently.
 
 Method: the inputs with records of `conformance/vectors/corrupt.jsonl.gz`, with what Kafka's own reader made of them:
-batches whose bits were flipped, cut, sealed again with a right checksum, with other sizes, counts and codecs.
+batches whose bits were flipped, cut, sealed again with a valid checksum, with other sizes, counts and codecs.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def read(data: bytes, mode: Mode) -> tuple[list[Row], list[tuple[int, int]]]:
 
 
 def of_kafka(vector: dict[str, Any]) -> list[tuple[int, list[Row]]]:
-    """Return how many records Kafka has read of each whole batch that is no control batch, and the first of them."""
+    """Return how many records Kafka has read of each whole batch that is not a control batch, and the first of them."""
     batches = vector["batches"] if vector["outcome"] == "decoded" else vector["batches"][:-1]
     return [
         (

@@ -1,4 +1,4 @@
-"""A login is read as Java's clients are told it; what is none is refused, and not shown."""
+"""A login is read as Java's clients are told it; anything else is refused, and not shown."""
 
 from __future__ import annotations
 

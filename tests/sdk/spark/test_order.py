@@ -11,7 +11,7 @@ pytest.importorskip("pyarrow")
 from kafkawire.sdk.spark.order import InOrder
 from tests.sdk.spark.segments.logs import batch
 
-#: (first offset, how many) of batches; None for bytes that are none.
+#: (first offset, how many) of batches; None for bytes that are not a batch.
 Batches = list[tuple[int, int] | None]
 
 

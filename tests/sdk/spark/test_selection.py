@@ -110,4 +110,4 @@ def test_nothing_between(text: str, end: int, shown: str) -> None:
     offsets = parse_offsets("o", text, other)
     with pytest.raises(ConfigurationError) as caught:
         check_not_empty("o", offsets, end)
-    assert str(caught.value) == f"o={shown}: a query that is no stream would read nothing"
+    assert str(caught.value) == f"o={shown}: a batch query would read nothing"

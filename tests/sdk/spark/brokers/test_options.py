@@ -178,7 +178,7 @@ def test_limits_of_streams_in_a_batch_query(caplog: pytest.LogCaptureFixture) ->
 )
 def test_stream(given: dict[str, str]) -> None:
     options(startingOffsets="latest").check_stream()
-    with pytest.raises(ConfigurationError, match="only for a query that is no stream"):
+    with pytest.raises(ConfigurationError, match="only for a batch query"):
         options(**given).check_stream()
 
 

@@ -93,7 +93,7 @@ def test_nothing(broker: Broker) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"startingOffsets": "latest"}, "startingOffsets='latest': a query that is no stream would read nothing"),
+        ({"startingOffsets": "latest"}, "startingOffsets='latest': a batch query would read nothing"),
         ({"startingOffsets": '{"orders":{"0":1}}'}, "startingOffsets='orders-0': expected every partition"),
         (
             {"startingOffsets": '{"orders":{"0":5,"1":0}}', "endingOffsets": '{"orders":{"0":4,"1":1}}'},
@@ -161,7 +161,7 @@ def test_how_tasks_read(broker: Broker) -> None:
 
 
 def test_a_stream_that_is_to_end(broker: Broker) -> None:
-    with pytest.raises(ConfigurationError, match="only for a query that is no stream"):
+    with pytest.raises(ConfigurationError, match="only for a batch query"):
         source(broker, endingOffsets="latest").streamReader(SCHEMA)
 
 

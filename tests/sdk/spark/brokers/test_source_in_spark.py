@@ -105,7 +105,7 @@ def test_schema_and_options(source: Any, broker: Broker, topic: str) -> None:
     [
         ("startingOffset", "earliest", "no such option; did you mean startingOffsets"),
         ("kafka.auto.offset.reset", "latest", "use startingOffsets"),
-        ("startingOffsets", "latest", "a query that is no stream would read nothing"),
+        ("startingOffsets", "latest", "a batch query would read nothing"),
         ("mode", "PERMISSIVE", "a consumer cannot go on behind a damaged batch"),
     ],
 )

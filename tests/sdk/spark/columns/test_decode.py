@@ -171,7 +171,7 @@ def test_aborted_transactions(spark: Any) -> None:
     ],
 )
 def test_fields_of_aborted_transactions(spark: Any, aborted: str, count: int) -> None:
-    """They are taken by name: an id is no offset."""
+    """They are taken by name: an id is not an offset."""
     from pyspark.sql.functions import expr
 
     builder = BatchBuilder(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)

@@ -90,7 +90,7 @@ def test_pattern(root: Path) -> None:
         found(root / "c", pattern=lax)
     value = lax.replace("\\", "\\\\")
     path = root / "c" / "orders-x" / f"{0:020}.log"
-    assert str(caught.value) == f"pathPattern='{value}': its group partition is 'x' in {path}, and no number"
+    assert str(caught.value) == f"pathPattern='{value}': its group partition is 'x' in {path}, which is not a number"
     with pytest.raises(ConfigurationError, match="its group topic is None in "):
         found(root / "c", pattern=r"(?P<topic>a)?.*-(?P<partition>x)/(?P<offset>\d+)\.log")
 

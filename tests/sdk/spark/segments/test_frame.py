@@ -78,7 +78,7 @@ def test_schema_and_options(source: Any, folder: Path) -> None:
         ("topics", "ordres", None, "topics='ordres': there are __consumer_offsets, orders"),
         ("assign", '{"orders":[1,2]}', None, "assign='orders-2': there are orders-0, orders-1"),
         ("mode", "FAILFAST", "offset int", "schema='offset int': the column is bigint"),
-        ("startingOffsets", "latest", None, "a query that is no stream would read nothing"),
+        ("startingOffsets", "latest", None, "a batch query would read nothing"),
     ],
 )
 def test_refused(source: Any, folder: Path, option: str, value: str, schema: str | None, reason: str) -> None:
@@ -249,7 +249,7 @@ def test_damage_with_the_file_system_of_spark(spark: Any, folder: Path, monkeypa
         read_segments(spark, folder, **bounds).collect()
     with pytest.raises(PythonException, match=r"orders-1.*100"):
         read_segments(spark, folder, assign={"orders": [1]}, decompressedBytesMax=100).collect()
-    with pytest.raises(ConfigurationError, match="startingOffsets='latest': a query that is no stream"):
+    with pytest.raises(ConfigurationError, match="startingOffsets='latest': a batch query"):
         read_segments(spark, folder, startingOffsets="latest")
 
 

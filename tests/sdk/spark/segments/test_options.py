@@ -208,7 +208,7 @@ def test_first_of_many_that_are_there() -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"startingOffsets": "latest"}, "startingOffsets='latest': a query that is no stream would read nothing"),
+        ({"startingOffsets": "latest"}, "startingOffsets='latest': a batch query would read nothing"),
         ({"startingOffsets": '{"a":{"0":-1}}'}, """startingOffsets='{"a":{"0":-1}}'"""),
         ({"endingOffsets": "earliest"}, "endingOffsets='earliest'"),
     ],
@@ -223,7 +223,7 @@ def test_batch(given: dict[str, str], reason: str) -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"endingOffsets": "latest"}, "endingOffsets='given': only for a query that is no stream"),
+        ({"endingOffsets": "latest"}, "endingOffsets='given': only for a batch query"),
         ({"endingTimestamp": "0"}, "endingTimestamp=0: only"),
         ({"pushdown": "true"}, "pushdown=True: only"),
         (

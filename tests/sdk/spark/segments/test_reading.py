@@ -201,7 +201,7 @@ def test_cut_or_missing_indexes(files: SegmentFiles) -> None:
 
 
 def test_every_bit_of_an_index(files: SegmentFiles) -> None:
-    """A position that is no batch, or not the one that the entry means, neither loses nor repeats a record."""
+    """A position where no batch begins, or not the one that the entry means, neither loses nor repeats a record."""
     index = log_of(files).with_suffix(".index")
     whole = index.read_bytes()
     for bit in range(len(whole) * 8):

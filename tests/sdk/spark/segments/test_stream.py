@@ -185,7 +185,7 @@ def test_starting_offsets(folder: Path, offsets: str, expected: Rows) -> None:
 
 
 def test_preallocated(folder: Path) -> None:
-    """Room behind the last batch is no part of a micro-batch, and may be cut off before that runs."""
+    """Room behind the last batch is not part of a micro-batch, and may be cut off before that runs."""
     path = folder / "orders-1" / f"{0:020}.log"
     content = path.read_bytes()
     path.write_bytes(content + bytes(10_000))
@@ -319,7 +319,7 @@ def test_latest_of_committed(tmp_path: Path) -> None:
 
 
 def test_options(folder: Path) -> None:
-    with pytest.raises(ValueError, match="only for a query that is no stream"):
+    with pytest.raises(ValueError, match="only for a batch query"):
         parse_options({"path": str(folder), "endingOffsets": "latest"}).check_stream()
 
 
