@@ -62,6 +62,7 @@ class FoundSegment(NamedTuple):
         size_bytes: when it was listed.
         end_offset: the base offset of the partition's next segment; None for its last one.
         modified_ns: when it was last written, as far as the file system knows.
+        log_start: the first offset of the partition that was not deleted, as far as the broker has noted it.
     """
 
     path: str
@@ -70,6 +71,12 @@ class FoundSegment(NamedTuple):
     size_bytes: int
     end_offset: int | None
     modified_ns: int | None = None
+    log_start: int = 0
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that is read."""
+        return max(self.base_offset, self.log_start)
 
     def sibling(self, suffix: str) -> str:
         """Return the path of an index beside it."""

@@ -44,12 +44,14 @@ class Wanted(NamedTuple):
         end_offset: after the last one; None for all.
         start_timestamp_ms: records before are not wanted; None for all.
         end_timestamp_ms: records from then on are not wanted; None for all.
+        is_continued: whether somebody else reads up to the start, and tells of damage that reaches beyond it.
     """
 
     start_offset: int = 0
     end_offset: int | None = None
     start_timestamp_ms: int | None = None
     end_timestamp_ms: int | None = None
+    is_continued: bool = False
 
     @property
     def times_ms(self) -> tuple[int | None, int | None]:
@@ -122,6 +124,7 @@ def plan(
         wanted = wanted_of(segment)
         if wanted is None or not segment.size_bytes:
             continue
+        wanted = wanted._replace(start_offset=max(wanted.start_offset, segment.log_start))
         if wanted.end_offset is not None and max(segment.base_offset, wanted.start_offset) >= wanted.end_offset:
             continue
         if segment.end_offset is not None and segment.end_offset <= wanted.start_offset:

@@ -360,13 +360,19 @@ class _Reading:
             yield from self._rows.add_damage(self._place, damage_of(batch, position, error))
 
     def _add_damage(self, damaged: Iterable[Damage], end_offset: int | None) -> Iterator[pyarrow.RecordBatch]:
-        """Add what is damaged, unless another part does, or nothing in it was wanted: a stream would meet it again."""
+        """Add what is damaged, unless somebody else does, or nothing in it was wanted.
+
+        Args:
+            damaged: what follows the last batch.
+            end_offset: the first offset behind it; None if nobody knows.
+        """
         lowest, wanted = self._lowest, self._wanted
         if lowest < self._from or (self._until is not None and lowest >= self._until):
             return
         if wanted.end_offset is not None and lowest >= wanted.end_offset:
             return
-        if lowest < wanted.start_offset and end_offset is not None and end_offset <= wanted.start_offset:
+        is_before = wanted.is_continued or (end_offset is not None and end_offset <= wanted.start_offset)
+        if lowest < wanted.start_offset and is_before:
             return
         for damage in damaged:
             yield from self._rows.add_damage(self._place, damage)

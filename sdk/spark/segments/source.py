@@ -15,13 +15,17 @@ import pyarrow
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.spark import schema as columns
+from kafkawire.sdk.spark.loss import report_loss
+from kafkawire.sdk.spark.segments.ends import PartitionEnds
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.mapping import MapBatches, mapped
 from kafkawire.sdk.spark.segments.options import SegmentOptions, parse_options
 from kafkawire.sdk.spark.segments.plan import SegmentPart, Wanted, plan, tasks
 from kafkawire.sdk.spark.segments.reading import ReadOptions, read_options, read_parts
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
+from kafkawire.sdk.spark.selection import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     from kafkawire.sdk.spark.segments.pushdown import Pushed
@@ -125,13 +129,45 @@ class SegmentReader(DataSourceReader):
 
         Raises:
             ConfigurationError: a path, or a topic or partition that is named, does not exist.
+            LocalProtocolError: offsets that are asked for are gone, and that is an error.
             OSError: a folder cannot be listed, or an index not be read.
         """
         split_bytes = self._options.split_bytes
         segments = self._files.find()
         self._options.check_there(segments)
+        if not self._read_options.logs_loss:
+            self._check_loss(segments)
         parts = plan(segments, self.wanted, self._files.read, split_bytes)
         return [InputPartition(task) for task in tasks(parts, split_bytes)]
+
+    def _check_loss(self, segments: Iterable[FoundSegment]) -> None:
+        """Notice offsets that are asked for by number and are not there.
+
+        Raises:
+            LocalProtocolError: they are not, and that is an error.
+            OSError: a segment cannot be read.
+        """
+        options, fails = self._options, self._read_options.fails_on_loss
+        firsts: dict[TopicPartition, FoundSegment] = {}
+        lasts: dict[TopicPartition, FoundSegment] = {}
+        for segment in segments:
+            firsts.setdefault(segment.folder, segment)
+            lasts[segment.folder] = segment
+        starts = {} if options.starting_offsets is None else options.starting_offsets.named
+        ends = {} if options.ending_offsets is None else options.ending_offsets.named
+        for folder in sorted(filter(options.selection.has, {*starts, *ends})):
+            start, end = starts.get(folder, EARLIEST), ends.get(folder, LATEST)
+            if folder not in lasts:
+                report_loss(f"{folder} is not there, and its offsets are asked for", fails=fails)
+                continue
+            first = firsts[folder].start_offset
+            if 0 <= start < first:
+                report_loss(f"{folder}: offsets {start} to {first - 1} are gone, the first one is {first}", fails=fails)
+            if max(start, end) > 0 and (reached := PartitionEnds(self._files).of(lasts[folder]).offset) < max(
+                start, end
+            ):
+                asked = f"offsets up to {max(start, end) - 1} are asked for"
+                report_loss(f"{folder} ends at offset {reached}, and {asked}", fails=fails)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Yield the Arrow batches of a task.

@@ -15,6 +15,7 @@ import pyarrow.fs
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.records.sound_batches import WINDOW_BYTES
 from kafkawire.sdk.records.stored import Window
+from kafkawire.sdk.spark.segments.checkpoints import LOG_START_CHECKPOINT, data_folder, parse_checkpoint
 from kafkawire.sdk.spark.segments.files import (
     FOLDER_PATTERN,
     SWAP_SUFFIX,
@@ -90,13 +91,21 @@ class SegmentFiles:
         self._leap_bytes = LEAP_BYTES if isinstance(self._system, pyarrow.fs.LocalFileSystem) else WINDOW_BYTES
 
     def find(self) -> list[FoundSegment]:
-        """Return all segments, by topic, partition and offset.
+        """Return the segments that have records, by topic, partition and offset.
+
+        Those from before the beginning of a log, as the broker has noted it, are left out: it removes them later.
 
         Raises:
             ConfigurationError: a path does not exist, or a segment is there twice.
-            OSError: a folder cannot be listed, or what a link leads to is gone.
+            OSError: a folder cannot be listed, a file not be read, or what a link leads to is gone.
         """
-        return find_segments(self._system, self._paths, self._pattern)
+        found = find_segments(self._system, self._paths, self._pattern)
+        if self._pattern != FOLDER_PATTERN:  # not the folders of a broker
+            return found
+        folders = {data_folder(segment.path) for segment in found}
+        starts = {folder: parse_checkpoint(self.read(f"{folder}/{LOG_START_CHECKPOINT}")) for folder in folders}
+        placed = [each._replace(log_start=starts[data_folder(each.path)].get(each.folder, 0)) for each in found]
+        return [each for each in placed if each.end_offset is None or each.end_offset > each.log_start]
 
     def after(self, segment: FoundSegment) -> list[FoundSegment]:
         """Return the segments of a partition that follow one of them, as they are now.

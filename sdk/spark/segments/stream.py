@@ -58,6 +58,8 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> None:
         self._options = options
         self._fails_on_loss = options.fails_on_loss is not False
+        # A folder has an end, unlike a topic: who names one wants what is in it.
+        self._asked = options.starting_offsets or Offsets(EARLIEST)
         self._read_options = read_options(options, names, self._fails_on_loss)
         self._mapping = mapping
         self._files = SegmentFiles(options.paths, options.path_pattern)
@@ -77,15 +79,13 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ConfigurationError: a path does not exist.
             OSError: a folder or a segment cannot be read.
         """
-        # A folder has an end, unlike a topic: who names one wants what is in it.
-        asked = self._options.starting_offsets or Offsets(EARLIEST)
         found = {}
         for key, segments in self._partitions().items():
-            offset = asked.of(segments[0].folder)
+            offset = self._asked.of(segments[0].folder)
             if offset == EARLIEST:
-                offset = segments[0].base_offset
+                offset = segments[0].start_offset
             elif offset == LATEST:
-                offset = self._end(segments, segments[0].base_offset)
+                offset = self._end(segments, segments[0].start_offset)
             found[key] = offset
         return found
 
@@ -158,7 +158,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             segments = partitions.get(key, [])
             if not segments and key not in start:
                 self._lose(f"{key} is gone, it was to be read up to offset {until}")
-            first = segments[0].base_offset if segments else until
+            first = segments[0].start_offset if segments else until
             begin = start.get(key, self._first(segments) if segments else until)
             if begin >= until:
                 continue
@@ -166,7 +166,8 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._lose(f"{key}: offsets {begin} to {min(first, until) - 1} are gone, the first one is {first}")
             if segments and (reached := self._ends.of(segments[-1]).offset) < until:
                 self._lose(f"{key}: offsets {max(begin, reached)} to {until - 1} are gone, it ends at {reached}")
-            wanted[key] = Wanted(begin, until, self._options.starting_timestamp_ms)
+            is_continued = begin > first and begin != self._asked.named.get(segments[0].folder)
+            wanted[key] = Wanted(begin, until, self._options.starting_timestamp_ms, is_continued=is_continued)
         found = [each for key in sorted(wanted) for each in self._written(partitions.get(key, []))]
         split_bytes = self._options.split_bytes
         parts = plan(found, lambda segment: wanted[str(segment.folder)], self._files.read, split_bytes)
@@ -209,8 +210,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _first(self, segments: list[FoundSegment]) -> int:
         """Return where a partition begins that came later than the query."""
-        asked = self._options.starting_offsets or Offsets(EARLIEST)
-        return max(asked.named.get(segments[0].folder, EARLIEST), segments[0].base_offset)
+        return max(self._asked.named.get(segments[0].folder, EARLIEST), segments[0].start_offset)
 
     def _end(self, segments: list[FoundSegment], begin: int) -> int:
         """Return up to where a partition can be read."""

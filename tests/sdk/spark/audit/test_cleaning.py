@@ -26,13 +26,3 @@ def test_several_folders(tmp_path: Path) -> None:
             (tmp_path / name / "cleaner-offset-checkpoint").write_text(content)
     files = SegmentFiles([str(tmp_path)])
     assert cleaned_offsets(files, files.find()) == {TopicPartition("t", 0): 20, TopicPartition("t-x", 1): 7}
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"0", b"1\n1\nt 0 20\n", b"0\n2\nt 0 20\n", b"0\n1\nt 0\n", b"0\n1\nt 0 x\n", b"\xff\n1\nt 0 20\n"]
-)
-def test_damage(tmp_path: Path, content: bytes) -> None:
-    write_segment(tmp_path / "t-0", [batch(0)])
-    (tmp_path / "cleaner-offset-checkpoint").write_bytes(content)
-    files = SegmentFiles([str(tmp_path)])
-    assert cleaned_offsets(files, files.find()) == {}

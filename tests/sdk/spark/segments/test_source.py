@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.errors import ConfigurationError, DecodeError
+from kafkawire.sdk.errors import ConfigurationError, DecodeError, LocalProtocolError
 
 pyarrow = pytest.importorskip("pyarrow")
 types = pytest.importorskip("pyspark.sql.types", reason="pyspark is not installed: the extra `spark` brings it")
@@ -131,6 +131,38 @@ def test_loss(folder: Path) -> None:
                 batches(reader, tasks[0])
         else:
             assert sum(rows.num_rows for rows in batches(reader, tasks[0])) == 20
+
+
+@pytest.mark.parametrize(
+    ("option", "offsets", "loss"),
+    [
+        ("startingOffsets", '{"later":{"0":95}}', "later-0: offsets 95 to 99 are gone, the first one is 100"),
+        ("startingOffsets", '{"later":{"0":111}}', "later-0 ends at offset 110, and offsets up to 110 are asked for"),
+        ("endingOffsets", '{"later":{"0":111}}', "later-0 ends at offset 110, and offsets up to 110 are asked for"),
+        ("startingOffsets", '{"later":{"7":0}}', "later-7 is not there, and its offsets are asked for"),
+        ("endingOffsets", '{"other":{"0":5}}', "other-0 is not there, and its offsets are asked for"),
+        ("startingOffsets", '{"later":{"0":110}}', None),
+        ("startingOffsets", '{"later":{"0":-2}}', None),
+        ("endingOffsets", '{"later":{"0":110}}', None),
+        ("endingOffsets", '{"later":{"0":-1}}', None),
+        ("endingOffsets", '{"later":{"0":0}}', None),
+    ],
+)
+def test_offsets_that_are_gone(
+    folder: Path, caplog: pytest.LogCaptureFixture, option: str, offsets: str, loss: str | None
+) -> None:
+    """By number; who asks for the earliest or the latest gets what there is."""
+    write_segment(folder / "later-0", [batch(100)])
+    options = {option: offsets}
+    if loss is None:
+        source(folder, **options).reader(schema("offset bigint")).partitions()
+        return
+    with pytest.raises(LocalProtocolError, match=f"^{loss}; with failOnDataLoss=false the query goes on"):
+        source(folder, **options).reader(schema("offset bigint")).partitions()
+    tolerant = source(folder, failOnDataLoss="false", **options).reader(schema("offset bigint"))
+    assert len(read(tolerant)) in {40, 50}
+    assert f"lost: {loss}" in caplog.text
+    source(folder, assign='{"orders":[0]}', **options).reader(schema("offset bigint")).partitions()
 
 
 def test_function(folder: Path) -> None:

@@ -44,6 +44,23 @@ def test_files(root: Path) -> None:
         files.open(first)
 
 
+def test_where_a_log_begins(root: Path) -> None:
+    """Segments before are left out, but the last one stays; of a damaged checkpoint nothing is known."""
+    checkpoint = root / "log-start-offset-checkpoint"
+    files = SegmentFiles([str(root)])
+    whole = files.find()
+    assert [each.start_offset for each in whole] == [0, 10, 20, 30]
+    for text, expected in (
+        ("0\n1\norders 0 9\n", [("orders-0", 9), ("orders-0", 10), ("orders-0", 20), ("orders-1", 30)]),
+        ("0\n2\norders 0 10\norders 1 35\n", [("orders-0", 10), ("orders-0", 20), ("orders-1", 35)]),
+        ("0\n1\norders 0 30\n", [("orders-0", 30), ("orders-1", 30)]),
+    ):
+        checkpoint.write_text(text)
+        assert [(str(each.folder), each.start_offset) for each in files.find()] == expected
+    checkpoint.write_text("0\n7\norders 0 9\n")
+    assert files.find() == whole
+
+
 def test_partition_in_several_folders(tmp_path: Path) -> None:
     pattern = r"(?P<topic>\w+)/(?P<partition>\d+)/\w+/(?P<offset>\d{20})\.log"
     for day, base in (("mon", 0), ("tue", 10)):

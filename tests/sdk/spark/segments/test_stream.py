@@ -214,6 +214,37 @@ def test_damage_is_met_once(folder: Path) -> None:
     assert query.run() == [(1, offset) for offset in range(30, 40)]
 
 
+@pytest.mark.parametrize("limit", ["1", "3", "7", "12", "15", "1000"])
+@pytest.mark.parametrize("offsets", ["earliest", '{"orders":{"0":13}}'])
+def test_damage_that_several_micro_batches_end_in(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, limit: str, offsets: str
+) -> None:
+    """It is told once, by the first; nothing is told of what was read before the query."""
+    damaged = bytearray(batch(10))
+    damaged[-1] ^= 1
+    write_segment(tmp_path / "orders-0", [batch(0), bytes(damaged), batch(20)])
+    query = Query(tmp_path, mode="DROPMALFORMED", maxOffsetsPerTrigger=limit, startingOffsets=offsets)
+    query.take_all()
+    first = 0 if offsets == "earliest" else 20
+    assert query.rows == [(0, offset) for offset in (*range(first, 10), *range(20, 30))]
+    assert sum(record.getMessage().startswith("dropped from") for record in caplog.records) == 1
+
+
+def test_log_that_begins_later(tmp_path: Path) -> None:
+    """Records that were deleted are not read, as by a consumer; that they are gone is a loss."""
+    for first in (0, 20, 40):
+        write_segment(tmp_path / "orders-0", [batch(first), batch(first + 10)])
+    query = Query(tmp_path, startingOffsets='{"orders":{"0":5}}')
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\norders 0 25\n")
+    assert Query(tmp_path).take_all() == [35]
+    assert query.plan()
+    with pytest.raises(LocalProtocolError, match="orders-0: offsets 5 to 24 are gone, the first one is 25"):
+        query.run()
+    query.options["failOnDataLoss"] = "false"
+    query.start()
+    assert query.run() == [(0, offset) for offset in range(25, 60)]
+
+
 # What is gone.
 
 
