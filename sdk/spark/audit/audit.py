@@ -1,4 +1,4 @@
-"""The audit itself: note what is new, in segments or at brokers, make the tables of all facts, write the report.
+"""The audit itself: note what is new, in segments or at brokers, make tables from all facts, and write the report.
 
 It works the same way on a laptop and on a cluster: whatever grows with the data is done by tasks, each on its part of
 it, and by Spark's sorts and sums, which spill to disk. The driver sees one row for each partition.
@@ -223,7 +223,7 @@ def _complete(
 
 
 def _note(spark: SparkSession, store: AuditStore, facts: DataFrame) -> Manifest:
-    """Write the facts of what is new; return whose facts count now, and up to where partitions were read."""
+    """Write the facts of what is new; return which runs count now, and up to where partitions were read."""
     run = max(store.before.runs, default=0) + 1
     facts.write.partitionBy("kind").parquet(store.uri(store.facts_of(run)))
     next_offsets, last_batches = _ends(_facts(spark, store, [run]), store.before)

@@ -42,7 +42,7 @@ class Severity(StrEnum):
     BAD = "bad"
     #: Something is wrong, or will be soon: duplicates, open transactions, lag, a hot key.
     WARNING = "warning"
-    #: Worth knowing, and often as intended.
+    #: Worth knowing, and often intended.
     NOTE = "note"
 
 
@@ -149,7 +149,7 @@ def _of_transactions(summary: Summary) -> Iterator[Finding]:
 
 
 def _of_groups(summary: Summary) -> Iterator[Finding]:
-    behind = [row for row in summary.groups if row["lag"]]  # the largest lag first, and not all of them
+    behind = [row for row in summary.groups if row["lag"]]  # those with the largest lag, which comes first
     if behind:
         names = list(dict.fromkeys(row["group"] for row in behind))
         worst = behind[0]
@@ -186,7 +186,7 @@ def _of_topics(summary: Summary) -> Iterator[Finding]:
 
 
 def _of_compaction(summary: Summary) -> Iterator[Finding]:
-    """Say which topics would shrink; whether they are to be compacted is not in the segments."""
+    """Say which topics would shrink; segments do not tell which are to be compacted."""
     found = []
     for topic in summary.topics:
         rows = [row for row in summary.partitions if row["topic"] == topic]
@@ -212,7 +212,12 @@ def _names(rows: Sequence[Row]) -> str:
 
 
 def _listed(names: Sequence[str], count: int | None = None) -> str:
-    """Return the first names, and how many more there are of so many."""
+    """Return the first names, and how many more there are.
+
+    Args:
+        names: some or all of them.
+        count: how many there are in all; None if `names` has all of them.
+    """
     others = (len(names) if count is None else count) - len(names[:_NAMES_MAX])
     more = f" and {others:,} more" if others else ""
     return ", ".join(names[:_NAMES_MAX]) + more

@@ -169,7 +169,7 @@ def _compaction(rows: Sequence[Row]) -> str:
     gone = sum(row["supersededBytes"] for row in rows)
     tombstones, superseded = sum(row["tombstones"] for row in rows), sum(row["supersededRecords"] for row in rows)
     if not total or not sum(row["keys"] for row in rows):
-        return _card("Compaction", "", _empty("no record has a key: nothing could be removed"))
+        return _card("Compaction", "", _empty("no record has a key, so nothing would be removed"))
     parts = [
         Part("stays", total - gone, bytes_text(total - gone), "c2"),
         Part("replaced later", gone, bytes_text(gone), "c7"),

@@ -157,8 +157,8 @@ def time_ms(option: str, text: str) -> int | None:
     return found
 
 
-def _size(option: str, text: str) -> int:
-    """Return how much of the segments a task is to read.
+def _size(option: str, text: str) -> Any:
+    """Return the bytes of segments that a task is to read.
 
     Raises:
         typer.BadParameter: it is not a size, or too small.

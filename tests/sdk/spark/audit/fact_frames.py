@@ -36,13 +36,13 @@ def batch(base_offset: int, records: int = 10, **columns: Any) -> dict[str, Any]
 
 
 def damage(expected_offset: int | None, position: int = 0, **columns: Any) -> dict[str, Any]:
-    """Return the facts about bytes that are no batch."""
+    """Return the facts about bytes that are not a valid batch."""
     place = {"topic": "t", "partition": 0, "path": "a.log", "position": position, "sizeBytes": 50, "run": 1}
     return {**place, "baseOffset": expected_offset, "reason": "checksum", **columns}
 
 
 def frame(spark: Any, kind: FactKind, rows: Iterable[Mapping[str, Any]]) -> Any:
-    """Return facts of a kind; what they do not say is null."""
+    """Return facts of a kind; columns that are not given are null."""
     names = (*COLUMNS_OF[kind], "run")
     values = [tuple({"run": 1, **row}.get(name) for name in names) for row in rows]
     return spark.createDataFrame(values, f"{fact_ddl(kind)}, run int")

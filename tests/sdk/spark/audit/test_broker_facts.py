@@ -68,7 +68,7 @@ def test_what_is_read(tmp_path: Path) -> None:
 
 
 def test_topic_that_was_made_anew(tmp_path: Path) -> None:
-    """It is refused however long it is; one that is gone, or of a broker without ids, is not."""
+    """It is refused however long it is. A topic that is gone, or of a broker without ids, is not."""
     with Broker(tmp_path) as broker, Admin(broker.bootstrap) as admin:
         create(broker, a=1, b=1)
         settings = {"bootstrap.servers": broker.bootstrap}
@@ -98,7 +98,7 @@ def test_topics(tmp_path: Path) -> None:
 
 
 def test_tasks(tmp_path: Path) -> None:
-    """A batch is noted by one of the tasks that share its partition; of other times, it does not count."""
+    """One of the tasks that share a partition notes each batch; a batch from another time does not count."""
     with stored(tmp_path, *(batch(first) for first in range(0, 100, 10))) as broker:
         texts = {**options(broker), "minPartitions": "7", "since_ms": str(TIME_MS + 25), "until_ms": str(TIME_MS + 85)}
         tasks = facts(texts)

@@ -1,4 +1,4 @@
-"""What a broker notes about cleaning: read from the folders of its data, and nothing from what is none.
+"""What a broker notes about cleaning is read from the folders of its data; a damaged file says nothing.
 
 Method: files written by hand beside partitions.
 """

@@ -147,7 +147,7 @@ def test_rows_of_batches_do_not_pile_up(tmp_path: Path) -> None:
 
 
 def test_rows_of_damage_do_not_pile_up(tmp_path: Path) -> None:
-    """Whether batches are between it or not."""
+    """Whether there are batches between them or not."""
     broken = [bytearray(batch(number, 1)) for number in range(50)]
     for each in broken:
         each[-1] ^= 1

@@ -1,4 +1,4 @@
-"""Every table is made of facts, or of tables before it; it has an order that says which row is which, and is
+"""Every table is made from facts, or from tables before it; it has an order that says which row is which, and is
 documented; keys are put together once.
 """
 
@@ -48,7 +48,7 @@ def test_page(empty: dict[str, Any]) -> None:
     listed = re.findall(r"^\| \[`(\w+)`\]\(#\1\) \| (.+) \|$", listing, re.MULTILINE)
     abouts = {name: table.about for name, table in TABLES.items()}
     assert dict(listed) == abouts
-    found = {}
+    found: dict[str, list[tuple[str, str]]] = {}
     for section in sections.split("### ")[1:]:
         name = section.partition("\n")[0].strip("`")
         assert f"A row for {abouts[name]}.\n" in section

@@ -1,4 +1,4 @@
-"""The part about a topic shows what stands out: damaged partitions in red, frequent keys, how late batches are."""
+"""The section about a topic shows what stands out: damaged partitions in red, frequent keys, how late batches are."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_no_keys() -> None:
     rows = [partition("orders", 0, records=10, sizeBytes=100, recordBytes=50)]
     text = topic_section(summary(partitions=rows, key_counts=[], top_keys=[]), "orders")
     assert "no record has a key" in text
-    assert "nothing could be removed" in text
+    assert "so nothing would be removed" in text
 
 
 @pytest.mark.parametrize(
