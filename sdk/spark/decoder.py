@@ -191,8 +191,13 @@ class Decoder:
         self._enter(place)
         return self._rows.add_plain(content, plain)
 
-    def add_damage(self, place: Place, damage: Damage) -> Iterator[pyarrow.RecordBatch]:
+    def add_damage(self, place: Place, damage: Damage, expected: int | None = None) -> Iterator[pyarrow.RecordBatch]:
         """Add bytes that are not records.
+
+        Args:
+            place: where they are.
+            damage: what they are.
+            expected: not needed here, see `BatchRows`.
 
         Raises:
             DecodeError: the mode is FAILFAST.

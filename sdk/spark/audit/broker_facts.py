@@ -203,10 +203,13 @@ class _Reader(KafkaWireReader):
         with StoredBatches(self._options.client, self._options.poll_timeout_ms) as stored:
             for part in parts:
                 place = Place(*part.range.partition)
+                expected = part.range.start
                 for found in stored.read(part.range):
                     if isinstance(found, Damage):
-                        yield from sink.add_damage(place, found)
-                    elif part.is_first or first_offset(found.batch) >= part.range.start:
+                        yield from sink.add_damage(place, found, expected)
+                        continue
+                    expected = found.batch.last_offset + 1
+                    if part.is_first or first_offset(found.batch) >= part.range.start:
                         yield from sink.add(place, found.batch, None)
         yield from sink.finish()
 

@@ -105,7 +105,8 @@ def _check_segment(
             end_offset = max(end_offset, header.last_offset + 1)
             if end_offset >= next_offset:
                 batch = batch_at(source, header.position) if end_offset == next_offset else None
-                if batch is not None and noted is not None and not _is_noted(batch, noted):
+                is_another = batch is not None and noted is not None and not _is_noted(batch, noted)
+                if is_another or header.base_offset < next_offset <= header.last_offset:
                     reason = "has another batch there now; it needs another folder"
                     reason = f"{segment.folder} was read up to offset {next_offset} and {reason}"
                     raise ConfigurationError("out", out, reason)

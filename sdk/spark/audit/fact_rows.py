@@ -22,11 +22,13 @@ from kafkawire.sdk.records.control import control_type
 from kafkawire.sdk.records.engine import RecordBatch
 from kafkawire.sdk.records.message_set import MessageBatch
 from kafkawire.sdk.records.rows import PlainBatches, arrow_arrays, rows_builder
+from kafkawire.sdk.records.sound_batches import MIN_BYTES
 from kafkawire.sdk.records.stored import Damage
 from kafkawire.sdk.spark.audit.commits import OFFSETS_TOPIC, commits
 from kafkawire.sdk.spark.audit.facts import COLUMNS_OF, FactKind, fact_rows
 from kafkawire.sdk.spark.audit.sums import Sums
-from kafkawire.sdk.spark.damage import DamageLog, Mode, Place, error_of
+from kafkawire.sdk.spark.damage import DamageLog, Mode, Place, damage_of, error_of
+from kafkawire.sdk.spark.order import first_offset
 
 __all__ = ["FactRows", "NotedFacts"]
 
@@ -87,7 +89,6 @@ class FactRows:
         self._noted = noted
         self._batches_max = batches_max
         self._place: tuple[str | None, int | None] = None, None
-        self._next_offset: int | None = None
         self._batches: list[dict[str, Any]] = []
         self._rows = rows_builder(("key", "value", "offset", "timestamp"))
         #: Batches whose records are in `_rows`, and where those begin.
@@ -120,10 +121,8 @@ class FactRows:
                 opened, row["plainBytes"] = _opened(batch)
                 self._rows.begin(opened)
         except DecodeError as error:
-            damage = Damage(position or 0, batch.size_in_bytes, f"{error.path}: {error.reason}")
-            yield from self.add_damage(place, damage)
+            yield from self.add_damage(place, damage_of(batch, position or 0, error), first_offset(batch))
             return
-        self._next_offset = batch.last_offset + 1
         self._batches.append(row)
         if is_opened:
             self._runs.append((row, start))
@@ -135,8 +134,13 @@ class FactRows:
         """Add nothing: every batch is looked at by itself."""
         return 0, 0
 
-    def add_damage(self, place: Place, damage: Damage) -> Iterator[pyarrow.RecordBatch]:
+    def add_damage(self, place: Place, damage: Damage, expected: int | None = None) -> Iterator[pyarrow.RecordBatch]:
         """Note bytes that are not a valid batch.
+
+        Args:
+            place: where they are.
+            damage: what they are.
+            expected: the offset that a batch would begin with there; None if nobody knows.
 
         Raises:
             DecodeError: the mode is FAILFAST.
@@ -153,7 +157,7 @@ class FactRows:
             {
                 "topic": place.topic,
                 "partition": place.partition,
-                "baseOffset": damage.base_offset if self._next_offset is None else self._next_offset,
+                "baseOffset": damage.base_offset if expected is None else expected,
                 "position": None if place.path is None else damage.position,
                 "sizeBytes": damage.size_bytes,
                 "path": place.path,
@@ -172,7 +176,6 @@ class FactRows:
         if self._place != place[:2]:
             yield from self._finish_partition()
             self._place = place[:2]
-            self._next_offset = None
 
     def _finish_partition(self) -> Iterator[pyarrow.RecordBatch]:
         yield from self._take_rows()
@@ -256,12 +259,13 @@ def _row(place: Place, batch: Batch, position: int | None) -> dict[str, Any]:
     }
 
 
-def _opened(batch: Batch) -> tuple[Batch, int | None]:
-    """Return a batch without compression, and its size then, so that it is decompressed only once."""
-    if isinstance(batch, MessageBatch):
-        return batch, batch.size_in_bytes if batch.compression == Compression.NONE else None
+def _opened(batch: Batch) -> tuple[Batch, int]:
+    """Return a batch without compression, and its size then; in the format of today it is decompressed only once."""
     if batch.compression == Compression.NONE:
         return batch, batch.size_in_bytes
+    if isinstance(batch, MessageBatch):
+        records = batch.views()
+        return batch, sum(MIN_BYTES[batch.magic] + len(each.key or b"") + len(each.value or b"") for each in records)
     plain = RecordBatch(recompress(batch, Compression.NONE))
     return plain, plain.size_in_bytes
 

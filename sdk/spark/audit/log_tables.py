@@ -54,7 +54,7 @@ def time_of(milliseconds: Column) -> Column:
 
 
 def compression(batches: DataFrame) -> DataFrame:
-    """Return sums over batches by codec; `plainBytes` is null for compressed message sets of before Kafka 0.11."""
+    """Return sums over batches by codec."""
     return (
         counted(batches)
         .groupBy(*_PARTITION, "compression")
@@ -219,15 +219,26 @@ def last_damage(batches: DataFrame) -> DataFrame:
     """Return the facts about damage, once for each place.
 
     Every run meets the damage at the end of a partition, and it may be longer or shorter by then: the last one counts.
-    What a broker sent has no position, only the offset that was expected there.
+    If a later run finds a batch there instead, the broker has cut the damage off, as it does with one that was not
+    written to its end. What a broker sent has no position, only the offset that was expected there.
     """
     offset = f.when(f.col("position").isNull(), f.col("baseOffset"))
-    return (
+    file = f.substring_index("path", "/", -1)  # a folder may have another name by then
+    said = f.struct("run", "path", "sizeBytes", "baseOffset", "reason")
+    last = (
         batches.where(f.col("reason").isNotNull())
-        .groupBy(*_PARTITION, "path", "position", offset.alias("offset"))
-        .agg(f.max_by(f.struct("sizeBytes", "baseOffset", "reason"), "run").alias("last"))
-        .select(*_PARTITION, "path", "position", "last.*")
+        .groupBy(*_PARTITION, file.alias("file"), "position", offset.alias("offset"))
+        .agg(f.max_by(said, "run").alias("last"))
+        .select(*_PARTITION, "position", "last.*")
     )
+    # A run begins where the one before has ended: nothing that it finds comes before what was damaged there.
+    place = [f.col(name).alias(f"{name}After") for name in _PARTITION]
+    after = sound(batches).groupBy(*place, f.col("run").alias("runAfter")).agg(f.min("baseOffset").alias("first"))
+    is_mended = (f.col("run") < f.col("runAfter")) & (f.col("first") <= f.col("baseOffset"))
+    for name in _PARTITION:
+        is_mended &= f.col(name) == f.col(f"{name}After")
+    found = last.join(after, is_mended, "left_anti")
+    return found.select(*_PARTITION, "path", "position", "sizeBytes", "baseOffset", "reason")
 
 
 def corrupt(batches: DataFrame) -> DataFrame:

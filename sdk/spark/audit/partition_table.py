@@ -87,7 +87,7 @@ def partitions(batches: DataFrame, written: Callable[[str], DataFrame]) -> DataF
     )
 
 
-#: Columns without a value where there is no batch, or only compressed message sets.
+#: Columns without a value where there is no batch.
 _MAY_BE_NULL: Final = ("partition", "startOffset", "endOffset", "leaderEpoch", "plainBytes")
 
 

@@ -101,8 +101,8 @@ class BatchRows(Protocol):
         """Add at once what can be added of the batches at the beginning of some bytes; see `RowsBuilder.add_plain`."""
         ...
 
-    def add_damage(self, place: Place, damage: Damage) -> Iterator[pyarrow.RecordBatch]:
-        """Add bytes that are not records, and yield what is full."""
+    def add_damage(self, place: Place, damage: Damage, expected: int | None = None) -> Iterator[pyarrow.RecordBatch]:
+        """Add bytes that are not records, and yield what is full; a batch would begin with the `expected` offset."""
         ...
 
     def finish(self) -> Iterator[pyarrow.RecordBatch]:
@@ -357,7 +357,7 @@ class _Reading:
         try:
             ends_transaction(batch)
         except DecodeError as error:
-            yield from self._rows.add_damage(self._place, damage_of(batch, position, error))
+            yield from self._rows.add_damage(self._place, damage_of(batch, position, error), batch.base_offset)
 
     def _add_damage(self, damaged: Iterable[Damage], end_offset: int | None) -> Iterator[pyarrow.RecordBatch]:
         """Add what is damaged, unless somebody else does, or nothing in it was wanted.
@@ -375,7 +375,7 @@ class _Reading:
         if lowest < wanted.start_offset and is_before:
             return
         for damage in damaged:
-            yield from self._rows.add_damage(self._place, damage)
+            yield from self._rows.add_damage(self._place, damage, lowest)
 
     def _is_elsewhere(self, batch: Batch) -> bool:
         """Return whether a batch behind the end of its segment is also in a following one, as it is or not cleaned.

@@ -200,3 +200,5 @@ def test_damage(tmp_path: Path) -> None:
         ]
         (damage,) = (row for row in rows if row["reason"])
         assert (damage["sizeBytes"], damage["records"]) == (len(broken), None)
+        (task,) = facts(options(broker, None, {"orders": {"0": 10}}))
+        assert [row["baseOffset"] for row in task if row["kind"] == "batch"] == [10, 20, 23]

@@ -50,7 +50,6 @@ def cleaned() -> bytes:
         [WHOLE[:4], [batch(110)]],  # cleaned
         [[*WHOLE[:9], cleaned()]],
         [[*WHOLE[:9], cleaned()], [batch(100)]],
-        [[*WHOLE[:9], batch(90, 20)]],  # nothing tells whether it is another one
         [[*WHOLE[:9], batch(90)[:-1] + b"?"]],  # that is damage, and the tables say so where it is read
     ],
 )
@@ -69,6 +68,9 @@ def test_it_goes_on(tmp_path: Path, segments: list[list[bytes]]) -> None:
         ([*WHOLE[:9], batch(90, 9)], "ends at 99 now"),
         ([batch(first, **ANEW, base_sequence=first) for first in range(0, 120, 10)], "has another batch there now"),
         ([*WHOLE[:8], batch(80, 20)], "has another batch there now"),
+        # Nobody puts batches together, so one that goes on beyond the end of another was not there.
+        ([*WHOLE[:9], batch(90, 20)], "has another batch there now"),
+        ([batch(first, 7) for first in range(0, 210, 7)], "has another batch there now"),
     ],
 )
 def test_refused(tmp_path: Path, batches: list[bytes], reason: str) -> None:

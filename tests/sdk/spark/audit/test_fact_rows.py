@@ -14,13 +14,14 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed: the extra `arro
 pytest.importorskip("numpy", reason="numpy is not installed: the extra `spark` brings it")
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.tables.record_formats import TimestampType
-from kafkawire.sdk.records import BatchBuilder, Compression
+from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES, TimestampType
+from kafkawire.sdk.records import BatchBuilder, Compression, MessageSetBuilder
 from kafkawire.sdk.records.batch import set_max_timestamp
 from kafkawire.sdk.records.stored import Damage
 from kafkawire.sdk.spark.audit.fact_rows import FactRows, NotedFacts
 from kafkawire.sdk.spark.audit.facts import COLUMNS_OF, FactKind
 from kafkawire.sdk.spark.damage import Mode, Place
+from kafkawire.sdk.spark.segments.plan import Wanted
 from kafkawire.sdk.spark.segments.reading import ReadOptions, read_into
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
 from tests.sdk.spark.audit.commit_records import key, value
@@ -167,6 +168,41 @@ def test_where_damage_was_expected(tmp_path: Path, before: list[bytes]) -> None:
     write_segment(tmp_path / "t-0", [*before, bytes(broken), batch(20)], 0 if before else 10)
     (damage,) = [row for row in facts(tmp_path)["batch"] if row["reason"] is not None]
     assert (damage["topic"], damage["baseOffset"]) == ("t", 10)
+
+
+@pytest.mark.parametrize("kind", ["checksum", "zeros", "records"])
+@pytest.mark.parametrize("start_offset", [0, 10])
+@pytest.mark.parametrize("split_bytes", [1, 1 << 30])
+def test_damage_where_reading_begins(tmp_path: Path, kind: str, start_offset: int, split_bytes: int) -> None:
+    """It is known where a batch was expected also if another run, or another task, has read what is before."""
+    broken = bytearray(batch(10, compression=Compression.GZIP))
+    if kind == "checksum":
+        broken[-1] ^= 1
+    elif kind == "zeros":
+        broken[:] = bytes(len(broken))
+    else:
+        broken[BATCH_HEADER_BYTES] ^= 1
+        set_max_timestamp(broken, TimestampType.CREATE_TIME, TIME_MS)  # computes the checksum anew
+    path = write_segment(tmp_path / "t-0", [batch(0), batch(10, compression=Compression.GZIP), batch(20)])
+    path.write_bytes(batch(0) + broken + batch(20))
+    files = SegmentFiles([str(tmp_path)])
+    parts = planned(files, Wanted(start_offset), split_bytes)
+    options = ReadOptions((), Mode.PERMISSIVE)
+    tasks = [read_into(FactRows(NotedFacts()), [part], files, options) for part in parts]
+    found = [row for task in tasks for rows in task for row in rows.to_pylist() if row["reason"] is not None]
+    assert [row["baseOffset"] for row in found] == [10]
+
+
+def test_old_formats_without_compression(tmp_path: Path) -> None:
+    """They are as large as if nobody had compressed them."""
+    sets = [MessageSetBuilder(1, compression) for compression in (Compression.NONE, Compression.GZIP)]
+    for builder in sets:
+        for number, key_ in enumerate((b"key", None, b"")):
+            builder.append(TIME_MS + number, key_, None if number == 1 else b"value" * 100)
+    plain, packed = (each.build() for each in sets)
+    write_segment(tmp_path / "t-0", [packed], 0)
+    (row,) = facts(tmp_path)["batch"]
+    assert (row["sizeBytes"], row["plainBytes"]) == (len(packed), len(plain))
 
 
 def test_commits_of_transactions(tmp_path: Path) -> None:

@@ -239,6 +239,31 @@ def test_rates(spark: Any) -> None:
     assert [tuple(row.values()) for row in rows] == [(None, 6), (28_333_333 * 60_000, 4)]
 
 
+def test_damage_that_is_mended(spark: Any) -> None:
+    """A broker cuts off a batch that was not written to its end; what is damaged between batches stays."""
+    facts = [
+        batch(0),
+        damage(10, 100),
+        damage(10, 170),
+        batch(10, run=2),
+        damage(20, 300, run=2),
+        batch(20, run=2),
+        batch(40, run=3),
+        damage(5, 7, partition=1),
+        batch(5, partition=1),
+        batch(0, partition=2),
+        damage(10, 100, partition=2, path="/old/a.log"),
+        damage(10, 100, partition=2, path="/new/a.log", sizeBytes=70, run=2),
+        batch(13, partition=2, run=2),
+    ]
+    rows = made(spark, tables.corrupt, facts, "partition")
+    assert [(row["partition"], row["expectedOffset"], row["position"], row["path"]) for row in rows] == [
+        (0, 20, 300, "a.log"),
+        (1, 5, 7, "a.log"),
+        (2, 10, 100, "/new/a.log"),
+    ]
+
+
 def test_damage_that_every_run_meets(spark: Any) -> None:
     facts = [damage(10, 100, run=1), damage(10, 100, sizeBytes=70, run=2), damage(30, 500), batch(0)]
     rows = made(spark, tables.corrupt, facts, "position")
