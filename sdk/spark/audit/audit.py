@@ -106,8 +106,8 @@ def audit(
     options["splitBytes"] = split_bytes
     texts = option_texts(path, {name: value for name, value in options.items() if value is not None})
     with AuditStore(out, said) as store:
-        files, segments = _segments(texts)
         before = store.before
+        files, segments = _segments(texts, chosen, before)
         check_continuation(files, segments, before.next_offsets, before.last_batches, str(store.folder))
         cleaned = cleaned_offsets(files, segments)
         if before.next_offsets:
@@ -184,19 +184,26 @@ def _asked(topics: Iterable[str] | None, since_ms: int | None, until_ms: int | N
     return sorted(parse_names("topics", topics) if isinstance(topics, str) else topics)
 
 
-def _segments(texts: Mapping[str, str]) -> tuple[SegmentFiles, list[FoundSegment]]:
-    """Return the files of a query, and all segments among them.
+def _segments(
+    texts: dict[str, str], topics: Sequence[str] | None, before: Manifest
+) -> tuple[SegmentFiles, list[FoundSegment]]:
+    """Return the files of a query, and all segments among them; leave out topics that were deleted since.
 
     Raises:
         ConfigurationError: an option is refused, or there are no segments, or none of a topic that is named.
         OSError: a folder cannot be read.
     """
+    from kafkawire.sdk.spark.audit.continuation import still_there
     from kafkawire.sdk.spark.segments.options import parse_options, shown_paths
     from kafkawire.sdk.spark.segments.storage import SegmentFiles
 
     options = parse_options(texts)
     files = SegmentFiles(options.paths, options.path_pattern)
     found = files.find()
+    if topics is not None:
+        left = still_there(topics, {segment.folder.topic for segment in found}, before.next_offsets)
+        texts["topics"] = ",".join(left or topics)
+        options = parse_options(texts)
     if not found:
         reason = "there are no segments: expected TOPIC-PARTITION/OFFSET.log"
         raise ConfigurationError("path", shown_paths(texts), reason)

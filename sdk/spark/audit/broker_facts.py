@@ -20,7 +20,7 @@ from kafkawire.sdk.errors import BrokerError, ConfigurationError
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
 from kafkawire.sdk.protocol.uuids import ZERO_UUID, format_uuid
 from kafkawire.sdk.records.stored import Damage
-from kafkawire.sdk.spark.audit.continuation import check_end
+from kafkawire.sdk.spark.audit.continuation import check_end, still_there
 from kafkawire.sdk.spark.audit.fact_rows import FactRows, NotedFacts
 from kafkawire.sdk.spark.audit.facts import fact_ddl
 from kafkawire.sdk.spark.audit.store import Manifest
@@ -28,6 +28,7 @@ from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.spark.brokers.cluster import Cluster
 from kafkawire.sdk.spark.brokers.options import WireOptions, parse_options
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange
+from kafkawire.sdk.spark.brokers.readable import unreadable
 from kafkawire.sdk.spark.brokers.source import KafkaWireReader
 from kafkawire.sdk.spark.brokers.stored import StoredBatches
 from kafkawire.sdk.spark.damage import Place
@@ -74,7 +75,7 @@ def broker_input(
             before it goes on.
         KafkaWireError: the brokers cannot be asked.
     """
-    topic_ids = _topic_ids(ClientSettings(settings), topics)
+    topic_ids = _topic_ids(ClientSettings(settings), topics, before)
     for topic, known in before.topic_ids.items():
         if topic_ids.get(topic, known) not in (known, ""):
             reason = f"topic {topic} was deleted and made anew since it was read; it needs another folder"
@@ -122,14 +123,20 @@ def compacted(settings: Mapping[str, str], texts: Mapping[str, str]) -> dict[Top
     return found
 
 
-def _topic_ids(client: ClientSettings, topics: Collection[str] | None) -> dict[str, str]:
-    """Return the ids of topics, by name; an empty one where the broker knows none."""
+def _topic_ids(client: ClientSettings, topics: Collection[str] | None, before: Manifest) -> dict[str, str]:
+    """Return the ids of the topics that are to be read, by name; an empty one where the broker knows none."""
     with client.admin() as admin:
         there = admin.list_topics(include_internal=True)
-    names = sorted(there if topics is None else set(topics))
+    names = sorted(there) if topics is None else still_there(sorted(set(topics)), there, before.next_offsets)
     missing = [name for name in names if name not in there]
     if missing or not names:
         raise ConfigurationError("topics", ", ".join(missing), there_are(sorted(there)))
+    denied = unreadable(client, names)
+    if denied and (topics is not None or len(denied) == len(names)):
+        raise ConfigurationError("topics", ", ".join(denied), "this user may not read them: the right READ is missing")
+    if denied:
+        _log.warning("left out, this user may not read them: %s", ", ".join(denied))
+        names = [name for name in names if name not in denied]
     ids = {name: there[name].topic_id for name in names}
     return {name: "" if topic_id == ZERO_UUID else format_uuid(topic_id) for name, topic_id in ids.items()}
 

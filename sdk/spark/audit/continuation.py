@@ -7,8 +7,9 @@ batch. The tables would mix both, so such a partition is refused.
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from typing import Final
@@ -22,7 +23,9 @@ from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.headers import batch_at, batch_headers
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
 
-__all__ = ["LAST_BATCH", "check_continuation", "check_end"]
+__all__ = ["LAST_BATCH", "check_continuation", "check_end", "still_there"]
+
+_log = logging.getLogger("kafkawire.spark")
 
 #: Facts that tell the last batch of a partition from another one at the same offsets. Cleaning changes those after
 #: `baseSequence` if it removes records.
@@ -87,6 +90,22 @@ def check_end(partition: TopicPartition, next_offset: int, end_offset: int, out:
             f"{partition} was read up to offset {next_offset} and ends at {end_offset} now; it needs another folder"
         )
         raise ConfigurationError("out", out, reason)
+
+
+def still_there(
+    topics: Sequence[str], there: Container[str], next_offsets: Mapping[str, Mapping[str, int]]
+) -> list[str]:
+    """Return the topics that can be read; what is known of those that were deleted since stays in the audit.
+
+    Args:
+        topics: the names that were asked for.
+        there: all topics that exist.
+        next_offsets: up to where each partition was read before, `[topic][partition]`.
+    """
+    gone = [name for name in topics if name not in there and name in next_offsets]
+    if gone:
+        _log.warning("no longer there, what was read before stays in the audit: %s", ", ".join(gone))
+    return [name for name in topics if name not in gone]
 
 
 def _check_segment(

@@ -20,6 +20,7 @@ from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.records import BatchBuilder, Compression
 from kafkawire.sdk.spark.audit import merging
 from kafkawire.sdk.spark.audit.audit import audit, audit_brokers
+from kafkawire.sdk.spark.audit.store import Manifest
 from kafkawire.sdk.spark.audit.tables import TABLES
 from kafkawire.sync import Admin
 from kafkawire.testing import Broker
@@ -232,6 +233,19 @@ def test_partitions_that_do_not_go_on(spark: Any, tmp_path: Path) -> None:
     assert tables(spark, out) == before
     write_segment(segments / "t-0", [batch(0), batch(10), batch(20)])
     assert audit(spark, segments, out, with_report=False).numbers["records"] == 30
+
+
+def test_segments_without_those_of_topics_that_were_deleted(tmp_path: Path) -> None:
+    """What is known of them stays in the audit; who names a topic that never was is told."""
+    write_segment(tmp_path / "a-0", [batch(0)])
+    texts = {"path": str(tmp_path), "topics": "a,gone"}
+    _, found = module._segments(texts, ["a", "gone"], Manifest(next_offsets={"gone": {"0": 5}}))
+    assert (texts["topics"], [segment.folder.topic for segment in found]) == ("a", ["a"])
+    for topics in ["a", "gone"], ["gone"]:
+        with pytest.raises(ConfigurationError, match="topics='gone': there are a"):
+            module._segments({"path": str(tmp_path), "topics": ",".join(topics)}, topics, Manifest())
+    with pytest.raises(ConfigurationError, match="topics='gone': there are a"):
+        module._segments({**texts, "topics": "gone"}, ["gone"], Manifest(next_offsets={"gone": {"0": 5}}))
 
 
 def test_compaction_of_single_records(spark: Any, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.records import BatchBuilder
 from kafkawire.sdk.records.batch import rewrite
 from kafkawire.sdk.records.engine import RecordBatch
-from kafkawire.sdk.spark.audit.continuation import check_continuation, check_end
+from kafkawire.sdk.spark.audit.continuation import check_continuation, check_end, still_there
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
 from tests.sdk.spark.segments.logs import TIME_MS, batch, write_segment
 
@@ -96,6 +96,16 @@ def test_an_empty_segment(tmp_path: Path) -> None:
     check(tmp_path)
     with pytest.raises(ConfigurationError, match="ends at 100 now"):
         check(tmp_path, 101)
+
+
+def test_topics_that_were_deleted_since(caplog: pytest.LogCaptureFixture) -> None:
+    """They are left out if they were read before; others that are not there are a mistake, which others tell."""
+    before = {"a": {"0": 5}, "b": {"0": 5}}
+    assert still_there(["a", "b", "c"], {"b"}, before) == ["b", "c"]
+    assert "no longer there, what was read before stays in the audit: a" in caplog.text
+    caplog.clear()
+    assert still_there(["b", "c"], {"b", "c"}, before) == ["b", "c"]
+    assert not caplog.text
 
 
 def test_ends() -> None:
