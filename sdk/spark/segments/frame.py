@@ -57,7 +57,8 @@ def read_segments(
 
     Returns:
         The columns of the connector, and those that were asked for, by the types that `decode_batches` has; or those
-        that `map_batches` returns. Nothing is read before somebody asks for rows, unless Spark reads the files.
+        that `map_batches` returns. Nothing is read before somebody asks for rows; but where Spark reads the files, it
+        lists them if topics or partitions are named.
 
     Raises:
         ConfigurationError: an option or the schema is refused, or cannot be used with `map_batches` or a file system
@@ -164,7 +165,7 @@ def _through_spark(
     files = reader.load(list(options.paths)).where(functions.col("path").rlike(pattern))
     topic = functions.regexp_extract("path", pattern, groups["topic"])
     partition = functions.regexp_extract("path", pattern, groups["partition"]).cast("int")
-    if options.names_some:
+    if options.has_names:
         there = files.select(topic, partition).distinct().collect()
         options.check_partitions({TopicPartition(*row) for row in there})
     records = decode_batches(

@@ -140,7 +140,7 @@ class SegmentOptions(NamedTuple):
         self.check_partitions({segment.folder for segment in segments})
 
     @property
-    def names_some(self) -> bool:
+    def has_names(self) -> bool:
         """Whether topics or partitions are named, and must be there."""
         return self.selection.topics is not None or self.selection.partitions is not None
 
