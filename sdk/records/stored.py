@@ -249,7 +249,7 @@ def _is_whole(source: StoredBytes, position: int) -> bool:
     end = _content_end(source, position)
     if end - position < BATCH_HEADER_BYTES or end - position > BATCH_BYTES_MAX:
         return False
-    expected = BATCH_HEADER.unpack(source.at(position, BATCH_HEADER_BYTES))[4]
+    expected: int = BATCH_HEADER.unpack(source.at(position, BATCH_HEADER_BYTES))[4]
     crc = 0
     for at in range(position + BATCH_CRC_COVERS_FROM, end, WINDOW_BYTES):
         crc = crc32c(source.at(at, min(WINDOW_BYTES, end - at)), crc)

@@ -87,7 +87,8 @@ def prepare(
         if task.is_streaming:
             offsets = Mark(task.query_id, task.batch_id, counted.fingerprint).offsets(sent.topic)
             producer.send_offsets(offsets, GroupMetadata(name))
-        return Prepared(task, Uncommitted(prepare_transaction(producer), sent.topic))
+        transaction = prepare_transaction(producer)
+        return Prepared(task, None if transaction is None else Uncommitted(transaction, sent.topic))
 
 
 def commit(options: WriteOptions, prepared: Sequence[Prepared]) -> None:

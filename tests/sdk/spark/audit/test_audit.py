@@ -18,6 +18,7 @@ pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `
 from kafkawire import NewTopic
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.records import BatchBuilder, Compression
+from kafkawire.sdk.spark.audit import audit as module
 from kafkawire.sdk.spark.audit import merging
 from kafkawire.sdk.spark.audit.audit import audit, audit_brokers
 from kafkawire.sdk.spark.audit.store import Manifest
