@@ -69,9 +69,14 @@ class ClientSettings:
         """Return a consumer that was not started, without topics."""
         return Consumer(**self._consumer_options())
 
-    def admin(self) -> Admin:
-        """Return an admin that was not started."""
-        return Admin(**{name: value for name, value in self._values.items() if name in AdminOptions.OPTIONS})
+    def admin(self, timeout_ms: int | None = None) -> Admin:
+        """Return an admin that was not started.
+
+        Args:
+            timeout_ms: how long a call may take; None for what the options say.
+        """
+        values = {name: value for name, value in self._values.items() if name in AdminOptions.OPTIONS}
+        return Admin(**(values if timeout_ms is None else {**values, "api_timeout_ms": timeout_ms}))
 
     def core(self) -> ClientCore:
         """Return a client that was not started, for requests of one's own."""

@@ -1,8 +1,9 @@
 """From a range of offsets to Arrow batches; does not need Spark.
 
 A range ends at its last offset, whether there is a record or not: compaction, control batches and aborted transactions
-leave gaps, which the consumer's position passes over. At any time there are a few fetches in memory, the records of one
-batch, and one Arrow batch.
+leave gaps, which the consumer's position passes over. It is a loss if the partition ends before, because it was made
+anew or its leader has lost the rest. At any time there are a few fetches in memory, the records of one batch, and one
+Arrow batch.
 
 Source: `KafkaDataConsumer` in Apache Spark.
 """
@@ -17,7 +18,8 @@ import pyarrow
 
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
-from kafkawire.sdk.errors import DecodeError, NoOffset, RequestTimedOut
+from kafkawire.sdk.errors import DecodeError, KafkaWireError, NoOffset, RequestTimedOut
+from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.spark.brokers.options import WireOptions
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange
@@ -31,6 +33,9 @@ __all__ = ["ReadOptions", "read_options", "read_range"]
 #: How long a read waits for a batch before it is asked how far the consumer came: what has no records wakes nobody.
 _READ_MS: Final = 50
 
+#: The partition may take so long to say where it ends, even if the time for the next record is over.
+_ASK_MS: Final = 1_000
+
 
 class ReadOptions(NamedTuple):
     """How ranges are read.
@@ -40,12 +45,16 @@ class ReadOptions(NamedTuple):
         names: the names of the columns, see `schema.py`.
         poll_timeout_ms: how long to wait for the next record.
         fails_on_loss: whether it is an error that what is to be read is gone.
+        attempts: how often a partition has to say that it ends before the range, until that is believed.
+        retry_interval_ms: how long nothing comes before it is asked, and time between two of these questions.
     """
 
     client: ClientSettings
     names: tuple[str, ...]
     poll_timeout_ms: int = 120_000
     fails_on_loss: bool = True
+    attempts: int = 3
+    retry_interval_ms: int = 1_000
 
 
 def read_options(options: WireOptions, names: tuple[str, ...]) -> ReadOptions:
@@ -55,7 +64,14 @@ def read_options(options: WireOptions, names: tuple[str, ...]) -> ReadOptions:
         options: what the user asks for.
         names: the names of the columns.
     """
-    return ReadOptions(options.client, names, options.poll_timeout_ms, options.fails_on_loss)
+    return ReadOptions(
+        options.client,
+        names,
+        options.poll_timeout_ms,
+        options.fails_on_loss,
+        options.attempts,
+        options.retry_interval_ms,
+    )
 
 
 def read_range(wanted: PartitionRange, options: ReadOptions) -> Iterator[pyarrow.RecordBatch]:
@@ -92,24 +108,40 @@ class _Reading:
         self._wanted = wanted
         self._options = options
         self._offset = wanted.start
+        #: Where reading ends: before the end of the range once it is known that the rest is gone.
+        self._end = wanted.end
+        #: How often the partition has said that it ends before.
+        self._too_short = 0
 
     def batches(self) -> Iterator[ConsumerBatch]:
         """Yield the batches that have offsets of the range."""
-        partition = self._wanted.partition
-        self._consumer.assign({partition: self._offset})
-        deadline_ms = monotonic_ms() + self._options.poll_timeout_ms
-        while self._offset < self._wanted.end:
+        self._consumer.assign({self._wanted.partition: self._offset})
+        deadline_ms, ask_ms = self._limits()
+        while self._offset < self._end:
             before = self._offset
             found = self._read()
             while found:
                 each = found.popleft()  # it holds what was fetched
-                if each.batch.base_offset >= self._wanted.end:
+                if each.batch.base_offset >= self._end:
                     return
                 yield each
+            now_ms = monotonic_ms()
             if self._offset > before:
-                deadline_ms = monotonic_ms() + self._options.poll_timeout_ms
-            elif monotonic_ms() >= deadline_ms:
-                raise self._timed_out()
+                deadline_ms, ask_ms = self._limits()
+                self._too_short = 0
+            elif now_ms >= ask_ms:
+                self._check_end(max(deadline_ms - now_ms, _ASK_MS))
+                ask_ms = monotonic_ms() + self._options.retry_interval_ms
+                if now_ms < deadline_ms:
+                    ask_ms = min(ask_ms, deadline_ms)
+                elif not self._too_short:
+                    raise self._timed_out()
+
+    def _limits(self) -> tuple[int, int]:
+        """Return how long to wait for the next record, and when to ask whether there is one."""
+        now_ms, options = monotonic_ms(), self._options
+        deadline_ms = now_ms + options.poll_timeout_ms
+        return deadline_ms, min(now_ms + options.retry_interval_ms, deadline_ms)
 
     def _read(self) -> deque[ConsumerBatch]:
         """Wait a moment for batches, and note how far the consumer came."""
@@ -132,17 +164,48 @@ class _Reading:
         Raises:
             LocalProtocolError: that is an error.
         """
-        partition, offset, end = self._wanted.partition, self._offset, self._wanted.end
+        partition, offset, end = self._wanted.partition, self._offset, self._end
         first = self._consumer.beginning_offsets([partition])[partition]
         if offset >= first:
-            last = self._consumer.end_offsets([partition])[partition]
+            last = self._last_offset()
             what = f"{partition}: offsets {offset} to {end - 1} are gone or others now, it ends at {last}: {error}"
             report_loss(what, fails=self._options.fails_on_loss, cause=error)
+            self._end = min(end, max(last, offset))
             return offset if offset < last else end
         if not (self._wanted.may_begin_later and offset == self._wanted.start):
             what = f"{partition}: offsets {offset} to {min(first, end) - 1} are gone, the first one is {first}"
             report_loss(what, fails=self._options.fails_on_loss, cause=error)
         return min(first, end)
+
+    def _check_end(self, timeout_ms: int) -> None:
+        """Notice that the partition ends before the range does.
+
+        A broker that has just become the leader may not know the end yet: so it is asked again before it is believed.
+
+        Args:
+            timeout_ms: for the question; without an answer nothing is known.
+
+        Raises:
+            LocalProtocolError: it does, and that is an error.
+        """
+        try:
+            last = self._last_offset(timeout_ms)
+        except KafkaWireError as error:
+            if not error.retriable:
+                raise
+            return
+        self._too_short = self._too_short + 1 if last < self._end else 0
+        if self._too_short >= self._options.attempts:
+            first = max(last, self._offset)
+            what = f"{self._wanted.partition}: offsets {first} to {self._end - 1} are not there, it ends at {last}"
+            report_loss(what, fails=self._options.fails_on_loss)
+            self._end = first
+
+    def _last_offset(self, timeout_ms: int | None = None) -> int:
+        """Return where the partition ends, with what belongs to open transactions: what waits for one is not lost."""
+        partition = self._wanted.partition
+        with self._options.client.admin(timeout_ms) as admin:
+            return admin.list_offsets({partition: OffsetTimestamp.LATEST})[partition].offset
 
     def _timed_out(self) -> RequestTimedOut:
         timeout_ms = self._options.poll_timeout_ms
@@ -150,6 +213,6 @@ class _Reading:
         trouble = "" if health.error is None else f": {health.error}"
         return RequestTimedOut(
             f"{self._wanted.partition}: nothing from offset {self._offset} on came in {timeout_ms} ms "
-            f"(kafkaConsumer.pollTimeoutMs), {self._wanted.end} is the end; "
+            f"(kafkaConsumer.pollTimeoutMs), {self._end} is the end; "
             f"the consumer waits for {health.waits_for.value}{trouble}"
         )

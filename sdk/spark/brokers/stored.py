@@ -9,14 +9,14 @@ Source: `Fetcher`, `LocalLog.read` in Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafkawire.sdk.client.call import Node
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.requests import check
 from kafkawire.sdk.client.retry import Attempts
 from kafkawire.sdk.clock import monotonic_ms
-from kafkawire.sdk.errors import BrokerError, DecodeError, KafkaWireError, RequestTimedOut
+from kafkawire.sdk.errors import BrokerError, DecodeError, KafkaWireError, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.tables.enums import FINAL_FETCH_SESSION_EPOCH, NO_PARTITION_LEADER_EPOCH, OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
@@ -37,6 +37,9 @@ __all__ = ["StoredBatches"]
 
 #: How long a broker waits for records that are not there yet: a follower that has just become the leader may lack some.
 _WAIT_MS: Final = 500
+
+#: How often in a row it may say that the partition ends before the range: then it is so, and no follower's delay.
+_TOO_SHORT_MAX: Final = 6
 
 #: The broker finds no batch in its file: asked again, it says the same.
 _FINAL: Final = frozenset({ErrorCode.CORRUPT_MESSAGE})
@@ -64,6 +67,7 @@ class StoredBatches(BlockingClient):
         Raises:
             BrokerError: CORRUPT_MESSAGE, the leader itself finds no batch there.
             DecodeError: what came does not say where the next batch begins.
+            LocalProtocolError: the partition ends before the range.
             RequestTimedOut: nothing came in time.
             KafkaWireError: the brokers cannot be reached, or refuse this client.
         """
@@ -106,10 +110,17 @@ class StoredBatches(BlockingClient):
     def _content(self, wanted: PartitionRange, offset: int) -> Buffer:
         """Return batches from an offset on, at least one of them whole."""
         deadline_ms = monotonic_ms() + self._timeout_ms
+        too_short = 0
         while True:
-            content = result_of(self._fetched, wanted.partition, offset, deadline_ms)
-            if len(content):
-                return content
+            found = result_of(self._fetched, wanted.partition, offset, deadline_ms)
+            if len(found.content):
+                return found.content
+            too_short = too_short + 1 if 0 <= found.end < wanted.end else 0
+            if too_short >= _TOO_SHORT_MAX:
+                raise LocalProtocolError(
+                    f"{wanted.partition}: offsets {offset} to {wanted.end - 1} are not there, it ends at {found.end}: "
+                    "its leader has lost records, or the topic was made anew"
+                )
             if monotonic_ms() >= deadline_ms:
                 raise RequestTimedOut(
                     f"{wanted.partition}: nothing from offset {offset} on came in {self._timeout_ms} ms, "
@@ -129,11 +140,11 @@ class StoredBatches(BlockingClient):
         report_loss(f"{partition}: offsets {offset} to {first - 1} are gone, the first one is {first}", fails=False)
         return first
 
-    async def _fetched(self, partition: TopicPartition, offset: int, deadline_ms: int) -> Buffer:
+    async def _fetched(self, partition: TopicPartition, offset: int, deadline_ms: int) -> _Fetched:
         return await self._core.perform(self._fetch(partition, offset, deadline_ms))
 
-    async def _fetch(self, partition: TopicPartition, offset: int, deadline_ms: int) -> Buffer:
-        """Return what the leader has from an offset on; nothing if there is nothing. Runs on the driver's side."""
+    async def _fetch(self, partition: TopicPartition, offset: int, deadline_ms: int) -> _Fetched:
+        """Return what the leader has from an offset on. Runs on the driver's side."""
         metadata = self._core.router.metadata
         attempts = Attempts(self._core.backoff, deadline_ms, final=_FINAL)
         while True:
@@ -154,7 +165,7 @@ class StoredBatches(BlockingClient):
                     raise RequestTimedOut(f"{partition}, from offset {offset} on: {error}") from error
                 await sleep_ms(attempts.not_before_ms - now_ms)
 
-    async def _ask(self, leader: int, partition: TopicPartition, offset: int, deadline_ms: int) -> Buffer:
+    async def _ask(self, leader: int, partition: TopicPartition, offset: int, deadline_ms: int) -> _Fetched:
         topic_id = self._core.router.metadata.topic_id(partition.topic)
         known = self._core.router.metadata.partition(partition)
         wanted = FetchRequest.FetchPartition(
@@ -190,8 +201,22 @@ class StoredBatches(BlockingClient):
             deadline_ms=deadline_ms + _WAIT_MS,
             final=INVALID_METADATA | _FINAL,
         )
-        found = [data.records for topic in response.responses for data in topic.partitions]
-        return found[0] or b"" if found else b""
+        for topic in response.responses:
+            for data in topic.partitions:
+                return _Fetched(data.records or b"", data.high_watermark)
+        return _Fetched()
+
+
+class _Fetched(NamedTuple):
+    """What a leader answers.
+
+    Attributes:
+        content: batches, empty if there is nothing.
+        end: of the partition, as far as consumers may read; -1 if the leader does not say.
+    """
+
+    content: Buffer = b""
+    end: int = -1
 
 
 def _decided(content: Buffer, lowest: int) -> list[Stored | Damage]:

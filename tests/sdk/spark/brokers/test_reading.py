@@ -6,18 +6,21 @@ Method: a reference broker on logs that were written by hand, and every range be
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kafkawire.sdk.errors import DecodeError, LocalProtocolError, NoOffset, RequestTimedOut
+from kafkawire.sdk.errors import BrokerError, DecodeError, LocalProtocolError, NoOffset, RequestTimedOut
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import Compression
 
 pyarrow = pytest.importorskip("pyarrow")
 
 from kafkawire.sdk.spark.brokers import reading  # noqa: E402 - it needs pyarrow
-from kafkawire.sdk.spark.brokers.clients import ClientSettings  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers.reading import ReadOptions, read_range  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.schema import CONNECTOR, EXTRAS, HEADERS  # noqa: E402 - it needs pyarrow
@@ -91,11 +94,16 @@ def test_a_reader_that_stops_early(tmp_path: Path) -> None:
         rows.close()  # type: ignore[attr-defined]  # it is a generator
 
 
-def test_nothing_comes(tmp_path: Path) -> None:
-    with stored(tmp_path, batch(0)) as broker, pytest.raises(RequestTimedOut) as caught:
-        offsets_of(read_options(broker, poll_timeout_ms=100), 5, 11)
+@pytest.mark.parametrize("fails_on_loss", [True, False])
+def test_an_open_transaction(tmp_path: Path, fails_on_loss: bool) -> None:
+    """What waits for its end is not lost: the range was planned when there was none, or without heed of it."""
+    with stored(tmp_path, batch(0), records_of(10, 7, 3)) as broker, pytest.raises(RequestTimedOut) as caught:
+        options = read_options(
+            broker, poll_timeout_ms=300, fails_on_loss=fails_on_loss, isolation_level="read_committed"
+        )
+        offsets_of(options, 5, 12)
     assert str(caught.value) == (
-        "orders-0: nothing from offset 10 on came in 100 ms (kafkaConsumer.pollTimeoutMs), 11 is the end; "
+        "orders-0: nothing from offset 10 on came in 300 ms (kafkaConsumer.pollTimeoutMs), 12 is the end; "
         "the consumer waits for records"
     )
 
@@ -133,6 +141,23 @@ def test_lost_end(tmp_path: Path) -> None:
         assert offsets_of(read_options(broker, fails_on_loss=False), 15, 20) == []
 
 
+@pytest.mark.parametrize("level", ["read_committed", "read_uncommitted"])
+@pytest.mark.parametrize("poll_timeout_ms", [1, 30_000])
+def test_range_that_ends_behind_the_partition(
+    tmp_path: Path, level: str, poll_timeout_ms: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is said once, before anybody has waited for records that will not come, however short that wait would be."""
+    with stored(tmp_path, batch(0)) as broker:
+        given = {"isolation_level": level, "poll_timeout_ms": poll_timeout_ms}
+        with pytest.raises(LocalProtocolError) as caught:
+            offsets_of(read_options(broker, **given), 5, 15)
+        lost = "orders-0: offsets 10 to 14 are not there, it ends at 10"
+        assert str(caught.value) == f"{lost}; with failOnDataLoss=false the query goes on"
+        caplog.clear()
+        assert offsets_of(read_options(broker, fails_on_loss=False, **given), 5, 15) == list(range(5, 10))
+        assert [each.message for each in caplog.records if "lost" in each.message] == [f"lost: {lost}"]
+
+
 def test_damage(tmp_path: Path) -> None:
     """What comes before it is there; the error says where it is."""
     with stored(tmp_path, batch(0), batch(10)) as broker:
@@ -150,19 +175,23 @@ def test_damage(tmp_path: Path) -> None:
 
 
 class Scripted:
-    """A consumer that passes over one offset with each read, which takes a while.
+    """A consumer that passes over one offset with each read, which takes a while. It is the admin, too.
 
     Args:
         first: offset of the partition.
-        end: of the partition.
+        ends: of the partition, in the order in which they are told; the last one is told again, None is no answer.
         refused: the offset which the brokers refuse once.
+        last: offset behind which nothing comes as long as there is another end to be told.
     """
 
-    def __init__(self, first: int = 0, end: int = 10, refused: int | None = None) -> None:
-        self.first, self.end, self.refused = first, end, refused
+    def __init__(
+        self, first: int = 0, ends: Sequence[int | None] = (10,), refused: int | None = None, last: int = 100
+    ) -> None:
+        self.first, self.ends, self.refused, self.last = first, [*ends], refused, last
         self.now_ms = 1_000
         self.offset = -1
         self.sought: list[int] = []
+        self.asked_ms: list[int] = []
 
     def assign(self, offsets: dict[Any, int]) -> None:
         (self.offset,) = offsets.values()
@@ -172,7 +201,8 @@ class Scripted:
         if self.offset == self.refused:
             self.refused = None
             raise NoOffset("OFFSET_OUT_OF_RANGE")
-        self.offset += 1
+        if self.offset < self.last or len(self.ends) == 1:
+            self.offset += 1
         return []
 
     def position(self, partition: Any) -> int:
@@ -185,12 +215,17 @@ class Scripted:
     def beginning_offsets(self, partitions: list[Any]) -> dict[Any, int]:
         return dict.fromkeys(partitions, self.first)
 
-    def end_offsets(self, partitions: list[Any]) -> dict[Any, int]:
-        return dict.fromkeys(partitions, self.end)
+    def list_offsets(self, places: dict[Any, int]) -> dict[Any, Any]:
+        self.asked_ms.append(self.now_ms)
+        end = self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
+        if end is None:
+            raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return {partition: SimpleNamespace(offset=end) for partition in places}
 
     def read(self, wanted: PartitionRange, *, fails_on_loss: bool = True) -> None:
         """Read a range, whose records may be 100 ms apart."""
-        options = ReadOptions(ClientSettings({"bootstrap.servers": "127.0.0.1:1"}), ("offset",), 100, fails_on_loss)
+        client: Any = SimpleNamespace(admin=lambda timeout_ms: nullcontext(self))
+        options = ReadOptions(client, ("offset",), 100, fails_on_loss, 3, 200)
         consumer: Any = self
         assert list(reading._Reading(consumer, wanted, options).batches()) == []
 
@@ -200,6 +235,32 @@ def test_time_begins_anew_with_what_comes(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(reading, "monotonic_ms", lambda: consumer.now_ms)
     consumer.read(PartitionRange(ORDERS, 0, 8))
     assert consumer.now_ms == 1_000 + 8 * 60
+    assert not consumer.asked_ms
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        [4, 4, 8],  # a leader that is told later how far it may let consumers read
+        [4, None, 4, 9],
+    ],
+)
+def test_an_end_that_was_not_the_last_word(ends: list[int | None], monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer = Scripted(ends=ends, last=4)
+    monkeypatch.setattr(reading, "monotonic_ms", lambda: consumer.now_ms)
+    consumer.read(PartitionRange(ORDERS, 0, 8))
+    # The time for the next record ends before the second question: no reason to believe the first answer.
+    assert consumer.offset == 8
+    assert [later - earlier for earlier, later in itertools.pairwise(consumer.asked_ms)] == [240] * (len(ends) - 2)
+
+
+def test_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader that cannot be asked says nothing about the end: the time for the next record is the limit."""
+    consumer = Scripted(ends=[None, None], last=4)
+    monkeypatch.setattr(reading, "monotonic_ms", lambda: consumer.now_ms)
+    consumer.health = lambda: SimpleNamespace(error=None, waits_for=SimpleNamespace(value="records"))  # type: ignore[attr-defined]
+    with pytest.raises(RequestTimedOut, match="nothing from offset 4 on came in 100 ms"):
+        consumer.read(PartitionRange(ORDERS, 0, 8), fails_on_loss=False)
 
 
 @pytest.mark.parametrize(
@@ -213,13 +274,13 @@ def test_time_begins_anew_with_what_comes(monkeypatch: pytest.MonkeyPatch) -> No
 )
 def test_where_to_go_on(first: int, end: int, sought: int) -> None:
     """Never behind the end of the range, and at no record later than there is one."""
-    consumer = Scripted(first, end, refused=5)
+    consumer = Scripted(first, [end], refused=5)
     consumer.read(PartitionRange(ORDERS, 3, 8), fails_on_loss=False)
     assert consumer.sought == [sought]
 
 
 def test_a_beginning_that_moves_meanwhile() -> None:
     """A query that may begin later loses nothing at its start, and records behind it."""
-    Scripted(7, 10, refused=3).read(PartitionRange(ORDERS, 3, 8, may_begin_later=True))
+    Scripted(7, refused=3).read(PartitionRange(ORDERS, 3, 8, may_begin_later=True))
     with pytest.raises(LocalProtocolError, match="orders-0: offsets 5 to 6 are gone, the first one is 7"):
-        Scripted(7, 10, refused=5).read(PartitionRange(ORDERS, 3, 8, may_begin_later=True))
+        Scripted(7, refused=5).read(PartitionRange(ORDERS, 3, 8, may_begin_later=True))

@@ -17,7 +17,7 @@ from zlib import crc32
 
 import pytest
 
-from kafkawire.sdk.errors import BrokerError, DecodeError, KafkaWireError, RequestTimedOut
+from kafkawire.sdk.errors import BrokerError, DecodeError, KafkaWireError, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import Compression, MessageSetBuilder
@@ -26,6 +26,7 @@ from kafkawire.sdk.records.stored import Damage
 pyarrow = pytest.importorskip("pyarrow")
 
 from kafkawire.sdk.client.partitions import TopicPartition  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.brokers import stored as stored_batches  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers.clients import ClientSettings  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers.stored import StoredBatches  # noqa: E402 - it needs pyarrow
@@ -131,6 +132,21 @@ def test_nothing_comes(tmp_path: Path) -> None:
             read(broker, 0, 6, timeout_ms=500)
         with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION"):
             read(broker, 0, 1, timeout_ms=500, partition=TopicPartition("nowhere", 0))
+
+
+def test_range_that_ends_behind_the_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said as soon as the leader has said it several times: a new one may learn the end late."""
+    monkeypatch.setattr(stored_batches, "_WAIT_MS", 5)
+    with stored(tmp_path, batch(0, 5)) as broker:
+        with pytest.raises(LocalProtocolError, match="orders-0: offsets 5 to 7 are not there, it ends at 5: "):
+            read(broker, 0, 8, timeout_ms=30_000)
+        answers = [*((b"", 5),) * 5, (b"", 8), *((b"", 5),) * 5, (batch(5, 3), 8)]
+        monkeypatch.setattr(StoredBatches, "_ask", lambda *_: answered(stored_batches._Fetched(*answers.pop(0))))
+        assert read(broker, 5, 8) == [5]
+
+
+async def answered(value: Any) -> Any:
+    return value
 
 
 @pytest.mark.parametrize("offset", [15 ^ 64, 15 ^ 1 << 24, 15 ^ 1 << 62, 2])

@@ -56,10 +56,10 @@ def wire_options(broker: Broker, **given: str) -> WireOptions:
 
 def read_options(broker: Broker, *names: str, poll_timeout_ms: int = 30_000, **given: Any) -> ReadOptions:
     """Return options to read from a broker: the columns, and what is `ReadOptions`' own; others are the client's."""
-    own = {name: given.pop(name) for name in ("fails_on_loss",) if name in given}
+    own = {name: given.pop(name) for name in ("fails_on_loss", "attempts") if name in given}
     client = {name.replace("_", "."): str(value) for name, value in given.items()}
     settings = ClientSettings({"bootstrap.servers": broker.bootstrap, "fetch.max.wait.ms": "20", **client})
-    return ReadOptions(settings, names or ("offset",), poll_timeout_ms, **own)
+    return ReadOptions(settings, names or ("offset",), poll_timeout_ms, retry_interval_ms=1, **own)
 
 
 def offsets_of(options: ReadOptions, start: int, end: int, **given: Any) -> list[int]:
