@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.errors import Closed
+from kafkawire.sdk.spark.connecting import connect
 from kafkawire.sdk.transport.waiting import result_of
 
 __all__ = ["BlockingClient"]
@@ -16,18 +18,17 @@ class BlockingClient:
     """What tasks and drivers ask brokers by, where no client of the SDK does.
 
     Args:
-        core: a client that was not started, with an I/O thread.
+        make: returns a core that was not started, and has an I/O thread; called for each attempt to connect.
+        limit_ms: how long to try, see `connect`.
     """
 
-    def __init__(self, core: ClientCore) -> None:
-        self._core = core
+    def __init__(self, make: Callable[[], ClientCore], limit_ms: int) -> None:
+        self._make = make
+        self._limit_ms = limit_ms
+        self._core = make()
 
     def __enter__(self) -> Self:
-        try:
-            result_of(self._start)
-        except BaseException:
-            result_of(self._core.finish, Closed("the client could not be started"))
-            raise
+        connect(self._start, self._limit_ms)
         return self
 
     def __exit__(
@@ -35,5 +36,13 @@ class BlockingClient:
     ) -> None:
         result_of(self._core.finish)
 
-    async def _start(self) -> None:
+    def _start(self) -> None:
+        try:
+            result_of(self._started)
+        except BaseException:
+            failed, self._core = self._core, self._make()
+            result_of(failed.finish, Closed("the client could not be started"))
+            raise
+
+    async def _started(self) -> None:
         await self._core.start()

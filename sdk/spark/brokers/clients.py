@@ -56,7 +56,8 @@ class ClientSettings:
         values = read_client_options(texts, ConsumerOptions, REFUSED_OF_READERS)
         self._values = {name: value for name, value in values.items() if name not in _OF_MEMBERS}
         try:
-            ConsumerOptions.read(self._consumer_options().items())
+            #: How long a call may take, and so how long it is tried to connect.
+            self.api_timeout_ms = ConsumerOptions.read(self._consumer_options().items()).api_timeout_ms
         except ConfigurationError as error:
             raise client_error(error, ConsumerOptions, self._values) from None
 

@@ -1,6 +1,7 @@
 """What the driver asks the brokers: which partitions there are, where they begin and end, where a time is.
 
-What fails is tried again with new clients, as often as `fetchOffset.numRetries` says.
+What fails is tried again with new clients, as often as `fetchOffset.numRetries` says; to connect, as long as a call may
+take.
 
 Source: `KafkaOffsetReaderAdmin` in Apache Spark.
 """
@@ -14,9 +15,10 @@ from contextlib import suppress
 from typing import TypeVar
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.errors import BrokerError, ConfigurationError, KafkaWireError
+from kafkawire.sdk.errors import BrokerError, ConfigurationError, ConnectFailed, KafkaWireError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.spark.brokers.options import Bound, WireOptions
+from kafkawire.sdk.spark.connecting import connect
 from kafkawire.sdk.spark.selection import EARLIEST, LATEST, Times
 from kafkawire.sdk.sync.admin import Admin
 from kafkawire.sdk.sync.consumer import Consumer
@@ -142,7 +144,7 @@ class Cluster:
         """Return the partitions of the topics that may be meant."""
         selection = self._options.selection
         if self._admin is None:
-            self._admin = _started(self._options.client.admin())
+            self._admin = self._started(self._options.client.admin())
         if selection.pattern is not None:
             topics = self._admin.list_topics()
         else:
@@ -158,8 +160,12 @@ class Cluster:
 
     def _asked(self) -> Consumer[bytes, bytes]:
         if self._consumer is None:
-            self._consumer = _started(self._options.client.consumer())
+            self._consumer = self._started(self._options.client.consumer())
         return self._consumer
+
+    def _started(self, client: Client) -> Client:
+        connect(client.start, self._options.client.api_timeout_ms)
+        return client
 
     def _tried(self, ask: Callable[[], Found]) -> Found:
         """Return an answer, at the last attempt or before."""
@@ -170,18 +176,14 @@ class Cluster:
                 return ask()
             except KafkaWireError as error:
                 self.close()  # new clients may succeed; and who gives up now does not come back to close these
-                if not error.retriable or attempts >= self._options.attempts:
+                # One that could not connect has tried as often as its options allow.
+                if not error.retriable or attempts >= self._options.attempts or isinstance(error, ConnectFailed):
                     raise
                 _log.warning("asking the brokers again: %s", error)
             self._pause()
 
     def _pause(self) -> None:
         threading.Event().wait(self._options.retry_interval_ms / 1000)
-
-
-def _started(client: Client) -> Client:
-    client.start()
-    return client
 
 
 def _listed(partitions: Iterable[TopicPartition]) -> str:

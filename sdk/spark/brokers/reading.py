@@ -23,6 +23,7 @@ from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.spark.brokers.options import WireOptions
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange
+from kafkawire.sdk.spark.connecting import connected
 from kafkawire.sdk.spark.damage import Mode, Place
 from kafkawire.sdk.spark.decoder import Decoder
 from kafkawire.sdk.spark.loss import report_loss
@@ -92,7 +93,7 @@ def read_range(wanted: PartitionRange, options: ReadOptions) -> Iterator[pyarrow
     """
     decoder = Decoder(options.names, Mode.FAILFAST)
     place = Place(*wanted.partition)
-    with options.client.consumer() as consumer:
+    with connected(options.client.consumer(), options.client.api_timeout_ms) as consumer:
         for each in _Reading(consumer, wanted, options).batches():
             start, end = max(each.start_offset, wanted.start), wanted.end
             is_whole = start <= each.batch.base_offset and each.next_offset <= end

@@ -54,7 +54,7 @@ class StoredBatches(BlockingClient):
     """
 
     def __init__(self, client: ClientSettings, timeout_ms: int) -> None:
-        super().__init__(client.core())
+        super().__init__(client.core, client.api_timeout_ms)
         self._client = client
         self._fetch_bytes = client.fetch_bytes
         self._timeout_ms = timeout_ms

@@ -17,6 +17,7 @@ from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.spark.blocking_client import BlockingClient
+from kafkawire.sdk.spark.sink.options import connect_limit_ms
 from kafkawire.sdk.transport.driven import Versions
 from kafkawire.sdk.transport.waiting import result_of
 
@@ -35,7 +36,8 @@ class Coordinators(BlockingClient):
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         given = {name: value for name, value in options.items() if name in AdminOptions.OPTIONS}
-        super().__init__(ClientCore("sink", read_options(AdminOptions, None, {**given, "io": "thread"}), None))
+        read = read_options(AdminOptions, None, {**given, "io": "thread"})
+        super().__init__(lambda: ClientCore("sink", read, None), connect_limit_ms(options))
 
     def committed(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return all offsets that a group has committed; wait while an open transaction would change one of them.

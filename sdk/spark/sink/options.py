@@ -19,7 +19,7 @@ from kafkawire.sdk.producer.settings import read_producer_options
 from kafkawire.sdk.spark.client_options import REFUSED_OF_WRITERS, read_client_options
 from kafkawire.sdk.spark.option_values import CLIENT_PREFIX, OptionTable, client_error, parse_flag, split_client_options
 
-__all__ = ["TRANSACTION_TIMEOUT_MS", "WriteOptions", "parse_options"]
+__all__ = ["TRANSACTION_TIMEOUT_MS", "WriteOptions", "connect_limit_ms", "parse_options"]
 
 logger = logging.getLogger("kafkawire.spark")
 
@@ -74,6 +74,15 @@ def parse_options(given: Mapping[str, str]) -> WriteOptions:
         producer["enable_idempotence"] = _is_idempotent(producer)
     _check_producer(producer, prefix)
     return WriteOptions(producer, values.get(_TOPIC), values.get(_ROW_IDS, False), prefix)
+
+
+def connect_limit_ms(producer: Mapping[str, Any]) -> int:
+    """Return how long it is tried to connect: as long as a record may take to be stored.
+
+    Args:
+        producer: options of the producer, by the names of docs/options.md.
+    """
+    return int(producer.get("delivery_timeout_ms", ProducerOptions.OPTIONS["delivery_timeout_ms"].default))
 
 
 def _is_idempotent(producer: Mapping[str, Any]) -> bool:

@@ -15,10 +15,11 @@ import pyarrow
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction
+from kafkawire.sdk.spark.connecting import connected
 from kafkawire.sdk.spark.sink.columns import TOPIC, VALUE, WrittenColumns
 from kafkawire.sdk.spark.sink.coordinators import Coordinators
 from kafkawire.sdk.spark.sink.marks import Fingerprint, Mark
-from kafkawire.sdk.spark.sink.options import WriteOptions
+from kafkawire.sdk.spark.sink.options import WriteOptions, connect_limit_ms
 from kafkawire.sdk.spark.sink.sending import send_rows
 from kafkawire.sdk.spark.sink.task import WriteTask
 from kafkawire.sdk.sync.prepared import prepare_transaction
@@ -73,7 +74,7 @@ def prepare(
     written = [VALUE, *filter(None, columns), *([] if options.topic is not None else [TOPIC])]
     counted = _Counted(batches, written if task.is_streaming else [])
     # To start is to end whatever an earlier attempt has left open: the mark cannot change any more.
-    with Producer(**given) as producer:
+    with connected(Producer(**given), connect_limit_ms(given)) as producer:
         mark = _last_mark(options, name, task)
         if mark is not None and mark.batch_id == task.batch_id:
             counted.drain()

@@ -10,12 +10,14 @@ import pytest
 from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.options import AdminOptions, read_options
 from kafkawire.sdk.errors import ConnectFailed, LocalProtocolError
+from kafkawire.sdk.spark import connecting
 from kafkawire.sdk.spark.blocking_client import BlockingClient
 from kafkawire.testing import Broker
 
 
-def client(servers: str) -> Any:
-    return BlockingClient(ClientCore("test", read_options(AdminOptions, servers, {"io": "thread"}), None))
+def client(servers: str, limit_ms: int = 60_000) -> Any:
+    options = read_options(AdminOptions, servers, {"io": "thread"})
+    return BlockingClient(lambda: ClientCore("test", options, None), limit_ms)
 
 
 def test_with() -> None:
@@ -30,6 +32,18 @@ def test_with() -> None:
             one.__enter__()
         bootstrap = broker.bootstrap
     before = set(threading.enumerate())
-    with pytest.raises(ConnectFailed), client(bootstrap):
+    with pytest.raises(ConnectFailed), client(bootstrap, limit_ms=1):
         pass
     assert set(threading.enumerate()) <= before
+
+
+def test_brokers_that_are_away_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Broker(ephemeral=True) as broker:
+        bootstrap = broker.bootstrap
+        broker.stop()
+        before = set(threading.enumerate())
+        monkeypatch.setattr(connecting, "_pause", lambda _: broker.start())
+        with client(bootstrap):
+            pass
+        broker.stop()
+        assert set(threading.enumerate()) <= before

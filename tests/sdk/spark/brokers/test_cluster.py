@@ -13,6 +13,7 @@ from kafkawire.testing import Broker
 
 pytest.importorskip("pyarrow")
 
+from kafkawire.sdk.spark import connecting
 from kafkawire.sdk.spark.brokers import cluster as clusters
 from kafkawire.sdk.spark.brokers.cluster import Cluster
 from kafkawire.sdk.spark.brokers.options import Bound, parse_options
@@ -138,9 +139,23 @@ def test_refused_places(broker: Broker, bound: Bound, reason: str) -> None:
 
 
 def test_nobody_answers() -> None:
-    given = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "a", **QUICK}
-    with pytest.raises(ConnectFailed):
+    """The limit is that of one call, whatever the number of attempts."""
+    given = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "a", "kafka.default.api.timeout.ms": "1", **QUICK}
+    with pytest.raises(ConnectFailed, match="Connection refused") as caught:
         Cluster(parse_options(given)).partitions()
+    assert caught.value.__notes__ == ["It was tried 1 times, for 1 ms at most."]
+
+
+def test_brokers_that_are_away_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Broker(ephemeral=True) as node:
+        create(node, orders=1)
+        monkeypatch.setattr(connecting, "_pause", lambda _: node.start())
+        orders = TopicPartition("orders", 0)
+        for ask in (lambda each: each.partitions() == [orders], lambda each: each.latest([orders]) == {orders: 0}):
+            asked = cluster(node, **{"fetchOffset.numRetries": "1"})
+            node.stop()
+            assert ask(asked)
+            asked.close()
 
 
 def test_restart() -> None:

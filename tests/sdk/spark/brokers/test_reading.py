@@ -20,6 +20,7 @@ from kafkawire.sdk.records import Compression
 
 pyarrow = pytest.importorskip("pyarrow")
 
+from kafkawire.sdk.spark import connecting  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers import reading  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers.reading import ReadOptions, read_range  # noqa: E402 - it needs pyarrow
@@ -97,11 +98,9 @@ def test_a_reader_that_stops_early(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fails_on_loss", [True, False])
 def test_an_open_transaction(tmp_path: Path, fails_on_loss: bool) -> None:
     """What waits for its end is not lost: the range was planned when there was none, or without heed of it."""
+    given: Any = {"poll_timeout_ms": 300, "fails_on_loss": fails_on_loss, "isolation_level": "read_committed"}
     with stored(tmp_path, batch(0), records_of(10, 7, 3)) as broker, pytest.raises(RequestTimedOut) as caught:
-        options = read_options(
-            broker, poll_timeout_ms=300, fails_on_loss=fails_on_loss, isolation_level="read_committed"
-        )
-        offsets_of(options, 5, 12)
+        offsets_of(read_options(broker, **given), 5, 12)
     assert str(caught.value) == (
         "orders-0: nothing from offset 10 on came in 300 ms (kafkaConsumer.pollTimeoutMs), 12 is the end; "
         "the consumer waits for records"
@@ -113,6 +112,14 @@ def test_topic_that_is_not_there(tmp_path: Path) -> None:
         options = read_options(broker, poll_timeout_ms=100)
         with pytest.raises(RequestTimedOut, match="others-0: nothing from offset 0 on came in 100 ms"):
             list(read_range(PartitionRange(ORDERS._replace(topic="others"), 0, 5), options))
+
+
+def test_broker_that_is_away_at_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with stored(tmp_path, batch(0)) as broker:
+        options = read_options(broker)
+        broker.stop()
+        monkeypatch.setattr(connecting, "_pause", lambda _: broker.start())
+        assert offsets_of(options, 2, 5) == [2, 3, 4]
 
 
 # What is gone.
@@ -148,7 +155,7 @@ def test_range_that_ends_behind_the_partition(
 ) -> None:
     """It is said once, before anybody has waited for records that will not come, however short that wait would be."""
     with stored(tmp_path, batch(0)) as broker:
-        given = {"isolation_level": level, "poll_timeout_ms": poll_timeout_ms}
+        given: Any = {"isolation_level": level, "poll_timeout_ms": poll_timeout_ms}
         with pytest.raises(LocalProtocolError) as caught:
             offsets_of(read_options(broker, **given), 5, 15)
         lost = "orders-0: offsets 10 to 14 are not there, it ends at 10"

@@ -65,7 +65,7 @@ def test_each_is_tried(broker: Broker) -> None:
 
 
 def test_offsets_of_an_open_transaction_are_waited_for(broker: Broker) -> None:
-    with Coordinators(options(broker, **{"default.api.timeout.ms": "300"})) as coordinators:
+    with Coordinators({**options(broker), "api_timeout_ms": 300}) as coordinators:
         coordinators.end([prepared(broker, "x")], commits=True)
         transaction = prepared(broker, "x")
         with pytest.raises(KafkaWireError, match="UNSTABLE_OFFSET_COMMIT"):
@@ -85,7 +85,7 @@ def test_offsets_that_a_transaction_adds(broker: Broker) -> None:
 def test_refused() -> None:
     with pytest.raises(ConfigurationError, match="bootstrap"):
         Coordinators({"linger.ms": "7"})
-    with pytest.raises(ConnectFailed), Coordinators({"bootstrap_servers": "127.0.0.1:1"}):
+    with pytest.raises(ConnectFailed), Coordinators({"bootstrap_servers": "127.0.0.1:1", "delivery_timeout_ms": 1}):
         pass
 
 

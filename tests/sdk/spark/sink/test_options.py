@@ -8,7 +8,7 @@ import pytest
 
 from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.spark.sink.options import WriteOptions, parse_options
+from kafkawire.sdk.spark.sink.options import WriteOptions, connect_limit_ms, parse_options
 
 SERVERS = "broker:9092"
 
@@ -19,6 +19,11 @@ def options(**given: str) -> WriteOptions:
 
 def test_defaults() -> None:
     assert options() == WriteOptions({"bootstrap_servers": SERVERS, "enable_idempotence": True})
+
+
+def test_how_long_it_is_tried_to_connect() -> None:
+    assert connect_limit_ms(options().producer) == 120_000
+    assert connect_limit_ms(options(**{"kafka.delivery.timeout.ms": "50000"}).producer) == 50_000
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ pytest.importorskip("pyspark")
 import pyarrow
 
 from kafkawire.sdk.errors import BrokerError, LocalProtocolError, RecordTooLarge
+from kafkawire.sdk.spark import connecting
 from kafkawire.sdk.spark.sink.columns import WrittenColumns
 from kafkawire.sdk.spark.sink.options import parse_options
 from kafkawire.sdk.spark.sink.sending import write
@@ -73,6 +74,13 @@ def test_row_ids(broker: Broker) -> None:
 
 def test_nothing(broker: Broker) -> None:
     assert sent(broker, [], topic="out") == 0
+
+
+def test_a_broker_that_is_away_at_first(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = parse_options({"kafka.bootstrap.servers": broker.bootstrap, "topic": "out"})
+    broker.stop()
+    monkeypatch.setattr(connecting, "_pause", lambda _: broker.start())
+    assert write(options, VALUES_ONLY, None, [pyarrow.RecordBatch.from_pydict({"value": ["v"]})]) == 1
 
 
 def test_a_record_that_the_broker_refuses(broker: Broker) -> None:

@@ -19,6 +19,7 @@ import pyarrow
 from pyspark.sql.types import StructType
 
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, LocalProtocolError, RecordTooLarge
+from kafkawire.sdk.spark import connecting
 from kafkawire.sdk.spark.sink.columns import WrittenColumns
 from kafkawire.sdk.spark.sink.coordinators import Coordinators
 from kafkawire.sdk.spark.sink.options import WriteOptions, parse_options
@@ -92,6 +93,17 @@ def test_nothing_is_seen_before_the_commit(broker: Broker) -> None:
         query.check_open(expected(*range(batch_id)))
         query.commit(prepared)
         query.check(expected(*range(batch_id + 1)))
+
+
+def test_a_broker_that_is_away_at_first(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before each step: a task, and the commit."""
+    query = Query(broker)
+    monkeypatch.setattr(connecting, "_pause", lambda _: broker.start())
+    broker.stop()
+    prepared = query.tasks(0)
+    broker.stop()
+    query.commit(prepared)
+    query.check(expected(0))
 
 
 def test_abort(broker: Broker) -> None:

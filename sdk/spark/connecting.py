@@ -1,0 +1,87 @@
+"""How tasks and drivers start their clients: patiently, since brokers may be away for a moment.
+
+To start a client of the SDK fails as soon as no bootstrap server can be reached, which suits programs. A query rides
+through what a client that runs would ride through: as long as the client's own limit for a call or a delivery.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+from typing import Final, Protocol, TypeVar
+
+from kafkawire.sdk.client.retry import Attempts, Backoff
+from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.errors import ConnectFailed
+from kafkawire.sdk.transport.timing import random_fraction
+
+__all__ = ["connect", "connected"]
+
+_log = logging.getLogger("kafkawire.spark")
+
+#: Pauses between attempts, the first and the longest: with it there are less than 50 lines in the log of two minutes.
+_PAUSE_MS: Final = 100
+_PAUSE_MAX_MS: Final = 3_000
+
+
+class _Client(Protocol):
+    """What is started, and is closed at the end of a `with`."""
+
+    def start(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+Client = TypeVar("Client", bound=_Client)
+
+
+@contextmanager
+def connected(client: Client, limit_ms: int) -> Iterator[Client]:
+    """Start a client, and close it in the end.
+
+    Args:
+        client: was not started.
+        limit_ms: see `connect`.
+
+    Raises:
+        KafkaWireError: see `connect`.
+    """
+    connect(client.start, limit_ms)
+    with ExitStack() as stack:
+        stack.push(client)
+        yield client
+
+
+def connect(start: Callable[[], object], limit_ms: int) -> None:
+    """Start a client, again after pauses if no bootstrap server can be reached.
+
+    Args:
+        start: does so, and can be called again after it has failed.
+        limit_ms: after which no further attempt begins.
+
+    Raises:
+        ConnectFailed: the reason of the last attempt; at once one that is not retriable, such as a refused login.
+        KafkaWireError: what else was wrong; the client has tried again already where that may help.
+    """
+    attempts = Attempts(Backoff(_PAUSE_MS, _PAUSE_MAX_MS, random_fraction), monotonic_ms() + limit_ms)
+    while True:
+        try:
+            start()
+        except ConnectFailed as error:
+            now_ms = monotonic_ms()
+            if not attempts.failed(error, now_ms):
+                error.add_note(f"It was tried {attempts.failures} times, for {limit_ms} ms at most.")
+                raise
+            _log.info("connecting again: %s", error)
+        else:
+            return
+        _pause(attempts.not_before_ms - now_ms)
+
+
+def _pause(pause_ms: int) -> None:
+    threading.Event().wait(pause_ms / 1000)
