@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT32_MAX
 from kafkawire.sdk.spark import schema
@@ -58,6 +59,13 @@ class Bound(NamedTuple):
 
     option: str
     place: Offsets | Times
+
+    def asked(self, partition: TopicPartition) -> int | str | None:
+        """Return what the option says about a partition: an offset, a time in ms, or the name of an end."""
+        if isinstance(self.place, Times):
+            return self.place.named.get(partition, self.place.others)
+        offset = self.place.of(partition)
+        return {EARLIEST: "earliest", LATEST: "latest"}.get(offset, offset)
 
 
 class WireOptions(NamedTuple):

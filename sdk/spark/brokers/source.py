@@ -131,7 +131,9 @@ class KafkaWireReader(DataSourceReader):
         ranges = []
         for each in partitions:
             if starts[each] > ends[each]:
-                raise ConfigurationError(starting.option, starts[each], f"{each} is to end before, at {ends[each]}")
+                until = f"{ending.option}={ending.asked(each)}"
+                reason = f"{each} would begin at offset {starts[each]}, and end before, at {ends[each]}, by {until}"
+                raise ConfigurationError(starting.option, starting.asked(each), reason)
             is_earliest = isinstance(starting.place, Offsets) and starting.place.of(each) == EARLIEST
             ranges.append(PartitionRange(each, starts[each], ends[each], is_earliest))
         return [InputPartition(each) for each in split(ranges, self._options.tasks_min, self._options.task_records_max)]

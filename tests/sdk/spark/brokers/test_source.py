@@ -21,6 +21,9 @@ from kafkawire.sdk.spark.brokers.cluster import Cluster  # noqa: E402 - it needs
 from kafkawire.sdk.spark.brokers.source import KafkaWire  # noqa: E402 - it needs pyspark
 from tests.sdk.spark.brokers.topics import create, produce  # noqa: E402 - it needs pyarrow
 
+#: From the first record that is not older than this time, or the end.
+AT_THE_END = {"startingTimestamp": "9999999999999", "startingOffsetsByTimestampStrategy": "latest"}
+
 SCHEMA = types.StructType().add("partition", "integer").add("offset", "long")
 
 
@@ -97,7 +100,16 @@ def test_nothing(broker: Broker) -> None:
         ({"startingOffsets": '{"orders":{"0":1}}'}, "startingOffsets='orders-0': expected every partition"),
         (
             {"startingOffsets": '{"orders":{"0":5,"1":0}}', "endingOffsets": '{"orders":{"0":4,"1":1}}'},
-            "startingOffsets=5: orders-0 is to end before, at 4",
+            "startingOffsets=5: orders-0 would begin at offset 5, and end before, at 4, by endingOffsets=4",
+        ),
+        (
+            {**AT_THE_END, "endingOffsetsByTimestamp": '{"orders":{"0":0,"1":0}}'},
+            "startingTimestamp=9999999999999: orders-0 would begin at offset 20, and end before, at 0, by "
+            "endingOffsetsByTimestamp=0",
+        ),
+        (
+            {"startingOffsets": '{"orders":{"0":50,"1":0}}'},
+            "startingOffsets=50: orders-0 would begin at offset 50, and end before, at 20, by endingOffsets=latest",
         ),
         ({"assign": '{"orders":[7]}'}, "assign='orders-7': the cluster has no such partition"),
     ],
