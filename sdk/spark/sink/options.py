@@ -34,6 +34,9 @@ _TRANSACTIONS: Final = "transactionalIdPrefix"
 #: What Spark itself has among the options of a query.
 _SPARKS: Final = frozenset({"checkpointlocation", "queryname"})
 
+#: What the connector passes over where somebody has given the options of a reader to a writer.
+_OF_READERS: Final = frozenset({"includeheaders"})
+
 
 class WriteOptions(NamedTuple):
     """What a user asks for.
@@ -66,7 +69,10 @@ def parse_options(given: Mapping[str, str]) -> WriteOptions:
             raise ConfigurationError(name, text, reason)
     of_producer, own = split_client_options(given)
     producer = read_client_options(of_producer, ProducerOptions, REFUSED_OF_WRITERS)
-    values = _OPTIONS.read({name: text for name, text in own.items() if name.lower() not in _SPARKS})
+    values = _OPTIONS.read({name: text for name, text in own.items() if name.lower() not in _SPARKS | _OF_READERS})
+    for name, text in own.items():
+        if name.lower() in _OF_READERS:
+            logger.warning("%s=%s is for reading, and has no effect here: a column `headers` is written", name, text)
     prefix = values.get(_TRANSACTIONS)
     if prefix is not None:
         producer.setdefault("transaction_timeout_ms", TRANSACTION_TIMEOUT_MS)

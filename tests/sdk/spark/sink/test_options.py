@@ -21,6 +21,12 @@ def test_defaults() -> None:
     assert options() == WriteOptions({"bootstrap_servers": SERVERS, "enable_idempotence": True})
 
 
+def test_an_option_of_readers(caplog: pytest.LogCaptureFixture) -> None:
+    """The connector passes over it."""
+    assert options(includeHeaders="true") == options()
+    assert "includeHeaders=true is for reading, and has no effect here" in caplog.text
+
+
 def test_how_long_it_is_tried_to_connect() -> None:
     assert connect_limit_ms(options().producer) == 120_000
     assert connect_limit_ms(options(**{"kafka.delivery.timeout.ms": "50000"}).producer) == 50_000
