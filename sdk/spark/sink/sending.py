@@ -14,6 +14,7 @@ from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.spark.connecting import connected
 from kafkawire.sdk.spark.sink.columns import HEADERS, VALUE, WrittenColumns, by_topic
 from kafkawire.sdk.spark.sink.options import WriteOptions, connect_limit_ms
+from kafkawire.sdk.spark.sink.refusals import Refusals
 from kafkawire.sdk.spark.sink.row_ids import with_row_ids
 from kafkawire.sdk.spark.sink.task import WriteTask
 from kafkawire.sdk.sync.producer import Producer
@@ -48,8 +49,8 @@ def write(
         KafkaWireError: a row could not be written; others may be stored.
     """
     given: dict[str, Any] = dict(options.producer)
-    with connected(Producer(**given), connect_limit_ms(given)) as producer:
-        sent = send_rows(producer, options.topic, columns, task, batches)
+    with Refusals(options, batches) as rows, connected(Producer(**given), connect_limit_ms(given)) as producer:
+        sent = send_rows(producer, options.topic, columns, task, rows)
         producer.flush()
     return sent.rows
 

@@ -20,6 +20,7 @@ from kafkawire.sdk.spark.sink.columns import TOPIC, VALUE, WrittenColumns
 from kafkawire.sdk.spark.sink.coordinators import Coordinators
 from kafkawire.sdk.spark.sink.marks import Fingerprint, Mark
 from kafkawire.sdk.spark.sink.options import WriteOptions, connect_limit_ms
+from kafkawire.sdk.spark.sink.refusals import Refusals
 from kafkawire.sdk.spark.sink.sending import send_rows
 from kafkawire.sdk.spark.sink.task import WriteTask
 from kafkawire.sdk.sync.prepared import prepare_transaction
@@ -72,9 +73,9 @@ def prepare(
     name = f"{options.transactional_id_prefix}-{task.number}"
     given: dict[str, Any] = {**options.producer, "transactional_id": name}
     written = [VALUE, *filter(None, columns), *([] if options.topic is not None else [TOPIC])]
-    counted = _Counted(batches, written if task.is_streaming else [])
     # To start is to end whatever an earlier attempt has left open: the mark cannot change any more.
-    with connected(Producer(**given), connect_limit_ms(given)) as producer:
+    with Refusals(options, batches) as rows, connected(Producer(**given), connect_limit_ms(given)) as producer:
+        counted = _Counted(rows, written if task.is_streaming else [])
         mark = _last_mark(options, name, task)
         if mark is not None and mark.batch_id == task.batch_id:
             counted.drain()
