@@ -2,12 +2,13 @@
 
 A query names them as Kafka's documentation does, or as docs/options.md does; both mean the same, and values are text.
 
-Source: `KafkaSourceProvider.validateGeneralOptions` in Apache Spark, which refuses the same and some more.
+Source: `KafkaSourceProvider.validateGeneralOptions` in Apache Spark, which refuses the same and some more;
+`SecurityProtocol.forName` in Apache Kafka.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kafkawire.sdk.errors import ConfigurationError
@@ -19,6 +20,9 @@ __all__ = ["REFUSED_OF_READERS", "REFUSED_OF_WRITERS", "read_client_options"]
 
 _COLUMNS = "keys and values are columns: convert them with functions of Spark"
 _FUNCTION = "a function cannot be given as text: leave it out"
+_CLASS = "classes of Java cannot be used: leave it out"
+_SYSTEM = "the operating system sizes the buffers of sockets: leave it out"
+_TLS = "Python's TLS chooses by itself: leave it out, or set it for OpenSSL on the workers"
 _MANAGED = "Spark decides where reading begins, and keeps in the checkpoint how far it came: use startingOffsets"
 _NO_GROUP = "no task joins a group: leave it out"
 
@@ -29,8 +33,23 @@ _REFUSED: Final = {
     "value_deserializer": _COLUMNS,
     "interceptor_classes": "an interceptor could change records: leave it out",
     "io": "a task has no event loop: leave it out",
-    "metric_reporters": _FUNCTION,
+    "metric_reporters": _CLASS,
     "metrics_reporter": _FUNCTION,
+    "receive_buffer_bytes": _SYSTEM,
+    "send_buffer_bytes": _SYSTEM,
+    "client_dns_lookup": "all addresses of a name are tried, as with use_all_dns_ips: leave it out",
+    "security_providers": _CLASS,
+    "ssl_cipher_suites": _TLS,
+    "ssl_enabled_protocols": _TLS,
+    "ssl_engine_factory_class": _CLASS,
+    "ssl_keymanager_algorithm": _CLASS,
+    "ssl_protocol": _TLS,
+    "ssl_provider": _CLASS,
+    "ssl_secure_random_implementation": _CLASS,
+    "ssl_trustmanager_algorithm": _CLASS,
+    "sasl_client_callback_handler_class": _CLASS,
+    "sasl_login_callback_handler_class": _CLASS,
+    "sasl_login_class": _CLASS,
 }
 
 #: What would contradict a source, and what to do instead.
@@ -48,6 +67,16 @@ REFUSED_OF_READERS: Final[Mapping[str, str]] = {
 REFUSED_OF_WRITERS: Final[Mapping[str, str]] = {
     **_REFUSED,
     "transactional_id": "each task has one of its own: use transactionalIdPrefix",
+    "max_block_ms": (
+        "rows wait for room in kafka.buffer.memory as long as others may take to be stored: "
+        "use kafka.delivery.timeout.ms"
+    ),
+}
+
+#: Values that Java's clients take in any case; all others they take as they are.
+_ANY_CASE: Final[Mapping[str, Callable[[str], str]]] = {
+    "security_protocol": str.upper,
+    "ssl_endpoint_identification_algorithm": str.lower,
 }
 
 
@@ -73,7 +102,7 @@ def read_client_options(given: Mapping[str, str], options: type[Options], refuse
             raise ConfigurationError(shown, text, options.unknown(given_name))
         if name in values:
             raise ConfigurationError(shown, text, f"{name} was given already")
-        values[name] = text if option.parse is None else option.parse(text)
+        values[name] = _ANY_CASE.get(name, str)(text) if option.parse is None else option.parse(text.strip())
     if "bootstrap_servers" not in values:
         raise ConfigurationError(f"{CLIENT_PREFIX}bootstrap.servers", None, "it is needed: host:port,host:port")
     return values
