@@ -32,6 +32,7 @@ def header(value: types.DataType) -> types.DataType:
 KINDS = {
     "string": types.StringType(),
     "binary": types.BinaryType(),
+    "void": types.NullType(),
     "int": types.IntegerType(),
     "bigint": types.LongType(),
     "collated": types.StringType("UNICODE_CI"),
@@ -48,12 +49,19 @@ def test_taken() -> None:
     assert checked("topic string", "value collated", topic=None) == WrittenColumns(None, None, None)
 
 
+@pytest.mark.parametrize("kind", ["void", "binary"])
+def test_a_column_topic_that_the_option_overrides(kind: str) -> None:
+    """Whatever type it has, as in the connector; without the option it has to be text."""
+    assert checked("value string", f"topic {kind}") == WrittenColumns(None, None, None)
+    with pytest.raises(ConfigurationError, match=f"schema='topic {kind}': expected string"):
+        checked("value string", f"topic {kind}", topic=None)
+
+
 @pytest.mark.parametrize(
     ("columns", "reason"),
     [
         (["value int"], "schema='value int': expected string or binary"),
         (["value string", "key bigint"], "schema='key bigint': expected string or binary"),
-        (["value string", "topic binary"], "schema='topic binary': expected string"),
         (["value string", "partition bigint"], "schema='partition bigint': expected int"),
         (["value string", "headers texts"], f"value:string>>': expected {HEADERS}"),
         (["key string"], "schema='key': a column `value` is needed"),

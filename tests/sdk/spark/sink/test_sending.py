@@ -65,6 +65,12 @@ def test_the_buffer_is_smaller_than_the_rows(broker: Broker) -> None:
     assert found == sorted(value for each in values for value in each)
 
 
+def test_a_column_topic_without_a_type(broker: Broker) -> None:
+    """The option says where rows go."""
+    assert sent(broker, [{"value": ["v"], "topic": pyarrow.nulls(1)}], topic="out") == 1
+    assert [each.value for each in written(broker.bootstrap, "out")] == [b"v"]
+
+
 def test_row_ids(broker: Broker) -> None:
     batches = [{"topic": ["a", "b"], "value": ["0", "1"]}, {"topic": ["a"], "value": ["2"]}]
     sent(broker, batches, task=TASK)
