@@ -1,7 +1,8 @@
 """Topics as a stream, with the offsets in Spark's checkpoint.
 
-An offset of the query says of each partition, named `topic-partition`, which offset is the next. A partition that comes
-later is read from its beginning; one that goes is left out, and that is a loss.
+An offset of the query says of each partition which offset is the next, as `[topic][partition]`: whoever listens to the
+progress of queries finds what the connector writes. A partition that comes later is read from its beginning; one that
+goes is left out, and that is a loss.
 
 Source: `KafkaMicroBatchStream`, `KafkaOffsetReaderAdmin` in Apache Spark; `pyspark.sql.streaming.datasource`.
 """
@@ -33,6 +34,9 @@ from kafkawire.sdk.spark.selection import LATEST, Offsets
 
 __all__ = ["KafkaWireStreamReader"]
 
+#: Offsets as the checkpoint and the progress of a query have them, `[topic][partition]`.
+Named = dict[str, dict[str, int]]
+
 _FROM_LATEST = Bound("startingOffsets", Offsets(LATEST))
 
 
@@ -50,13 +54,13 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._cluster = Cluster(options)
         #: Where it ends, for a query that reads what is available now.
         self._target: Positions | None = None
-        self._reported: dict[str, int] | None = None
+        self._reported: Named | None = None
         #: When a micro-batch was planned last; None before the first one, which does not wait.
         self._planned_ms: int | None = None
 
     # Where it begins and ends.
 
-    def initialOffset(self) -> dict[str, int]:
+    def initialOffset(self) -> Named:
         """Return where a new query begins.
 
         Raises:
@@ -74,7 +78,7 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             return ReadMinRows(self._options.trigger_offsets_min)
         return ReadAllAvailable()
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+    def latestOffset(self, start: Named, limit: ReadLimit) -> Named:
         """Return where the next micro-batch ends.
 
         Args:
@@ -96,11 +100,11 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             return self._reported
         added = self._cluster.earliest([each for each in ends if each not in begins])
         begins = {**added, **begins}
-        ranges = {str(each): (begins[each], end) for each, end in ends.items() if begins[each] < end}
+        ranges = {each: (begins[each], end) for each, end in ends.items() if begins[each] < end}
         if self._is_too_little(sum(end - begin for begin, end in ranges.values())):
             return start
         if isinstance(limit, ReadMaxRows):
-            return {**self._reported, **limited_by_offsets(ranges, limit.max_rows)}
+            return _named({**ends, **limited_by_offsets(ranges, limit.max_rows)})
         return self._reported
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -111,7 +115,7 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         """
         self._target = self._cluster.latest(self._cluster.partitions(()))
 
-    def reportLatestOffset(self) -> dict[str, int] | None:
+    def reportLatestOffset(self) -> Named | None:
         """Return how far the partitions reached when a micro-batch was planned last."""
         return self._reported
 
@@ -121,7 +125,7 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     # What is read.
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+    def partitions(self, start: Named, end: Named) -> list[InputPartition]:
         """Return the tasks of a micro-batch.
 
         Raises:
@@ -176,15 +180,21 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return {**vars(self), "_cluster": Cluster(self._options)}
 
 
-def _named(positions: Mapping[TopicPartition, int]) -> dict[str, int]:
-    """Return offsets as the checkpoint has them."""
-    return {str(partition): offset for partition, offset in sorted(positions.items())}
+def _named(positions: Mapping[TopicPartition, int]) -> Named:
+    """Return offsets as the checkpoint has them, in order: equal ones are equal text."""
+    named: Named = {}
+    for partition, offset in sorted(positions.items()):
+        named.setdefault(partition.topic, {})[str(partition.partition)] = offset
+    return named
 
 
-def _positions(named: Mapping[str, int]) -> Positions:
-    """Return offsets from the checkpoint."""
+def _positions(named: Mapping[str, Mapping[str, int] | int]) -> Positions:
+    """Return offsets from the checkpoint; one that is older may have `topic-partition` for each of them."""
     found = {}
-    for name, offset in named.items():
-        topic, _, number = name.rpartition("-")
-        found[TopicPartition(topic, int(number))] = offset
+    for name, offsets in named.items():
+        if isinstance(offsets, int):
+            topic, _, number = name.rpartition("-")
+            found[TopicPartition(topic, int(number))] = offsets
+        else:
+            found.update({TopicPartition(name, int(number)): offset for number, offset in offsets.items()})
     return found

@@ -48,7 +48,7 @@ class Query:
         self.broker = broker
         self.options = {"startingOffsets": "earliest", **options}
         self.rows: Rows = []
-        self.offsets: list[dict[str, int]] = []
+        self.offsets: list[stream.Named] = []
         self.start()
 
     def start(self) -> None:
@@ -89,7 +89,7 @@ def test_all(broker: Broker) -> None:
     query = Query(broker)
     assert query.take_all() == [120]
     assert query.rows == rows_of(100, 20)
-    assert query.offsets == [{"orders-0": 0, "orders-1": 0}, {"orders-0": 100, "orders-1": 20}]
+    assert query.offsets == [{"orders": {"0": 0, "1": 0}}, {"orders": {"0": 100, "1": 20}}]
     assert query.reader.reportLatestOffset() == query.offsets[-1]
     assert query.reader.partitions(query.offsets[-1], query.offsets[-1]) == []
     query.reader.stop()
@@ -188,7 +188,7 @@ def test_topic_that_comes_later(broker: Broker) -> None:
     create(broker, later=1)
     produce(broker, "later", 0, 3)
     assert query.take_all() == [3]
-    assert query.offsets[-1] == {"later-0": 3, "orders-0": 100, "orders-1": 20}
+    assert query.offsets[-1] == {"later": {"0": 3}, "orders": {"0": 100, "1": 20}}
     query.reader.stop()
 
 
@@ -260,7 +260,7 @@ def test_new_partition_that_begins_late(broker: Broker, monkeypatch: pytest.Monk
     """What it had before it was noticed is lost."""
     monkeypatch.setattr(Cluster, "earliest", lambda _, partitions: dict.fromkeys(partitions, 5))
     query = Query(broker)
-    query.offsets = [{"orders-0": 100}, {"orders-0": 100, "orders-1": 20}]
+    query.offsets = [{"orders": {"0": 100}}, {"orders": {"0": 100, "1": 20}}]
     with pytest.raises(LocalProtocolError, match="orders-1 is new and begins with offset 5, not with 0"):
         query.run()
     query.options["failOnDataLoss"] = "false"
@@ -273,8 +273,23 @@ def test_new_partition_that_begins_late(broker: Broker, monkeypatch: pytest.Monk
 # What is handed on.
 
 
-def test_names_with_hyphens() -> None:
-    assert stream._positions({"a-b-1": 3}) == {TopicPartition("a-b", 1): 3}
+def test_offsets_are_text_as_the_connector_has_it() -> None:
+    """In the order of numbers, so that equal offsets are equal text."""
+    positions = {TopicPartition(topic, number): 7 for topic, number in [("b", 10), ("b", 9), ("a-1", 0)]}
+    named = stream._named(positions)
+    assert json.dumps(named) == '{"a-1": {"0": 7}, "b": {"9": 7, "10": 7}}'
+    assert stream._positions(named) == positions
+    assert stream._named({}) == stream._positions({}) == {}
+
+
+def test_a_checkpoint_with_a_name_for_each_partition(broker: Broker) -> None:
+    """It goes on with what is left."""
+    assert stream._positions({"a-b-1": 3, "a-0": 0}) == {TopicPartition("a-b", 1): 3, TopicPartition("a", 0): 0}
+    query = Query(broker, maxOffsetsPerTrigger="20")
+    query.offsets = [{"orders-0": 90, "orders-1": 5}]  # type: ignore[dict-item]  # what it was
+    assert query.take_all() == [20, 5]
+    assert sorted(query.rows) == [(0, offset) for offset in range(90, 100)] + [(1, offset) for offset in range(5, 20)]
+    query.reader.stop()
 
 
 def test_what_is_known_is_told(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,7 +302,7 @@ def test_what_is_known_is_told(broker: Broker, monkeypatch: pytest.MonkeyPatch) 
         return {TopicPartition("orders", 0): 100}
 
     monkeypatch.setattr(Cluster, "latest", latest)
-    query.reader.latestOffset({"orders-0": 90}, ReadAllAvailable())
+    query.reader.latestOffset({"orders": {"0": 90}}, ReadAllAvailable())
     assert told == [{TopicPartition("orders", 0): 90}]
     query.reader.stop()
 
