@@ -8,6 +8,7 @@ options, and the node's files by `kafka_segments`; whole rows are compared, of b
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -247,3 +248,32 @@ def test_stream(spark: Any, node: ApacheKafka, tmp_path: Path, level: str) -> No
     assert len(sizes[0]) > 1
     expected = frame_of(spark.read, "kafka", node, **{**options, "maxOffsetsPerTrigger": 1 << 30})
     assert written[0] == rows_of(expected)
+
+
+def test_checkpoints(spark: Any, node: ApacheKafka, tmp_path: Path) -> None:
+    """A query goes on where the other one has ended: its offsets are the same text."""
+    asyncio.run(create(node.bootstrap, NewTopic("handed-on", PARTITIONS, configs=KEPT)))
+    ends, total = [], 0
+    for name, count in [("kafka", 10), ("kafkawire", 7), ("kafkawire", 0), ("kafka", 5)]:
+        asyncio.run(produce(node.bootstrap, "handed-on", count))
+        total += count
+        frame = frame_of(spark.readStream, name, node, subscribe="handed-on", startingOffsets="earliest")
+        query = (
+            frame.writeStream.format("parquet")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start(str(tmp_path / "rows"))
+        )
+        try:
+            assert query.awaitTermination(200)
+            ends += [each.sources[0].endOffset for each in query.recentProgress if each.numInputRows]
+        finally:
+            query.stop()
+        assert spark.read.parquet(str(tmp_path / "rows")).count() == total
+    assert [json.loads(end) for end in ends] == [{"handed-on": {"0": end, "1": 0}} for end in (10, 17, 22)]
+
+
+async def produce(servers: str, topic: str, count: int) -> None:
+    async with Producer(servers) as producer:
+        for number in range(count):
+            producer.send(topic, b"%d" % number, partition=0)
