@@ -31,6 +31,7 @@ from kafkawire.sdk.spark.brokers.ranges import PartitionRange
 from kafkawire.sdk.spark.brokers.readable import unreadable
 from kafkawire.sdk.spark.brokers.source import KafkaWireReader
 from kafkawire.sdk.spark.brokers.stored import StoredBatches
+from kafkawire.sdk.spark.connecting import connected
 from kafkawire.sdk.spark.damage import Place
 from kafkawire.sdk.spark.option_values import CLIENT_PREFIX, there_are
 from kafkawire.sdk.spark.order import first_offset
@@ -111,7 +112,8 @@ def compacted(settings: Mapping[str, str], texts: Mapping[str, str]) -> dict[Top
     """
     ends: dict[str, dict[str, int]] = json.loads(texts["endingOffsets"])
     found = {}
-    with ClientSettings(settings).admin() as admin:
+    client = ClientSettings(settings)
+    with connected(client.admin(), client.api_timeout_ms) as admin:
         for topic, offsets in ends.items():
             try:
                 entries = admin.describe_configs(ConfigResourceType.TOPIC, topic, [_POLICY])
@@ -125,7 +127,7 @@ def compacted(settings: Mapping[str, str], texts: Mapping[str, str]) -> dict[Top
 
 def _topic_ids(client: ClientSettings, topics: Collection[str] | None, before: Manifest) -> dict[str, str]:
     """Return the ids of the topics that are to be read, by name; an empty one where the broker knows none."""
-    with client.admin() as admin:
+    with connected(client.admin(), client.api_timeout_ms) as admin:
         there = admin.list_topics(include_internal=True)
     names = sorted(there) if topics is None else still_there(sorted(set(topics)), there, before.next_offsets)
     missing = [name for name in names if name not in there]

@@ -34,7 +34,7 @@ def unreadable(client: ClientSettings, topics: Collection[str]) -> list[str]:
     Raises:
         KafkaWireError: the brokers cannot be asked.
     """
-    with _Asking(client.core()) as asking:
+    with _Asking(client.core, client.api_timeout_ms) as asking:
         return asking.unreadable(topics)
 
 
