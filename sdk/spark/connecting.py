@@ -53,7 +53,7 @@ def connected(client: Client, limit_ms: int) -> Iterator[Client]:
     """
     connect(client.start, limit_ms)
     with ExitStack() as stack:
-        stack.push(client)
+        stack.push(client.__exit__)
         yield client
 
 

@@ -77,7 +77,9 @@ class ClientSettings:
             timeout_ms: how long a call may take; None for what the options say.
         """
         values = {name: value for name, value in self._values.items() if name in AdminOptions.OPTIONS}
-        return Admin(**(values if timeout_ms is None else {**values, "api_timeout_ms": timeout_ms}))
+        if timeout_ms is not None:
+            values["api_timeout_ms"] = timeout_ms
+        return Admin(**values)
 
     def core(self) -> ClientCore:
         """Return a client that was not started, for requests of one's own."""

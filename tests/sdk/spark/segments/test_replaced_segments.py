@@ -110,11 +110,8 @@ def test_segment_that_is_put_into_the_one_before(
         replaced(log_of(files), new)
         log_of(files, 1).unlink()
         found += [offset for part in parts[met_new:] for offset in offsets_of([part], files, options)]
-        assert len(found) == len(set(found))
+        assert found == sorted(set(found))
         assert set(kept) <= set(found) <= set(range(200))
-        assert [offset for offset in found if parts[0].segment.end_offset <= offset] == sorted(
-            offset for offset in found if offset >= 100
-        )
         (log_of(files).parent / f"{100:020}.log").write_bytes(old[1])
         replaced(log_of(files), old[0])
 
