@@ -265,7 +265,8 @@ def test_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A leader that cannot be asked says nothing about the end: the time for the next record is the limit."""
     consumer = Scripted(ends=[None, None], last=4)
     monkeypatch.setattr(reading, "monotonic_ms", lambda: consumer.now_ms)
-    consumer.health = lambda: SimpleNamespace(error=None, waits_for=SimpleNamespace(value="records"))  # type: ignore[attr-defined]
+    health = SimpleNamespace(error=None, waits_for=SimpleNamespace(value="records"))
+    monkeypatch.setattr(consumer, "health", lambda: health, raising=False)
     with pytest.raises(RequestTimedOut, match="nothing from offset 4 on came in 100 ms"):
         consumer.read(PartitionRange(ORDERS, 0, 8), fails_on_loss=False)
 

@@ -38,6 +38,8 @@ def test_split() -> None:
     assert spans(Wanted(), 1000) == [(0, 1000)]
     assert spans(Wanted(), 300) == [(0, 300), (300, 600), (600, 900), (900, 1000)]
     assert spans(Wanted(), 1) == [(start, start + 100) for start in range(0, 1000, 100)]
+    parts = plan([segment()], lambda _: Wanted(), read, 300)
+    assert [part.size_bytes for part in parts] == [300, 300, 300, 100]
 
 
 @pytest.mark.parametrize(
@@ -82,6 +84,7 @@ def test_index_is_read_only_if_it_helps() -> None:
 
     for wanted in (Wanted(), Wanted(500, 2000), Wanted(1000, 1100)):
         assert len(list(plan([segment()], lambda _, wanted=wanted: wanted, refuse))) == 1
+        assert len(list(plan([segment()], lambda _, wanted=wanted: wanted, refuse, 1000))) == 1
 
 
 def test_cuts() -> None:
@@ -106,3 +109,10 @@ def test_tasks() -> None:
     assert large.size_bytes == 50 * megabytes
     assert [len(task) for task in tasks([large, *parts, large], 40 * megabytes)] == [1, 5, 1]
     assert list(tasks([])) == []
+
+
+@pytest.mark.parametrize(("split_bytes", "sizes"), [(18 << 20, [2, 2, 1]), ((18 << 20) - 1, [1] * 5)])
+def test_what_opening_a_file_costs(split_bytes: int, sizes: list[int]) -> None:
+    """As much as reading 4 MiB."""
+    part = SegmentPart(segment(), (Cut(0, 0, 0), Cut(5 << 20, 0, 0)), 0, Wanted())
+    assert [len(task) for task in tasks([part] * 5, split_bytes)] == sizes

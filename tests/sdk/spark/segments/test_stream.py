@@ -123,6 +123,14 @@ def test_limits(folder: Path, limit: dict[str, str]) -> None:
         assert 3 <= len(sizes) <= 12
 
 
+def test_what_is_reported(folder: Path) -> None:
+    """How far a partition reached when a micro-batch was planned last, whatever that takes of it."""
+    query = Query(folder, maxOffsetsPerTrigger="5")
+    assert query.reader.reportLatestOffset() is None
+    query.plan()
+    assert query.reader.reportLatestOffset() == {"orders-0": 100, "orders-1": 20}
+
+
 def test_default_limits(folder: Path) -> None:
     for options, expected in [
         ({}, ReadAllAvailable()),

@@ -17,7 +17,7 @@ pytest.importorskip("pyarrow")
 from kafkawire.sdk.spark.damage import Mode
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.reading import ReadOptions, read_parts
-from kafkawire.sdk.spark.segments.storage import SegmentFiles
+from kafkawire.sdk.spark.segments.storage import OpenFile, SegmentFiles
 from kafkawire.sdk.spark.segments.transactions import Transactions, aborted_transactions
 from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, offsets_of, planned, records_of, write_segment
 
@@ -61,6 +61,23 @@ def test_damaged_marker(tmp_path: Path) -> None:
     assert offsets_of(planned(files), files, DROP) == [0, 1, 3]
     path.with_suffix(".txnindex").write_bytes(entry(7, 1, 2))
     assert offsets_of(planned(files), files, DROP) == [0, 3]
+
+
+def test_an_index_that_says_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A following segment need not be read to know that a transaction was aborted."""
+    write_segment(tmp_path / "orders-0", [records_of(0, 7)])
+    second = write_segment(tmp_path / "orders-0", [*(batch(first) for first in range(1, 91, 10)), marker(91, 7, False)])
+    second.with_suffix(".txnindex").write_bytes(entry(7, 0, 91))
+    files = SegmentFiles([str(tmp_path)])
+    parts = planned(files)[:1]
+    original = SegmentFiles.open
+
+    def opened(here: SegmentFiles, segment: FoundSegment) -> OpenFile:
+        assert segment.path != str(second)
+        return original(here, segment)
+
+    monkeypatch.setattr(SegmentFiles, "open", opened)
+    assert offsets_of(parts, files, DROP) == []
 
 
 def test_nothing_is_looked_at_without_a_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
