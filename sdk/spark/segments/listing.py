@@ -105,7 +105,25 @@ def _inside(system: Any, folder: str, *, is_recursive: bool = False) -> list[Any
     """Return what is in a folder; nothing if it is gone."""
     selector = pyarrow.fs.FileSelector(folder, recursive=is_recursive, allow_not_found=True)
     found: list[Any] = system.get_file_info(selector)
+    try:
+        for each in found:
+            each.path  # noqa: B018 - it is an error to ask for one that is not UTF-8
+    except UnicodeDecodeError:
+        found = system.get_file_info([*_with_text(folder, is_recursive=is_recursive)])
     return found
+
+
+def _with_text(folder: str, *, is_recursive: bool) -> Iterator[str]:
+    """Yield the paths in a folder of a local disk, without those that are not UTF-8: no segment is called so."""
+    for name in os.listdir(folder):
+        path = _joined(folder, name)
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            continue
+        yield path
+        if is_recursive and os.path.isdir(path):
+            yield from _with_text(path, is_recursive=True)
 
 
 def _passed_over(system: Any, folders: Iterable[str], listed: Iterable[Any]) -> Iterator[str]:

@@ -102,6 +102,18 @@ def test_what_was_passed_over(root: Path, path: str, names: list[str]) -> None:
     assert sorted(listed.passed_over) == [f"{root}/{name}" for name in names]
 
 
+@pytest.mark.parametrize("path", ["", "a", "*", "a/*", "a/orders-0/0.log"])
+def test_names_that_are_not_text(root: Path, path: str) -> None:
+    """They are passed over, since no segment has one; all others are found as without them."""
+    expected = sorted(found(root, path))
+    for folder in (root, root / "a", root / "a" / "orders-0"):
+        os.mkdir(os.fsencode(folder) + b"/caf\xe9-0")
+        Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9-0/0.log")).touch()
+        Path(os.fsdecode(os.fsencode(folder) + b"/\xe9.log")).touch()
+    listed = list_files(pyarrow.fs.LocalFileSystem(), [f"{root}/{path}"])
+    assert sorted(os.path.relpath(each.path, root) for each in listed.files) == expected
+
+
 def test_only_what_a_path_is_about(root: Path) -> None:
     """A large tree beside what matches, or a folder that nobody may read, is no matter."""
     listed: list[str] = []
