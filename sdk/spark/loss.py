@@ -9,9 +9,22 @@ import logging
 
 from kafkawire.sdk.errors import LocalProtocolError
 
-__all__ = ["report_loss"]
+__all__ = ["begins_later", "report_loss"]
 
 _log = logging.getLogger("kafkawire.spark")
+
+
+def begins_later(partition: object, start: int, first: int, end: int | None = None) -> str:
+    """Return what is gone of a partition that begins behind the offset from which on it was to be read.
+
+    Args:
+        partition: its name, or what has it as text.
+        start: the first offset that was to be read.
+        first: the first one that is there.
+        end: the offset behind the last one that was to be read; None for all.
+    """
+    gone = first if end is None else min(first, end)
+    return f"{partition}: offsets {start} to {gone - 1} are gone, the first one is {first}"
 
 
 def report_loss(what: str, *, fails: bool, cause: Exception | None = None) -> None:

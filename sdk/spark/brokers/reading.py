@@ -26,7 +26,7 @@ from kafkawire.sdk.spark.brokers.ranges import PartitionRange
 from kafkawire.sdk.spark.connecting import connected
 from kafkawire.sdk.spark.damage import Mode, Place
 from kafkawire.sdk.spark.decoder import Decoder
-from kafkawire.sdk.spark.loss import report_loss
+from kafkawire.sdk.spark.loss import begins_later, report_loss
 from kafkawire.sdk.sync.consumer import Consumer
 
 __all__ = ["ReadOptions", "read_options", "read_range"]
@@ -174,8 +174,7 @@ class _Reading:
             self._end = min(end, max(last, offset))
             return offset if offset < last else end
         if not (self._wanted.may_begin_later and offset == self._wanted.start):
-            what = f"{partition}: offsets {offset} to {min(first, end) - 1} are gone, the first one is {first}"
-            report_loss(what, fails=self._options.fails_on_loss, cause=error)
+            report_loss(begins_later(partition, offset, first, end), fails=self._options.fails_on_loss, cause=error)
         return min(first, end)
 
     def _check_end(self, timeout_ms: int) -> None:

@@ -27,7 +27,7 @@ from kafkawire.sdk.records.stored import Damage, Memory, Stored, read_stored
 from kafkawire.sdk.spark.blocking_client import BlockingClient
 from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange
-from kafkawire.sdk.spark.loss import report_loss
+from kafkawire.sdk.spark.loss import begins_later, report_loss
 from kafkawire.sdk.spark.order import InOrder, first_offset
 from kafkawire.sdk.transport.driven import Versions
 from kafkawire.sdk.transport.timing import sleep_ms
@@ -137,7 +137,7 @@ class StoredBatches(BlockingClient):
             first = admin.list_offsets({partition: OffsetTimestamp.EARLIEST})[partition].offset
         if first <= offset:
             raise error
-        report_loss(f"{partition}: offsets {offset} to {first - 1} are gone, the first one is {first}", fails=False)
+        report_loss(begins_later(partition, offset, first), fails=False)
         return first
 
     async def _fetched(self, partition: TopicPartition, offset: int, deadline_ms: int) -> _Fetched:

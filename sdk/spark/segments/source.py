@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.spark import schema as columns
-from kafkawire.sdk.spark.loss import report_loss
+from kafkawire.sdk.spark.loss import begins_later, report_loss
 from kafkawire.sdk.spark.segments.ends import PartitionEnds
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.mapping import MapBatches, mapped
@@ -162,12 +162,11 @@ class SegmentReader(DataSourceReader):
                 continue
             first = firsts[folder].start_offset
             if 0 <= start < first:
-                report_loss(f"{folder}: offsets {start} to {first - 1} are gone, the first one is {first}", fails=fails)
-            if max(start, end) > 0 and (reached := PartitionEnds(self._files).of(lasts[folder]).offset) < max(
-                start, end
-            ):
-                asked = f"offsets up to {max(start, end) - 1} are asked for"
-                report_loss(f"{folder} ends at offset {reached}, and {asked}", fails=fails)
+                report_loss(begins_later(folder, start, first), fails=fails)
+            behind = max(start, end)
+            if behind > 0 and (reached := PartitionEnds(self._files).of(lasts[folder]).offset) < behind:
+                what = f"{folder} ends at offset {reached}, and offsets up to {behind - 1} are asked for"
+                report_loss(what, fails=fails)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Yield the Arrow batches of a task.

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from kafkawire.sdk.spark.loss import report_loss
+from kafkawire.sdk.spark.loss import begins_later, report_loss
 from kafkawire.sdk.spark.offset_limits import limited_by_offsets
 from kafkawire.sdk.spark.segments.byte_limits import limited_by_bytes
 from kafkawire.sdk.spark.segments.ends import PartitionEnds
@@ -163,7 +163,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if begin >= until:
                 continue
             if begin < first:
-                self._lose(f"{key}: offsets {begin} to {min(first, until) - 1} are gone, the first one is {first}")
+                self._lose(begins_later(key, begin, first, until))
             if segments and (reached := self._ends.of(segments[-1]).offset) < until:
                 self._lose(f"{key}: offsets {max(begin, reached)} to {until - 1} are gone, it ends at {reached}")
             is_continued = begin > first and begin != self._asked.named.get(segments[0].folder)

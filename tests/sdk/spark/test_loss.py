@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from kafkawire.sdk.errors import LocalProtocolError, NoOffset
-from kafkawire.sdk.spark.loss import report_loss
+from kafkawire.sdk.spark.loss import begins_later, report_loss
 
 
 def test_error() -> None:
@@ -22,3 +22,9 @@ def test_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "kafkawire.spark"):
         report_loss("a-0 is gone", fails=False)
     assert caplog.messages == ["lost: a-0 is gone"]
+
+
+def test_words_for_a_beginning_that_is_gone() -> None:
+    assert begins_later("a-0", 5, 10) == "a-0: offsets 5 to 9 are gone, the first one is 10"
+    assert begins_later("a-0", 5, 10, 20) == "a-0: offsets 5 to 9 are gone, the first one is 10"
+    assert begins_later("a-0", 5, 10, 8) == "a-0: offsets 5 to 7 are gone, the first one is 10"
