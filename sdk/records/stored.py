@@ -206,10 +206,10 @@ def _damage(source: StoredBytes, search: SoundBatches, position: int, reason: st
     if len(head) > BATCH_MAGIC_AT:
         size, magic = announced(head)
         base_offset = int.from_bytes(head[:_OFFSET_BYTES], "big", signed=True) if magic == BATCH_MAGIC else None
+        whole = _message_size(source, position, magic)
         # Its own size leads on if another batch begins there, or nothing is left: a bit of it may be the damage. So do
         # the sizes of key and value of an old message.
-        sizes = [size, _message_size(source, position, magic) if magic in _KEY_AT else None]
-        for after in (position + each for each in sizes if each is not None and each >= MESSAGE_V0_MIN_BYTES):
+        for after in (position + each for each in (size, whole) if each >= MESSAGE_V0_MIN_BYTES):
             if not end and (after == source.end or search.begins_at(after)):
                 end = after
     if not end:
@@ -231,7 +231,7 @@ def _is_end(source: StoredBytes, search: SoundBatches, position: int) -> bool:
     if magic == BATCH_MAGIC:
         return not _is_whole(source, position)
     whole = _message_size(source, position, magic)
-    return whole is None or not (has_right_crc(source, position, whole) or search.begins_at(position + whole))
+    return not whole or not (has_right_crc(source, position, whole) or search.begins_at(position + whole))
 
 
 def _is_zero(source: StoredBytes, position: int) -> bool:
@@ -271,12 +271,14 @@ def _content_end(source: StoredBytes, position: int) -> int:
     return end
 
 
-def _message_size(source: StoredBytes, position: int, magic: int) -> int | None:
-    """Return the size of a message of an old format by its key and value; None if it does not end in what is there."""
-    size = _KEY_AT[magic]
+def _message_size(source: StoredBytes, position: int, magic: int) -> int:
+    """Return the size of a message of an old format by its key and value; 0 if it does not end in what is there."""
+    size = _KEY_AT.get(magic)
+    if size is None:
+        return 0
     for _ in ("key", "value"):
         head = source.at(position + size, _LENGTH_BYTES)
         if len(head) < _LENGTH_BYTES:
-            return None
+            return 0
         size += _LENGTH_BYTES + max(int.from_bytes(head, "big", signed=True), 0)
-    return size if position + size <= source.end else None
+    return size if position + size <= source.end else 0
