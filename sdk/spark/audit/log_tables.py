@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 
+from kafkawire.sdk.spark.decoder import SEQUENCES
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -33,9 +35,6 @@ LATE_MS: Final = (1, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
 
 #: Times that Spark can hold: in microseconds they fit 64 bits.
 _TIME_MS_MAX: Final = 9_000_000_000_000_000
-
-#: How many sequence numbers there are: after the highest int32 they begin again at 0, even within a batch.
-_SEQUENCES: Final = 2**31
 
 
 def sound(batches: DataFrame) -> DataFrame:
@@ -118,12 +117,12 @@ def duplicates(batches: DataFrame) -> DataFrame:
     before = producer.rowsBetween(Window.unboundedPreceding, -1)
     # Counted upwards from the batch before. More than half of all numbers is a step back, unless as many offsets lie
     # between the two.
-    ahead = f.pmod(f.col("baseSequence") - f.lag("baseSequence").over(producer), f.lit(_SEQUENCES))
-    goes_back = (ahead > _SEQUENCES // 2) & (ahead > f.col("baseOffset") - f.lag("baseOffset").over(producer))
+    ahead = f.pmod(f.col("baseSequence") - f.lag("baseSequence").over(producer), f.lit(SEQUENCES))
+    goes_back = (ahead > SEQUENCES // 2) & (ahead > f.col("baseOffset") - f.lag("baseOffset").over(producer))
     found = (
         sound(batches)
         .where((f.col("producerId") >= 0) & (f.col("baseSequence") >= 0) & ~f.col("isControl"))
-        .withColumn("step", f.when(goes_back, ahead - _SEQUENCES).otherwise(ahead))
+        .withColumn("step", f.when(goes_back, ahead - SEQUENCES).otherwise(ahead))
         # As if the numbers never began again: all others are counted from the first one that is known.
         .withColumn("first", f.first("baseSequence").over(upwards) + f.coalesce(f.sum("step").over(upwards), f.lit(0)))
         .withColumn("last", f.col("first") + f.col("lastOffset") - f.col("baseOffset"))
@@ -145,7 +144,7 @@ def duplicates(batches: DataFrame) -> DataFrame:
 
 def _sequence(name: str) -> Column:
     """Return a number that was counted past the highest one as producers write it."""
-    return f.pmod(f.col(name), f.lit(_SEQUENCES))
+    return f.pmod(f.col(name), f.lit(SEQUENCES))
 
 
 def transactions(batches: DataFrame) -> DataFrame:
