@@ -18,7 +18,7 @@ from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import ConnectFailed
 from kafkawire.sdk.transport.timing import random_fraction
 
-__all__ = ["connect", "connected"]
+__all__ = ["connect", "connected", "pause"]
 
 _log = logging.getLogger("kafkawire.spark")
 
@@ -80,8 +80,9 @@ def connect(start: Callable[[], object], limit_ms: int) -> None:
             _log.info("connecting again: %s", error)
         else:
             return
-        _pause(attempts.not_before_ms - now_ms)
+        pause(attempts.not_before_ms - now_ms)
 
 
-def _pause(pause_ms: int) -> None:
+def pause(pause_ms: int) -> None:
+    """Block the thread for so long."""
     threading.Event().wait(pause_ms / 1000)

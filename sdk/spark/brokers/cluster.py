@@ -9,7 +9,6 @@ Source: `KafkaOffsetReaderAdmin` in Apache Spark.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from contextlib import suppress
 from typing import TypeVar
@@ -18,7 +17,7 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import BrokerError, ConfigurationError, ConnectFailed, KafkaWireError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.spark.brokers.options import Bound, WireOptions
-from kafkawire.sdk.spark.connecting import connect
+from kafkawire.sdk.spark.connecting import connect, pause
 from kafkawire.sdk.spark.selection import EARLIEST, LATEST, Times
 from kafkawire.sdk.sync.admin import Admin
 from kafkawire.sdk.sync.consumer import Consumer
@@ -92,7 +91,7 @@ class Cluster:
             if not behind or attempts >= self._options.attempts:
                 return found
             _log.warning("%s ends at %d, before offset %d", behind[0], found[behind[0]], known[behind[0]])
-            self._pause()
+            pause(self._options.retry_interval_ms)
             attempts += 1
 
     def place(self, bound: Bound, partitions: Collection[TopicPartition]) -> Positions:
@@ -180,10 +179,7 @@ class Cluster:
                 if not error.retriable or attempts >= self._options.attempts or isinstance(error, ConnectFailed):
                     raise
                 _log.warning("asking the brokers again: %s", error)
-            self._pause()
-
-    def _pause(self) -> None:
-        threading.Event().wait(self._options.retry_interval_ms / 1000)
+            pause(self._options.retry_interval_ms)
 
 
 def _listed(partitions: Iterable[TopicPartition]) -> str:

@@ -42,7 +42,7 @@ def test_brokers_that_are_away_at_first(monkeypatch: pytest.MonkeyPatch) -> None
         bootstrap = broker.bootstrap
         broker.stop()
         before = set(threading.enumerate())
-        monkeypatch.setattr(connecting, "_pause", lambda _: broker.start())
+        monkeypatch.setattr(connecting, "pause", lambda _: broker.start())
         with client(bootstrap):
             pass
         broker.stop()

@@ -27,7 +27,7 @@ class Away:
         self.attempts = 0
         self.pauses: list[int] = []
         monkeypatch.setattr(connecting, "monotonic_ms", lambda: self.now_ms)
-        monkeypatch.setattr(connecting, "_pause", self.pause)
+        monkeypatch.setattr(connecting, "pause", self.pause)
         monkeypatch.setattr(connecting, "random_fraction", lambda: 0.5)
 
     def start(self) -> None:
@@ -73,7 +73,7 @@ def test_pauses_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
     event = SimpleNamespace(wait=waited.append)
     monkeypatch.setattr(connecting, "threading", SimpleNamespace(Event=lambda: event))
-    connecting._pause(70)
+    connecting.pause(70)
     assert waited == [0.07]
 
 
@@ -82,7 +82,7 @@ def test_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     with Broker(ephemeral=True) as broker:
         client: Any = Consumer(broker.bootstrap, auto_offset_reset="none")
         broker.stop()
-        monkeypatch.setattr(connecting, "_pause", lambda _: broker.start())
+        monkeypatch.setattr(connecting, "pause", lambda _: broker.start())
         with connected(client, 60_000) as consumer:
             assert consumer is client
             assert consumer.assignment == frozenset()

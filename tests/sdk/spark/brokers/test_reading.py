@@ -118,7 +118,7 @@ def test_broker_that_is_away_at_first(tmp_path: Path, monkeypatch: pytest.Monkey
     with stored(tmp_path, batch(0)) as broker:
         options = read_options(broker)
         broker.stop()
-        monkeypatch.setattr(connecting, "_pause", lambda _: broker.start())
+        monkeypatch.setattr(connecting, "pause", lambda _: broker.start())
         assert offsets_of(options, 2, 5) == [2, 3, 4]
 
 

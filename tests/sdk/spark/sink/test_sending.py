@@ -85,7 +85,7 @@ def test_nothing(broker: Broker) -> None:
 def test_a_broker_that_is_away_at_first(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     options = parse_options({"kafka.bootstrap.servers": broker.bootstrap, "topic": "out"})
     broker.stop()
-    monkeypatch.setattr(connecting, "_pause", lambda _: broker.start())
+    monkeypatch.setattr(connecting, "pause", lambda _: broker.start())
     assert write(options, VALUES_ONLY, None, [pyarrow.RecordBatch.from_pydict({"value": ["v"]})]) == 1
 
 

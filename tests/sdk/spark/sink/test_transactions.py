@@ -98,7 +98,7 @@ def test_nothing_is_seen_before_the_commit(broker: Broker) -> None:
 def test_a_broker_that_is_away_at_first(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before each step: a task, and the commit."""
     query = Query(broker)
-    monkeypatch.setattr(connecting, "_pause", lambda _: broker.start())
+    monkeypatch.setattr(connecting, "pause", lambda _: broker.start())
     broker.stop()
     prepared = query.tasks(0)
     broker.stop()
