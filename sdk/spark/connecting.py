@@ -75,7 +75,7 @@ def connect(start: Callable[[], object], limit_ms: int) -> None:
         except ConnectFailed as error:
             now_ms = monotonic_ms()
             if not attempts.failed(error, now_ms):
-                error.add_note(f"It was tried {attempts.failures} times, for {limit_ms} ms at most.")
+                error.add_note(f"Attempts: {attempts.failures}, none begun after {limit_ms} ms.")
                 raise
             _log.info("connecting again: %s", error)
         else:
