@@ -100,14 +100,15 @@ generated: $(VENV)/.dev ## generated code and pages equal what the schemas and t
 ENGINE_FREE := --ignore=tests/codegen --ignore-glob=tests/test_*.py \
   --ignore-glob=tests/reference_broker/test_*_failures.py --ignore=tests/soak \
   --ignore-glob=tests/sdk/*/engines --ignore=tests/sdk/protocol/test_limits.py
-# Spark brings a JVM and workers of its own: its tests run once, and not in several processes of pytest.
+# Spark brings a JVM and workers of its own: its tests run once, and not in several processes of pytest at a time. Those
+# of the audit have a JVM of their own: threads and workers of all tests in one are too many for a small machine.
+SPARK_AUDIT_TESTS := $(addprefix tests/sdk/spark/audit/test_,audit.py batches.py group_tables.py key_tables.py \
+  log_tables.py merging.py partition_table.py summary.py tables.py)
 SPARK_TESTS := $(addprefix tests/sdk/spark/test_,bombs.py pages.py) $(addprefix tests/sdk/spark/columns/test_,decode.py functions.py) \
   tests/sdk/spark/segments/test_frame.py tests/sdk/spark/brokers/test_source_in_spark.py \
   $(addprefix tests/sdk/spark/sink/test_,writer.py kills.py) \
-  $(addprefix tests/sdk/spark/audit/test_,audit.py batches.py group_tables.py key_tables.py log_tables.py merging.py \
-    partition_table.py summary.py tables.py) \
   tests/commands/test_demo_count.py tests/commands/test_pipeline.py tests/commands/test_spark_session.py
-WITHOUT_SPARK := $(addprefix --ignore=,$(SPARK_TESTS))
+WITHOUT_SPARK := $(addprefix --ignore=,$(SPARK_TESTS) $(SPARK_AUDIT_TESTS))
 # tests/test_environment.py fails if the extension is missing although it could be built.
 NATIVE := KAFKAWIRE_ENGINE=native $(BIN)/python -c 'import kafkawire.protocol' 2>/dev/null
 
@@ -127,6 +128,7 @@ test-construct: $(VENV)/.dev
 test-spark: $(VENV)/.dev
 	$(call title,tests: Spark)
 	@$(RUN) pytest -q $(SPARK_TESTS)
+	@$(RUN) pytest -q $(SPARK_AUDIT_TESTS)
 
 # What may differ between Pythons: the whole core, but for planned faults of a disk, and what is the Python engine's own.
 # The oldest and the newest Python have all of it; those between are tried by their wheels, and by

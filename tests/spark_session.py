@@ -14,6 +14,9 @@ from tools.find_java import JAVA_VERSION_MIN, find_java
 
 __all__ = ["local_session"]
 
+#: What Spark logs an error by that nobody caught, before it ends the JVM.
+_UNCAUGHT = "org.apache.spark.util.SparkUncaughtExceptionHandler"
+
 
 @contextmanager
 def local_session(**settings: str) -> Iterator[Any]:
@@ -44,7 +47,13 @@ def local_session(**settings: str) -> Iterator[Any]:
         builder = builder.config(name.replace("_", "."), value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
+    # A fatal error of a task ends the JVM, and every later test fails: this alone says why.
+    log4j = session._jvm.org.apache.logging.log4j
+    log4j.core.config.Configurator.setLevel(_UNCAUGHT, log4j.Level.ERROR)
     try:
         yield session
     finally:
+        status = session.sparkContext._gateway.proc.poll()
+        if status is not None:
+            raise RuntimeError(f"Spark's JVM ended before its tests did, with status {status}")
         session.stop()

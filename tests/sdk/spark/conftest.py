@@ -12,8 +12,12 @@ from tests.spark_session import local_session
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """Start a local Spark."""
-    with local_session() as session:
+    """Start a local Spark.
+
+    A task that finds no memory ends the JVM, and with it all tests after that one: there is twice what Spark takes by
+    itself, as one JVM runs hundreds of queries, four at a time where an audit writes its tables.
+    """
+    with local_session(spark_driver_memory="2g") as session:
         yield session
 
 
