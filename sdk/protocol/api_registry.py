@@ -14,6 +14,7 @@ from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
 from kafkawire.sdk.protocol.schema import Api, Message, Schema
 from kafkawire.sdk.protocol.tables.apis import APIS, KNOWN_APIS, ApiKey
+from kafkawire.sdk.protocol.values import quoted
 from kafkawire.sdk.protocol.versions import VersionRange
 
 __all__ = ["KAFKA_APIS", "ApiRegistry", "Key"]
@@ -112,10 +113,10 @@ class ApiRegistry(Mapping[int, Api]):
 def _all_of(tables: Iterable[Mapping[Any, Api]]) -> Iterator[Api]:
     for number, table in enumerate(tables, start=1):
         if not isinstance(table, Mapping):
-            raise TypeError(f"table {number} is {table!r:.60}, a generated table `APIS` or an ApiRegistry is needed")
+            raise TypeError(f"table {number} is {quoted(table)}, a generated table `APIS` or an ApiRegistry is needed")
         for api in table.values():
             if not isinstance(api, Api):
-                raise TypeError(f"table {number} holds {api!r:.60}, which is no Api")
+                raise TypeError(f"table {number} holds {quoted(api)}, which is no Api")
             yield api
 
 

@@ -17,6 +17,7 @@ from kafkawire.sdk.protocol.engines.selection import ENGINE
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.programs import message_class, program
 from kafkawire.sdk.protocol.schema import Buffer, Message
+from kafkawire.sdk.protocol.values import quoted
 
 __all__ = ["Codec", "codec"]
 
@@ -115,7 +116,7 @@ class Codec(Construct, Generic[M]):
             return message
         if not stream.seekable():
             raise LocalProtocolError(
-                f"{self!r} reads ahead, but {stream!r:.60} is not seekable: read the bytes, then parse them"
+                f"{self!r} reads ahead, but {quoted(stream)} is not seekable: read the bytes, then parse them"
             )
         data = stream.read(_FIRST_READ_BYTES)
         while True:
@@ -163,11 +164,11 @@ def codec(message: str | type[M], version: int, engine: str | None = None) -> Co
     elif isinstance(message, type):
         cls = message
     else:
-        raise LocalProtocolError(f"{message!r:.60} is neither a message class nor the name of one")
+        raise LocalProtocolError(f"{quoted(message)} is neither a message class nor the name of one")
     if not isinstance(version, int) or isinstance(version, bool):
-        raise LocalProtocolError(f"{cls.__qualname__}: version {version!r:.60} is not an int")
+        raise LocalProtocolError(f"{cls.__qualname__}: version {quoted(version)} is not an int")
     if not isinstance(engine, str | None):
-        raise LocalProtocolError(f"engine {engine!r:.60} is not the name of one")
+        raise LocalProtocolError(f"engine {quoted(engine)} is not the name of one")
     return _codec(cls, int(version), ENGINE if engine is None else engine)
 
 

@@ -25,6 +25,7 @@ from kafkawire.sdk.protocol.server_connection import Request, ServerConnection, 
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.text_form import to_text
+from kafkawire.sdk.protocol.values import quoted
 
 __all__ = [
     "GATE_FRAME_BYTES_MAX",
@@ -127,7 +128,7 @@ def checked_in_flight(max_in_flight: int) -> int:
         LocalProtocolError: it is no number from 1 on: nothing could be asked.
     """
     if not isinstance(max_in_flight, int) or max_in_flight < 1:
-        raise LocalProtocolError(f"max_in_flight is {max_in_flight!r:.60}, a number from 1 on is needed")
+        raise LocalProtocolError(f"max_in_flight is {quoted(max_in_flight)}, a number from 1 on is needed")
     return max_in_flight
 
 

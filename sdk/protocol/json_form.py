@@ -32,6 +32,7 @@ from kafkawire.sdk.protocol.primitives import (
 from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Field, Message
 from kafkawire.sdk.protocol.uuids import format_uuid, parse_uuid
+from kafkawire.sdk.protocol.values import quoted
 
 __all__ = ["from_json", "to_json"]
 
@@ -171,7 +172,7 @@ def _meant(name: str, value: dict[str, Any], structure: Layout) -> str:
 
 def _structure_from_json(value: Any, structure: Layout, path: str) -> Message:
     if not isinstance(value, dict):
-        raise EncodeError(path, f"expected an object, got {value!r:.60}")
+        raise EncodeError(path, f"expected an object, got {quoted(value)}")
     message = structure.cls()
     present = {field.name: field for field in structure.fields + structure.tagged}
     for field in structure.cls.FIELDS:
@@ -195,7 +196,7 @@ def _field_from_json(value: Any, field: Field, structure: Layout | None, path: s
     if not field.array:
         return _element_from_json(value, field, structure, path)
     if not isinstance(value, list):
-        raise EncodeError(path, f"expected an array, got {value!r:.60}")
+        raise EncodeError(path, f"expected an array, got {quoted(value)}")
     return tuple(
         _element_from_json(element, field, structure, f"{path}[{index}]") for index, element in enumerate(value)
     )
@@ -217,7 +218,7 @@ def _element_from_json(value: Any, field: Field, structure: Layout | None, path:
             return _checked(path, as_string, value).decode()
         case kind if kind in LIMITS and isinstance(value, int) and not isinstance(value, bool):
             return _integer_from_json(value, kind, path)
-    raise EncodeError(path, f"expected {field.type}, got {value!r:.60}")
+    raise EncodeError(path, f"expected {field.type}, got {quoted(value)}")
 
 
 def _integer_from_json(value: int, kind: str, path: str) -> int:
@@ -243,7 +244,7 @@ def _bytes_from_json(text: str, kind: str, path: str) -> bytes:
     except LocalProtocolError as error:
         raise EncodeError(path, str(error)) from None
     except ValueError:
-        raise EncodeError(path, f"expected base64, got {text!r:.60}") from None
+        raise EncodeError(path, f"expected base64, got {quoted(text)}") from None
 
 
 def _decode_base64(text: str) -> bytes:

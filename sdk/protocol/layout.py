@@ -11,9 +11,9 @@ from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from kafkawire.sdk.errors import LocalProtocolError, UnsupportedVersion
-from kafkawire.sdk.protocol.primitives import FIXED, digits
+from kafkawire.sdk.protocol.primitives import FIXED
 from kafkawire.sdk.protocol.schema import Field, Message, Schema
-from kafkawire.sdk.protocol.values import DEFAULT
+from kafkawire.sdk.protocol.values import DEFAULT, digits, quoted
 
 __all__ = ["AbsentField", "FieldLayout", "Layout", "absent_fields", "layout"]
 
@@ -154,12 +154,12 @@ def layout(cls: type[Message], version: int) -> Layout:
         UnsupportedVersion: the message does not exist in this version.
     """
     if not isinstance(cls, type) or not issubclass(cls, Message):
-        raise LocalProtocolError(f"{cls!r:.60} is not a message class")
+        raise LocalProtocolError(f"{quoted(cls)} is not a message class")
     schema: Schema | None = getattr(cls, "SCHEMA", None)
     if schema is None:
         raise LocalProtocolError(f"{cls.__qualname__} is part of messages and has no versions of its own")
     if not isinstance(version, int) or isinstance(version, bool):
-        raise LocalProtocolError(f"{schema.name}: version {version!r:.60} is not an int")
+        raise LocalProtocolError(f"{schema.name}: version {quoted(version)} is not an int")
     if version not in (known := schema.known_versions):
         raise UnsupportedVersion(f"{schema.name} has no version {digits(version)}, versions {known} exist")
     return _structure(cls, int(version), schema.flexible is not None and version in schema.flexible)

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkawire.sdk.protocol.values import Buffer, equal
+from kafkawire.sdk.protocol.values import Buffer, digits, equal, quoted
 
 if TYPE_CHECKING:
     from kafkawire.sdk.protocol.layout import AbsentField
@@ -39,7 +39,6 @@ __all__ = [
     "as_tags",
     "as_uuid",
     "cut",
-    "digits",
     "invalid_tag",
     "is_default",
     "missing",
@@ -58,9 +57,6 @@ MAX_LENGTH = 2**31 - 1
 
 #: Largest tag that can be written. Kafka's writer reserves 2147483647 as its end mark.
 MAX_TAG = 2**31 - 2
-
-#: Longer than any number that somebody means.
-_WRITTEN_BITS_MAX = 256
 
 #: A `records` value of at least this many bytes is not copied by `encode_parts`: below, the copy costs less than one
 #: more buffer in `writelines`.
@@ -171,12 +167,6 @@ def cut(data: bytes, apart: list[tuple[int, Any]]) -> list[Any]:
     return parts
 
 
-def digits(number: int) -> str:
-    """Return a number as text, for errors: Python refuses to write one of more than 4300 digits."""
-    bits = number.bit_length()
-    return str(number) if bits <= _WRITTEN_BITS_MAX else f"a number of {bits} bits"
-
-
 def as_number(kind: str, value: Any) -> Any:
     """Return a value of fixed size as `struct` packs it: a number, a bool or a UUID.
 
@@ -192,7 +182,7 @@ def as_number(kind: str, value: Any) -> Any:
             return struct.unpack(">d", struct.pack(">d", value))[0]
         number = int.__index__(operator.index(value))  # a derived class may compare otherwise
     except (TypeError, KeyError, struct.error, OverflowError):
-        raise Refused(f"expected {kind}, got {type(value).__name__} {value!r:.60}") from None
+        raise Refused(f"expected {kind}, got {type(value).__name__} {quoted(value)}") from None
     low, high = LIMITS[kind]
     if not low <= number <= high:
         raise Refused(f"{digits(number)} is outside {kind}, {low} to {high}")
@@ -210,7 +200,7 @@ def as_string(value: object) -> bytes:
     try:
         encoded = str.encode(value)  # not the method of a derived class
     except UnicodeEncodeError as error:
-        raise Refused(f"{value!r} has no UTF-8: {error.reason}") from None
+        raise Refused(f"{quoted(value)} has no UTF-8: {error.reason}") from None
     if len(encoded) > MAX_STRING_BYTES:
         raise Refused(f"string of {len(encoded)} bytes, at most {MAX_STRING_BYTES} allowed")
     return encoded
@@ -333,7 +323,7 @@ def as_tags(value: Any, known: Iterable[int], invalid: Iterable[int] = ()) -> li
 
 
 def _kind(value: object) -> str:
-    return "None" if value is None else f"{type(value).__name__} {value!r:.60}"
+    return "None" if value is None else f"{type(value).__name__} {quoted(value)}"
 
 
 def _replace_malformed(error: UnicodeError) -> tuple[str, int]:

@@ -16,10 +16,14 @@ from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.engines.selection import ENGINE, ENGINES, native
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.schema import Buffer, Message
+from kafkawire.sdk.protocol.values import quoted
 
 __all__ = ["Program", "message_class", "program"]
 
 M = TypeVar("M", bound=Message)
+
+#: Characters of an unknown name that are compared with those of messages, which are all shorter.
+_COMPARED_CHARACTERS_MAX = 100
 
 
 class Program(Protocol[M]):
@@ -86,7 +90,7 @@ def program(message: str | type[M], version: int, engine: str | None = None) -> 
         engine = ENGINE
     if engine not in ENGINES or (engine == "native" and native is None):
         available = [name for name in ENGINES if name != "native" or native is not None]
-        raise LocalProtocolError(f"engine {engine!r} is not available, {', '.join(available)} are")
+        raise LocalProtocolError(f"engine {quoted(engine)} is not available, {', '.join(available)} are")
     cls = message_class(message) if isinstance(message, str) else message
     made = import_module(f"kafkawire.sdk.protocol.engines.{engine}").Program(layout(cls, version))
     return cast("Program[M]", made)
@@ -102,10 +106,10 @@ def message_class(name: str) -> type[Message]:
         LocalProtocolError: there is no such message.
     """
     if not isinstance(name, str):
-        raise LocalProtocolError(f"{name!r:.60} is not the name of a message")
+        raise LocalProtocolError(f"{quoted(name)} is not the name of a message")
     if name not in messages.MODULES:
         import difflib  # only needed for an error
 
-        near = difflib.get_close_matches(name, messages.MODULES)
-        raise LocalProtocolError(f"no message is named {name!r}" + (f"; is it {near[0]}?" if near else ""))
+        near = difflib.get_close_matches(name[:_COMPARED_CHARACTERS_MAX], messages.MODULES)
+        raise LocalProtocolError(f"no message is named {quoted(name)}" + (f"; is it {near[0]}?" if near else ""))
     return cast(type[Message], getattr(messages, name))

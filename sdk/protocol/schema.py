@@ -11,7 +11,8 @@ from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, cast
 
 from kafkawire.sdk.protocol.engines.selection import native
-from kafkawire.sdk.protocol.values import DEFAULT, Buffer, UnknownTags, equal, hidden_slot
+from kafkawire.sdk.protocol.primitives import is_default
+from kafkawire.sdk.protocol.values import DEFAULT, NOT_SET, Buffer, UnknownTags, equal, hidden_slot, quoted
 from kafkawire.sdk.protocol.versions import VersionRange
 
 __all__ = [
@@ -241,13 +242,15 @@ class Message(metaclass=MessageType):
     def __repr__(self) -> str:
         values = []
         for field in self.FIELDS:
-            value = getattr(self, field.name)
-            if not equal(value, field.default_value()):
-                shown = f"<view of {value.nbytes} bytes>" if isinstance(value, memoryview) else repr(value)
+            value = getattr(self, field.name, NOT_SET)
+            if not is_default(value, field.default_value()):
+                shown = (
+                    f"<view of {value.nbytes} bytes>" if isinstance(value, memoryview) else quoted(value, limit=None)
+                )
                 values.append(f"{field.name}={shown}")
-        unknown = getattr(self, "unknown_tags", ())
-        if unknown:
-            values.append(f"unknown_tags={unknown!r}")
+        unknown = getattr(self, "unknown_tags", NOT_SET)
+        if not is_default(unknown, ()):
+            values.append(f"unknown_tags={quoted(unknown, limit=None)}")
         return f"{type(self).__qualname__}({', '.join(values)})"
 
     def __reduce__(self) -> "tuple[type[Message], tuple[Any, ...]]":

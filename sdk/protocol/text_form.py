@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kafkawire.sdk.protocol.schema import Field, Message, equal
+from kafkawire.sdk.protocol.primitives import is_default
+from kafkawire.sdk.protocol.schema import Field, Message
+from kafkawire.sdk.protocol.values import NOT_SET
 from kafkawire.sdk.secret import HIDDEN, may_be_secret
 
 __all__ = ["TEXT_CHARACTERS_MAX", "to_text", "value_text"]
@@ -64,6 +66,8 @@ def _bounded(pieces: Iterator[str], limit: int) -> str:
 
 def _pieces(value: Any) -> Iterator[str]:
     match value:
+        case _ if value is NOT_SET:
+            yield repr(value)
         case Message():
             yield from _message_pieces(value)
         case list() | tuple():
@@ -88,17 +92,20 @@ def _message_pieces(message: Message) -> Iterator[str]:
     yield f"{type(message).__qualname__}("
     separator = ""
     for field in message.FIELDS:
-        value = getattr(message, field.name)
-        if not equal(value, field.default_value()):
+        value = getattr(message, field.name, NOT_SET)
+        if not is_default(value, field.default_value()):
             yield f"{separator}{field.name}="
             if _is_secret(message, field):
                 yield HIDDEN
             else:
                 yield from _pieces(value)
             separator = ", "
-    unknown = getattr(message, "unknown_tags", ())
-    if unknown:
-        yield f"{separator}{len(unknown)} unknown tags"
+    unknown = getattr(message, "unknown_tags", NOT_SET)
+    if isinstance(unknown, list | tuple):
+        yield f"{separator}{len(unknown)} unknown tags" if unknown else ""
+    else:
+        yield f"{separator}unknown_tags="
+        yield from _pieces(unknown)
     yield ")"
 
 

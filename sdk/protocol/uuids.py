@@ -11,6 +11,7 @@ import base64
 import re
 
 from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.protocol.values import quoted
 
 __all__ = ["METADATA_TOPIC_UUID", "RESERVED_UUIDS", "ZERO_UUID", "format_uuid", "parse_uuid", "uuid_order"]
 
@@ -42,7 +43,7 @@ def parse_uuid(text: str) -> bytes:
         LocalProtocolError: it is something else.
     """
     if not isinstance(text, str):
-        raise LocalProtocolError(f"{text!r:.{_SHOWN_CHARACTERS}} is not a UUID: 22 characters of text expected")
+        raise LocalProtocolError(f"{quoted(text, _SHOWN_CHARACTERS)} is not a UUID: 22 characters of text expected")
     if not _TEXT.fullmatch(text):
         raise LocalProtocolError(
             f"{text[:_SHOWN_CHARACTERS]!r} of {len(text)} characters is not a UUID: 22 of URL-safe base64 expected"

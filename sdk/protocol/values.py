@@ -1,4 +1,5 @@
-"""What field values are, below messages: buffers, unknown tagged fields, the mark of a default not yet made.
+"""What field values are, below messages: buffers, unknown tagged fields, the mark of a default not yet made; and how
+errors show them.
 
 This module imports nothing of the package: the extension imports it, and `schema.py` needs the extension to make
 message classes.
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["DEFAULT", "Buffer", "UnknownTags", "equal", "hidden_slot"]
+__all__ = ["DEFAULT", "NOT_SET", "Buffer", "UnknownTags", "digits", "equal", "hidden_slot", "quoted"]
 
 #: What a field of type `bytes` or `records` takes; `records` are decoded to views of the bytes received.
 Buffer = bytes | bytearray | memoryview
@@ -16,8 +17,24 @@ Buffer = bytes | bytearray | memoryview
 #: Tagged fields that the schema does not know: (tag, content), in the order in which they were read.
 UnknownTags = tuple[tuple[int, bytes], ...]
 
+#: Longer than any number that somebody means.
+_WRITTEN_BITS_MAX = 256
+
+#: Characters of a value that an error shows.
+_QUOTED_CHARACTERS_MAX = 60
+
 #: Marks an argument that was not given, where None is a value of its own.
 DEFAULT: Final[Any] = object()
+
+
+class _NotSet:
+    """What a field has that was deleted, for those who only show it."""
+
+    def __repr__(self) -> str:
+        return "<not set>"
+
+
+NOT_SET: Final = _NotSet()
 
 
 def hidden_slot(field: str) -> str:
@@ -30,3 +47,26 @@ def equal(left: Any, right: Any) -> bool:
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
         return len(left) == len(right) and all(map(equal, left, right))
     return bool(left == right)
+
+
+def digits(number: int) -> str:
+    """Return a number as text, for errors: Python refuses to write one of more than 4300 digits."""
+    bits = int.bit_length(number)
+    return int.__repr__(number) if bits <= _WRITTEN_BITS_MAX else f"a number of {bits} bits"
+
+
+def quoted(value: object, limit: int | None = _QUOTED_CHARACTERS_MAX) -> str:
+    """Return the repr of a value, for errors: whatever the value is, it can be shown.
+
+    Args:
+        value: what somebody gave.
+        limit: the most characters that are shown of text, bytes and containers; None for all.
+    """
+    if type(value) is int:
+        return digits(value)
+    if type(value) is str or type(value) is bytes or type(value) is bytearray:
+        value = value[:limit]  # the repr of a long one takes long
+    try:
+        return repr(value)[:limit]
+    except Exception:  # a number in it has too many digits, or the repr of a foreign type fails
+        return f"<{type(value).__name__}>"

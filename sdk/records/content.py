@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kafkawire.sdk.errors import EncodeError
-from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.protocol.values import Buffer, quoted
 from kafkawire.sdk.records.engines.builder_options import checked_content, checked_name
 
 __all__ = ["HeadersInput", "record_content", "record_headers"]
@@ -34,9 +34,9 @@ def record_content(path: str, value: object) -> Buffer | None:
         try:
             return str.encode(value)  # not the method of a derived class
         except UnicodeEncodeError as error:
-            raise EncodeError(path, f"{value!r:.100} has no UTF-8: {error.reason}") from error
+            raise EncodeError(path, f"{quoted(value)} has no UTF-8: {error.reason}") from error
     if isinstance(value, int | float):
-        reason = f"expected bytes, text or None, got {value!r:.100}; encode numbers as your readers expect them"
+        reason = f"expected bytes, text or None, got {quoted(value)}; encode numbers as your readers expect them"
         raise EncodeError(path, reason)
     return checked_content(path, value)
 
@@ -49,12 +49,12 @@ def record_headers(headers: HeadersInput) -> tuple[tuple[str, Buffer | None], ..
     """
     items: object = headers.items() if isinstance(headers, Mapping) else headers
     if not isinstance(items, Iterable) or isinstance(items, str | bytes):
-        raise EncodeError("headers", f"expected pairs of a name and a value, got {items!r:.100}")
+        raise EncodeError("headers", f"expected pairs of a name and a value, got {quoted(items)}")
     found = []
     for pair in items:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise EncodeError("headers", f"expected pairs of a name and a value, among them is {pair!r:.100}")
+            raise EncodeError("headers", f"expected pairs of a name and a value, among them is {quoted(pair)}")
         name, value = pair
         checked_name(name)
-        found.append((name, record_content(f"headers[{name!r}]", value)))
+        found.append((name, record_content(f"headers[{quoted(name)}]", value)))
     return tuple(found)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.engines.selection import ENGINE, ENGINES
+from kafkawire.sdk.protocol.values import quoted
 from kafkawire.sdk.records.engines import selection as engines
 
 __all__ = ["BatchBuilder", "RecordBatch", "batch_builder_class", "record_batch_class"]
@@ -63,4 +64,4 @@ def batch_builder_class(engine: str) -> type[BatchBuilder]:
 
 def _unavailable(engine: str) -> LocalProtocolError:
     available = [name for name in ENGINES if name != "native" or engines.built is not None]
-    return LocalProtocolError(f"engine {engine!r} is not available, {', '.join(available)} are")
+    return LocalProtocolError(f"engine {quoted(engine)} is not available, {', '.join(available)} are")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from zlib import crc32
 
 from kafkawire.sdk.errors import EncodeError
-from kafkawire.sdk.protocol.primitives import LIMITS, digits
+from kafkawire.sdk.protocol.primitives import LIMITS
 from kafkawire.sdk.protocol.tables.enums import (
     NO_TIMESTAMP,
 )
@@ -26,7 +26,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     Compression,
     TimestampType,
 )
-from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.protocol.values import Buffer, digits
 from kafkawire.sdk.records.compression import compress
 from kafkawire.sdk.records.engines.builder_options import (
     checked_compression,

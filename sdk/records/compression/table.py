@@ -14,7 +14,7 @@ from typing import Protocol, cast
 
 from kafkawire.sdk.errors import EncodeError, LocalProtocolError
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_MAGIC, Compression
-from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.protocol.values import Buffer, quoted
 from kafkawire.sdk.records.buffers import bytes_of
 from kafkawire.sdk.records.compression.errors import too_long
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
@@ -63,7 +63,7 @@ def compress(codec: Compression, data: Buffer, level: int | None = None, magic: 
     """
     number = _number(codec)
     if number is None:
-        raise EncodeError("compression", f"{codec!r:.100} is none of {CODEC_NAMES}")
+        raise EncodeError("compression", f"{quoted(codec)} is none of {CODEC_NAMES}")
     try:
         view = bytes_of(data)
     except TypeError as error:
@@ -92,9 +92,9 @@ def decompress(
     """
     number = _number(codec)
     if number is None:
-        raise LocalProtocolError(f"compression: {codec!r:.100} is none of {CODEC_NAMES}")
+        raise LocalProtocolError(f"compression: {quoted(codec)} is none of {CODEC_NAMES}")
     if not isinstance(limit, int) or limit < 0:
-        raise LocalProtocolError(f"limit: expected a number of bytes, at least 0, got {limit!r:.100}")
+        raise LocalProtocolError(f"limit: expected a number of bytes, at least 0, got {quoted(limit)}")
     view = bytes_of(data)
     if number != Compression.NONE:
         return _codec(number).decompress(view, min(limit, _LIMIT_MAX), magic)
@@ -121,7 +121,7 @@ def check_level(codec: Compression, level: int | None) -> None:
         return
     low, high = module.LEVELS
     if not isinstance(level, int) or not low <= level <= high:
-        raise EncodeError("level", f"{codec.name.lower()} has levels {low} to {high}, not {level!r:.100}")
+        raise EncodeError("level", f"{codec.name.lower()} has levels {low} to {high}, not {quoted(level)}")
 
 
 def _number(codec: object) -> int | None:

@@ -9,10 +9,10 @@ from operator import index
 from typing import Any
 
 from kafkawire.sdk.errors import EncodeError
-from kafkawire.sdk.protocol.primitives import LIMITS, digits
+from kafkawire.sdk.protocol.primitives import LIMITS
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.record_formats import Compression, TimestampType
-from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.protocol.values import Buffer, digits, quoted
 from kafkawire.sdk.records.buffers import bytes_of
 from kafkawire.sdk.records.compression import CODEC_NAMES, check_level
 
@@ -79,7 +79,7 @@ def checked_name(name: object) -> bytes:
     try:
         return str.encode(name)  # not the method of a derived class
     except UnicodeEncodeError as error:
-        raise EncodeError("headers", f"{name!r:.100} has no UTF-8: {error.reason}") from None
+        raise EncodeError("headers", f"{quoted(name)} has no UTF-8: {error.reason}") from None
 
 
 def checked_time(timestamp: int) -> int:
@@ -130,7 +130,7 @@ def whole_number(path: str, value: Any) -> int:
     try:
         return int.__int__(index(value))  # of a bool, or another derived class, the plain number
     except TypeError:
-        raise EncodeError(path, f"expected an integer, got {value!r:.100} of {type(value).__name__}") from None
+        raise EncodeError(path, f"expected an integer, got {quoted(value)} of {type(value).__name__}") from None
 
 
 def checked_headers(headers: Any) -> list[tuple[bytes, Buffer | None]]:

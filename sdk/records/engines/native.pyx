@@ -40,7 +40,8 @@ from types import GenericAlias
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
 from kafkawire.sdk.protocol import reusable_memory
-from kafkawire.sdk.protocol.primitives import MALFORMED_UTF8, digits
+from kafkawire.sdk.protocol.primitives import MALFORMED_UTF8
+from kafkawire.sdk.protocol.values import digits
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID, NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.record_formats import Compression, TimestampType
 from kafkawire.sdk.records import java_integers

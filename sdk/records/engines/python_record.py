@@ -8,7 +8,8 @@ from __future__ import annotations
 from operator import index
 from typing import Any, Generic, NoReturn
 
-from kafkawire.sdk.protocol.primitives import LIMITS, digits
+from kafkawire.sdk.protocol.primitives import LIMITS
+from kafkawire.sdk.protocol.values import digits, quoted
 from kafkawire.sdk.records.type_variables import Key, Value
 
 __all__ = ["Headers", "Record", "check_record", "checked_field", "checked_place", "new_record", "restored"]
@@ -163,7 +164,7 @@ def check_record(key: object, value: object, headers: object, topic: object) -> 
     for header in headers:
         is_pair = type(header) is tuple and len(header) == 2
         if not is_pair or type(header[0]) is not str or not isinstance(header[1], bytes | None):
-            raise TypeError(f"headers: expected tuples of str and bytes or None, got {header!r:.100}")
+            raise TypeError(f"headers: expected tuples of str and bytes or None, got {quoted(header)}")
 
 
 def checked_field(name: str, value: object, low: int, high: int) -> int:
@@ -176,7 +177,7 @@ def checked_field(name: str, value: object, low: int, high: int) -> int:
     try:
         number = value if type(value) is int else int.__int__(index(value))  # type: ignore[arg-type]  # asked here
     except TypeError:
-        raise TypeError(f"{name}: expected an integer, got {value!r:.100} of {type(value).__name__}") from None
+        raise TypeError(f"{name}: expected an integer, got {quoted(value)} of {type(value).__name__}") from None
     if not low <= number <= high:
         raise OverflowError(f"{name}: {digits(number)}, not within {low} and {high}")
     return number

@@ -27,7 +27,6 @@ from kafkawire.sdk.protocol.primitives import (
     as_tags,
     as_uuid,
     cut,
-    digits,
     is_default,
     records_size,
     reject_null,
@@ -221,12 +220,6 @@ def test_reasons() -> None:
     assert too_many(5, 4) == "5 elements announced, 4 bytes left"
     assert reject_null() == "null is not allowed in this version"
     assert reject_null(-2) == "null is not allowed in this version (length -2)"
-
-
-def test_digits() -> None:
-    assert digits(-5) == "-5"
-    assert digits(2**256 - 1) == str(2**256 - 1)
-    assert digits(-(10**5000)) == "a number of 16610 bits"
 
 
 def test_numbers_that_python_does_not_write() -> None:

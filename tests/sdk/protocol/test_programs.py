@@ -163,3 +163,14 @@ def test_construct_is_not_loaded(statements: str, engine: str) -> None:
         [sys.executable, "-c", statements + ask], env=environment, capture_output=True, text=True, check=True
     )
     assert result.stdout == "False\n"
+
+
+def test_long_names_and_numbers_are_shown_in_few_characters() -> None:
+    for wrong in (
+        lambda: message_class("x" * 1_000_000),
+        lambda: message_class(10**5000),  # type: ignore[arg-type]  # what a program may pass
+        lambda: program("HeartbeatRequest", 4, "x" * 1_000_000),
+    ):
+        with pytest.raises(LocalProtocolError) as caught:
+            wrong()
+        assert len(str(caught.value)) < 200

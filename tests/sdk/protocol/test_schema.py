@@ -17,6 +17,7 @@ from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.fetch_snapshot import FetchSnapshotResponse
 from kafkawire.sdk.protocol.messages.headers import ResponseHeader
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
@@ -208,3 +209,10 @@ def test_message_classes_are_final() -> None:
         make("X", (Message, int), {})
     with pytest.raises(TypeError, match="X needs __slots__ and __init__"):
         make("X", (Message,), {"__slots__": ("unknown_tags",)})
+
+
+def test_the_repr_of_what_cannot_be_shown() -> None:
+    request = HeartbeatRequest(10**5000, [10**5000])  # type: ignore[arg-type]  # what no field can hold
+    del request.member_id
+    text = "HeartbeatRequest(group_id=a number of 16610 bits, generation_id=<list>, member_id=<not set>)"
+    assert repr(request) == text

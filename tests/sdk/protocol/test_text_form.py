@@ -6,7 +6,7 @@ Method: values of every kind, at and beyond each limit; messages of megabytes; t
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -159,3 +159,20 @@ def test_the_length_is_bounded() -> None:
     assert len(text) == TEXT_CHARACTERS_MAX + 1
     assert text.endswith("…")
     assert to_text(FetchResponse(responses=topics), 10) == "FetchRespo…"
+
+
+def test_whatever_a_field_holds() -> None:
+    request = MetadataRequest(topics=Incomparable(), unknown_tags=5)  # type: ignore[arg-type]  # what no field can hold
+    assert to_text(request) == "MetadataRequest(topics=<Incomparable>, unknown_tags=5)"
+    heartbeat = HeartbeatRequest("g")
+    del heartbeat.member_id, heartbeat.unknown_tags
+    assert to_text(heartbeat) == "HeartbeatRequest(group_id='g', member_id=<not set>, unknown_tags=<not set>)"
+
+
+class Incomparable:
+    """A value that is not simply equal or not, as the arrays of numpy."""
+
+    def __eq__(self, other: object) -> NoReturn:
+        raise ValueError
+
+    __hash__ = None  # type: ignore[assignment]  # mutable, as they are

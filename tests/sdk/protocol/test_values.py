@@ -1,6 +1,6 @@
-"""Field values compare by what they hold.
+"""Field values compare by what they hold, and errors show any value in few characters.
 
-Method: pairs of sequences and buffers.
+Method: pairs of sequences and buffers; numbers, texts and reprs at and beyond each limit.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.protocol.values import equal, hidden_slot
+from kafkawire.sdk.protocol.values import NOT_SET, digits, equal, hidden_slot, quoted
 
 
 def test_equal() -> None:
@@ -36,3 +36,42 @@ def test_a_hidden_slot() -> None:
 def test_sequences_are_equal_element_by_element(left: Any, right: Any, same: bool) -> None:
     assert equal(left, right) is same
     assert equal(right, left) is same
+
+
+def test_digits() -> None:
+    assert digits(-5) == "-5"
+    assert digits(True) == "1"
+    assert digits(2**256 - 1) == str(2**256 - 1)
+    assert digits(-(10**5000)) == "a number of 16610 bits"
+
+
+class Failing:
+    """A value that cannot be shown."""
+
+    def __repr__(self) -> str:
+        raise ValueError
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "None"),
+        (5, "5"),
+        (True, "True"),
+        pytest.param(10**5000, "a number of 16610 bits", id="huge"),
+        ([10**5000], "<list>"),
+        (Failing(), "<Failing>"),
+        ("x" * 58, f"'{'x' * 58}'"),
+        ("x" * 1000, f"'{'x' * 59}"),
+        (b"x" * 1000, f"b'{'x' * 58}"),
+        ([1] * 1000, "[" + "1, " * 19 + "1,"),
+        (NOT_SET, "<not set>"),
+    ],
+)
+def test_quoted(value: Any, text: str) -> None:
+    assert quoted(value) == text
+
+
+def test_quoted_with_another_limit() -> None:
+    assert quoted("x" * 1000, 3) == "'xx"
+    assert quoted("x" * 1000, None) == repr("x" * 1000)
