@@ -33,7 +33,9 @@ __all__ = [
     "Refused",
     "as_buffer",
     "as_bytes",
+    "as_index",
     "as_number",
+    "as_part",
     "as_sequence",
     "as_string",
     "as_tags",
@@ -43,7 +45,7 @@ __all__ = [
     "is_default",
     "missing",
     "other_class",
-    "records_size",
+    "outside",
     "reject_null",
     "short",
     "too_many",
@@ -64,6 +66,9 @@ APART_BYTES = 4096
 
 #: What a bool field may hold: True and False, and what equals them.
 BOOLEANS = {False: False, True: True}
+
+#: What buffers and containers have, and a region of a file has not.
+_MARKS_OF_OTHERS = ("__buffer__", "__getitem__", "__iter__")
 
 #: Name of the error handler that replaces malformed UTF-8 as Java does.
 MALFORMED_UTF8 = "kafkawire.java"
@@ -261,18 +266,41 @@ def as_bytes(buffer: Any) -> memoryview:
         return memoryview(view.tobytes())
 
 
-def records_size(value: Any) -> int:
-    """Return the size in bytes of a `records` value that is not a buffer but has a length, as a part of a file has.
+def as_part(value: Any) -> tuple[Any, int]:
+    """Return a `records` value as a part of an encoding, and its size in bytes.
+
+    The part is a buffer, or the value itself if that is no buffer and has only a length, as a region of a file has.
 
     Raises:
-        Refused: it has no length, or is a container of Python values.
+        Refused: it is a buffer that is not contiguous, has elements (whose number says nothing of bytes), has no
+            length, or is too long.
     """
-    if isinstance(value, str | list | tuple | dict | set | frozenset) or not hasattr(value, "__len__"):
-        raise Refused(f"expected a buffer or an object with a length in bytes, got {_kind(value)}")
+    try:
+        buffer = as_buffer(value)
+    except Refused:
+        cls = type(value)
+        if not hasattr(cls, "__len__") or any(hasattr(cls, name) for name in _MARKS_OF_OTHERS):
+            raise
+    else:
+        return buffer, len(buffer)
     size = len(value)
     if size > MAX_LENGTH:
         raise Refused(f"{size} bytes, at most {MAX_LENGTH} allowed")
-    return size
+    return value, size
+
+
+def as_index(offset: Any) -> int:
+    """Return an offset in a buffer as an int, of a derived class the number that it is.
+
+    Raises:
+        TypeError: it is not an integer.
+    """
+    return int.__index__(operator.index(offset))
+
+
+def outside(offset: int, size: int) -> str:
+    """Return the reason of an offset that is not in a buffer of `size` bytes."""
+    return f"offset {digits(offset)} is outside the buffer of {size} bytes"
 
 
 def as_sequence(value: Any) -> tuple[Any, ...]:
@@ -283,12 +311,17 @@ def as_sequence(value: Any) -> tuple[Any, ...]:
     """
     if type(value) is tuple or type(value) is list:
         return tuple(value)
+    cls = type(value)
     if isinstance(value, str | bytes | bytearray | memoryview | dict) or not (
-        hasattr(value, "__len__") and hasattr(value, "__getitem__")
+        hasattr(cls, "__len__") and hasattr(cls, "__getitem__")
     ):
         raise Refused(f"expected a sequence, got {_kind(value)}")
+    try:
+        elements = iter(value)
+    except TypeError:  # an array of no dimension
+        raise Refused(f"expected a sequence, got {_kind(value)}") from None
     # Not tuple(value), which would reserve as much as the value says that it has.
-    return tuple(element for element in value)
+    return tuple(element for element in elements)
 
 
 def as_tags(value: Any, known: Iterable[int], invalid: Iterable[int] = ()) -> list[tuple[int, Buffer]]:

@@ -27,7 +27,7 @@ from kafkawire.sdk.protocol.engines.construct_structures import (
 )
 from kafkawire.sdk.protocol.engines.constructs import Span, new_context
 from kafkawire.sdk.protocol.layout import FieldLayout, Layout
-from kafkawire.sdk.protocol.primitives import APART_BYTES, as_bytes, cut
+from kafkawire.sdk.protocol.primitives import APART_BYTES, as_bytes, as_index, cut, outside
 from kafkawire.sdk.protocol.schema import Message
 
 __all__ = ["Program", "construct_of", "construct_text", "decode", "encode_parts", "trace"]
@@ -67,9 +67,10 @@ def decode(layout: Layout, buffer: Any, offset: int, spans: list[Span] | None = 
     Raises:
         DecodeError: the bytes are not such a message.
     """
+    offset = as_index(offset)
     view = as_bytes(buffer)
     if not 0 <= offset <= len(view):
-        raise ValueError(f"offset {offset} is outside the buffer of {len(view)} bytes")
+        raise ValueError(outside(offset, len(view)))
     stream = io.BytesIO(view)
     stream.seek(offset)
     context = new_context(spans=spans, view=view)

@@ -23,8 +23,8 @@ from kafkawire.sdk.protocol.primitives import (
     Refused,
     as_buffer,
     as_number,
+    as_part,
     as_string,
-    records_size,
     reject_null,
     short,
 )
@@ -227,17 +227,12 @@ class RecordSet(Sized):
         if value is None or threshold is None:
             super().write(value, stream, context)
             return
-        try:
-            buffer = as_buffer(value)
-            size = len(buffer)
-        except Refused:
-            buffer, size = value, records_size(value)
-            threshold = 0
+        part, size = as_part(value)
         stream.write(length_prefix(size, self.format, self.compact))
-        if size >= threshold:
-            context._params.apart.append((stream.tell(), buffer))
+        if size >= threshold or not isinstance(part, bytes | memoryview):
+            context._params.apart.append((stream.tell(), part))
         else:
-            stream.write(buffer)
+            stream.write(part)
 
 
 Bool = Number("bool")

@@ -21,7 +21,7 @@ from kafkawire.sdk.protocol.engines.network_order cimport (
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.engines.refusals import explain_encoding
 from kafkawire.sdk.protocol.primitives import (
-    Refused, as_buffer, as_sequence, as_tags, cut, invalid_tag, is_default, records_size, reject_null, short,
+    as_bytes, as_index, as_part, as_sequence, as_tags, cut, invalid_tag, is_default, outside, reject_null, short,
     too_many,
 )
 from kafkawire.sdk.protocol.values import DEFAULT, hidden_slot
@@ -252,14 +252,17 @@ cdef class Program:
 
     def decode(self, buffer, offset=0):
         """Read the message at `offset`."""
-        # An int of any size: one that is too large for C is outside the buffer as well.
-        cdef Py_ssize_t begin = PyNumber_AsSsize_t(offset, NULL)
+        cdef Py_ssize_t begin
         cdef Reader r
         cdef Py_buffer held
         cdef PyObject *message
         cdef PyObject *source = <PyObject *>buffer
         cdef bint exported = False
         self.check_made()
+        if not PyLong_CheckExact(<PyObject *>offset):
+            offset = as_index(offset)
+        # An int of any size: one that is too large for C is outside the buffer as well.
+        begin = PyNumber_AsSsize_t(offset, NULL)
         r.view = r.large_object = NULL
         if PyBytes_CheckExact(source):
             held.buf = PyBytes_AS_STRING(source)
@@ -267,12 +270,14 @@ cdef class Program:
         elif PyByteArray_CheckExact(source) or PyMemoryView_Check(source):
             # As long as this is held, another look gives the same memory.
             if PyObject_GetBuffer(source, &held, PyBUF_SIMPLE) < 0:
-                reraise()
+                PyErr_Clear()
+                as_bytes(buffer)  # says what is wrong with it as for every other buffer
+                raise BufferError("the buffer cannot be read")
             exported = True
         else:
-            r.view = whole_view(source)
-            if r.view == NULL:
-                reraise()
+            view = as_bytes(buffer)
+            r.view = <PyObject *>view
+            Py_INCREF(r.view)
             held.buf = buffer_of(r.view).buf
             held.len = buffer_of(r.view).len
         r.start = <const uint8_t *>held.buf
@@ -282,7 +287,7 @@ cdef class Program:
         r.steps = 0
         try:
             if begin < 0 or begin > held.len:
-                raise ValueError(f"offset {offset} is outside the buffer of {held.len} bytes")
+                raise ValueError(outside(offset, held.len))
             r.p = r.start + begin
             message = read_structure(&self.shape, &r)
             if message == NULL:

@@ -258,10 +258,7 @@ cdef extern from "Python.h":
     PyObject *PyTuple_New(Py_ssize_t) noexcept
     void PyObject_GC_Track(PyObject *) noexcept
     void PyObject_GC_UnTrack(PyObject *) noexcept
-    bint PyTuple_Check(PyObject *) noexcept
     bint PyTuple_CheckExact(PyObject *) noexcept
-    bint PyList_Check(PyObject *) noexcept
-    Py_ssize_t PyList_GET_SIZE(PyObject *) noexcept
     bint PyList_CheckExact(PyObject *) noexcept
     Py_ssize_t PyTuple_GET_SIZE(PyObject *) noexcept
     PyObject *PyTuple_GET_ITEM(PyObject *, Py_ssize_t) noexcept

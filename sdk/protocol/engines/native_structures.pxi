@@ -52,7 +52,7 @@ cdef int write_structure(Shape *shape, PyObject *message, Writer *w) noexcept:
             w.n += 1
             return 0
         return write_tagged(shape, message, w)
-    return 0 if no_tags(value) else -1
+    return 0 if no_tags(value) == 1 else -1
 
 
 cdef inline int write_run(Op *op, PyObject *message, Writer *w) noexcept:
@@ -111,13 +111,16 @@ cdef inline int write_run(Op *op, PyObject *message, Writer *w) noexcept:
     return count
 
 
-cdef bint no_tags(PyObject *unknown) noexcept:
-    """Return whether there are no unknown tagged fields."""
+cdef int no_tags(PyObject *unknown) noexcept:
+    """Return 1 if there are no unknown tagged fields, 0 if there are, -1 if that cannot be told."""
     if unknown == NULL:
-        return False
-    return PyTuple_Check(unknown) and PyTuple_GET_SIZE(unknown) == 0 or (
-        PyList_Check(unknown) and PyList_GET_SIZE(unknown) == 0
-    )
+        return -1
+    if unknown == <PyObject *>EMPTY:
+        return 1
+    try:
+        return 1 if is_default(<object>unknown, ()) else 0
+    except BaseException as error:
+        return set_again(error)
 
 
 cdef int write_new_structure(Op *op, Writer *w) noexcept:

@@ -180,19 +180,14 @@ cdef int write_part(Writer *w, Op *op, PyObject *value) noexcept:
     """Write records where parts are wanted: leave large ones out, and what is no buffer but has a length."""
     cdef Py_ssize_t size
     try:
-        try:
-            part = as_buffer(<object>value)  # the one look at the buffer: its view is what is sent
-            size = len(part)
-        except Refused:
+        if PyBytes_CheckExact(value):
             part = <object>value
-            size = records_size(part)
-            if write_length(w, op, 4, size) < 0:
-                return -1
-            (<list><object>w.apart).append((w.n, part))
-            return 0
+            size = PyBytes_GET_SIZE(value)
+        else:
+            part, size = as_part(<object>value)  # the one look at the buffer: its view is what is sent
         if write_length(w, op, 4, size) < 0:
             return -1
-        if size >= APART_BYTES:
+        if size >= APART_BYTES or not isinstance(part, (bytes, memoryview)):
             (<list><object>w.apart).append((w.n, part))
             return 0
         part = bytes(part)

@@ -21,11 +21,13 @@ from kafkawire.sdk.protocol.primitives import (
     Refused,
     as_buffer,
     as_bytes,
+    as_index,
+    as_part,
     as_sequence,
     as_tags,
     as_uuid,
     is_default,
-    records_size,
+    outside,
 )
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.values import DEFAULT
@@ -50,12 +52,14 @@ class Program:
 
     def decode(self, buffer: Any, offset: int = 0) -> tuple[Message, int]:
         """Read the message at `offset`."""
+        if type(offset) is not int:
+            offset = as_index(offset)
         view = data = buffer
         if type(buffer) is not bytes:
             view = memoryview(buffer) if type(buffer) is bytearray else as_bytes(buffer)
             data = bytes(view)
         if not 0 <= offset <= len(data):
-            raise ValueError(f"offset {offset} is outside the buffer of {len(data)} bytes")
+            raise ValueError(outside(offset, len(data)))
         try:
             result: tuple[Message, int] = self._decode(data, offset, len(data), view)
         except (Refused, IndexError, StructError) as error:
@@ -180,12 +184,9 @@ def _write_tags(
 
 def _records(value: Any, records: list[int] | None) -> tuple[Any, int]:
     """Return a records value as a buffer, or as it is if parts are wanted and it only has a length, and its size."""
-    try:
-        buffer = as_buffer(value)
-    except Refused:
-        if records is None:
-            raise
-        return value, records_size(value)
+    if records is not None:
+        return as_part(value)
+    buffer = as_buffer(value)
     return buffer, len(buffer)
 
 

@@ -19,6 +19,7 @@ from kafkawire.sdk.protocol.primitives import (
     Refused,
     as_buffer,
     as_number,
+    as_part,
     as_sequence,
     as_string,
     as_tags,
@@ -26,7 +27,6 @@ from kafkawire.sdk.protocol.primitives import (
     is_default,
     missing,
     other_class,
-    records_size,
     reject_null,
     short,
     too_many,
@@ -396,10 +396,7 @@ def _check_value(field: FieldLayout, value: Any, parts: bool, nullable: bool, st
         _check_structure(field.structure, value, parts, steps)
     elif field.kind == "string":
         as_string(value)
+    elif field.kind == "records" and parts:
+        as_part(value)
     else:
-        try:
-            as_buffer(value)
-        except Refused:
-            if field.kind != "records" or not parts:
-                raise
-            records_size(value)
+        as_buffer(value)

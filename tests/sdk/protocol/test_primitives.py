@@ -6,7 +6,8 @@ Method: byte sequences with the result of `new String(bytes, UTF_8)` on OpenJDK 
 from __future__ import annotations
 
 from array import array
-from typing import Any
+from collections import deque
+from typing import Any, NoReturn
 
 import pytest
 
@@ -21,14 +22,16 @@ from kafkawire.sdk.protocol.primitives import (
     Refused,
     as_buffer,
     as_bytes,
+    as_index,
     as_number,
+    as_part,
     as_sequence,
     as_string,
     as_tags,
     as_uuid,
     cut,
     is_default,
-    records_size,
+    outside,
     reject_null,
     short,
     too_many,
@@ -100,7 +103,22 @@ def test_sequences(value: Any) -> None:
     assert as_sequence(value) == (1, 2)
 
 
-@pytest.mark.parametrize("value", [None, "ab", b"ab", bytearray(2), memoryview(b""), {1: 2}, {1, 2}, 5, iter([1])])
+class Pointless:
+    """What numpy makes of a single number: it has what a sequence has, and cannot be looked through."""
+
+    def __len__(self) -> int:
+        raise TypeError("len() of unsized object")
+
+    def __getitem__(self, index: int) -> object:
+        raise IndexError
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError("iteration over a 0-d array")
+
+
+@pytest.mark.parametrize(
+    "value", [None, "ab", b"ab", bytearray(2), memoryview(b""), {1: 2}, {1, 2}, 5, iter([1]), list, Pointless()]
+)
 def test_no_sequences(value: Any) -> None:
     with pytest.raises(Refused, match="expected a sequence"):
         as_sequence(value)
@@ -123,20 +141,63 @@ def test_strings_and_uuids() -> None:
     assert len(as_string("x" * 32767)) == 32767
 
 
-def test_records_that_are_no_buffer() -> None:
-    assert records_size(range(5)) == 5
+class Region:
+    """A part of a file: it has a length and is not in memory."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
 
 
-@pytest.mark.parametrize("value", ["text", [1], (1,), {}, set(), frozenset(), 5, None])
+def test_records_as_a_part() -> None:
+    for value, size in ((b"abc", 3), (array("H", b"abcd"), 4), (memoryview(b""), 0), (Region(5), 5), (Region(0), 0)):
+        part, size_bytes = as_part(value)
+        assert size_bytes == len(part) == size
+        assert (part is value) is (type(value) in (bytes, Region))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("text", [1], (1,), {}, set(), frozenset(), 5, None, range(5), deque([1]), list),
+        *(memoryview(b"abcd")[::2], memoryview(array("i", range(20)))[::2]),
+    ],
+)
 def test_records_of_the_wrong_type(value: Any) -> None:
-    with pytest.raises(Refused, match=r"^expected a buffer or an object with a length in bytes, got "):
-        records_size(value)
+    """The length of what has elements is their number, not that of its bytes."""
+    with pytest.raises(Refused, match=r"^expected bytes or another contiguous buffer, got "):
+        as_part(value)
 
 
 def test_the_largest_records() -> None:
-    assert records_size(range(2**31 - 1)) == 2**31 - 1
+    assert as_part(Region(2**31 - 1))[1] == 2**31 - 1
     with pytest.raises(Refused, match=r"^2147483648 bytes, at most 2147483647 allowed$"):
-        records_size(range(2**31))
+        as_part(Region(2**31))
+
+
+class Misleading(int):
+    """A number that says it is another."""
+
+    def __index__(self) -> int:
+        return 3
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    def __add__(self, other: object) -> int:
+        return 1000
+
+
+def test_an_offset() -> None:
+    for offset, number in ((5, 5), (True, 1), (Misleading(4), 4), (10**30, 10**30)):
+        assert as_index(offset) == number
+        assert type(as_index(offset)) is int
+    for wrong in ("0", 1.0, None):
+        with pytest.raises(TypeError, match="object cannot be interpreted as an integer"):
+            as_index(wrong)
+    assert outside(10**5000, 3) == "offset a number of 16610 bits is outside the buffer of 3 bytes"
 
 
 def test_a_buffer_with_more_bytes_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:

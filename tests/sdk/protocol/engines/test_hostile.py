@@ -11,16 +11,19 @@ from __future__ import annotations
 import gc
 import re
 import sys
+from array import array
+from collections import deque
 from typing import Any
 
 import pytest
 
-from kafkawire.sdk.errors import EncodeError, KafkaWireError, LocalProtocolError, UnsupportedVersion
+from kafkawire.sdk.errors import DecodeError, EncodeError, KafkaWireError, LocalProtocolError, UnsupportedVersion
 from kafkawire.sdk.protocol import programs
 from kafkawire.sdk.protocol.engines.selection import ENGINES, native
 from kafkawire.sdk.protocol.messages import fetch, headers, metadata, sasl_authenticate
 from kafkawire.sdk.protocol.messages import produce as produce_messages
 from kafkawire.sdk.protocol.primitives import APART_BYTES
+from kafkawire.sdk.protocol.values import digits
 from tests.hostile import (
     Equal,
     Fuse,
@@ -138,7 +141,7 @@ def test_a_buffer_that_changes_its_message(engine: str) -> None:
 
 def test_a_buffer_that_is_no_row_of_bytes(engine: str) -> None:
     whole = bytes(range(256)) * 20
-    with pytest.raises(BufferError):
+    with pytest.raises(BufferError, match=r"^the buffer is not contiguous$"):
         program(ResponseHeader, 0, engine).decode(memoryview(whole)[::2])
     with pytest.raises(TypeError):
         program(ResponseHeader, 0, engine).decode("text")
@@ -279,13 +282,11 @@ def test_values_that_equal_everything_or_nothing(engine: str, answer: object) ->
 
 @pytest.mark.parametrize("answer", [True, 5, "x"])
 def test_tags_that_claim_to_equal_none(engine: str, answer: object) -> None:
-    """The extension takes an empty list or tuple for no tags; the other engines ask the value."""
+    """Where there are none, the value is asked, as that of a field that the version does not have."""
     header = ResponseHeader(1, unknown_tags=Equal(answer))
-    if engine == "native":
-        with pytest.raises(EncodeError):
-            program(ResponseHeader, 0, engine).encode(header)
-    else:
-        assert program(ResponseHeader, 0, engine).encode(header) == b"\0\0\0\1"
+    assert program(ResponseHeader, 0, engine).encode(header) == b"\0\0\0\1"
+    with pytest.raises(EncodeError, match=r"^unknown_tags: expected a sequence, got Equal"):
+        program(ResponseHeader, 1, engine).encode(header)
 
 
 def test_tags_that_equal_nothing(engine: str) -> None:
@@ -296,11 +297,23 @@ def test_tags_that_equal_nothing(engine: str) -> None:
 # --------------------------------------------------------------------------------------------------- code of the value
 
 
+class Region:
+    """What is no buffer and has a length, as a region of a file."""
+
+    def __init__(self, size: int, fuse: Fuse) -> None:
+        self.size = size
+        self.fuse = fuse
+
+    def __len__(self) -> int:
+        self.fuse.burn()
+        return self.size
+
+
 def messages_with(fuse: Fuse) -> list[tuple[Any, int]]:
     """Return messages with hostile values in places of every kind, and a version to write each in."""
     number: Any = Number(1, fuse)
     equal: Any = Equal(True, fuse)
-    sequence: Any = LyingSequence(5, [], fuse)
+    region: Any = Region(5, fuse)
     tags: Any = LyingSequence(1, [(1, b"a")], fuse)
     topic = MetadataRequest.MetadataRequestTopic(topic_id=equal, name=equal)
     return [
@@ -312,7 +325,7 @@ def messages_with(fuse: Fuse) -> list[tuple[Any, int]]:
         (MetadataRequest(allow_auto_topic_creation=equal), 0),
         (FetchRequest(cluster_id=equal, replica_state=equal), 15),
         (FetchResponse(throttle_time_ms=number, unknown_tags=[(number, b"")]), 12),
-        (produce(sequence), 9),
+        (produce(region), 9),
     ]
 
 
@@ -384,3 +397,46 @@ def test_a_value_that_is_right_the_second_time_only(engine: str) -> None:
 
     with pytest.raises(EncodeError, match=r"changed while it was written|1099511627776 is outside int32"):
         program(ResponseHeader, 0, engine).encode(ResponseHeader(Late()))
+
+
+@pytest.mark.parametrize("records", [memoryview(array("i", range(20)))[::2], range(5), deque([1]), list])
+def test_records_whose_length_is_not_that_of_their_bytes(engine: str, records: Any) -> None:
+    messages = program(ProduceRequest, 7, engine)
+    for encode in (messages.encode, messages.encode_parts):
+        with pytest.raises(EncodeError, match=r"records: expected bytes or another contiguous buffer, got "):
+            encode(produce(records))
+
+
+class Misleading(int):
+    """A number that says it is another."""
+
+    def __index__(self) -> int:
+        return 3
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    def __add__(self, other: object) -> int:
+        return 1000
+
+
+@pytest.mark.parametrize("offset", [1, True, Number(1), Misleading(1)])
+def test_an_offset_that_is_no_plain_number(engine: str, offset: Any) -> None:
+    decode = program(ResponseHeader, 0, engine).decode
+    message, end = decode(bytes(5), offset)
+    assert (message, end, type(end)) == (ResponseHeader(), 5, int)
+    with pytest.raises(DecodeError, match=r"^correlation_id at byte 1: 4 bytes needed, 2 left$"):
+        decode(bytes(3), offset)
+
+
+@pytest.mark.parametrize("offset", [-1, 6, pytest.param(10**5000, id="huge"), Number(-1), Number(2**70)])
+def test_an_offset_outside_the_buffer(engine: str, offset: Any) -> None:
+    said = digits(offset if isinstance(offset, int) else offset.value)
+    with pytest.raises(ValueError, match=rf"^offset {said} is outside the buffer of 5 bytes$"):
+        program(ResponseHeader, 0, engine).decode(bytes(5), offset)
+
+
+@pytest.mark.parametrize("offset", ["0", 1.0, None])
+def test_an_offset_that_is_no_number(engine: str, offset: Any) -> None:
+    with pytest.raises(TypeError, match=r"object cannot be interpreted as an integer$"):
+        program(ResponseHeader, 0, engine).decode(bytes(5), offset)
