@@ -26,6 +26,7 @@ from kafkawire.sdk.protocol.primitives import (
     as_number,
     as_sequence,
     as_string,
+    as_uuid,
     is_default,
     other_class,
 )
@@ -151,7 +152,7 @@ def _element_to_json(value: Any, field: FieldLayout, path: str) -> Any:
         case "bytes" | "records":
             return base64.b64encode(_checked(path, as_buffer, value)).decode("ascii")
         case "uuid":
-            return _text_of_uuid(value, path)
+            return format_uuid(_checked(path, as_uuid, value))
         case "string":
             return _checked(path, as_string, value).decode()
     number = _checked(path, as_number, field.kind, value)
@@ -229,13 +230,6 @@ def _integer_from_json(value: int, kind: str, path: str) -> int:
         return value if value <= high else low
     number: int = _checked(path, as_number, kind, value)
     return number
-
-
-def _text_of_uuid(value: Any, path: str) -> str:
-    try:
-        return format_uuid(value)
-    except LocalProtocolError as error:
-        raise EncodeError(path, str(error)) from None
 
 
 def _bytes_from_json(text: str, kind: str, path: str) -> bytes:

@@ -58,10 +58,11 @@ def format_uuid(uuid: bytes) -> str:
         LocalProtocolError: it is not bytes, or not 16.
     """
     if not isinstance(uuid, bytes | bytearray | memoryview):
-        raise LocalProtocolError(f"{uuid!r:.{_SHOWN_CHARACTERS}} is not a UUID: {_SIZE_BYTES} bytes expected")
-    if len(uuid) != _SIZE_BYTES:
-        raise LocalProtocolError(f"UUID of {len(uuid)} bytes, {_SIZE_BYTES} expected")
-    return base64.urlsafe_b64encode(uuid).decode("ascii").rstrip("=")
+        raise LocalProtocolError(f"{quoted(uuid, _SHOWN_CHARACTERS)} is not a UUID: {_SIZE_BYTES} bytes expected")
+    content = bytes(uuid)  # of a view the bytes, whatever its elements are
+    if len(content) != _SIZE_BYTES:
+        raise LocalProtocolError(f"UUID of {len(content)} bytes, {_SIZE_BYTES} expected")
+    return base64.urlsafe_b64encode(content).decode("ascii").rstrip("=")
 
 
 def uuid_order(uuid: bytes) -> tuple[int, int]:

@@ -10,6 +10,7 @@ import base64
 import json
 import math
 import re
+from array import array
 from typing import Any
 
 import pytest
@@ -301,3 +302,19 @@ def test_a_number_that_no_float_holds() -> None:
     value["entries"][0]["ops"][0]["value"] = 10**400
     with pytest.raises(EncodeError, match=r"^entries\[0\].ops\[0\].value: expected float64, got a number of 1329 bits"):
         from_json("AlterClientQuotasRequest", 0, value)
+
+
+@pytest.mark.parametrize("value", [bytearray(16), memoryview(bytes(16)), memoryview(array("i", [0] * 16)), "x" * 16])
+def test_a_uuid_that_the_codec_refuses(value: Any) -> None:
+    request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(topic_id=value, name="t")])
+    with pytest.raises(EncodeError, match=r"^topics\[0\].topicId: expected a UUID of 16 bytes, got "):
+        to_json(request, 12)
+
+
+@pytest.mark.parametrize("value", [10**5000, [10**5000], "x" * 5_000_000 + "\ud800"], ids=["number", "list", "text"])
+def test_any_value_is_shown_in_few_characters(value: Any) -> None:
+    given = {"groupId": value, "generationId": 1, "memberId": ""}
+    for call in (lambda: from_json("HeartbeatRequest", 0, given), lambda: to_json(HeartbeatRequest(value), 0)):
+        with pytest.raises(EncodeError, match=r"^groupId: ") as caught:
+            call()
+        assert len(str(caught.value)) < 200

@@ -5,6 +5,7 @@ Method: Kafka's vectors through the conformance checks; odd texts whose fate was
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
 import pytest
@@ -104,3 +105,9 @@ def test_neither_text_nor_bytes_of_a_uuid(wrong: Any) -> None:
         parse_uuid(wrong)
     with pytest.raises(LocalProtocolError, match=r"is not a UUID: 16 bytes expected|UUID of 22 bytes"):
         format_uuid(wrong)
+
+
+def test_a_view_of_wider_elements() -> None:
+    assert format_uuid(memoryview(array("i", [0] * 4))) == "AAAAAAAAAAAAAAAAAAAAAA"  # type: ignore[arg-type]  # a buffer
+    with pytest.raises(LocalProtocolError, match=r"^UUID of 64 bytes, 16 expected$"):
+        format_uuid(memoryview(array("i", [0] * 16)))  # type: ignore[arg-type]  # a buffer
