@@ -77,7 +77,9 @@ class ApiRegistry(Mapping[int, Api]):
         Raises:
             LocalProtocolError: it is no request, or its API is not in this registry.
         """
-        schema = request.SCHEMA
+        schema: Schema | None = getattr(request, "SCHEMA", None)
+        if schema is None:
+            raise LocalProtocolError(f"{request.__qualname__} is no message, an instance of a request is needed")
         if schema.kind != "request" or schema.key is None:
             raise LocalProtocolError(f"{schema.name} is a {schema.kind}, a request is needed")
         api = self._apis.get(schema.key)

@@ -16,6 +16,8 @@ from examples.own_api.tables.apis import ApiKey as OwnKey
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, KNOWN_APIS, ApiKey
 from kafkawire.sdk.protocol.versions import VersionRange
@@ -144,3 +146,9 @@ class OtherRequest(Message):
 
 OtherRequest.SCHEMA = GreetRequest.SCHEMA
 OtherResponse = GreetResponse
+
+
+@pytest.mark.parametrize("cls", [int, type(HeartbeatRequest), MetadataRequest.MetadataRequestTopic])
+def test_what_is_no_message(cls: Any) -> None:
+    with pytest.raises(LocalProtocolError, match=rf"^{cls.__qualname__} is no message, an instance of a request "):
+        KAFKA_APIS.of(cls)
