@@ -15,8 +15,8 @@ async def pump(reader, writer, decode, name):
     frames = FrameBuffer()
     while data := await reader.read(65536):
         writer.write(data)
-        try:  # before the other side can answer: no other task runs until the next await
-            for frame in frames.receive(data) if frames else ():
+        try:  # before the other side can answer: no other task runs until the next await; b"" lets an error out
+            for frame in (each for piece in (data, b"") for each in frames.receive(piece)) if frames else ():
                 print(name, decode(frame), flush=True)
         except FrameTooLarge as error:  # TLS, for one: it passes, but there is nothing more to decode
             print(name, f"<not decoded from here on: {error}>", flush=True)

@@ -137,6 +137,18 @@ def test_what_cannot_be_decoded_passes(peers: Peers, proxy: DecodingProxy) -> No
     peers.pass_on(bytes(range(256)) * 1000, back=True)
 
 
+def test_a_frame_before_what_cannot_be_decoded(peers: Peers, proxy: DecodingProxy) -> None:
+    request = b"".join(ClientConnection("c").request(HeartbeatRequest("g"), 4).parts)
+    peers.pass_on(request + b"\x7f\xff\xff\xff")
+    proxy.wait_for(lambda line: "not decoded from here on: frame of 2147483647 bytes announced" in line)
+    peers.pass_on(request)
+    peers.pass_on(b"answer", back=True)
+    assert [line.split(",")[0].split(":")[0] for line in proxy.lines[1:]] == [
+        "1 > <Heartbeat request",
+        "1 > <not decoded from here on",
+    ]
+
+
 def test_one_side_ends_first(peers: Peers) -> None:
     """As with a client that sends its last requests, says that these were all, and waits for the responses."""
     peers.client.sendall(b"last")

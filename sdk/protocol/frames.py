@@ -9,9 +9,19 @@ Source: Kafka protocol guide, "Network"; `NetworkReceive` in Apache Kafka.
 from __future__ import annotations
 
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
-from kafkawire.sdk.protocol.primitives import MAX_LENGTH
+from kafkawire.sdk.protocol.primitives import MAX_LENGTH, as_bytes
+from kafkawire.sdk.protocol.values import Buffer
 
-__all__ = ["LENGTH_BYTES", "MAX_FRAME_BYTES", "FrameBuffer", "FrameTooLarge", "frame", "frame_length", "frame_prefix"]
+__all__ = [
+    "LENGTH_BYTES",
+    "MAX_FRAME_BYTES",
+    "FrameBuffer",
+    "FrameTooLarge",
+    "frame",
+    "frame_bytes",
+    "frame_length",
+    "frame_prefix",
+]
 
 #: Largest frame accepted by default. Kafka's brokers take 100 MiB (`socket.request.max.bytes`); without a bound, four
 #: hostile bytes could make the receiver reserve 2 GiB.
@@ -37,13 +47,18 @@ class FrameBuffer:
 
     Args:
         limit: largest frame accepted, in bytes.
+
+    Attributes:
+        error: why nothing after the last frames can be read: the next one is too large. None while there is no such
+            thing.
     """
 
-    __slots__ = ("_data", "_limit")
+    __slots__ = ("_data", "_limit", "error")
 
     def __init__(self, limit: int = MAX_FRAME_BYTES) -> None:
         self._data = bytearray()
         self._limit = limit
+        self.error: FrameTooLarge | None = None
 
     def receive(self, data: bytes | bytearray | memoryview) -> list[bytes]:
         """Add received bytes and return the frames that they complete.
@@ -55,21 +70,33 @@ class FrameBuffer:
             The content of each frame, without its length, in order.
 
         Raises:
-            FrameTooLarge: as soon as an announced length is outside 0..limit, before its bytes are kept.
+            FrameTooLarge: an announced length is outside 0..limit. The frames that came with it are returned first:
+                then `error` says so at once, and the next call raises it.
         """
-        self._data += data
+        if self.error is not None:
+            raise self.error.again()
+        self._data += data if type(data) is bytes else frame_bytes(data)
         frames = []
         start = 0
         with memoryview(self._data) as view:
             while len(view) - start >= LENGTH_BYTES:
-                length = frame_length(view[start : start + LENGTH_BYTES], self._limit)
+                try:
+                    length = frame_length(view[start : start + LENGTH_BYTES], self._limit)
+                except FrameTooLarge as error:
+                    self.error = error.with_traceback(None)
+                    break
                 end = start + LENGTH_BYTES + length
                 if end > len(view):
                     break
                 frames.append(bytes(view[start + LENGTH_BYTES : end]))
                 start = end
-        del self._data[:start]
-        return frames
+        if self.error is None:
+            del self._data[:start]
+            return frames
+        self._data.clear()
+        if frames:
+            return frames
+        raise self.error.again()
 
 
 def frame_length(prefix: bytes | bytearray | memoryview, limit: int = MAX_FRAME_BYTES) -> int:
@@ -95,10 +122,26 @@ def frame_prefix(length: int) -> bytes:
     return length.to_bytes(LENGTH_BYTES, "big")
 
 
-def frame(content: bytes | bytearray | memoryview) -> bytes:
+def frame(content: Buffer) -> bytes:
     """Return `content` after its int32 length.
 
     Raises:
         LocalProtocolError: it is too long for a frame.
+        TypeError: it is no buffer.
     """
+    content = frame_bytes(content)
     return frame_prefix(len(content)) + content
+
+
+def frame_bytes(content: Buffer) -> Buffer:
+    """Return the content of a frame as a buffer whose `len` is its size in bytes; a copy if it is not contiguous.
+
+    Raises:
+        TypeError: it is no buffer.
+    """
+    if type(content) is bytes or type(content) is bytearray:
+        return content
+    try:
+        return as_bytes(content)
+    except BufferError:
+        return memoryview(content).tobytes()

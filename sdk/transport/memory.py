@@ -74,6 +74,8 @@ class MemoryWire:
         try:
             for frame in self._frames.receive(data):
                 self.receiver.receive_frame(frame)
+            if self._frames.error is not None:
+                raise self._frames.error
         except RemoteProtocolError as error:
             self.break_off(error)
 

@@ -6,14 +6,25 @@ each limit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from array import array
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkawire.sdk.errors import LocalProtocolError
-from kafkawire.sdk.protocol.frames import FrameBuffer, FrameTooLarge, frame, frame_length, frame_prefix
+from kafkawire.sdk.protocol import frames
+from kafkawire.sdk.protocol.frames import (
+    FrameBuffer,
+    FrameTooLarge,
+    frame,
+    frame_bytes,
+    frame_length,
+    frame_prefix,
+)
+from kafkawire.sdk.protocol.values import Buffer
 
 FRAMES = [b"", b"a", b"\x00" * 300]
 STREAM = b"".join(map(frame, FRAMES))
@@ -37,12 +48,12 @@ def test_cut_in_two(cut: int) -> None:
     assert receive([STREAM[:cut], STREAM[cut:]]) == FRAMES
 
 
-@given(frames=st.lists(st.binary(max_size=50)), data=st.data())
-def test_any_frames_any_cuts(frames: list[bytes], data: st.DataObject) -> None:
-    stream = b"".join(map(frame, frames))
+@given(contents=st.lists(st.binary(max_size=50)), data=st.data())
+def test_any_frames_any_cuts(contents: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(map(frame, contents))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)))))
     pieces = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
-    assert receive(pieces) == frames
+    assert receive(pieces) == contents
 
 
 @pytest.mark.parametrize(
@@ -73,15 +84,53 @@ def test_the_limit_by_default_is_that_of_kafka() -> None:
             refuse(larger)
 
 
-class Announced(bytes):
-    """Bytes that say they are longer than this test could hold."""
+@pytest.mark.parametrize("before", [0, 1, 3])
+def test_a_length_that_is_refused_hides_no_frame_before_it(before: int) -> None:
+    """However the stream is cut: the frames come out, and then nothing but the error."""
+    stream = b"".join(map(frame, FRAMES[:before])) + b"\x7f\xff\xff\xff"
+    for cut in range(len(stream) + 1):
+        buffer = FrameBuffer(1000)
+        found: list[bytes] = []
+        for piece in (stream[:cut], stream[cut:]):
+            with suppress(FrameTooLarge):
+                found += buffer.receive(piece)
+        assert found == FRAMES[:before]
+        assert buffer.error is not None
+        assert buffer.error.length == 2147483647
+        with pytest.raises(FrameTooLarge, match="2147483647 bytes announced"):
+            buffer.receive(b"")
 
-    def __len__(self) -> int:
-        return 2**31
+
+def test_the_error_is_known_as_soon_as_the_frames_before_it() -> None:
+    buffer = FrameBuffer(1000)
+    assert buffer.receive(frame(b"a") + b"\xff\xff\xff") == [b"a"]
+    assert buffer.error is None
+    buffer = FrameBuffer(1000)
+    assert buffer.receive(frame(b"a") + b"\xff\xff\xff\xff") == [b"a"]
+    assert str(buffer.error) == "frame of -1 bytes announced, 0 to 1000 allowed"
 
 
-def test_the_longest_frame_that_can_be_sent() -> None:
+def test_the_longest_frame_that_can_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     assert frame_prefix(2**31 - 1) == b"\x7f\xff\xff\xff"
-    for send in (lambda: frame_prefix(2**31), lambda: frame(Announced())):
-        with pytest.raises(LocalProtocolError, match=r"^frame of 2147483648 bytes, at most 2147483647 can be sent$"):
-            send()
+    with pytest.raises(LocalProtocolError, match=r"^frame of 2147483648 bytes, at most 2147483647 can be sent$"):
+        frame_prefix(2**31)
+    monkeypatch.setattr(frames, "MAX_LENGTH", 7)  # no test has the memory for more
+    with pytest.raises(LocalProtocolError, match=r"^frame of 8 bytes, at most 7 can be sent$"):
+        frame(memoryview(array("i", [1, 2])))
+
+
+@pytest.mark.parametrize("cast", [bytes, bytearray, memoryview, lambda data: array("i", data)])
+def test_the_size_of_a_frame_is_that_of_its_bytes(cast: Callable[[bytes], Buffer]) -> None:
+    content = cast(bytes(range(8)))
+    assert len(frame_bytes(content)) == 8
+    assert frame(content) == b"\0\0\0\x08" + bytes(range(8))
+    assert FrameBuffer().receive(memoryview(array("i", frame(content)))) == [bytes(range(8))]
+
+
+def test_a_frame_that_is_not_contiguous() -> None:
+    content = memoryview(bytes(range(16)))[::2]
+    assert frame(content) == b"\0\0\0\x08" + bytes(range(0, 16, 2))
+    assert FrameBuffer().receive(memoryview(b"".join(bytes((byte, 0)) for byte in frame(b"ab")))[::2]) == [b"ab"]
+    for wrong in ("text", None, 5):
+        with pytest.raises(TypeError):
+            frame(wrong)  # type: ignore[arg-type]  # what no frame can be

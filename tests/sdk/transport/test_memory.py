@@ -83,9 +83,10 @@ def test_close_is_seen_by_both_and_ends_writing() -> None:
 def test_a_frame_above_the_limit_breaks_the_connection() -> None:
     async def run() -> None:
         client, server = pair(max_frame_bytes=3)
-        client.wire.write([frame(b"abcd")])
+        client.wire.write([frame(b"abc"), frame(b"abcd")])
         await client.wire.drain()
         await client.wire.drain()
+        assert server.frames == [b"abc"]
         assert isinstance(server.losses[0], FrameTooLarge)
         assert client.losses == [None]
 
