@@ -43,7 +43,7 @@ class Request:
     """
 
     __slots__ = (
-        "_parts", "api", "asked_version", "client_id", "correlation_id", "message", "size_bytes", "version",
+        "_parts", "_queue", "api", "asked_version", "client_id", "correlation_id", "message", "size_bytes", "version",
         "version_error",
     )  # fmt: skip
 
@@ -66,6 +66,7 @@ class Request:
         self.version_error = asked_version is not None
         self.size_bytes = size_bytes
         self._parts: list[Buffer] | None = None
+        self._queue: deque[Request] | None = None  # of the connection that received it
 
     @property
     def has_response(self) -> bool:
@@ -157,6 +158,7 @@ class ServerConnection:
             start = self._read_header(frame, form)
             message, _ = form.request.decode(frame, start)
             request = Request(form.api, version, correlation_id, self._client_id, message, len(frame))
+        request._queue = self._pending
         self._pending.append(request)
         return request
 
@@ -172,8 +174,13 @@ class ServerConnection:
             response and all later ones that were held back by it.
 
         Raises:
-            LocalProtocolError: the response is missing, of another API, does not fit its version, or is too large.
+            LocalProtocolError: the response is missing, of another API, does not fit its version, or is too large; or
+                another connection received the request.
         """
+        if request._queue is not self._pending:
+            raise LocalProtocolError(
+                f"{request.api.name} request {request.correlation_id} was not received by this connection"
+            )
         if request._parts is not None:
             raise LocalProtocolError(f"{request.api.name} request {request.correlation_id} was answered already")
         if message is None and request.has_response:

@@ -18,6 +18,7 @@ from kafkawire.sdk.protocol.frames import LENGTH_BYTES, FrameBuffer
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
 from kafkawire.sdk.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkawire.sdk.protocol.observation import read_request
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.server_connection import ServerConnection
 from kafkawire.sdk.protocol.tables.apis import APIS, REMOVED_APIS, ApiKey
@@ -142,3 +143,15 @@ def test_removed_versions_are_served_where_somebody_asks_for_them(version: int) 
 def test_a_broken_request(frame: bytes, text: str) -> None:
     with pytest.raises(RemoteProtocolError, match=text):
         ServerConnection(ALL).receive(frame)
+
+
+def test_a_request_is_answered_by_the_connection_that_received_it() -> None:
+    """Another one, or one that only reads, must not take the answer away."""
+    server, other = ServerConnection(ALL), ServerConnection(ALL)
+    request = server.receive(frame("c"))
+    for foreign in (request, read_request(frame("c"))):
+        with pytest.raises(LocalProtocolError, match=r"^Heartbeat request 0 was not received by this connection$"):
+            other.respond(foreign, HeartbeatResponse())
+    assert server.pending == 1
+    assert server.respond(request, HeartbeatResponse())
+    assert server.pending == 0
