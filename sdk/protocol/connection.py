@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry
+from kafkawire.sdk.protocol.frames import frame_bytes
 from kafkawire.sdk.protocol.gate import ConnectionState, Gate
 from kafkawire.sdk.protocol.header_start import HEADER_START
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
@@ -284,6 +285,8 @@ class ClientConnection:
                 the rules of a login.
             BrokerError: the broker refuses a login.
         """
+        if type(frame) is not bytes:
+            frame = frame_bytes(frame)
         if not self._waiting:
             raise RemoteProtocolError(f"frame of {len(frame)} bytes, but no request waits for a response")
         correlation_id, form, is_gates = self._waiting.popleft()

@@ -23,6 +23,7 @@ from kafkawire.sdk.protocol.connection import (
     checked_in_flight,
     opens_with_unsupported_version,
 )
+from kafkawire.sdk.protocol.frames import frame_bytes
 from kafkawire.sdk.protocol.header_start import CORRELATION_ID_BYTES, HEADER_START, correlation_id_of
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
@@ -127,6 +128,7 @@ class ObservedConnection:
         Returns:
             The request; `Unread` for a token of SASL, an API or version that is unknown here, and anything else.
         """
+        frame = frame_bytes(frame)
         try:
             request, unread_bytes = _read_request(frame, self._apis)
         except KafkaWireError as error:
@@ -150,6 +152,7 @@ class ObservedConnection:
             The response; `Unread` for a token of SASL, for a response to a request that was not seen or not read, and
             for one that cannot be decoded.
         """
+        frame = frame_bytes(frame)
         if self._waiting and self._waiting[0].correlation_id is None:
             self._waiting.popleft()
             return Unread("SASL token of the broker", len(frame))
@@ -223,7 +226,7 @@ def read_request(frame: Buffer, apis: Mapping[int, Api] = KAFKA_APIS) -> Request
         RemoteProtocolError: the API is unknown here, or the bytes cannot be decoded.
         UnsupportedVersion: the version is unknown here.
     """
-    return _read_request(frame, apis)[0]
+    return _read_request(frame_bytes(frame), apis)[0]
 
 
 def _read_request(frame: Buffer, apis: Mapping[int, Api]) -> tuple[Request, int]:
@@ -267,6 +270,7 @@ def observe(request: Request | Sent, frame: Buffer) -> Received:
         RemoteProtocolError: the response is to another request, or cannot be decoded.
         UnsupportedVersion: the request was ApiVersions in a version that is unknown here, and the broker knows it.
     """
+    frame = frame_bytes(frame)
     api, version = request.api, request.version
     header, start = program(ResponseHeader, api.response_header_version(version)).decode(frame)
     if header.correlation_id != request.correlation_id:

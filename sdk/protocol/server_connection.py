@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry, Key
-from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES, frame_prefix
+from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES, frame_bytes, frame_prefix
 from kafkawire.sdk.protocol.header_start import CORRELATION_ID_BYTES, HEADER_START
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
@@ -146,6 +146,8 @@ class ServerConnection:
             RemoteProtocolError: an API or version that is not served, or bytes that cannot be decoded. Kafka closes the
                 connection then, and so must the caller.
         """
+        if type(frame) is not bytearray:
+            frame = frame_bytes(frame)
         if len(frame) < HEADER_START.size:
             raise RemoteProtocolError(f"request of {len(frame)} bytes, {HEADER_START.size} are needed for its header")
         key, version, correlation_id = HEADER_START.unpack_from(frame)

@@ -6,6 +6,7 @@ exchanges that are special (ApiVersions, acks 0, tokens of SASL, a beginning ins
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
 import pytest
@@ -239,3 +240,24 @@ def test_reprs_are_short() -> None:
     assert len(repr(Received(1, APIS[ApiKey.FETCH], 4, large, 12))) < 600
     assert len(repr(Request(APIS[ApiKey.FETCH], 4, 1, "c" * 9_999, large, 0))) < 700
     assert len(repr(Unread("response", 1, "x" * 10_000))) < 300
+
+
+def test_a_frame_in_any_buffer() -> None:
+    """Their elements are wider than a byte, or lie apart: frames are bytes all the same."""
+    conversation = Conversation()
+    sent = conversation.request(HeartbeatRequest("g" * 9), 0)
+    answer = conversation.response(sent, HeartbeatResponse(error_code=3)) + b"\0\0"
+    for cast in (lambda data: memoryview(array("i", data)), spread):
+        observed, request = ObservedConnection(), read_request(cast(sent))
+        assert repr(observed.receive_request(cast(sent))) == repr(request)
+        for received in (observe(request, cast(answer)), observed.receive_response(cast(answer))):
+            assert isinstance(received, Received)
+            assert (received.message, received.unread_bytes) == (HeartbeatResponse(error_code=3), 2)
+        assert repr(observed.receive_request(cast(bytes(4)))).startswith("<request, 4 bytes: ")
+
+
+def spread(data: bytes) -> memoryview:
+    """Return bytes that do not lie one after the other."""
+    twice = bytearray(2 * len(data))
+    twice[::2] = data
+    return memoryview(twice)[::2]

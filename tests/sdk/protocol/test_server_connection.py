@@ -6,6 +6,8 @@ responses cross is tested in test_connection.py.
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
 
 from examples.own_api.messages.greet import GreetRequest, GreetResponse
@@ -155,3 +157,13 @@ def test_a_request_is_answered_by_the_connection_that_received_it() -> None:
     assert server.pending == 1
     assert server.respond(request, HeartbeatResponse())
     assert server.pending == 0
+
+
+def test_a_frame_in_any_buffer() -> None:
+    data = frame("client" + "x" * (-len(frame("client")) % 4))
+    spread = bytearray(2 * len(data))
+    spread[::2] = data
+    server = ServerConnection(ALL)
+    for view in (memoryview(array("i", data)), memoryview(spread)[::2]):
+        request = server.receive(view)
+        assert (request.message, request.size_bytes) == (HEARTBEAT, len(data))
