@@ -18,6 +18,8 @@ from kafkawire.sdk.protocol.programs import message_class, program
 from kafkawire.sdk.protocol.schema import Buffer, Message
 from kafkawire.sdk.protocol.tables.enums import METADATA_FRAME_VERSION
 from kafkawire.sdk.protocol.tables.record_types import FRAMED_RECORDS, KEYED_RECORDS
+from kafkawire.sdk.protocol.values import quoted
+from kafkawire.sdk.records.buffers import bytes_of
 
 __all__ = ["INTERNAL_TOPICS", "KAFKA_RECORDS", "InternalRecord", "RecordTypes", "decode_record", "read_frame"]
 
@@ -129,7 +131,7 @@ class RecordTypes:
             DecodeError: key or value end too early, or a number in a frame is too long.
             LocalProtocolError: the topic is none of these.
         """
-        if topic in self.keyed:
+        if isinstance(topic, str) and topic in self.keyed:
             types = self.keyed[topic]
             kind = _prefix(topic, "key", key)
             if kind not in types:
@@ -137,8 +139,8 @@ class RecordTypes:
             if value is None:
                 return kind, None, _PREFIX.size, 0
             return kind, _prefix(topic, "value", value), _PREFIX.size, _PREFIX.size
-        if topic not in self.framed:
-            raise LocalProtocolError(f"{topic!r:.260} is no internal topic, {', '.join(sorted(self.topics))} are")
+        if not isinstance(topic, str) or topic not in self.framed:
+            raise LocalProtocolError(f"{quoted(topic, 260)} is no internal topic, {', '.join(sorted(self.topics))} are")
         if value is None:
             return None, None, 0, 0
         kind, version, start = read_frame(topic, value)
@@ -171,6 +173,7 @@ def decode_record(topic: str, key: Buffer | None, value: Buffer | None) -> Inter
         UnknownRecord: type or version are not known; a newer broker may have written the record.
         DecodeError: key or value are damaged, or missing where there must be one.
         LocalProtocolError: the topic is none of these.
+        TypeError: key or value are no contiguous buffer.
     """
     return KAFKA_RECORDS.decode(topic, key, value)
 
@@ -189,7 +192,7 @@ def read_frame(topic: str, value: Buffer) -> tuple[int, int, int]:
         UnknownRecord: the version of the frame is not known.
         DecodeError: the value ends too early, or a number is too long.
     """
-    view = memoryview(value).cast("B")
+    view = bytes_of(value)
     frame, at = _varint(view, 0, "frame version")
     if frame != METADATA_FRAME_VERSION:
         reason = f"frame version {frame} is not known, {METADATA_FRAME_VERSION} is"
@@ -230,7 +233,7 @@ def _check_version(topic: str, kind: int, cls: type[Message], version: int) -> N
 
 def _prefix(topic: str, part: str, data: Buffer | None) -> int:
     """Return the number that a key or value begins with."""
-    view = memoryview(b"" if data is None else data).cast("B")
+    view = bytes_of(b"" if data is None else data)
     if len(view) < _PREFIX.size:
         has = "none" if data is None else f"{len(view)} bytes"
         raise DecodeError(

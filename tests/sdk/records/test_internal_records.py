@@ -72,6 +72,16 @@ def some_key(topic: str, value_name: str) -> bytes:
     return kind.to_bytes(2, "big") + bytes(40)
 
 
+def test_what_is_no_topic_and_no_bytes() -> None:
+    for topic in ([], None, 5, "x" * 1_000_000):
+        with pytest.raises(LocalProtocolError, match="is no internal topic") as caught:
+            decode_record(topic, b"", b"")  # type: ignore[arg-type]  # what a program may pass
+        assert len(str(caught.value)) < 500
+    for key, value in ((memoryview(KEY)[::2], VALUE), (KEY, memoryview(VALUE)[::2]), (5, VALUE), (KEY, "text")):
+        with pytest.raises(TypeError, match=r"^expected bytes or another contiguous buffer, got "):
+            decode_record(OFFSETS, key, value)  # type: ignore[arg-type]  # as above
+
+
 def test_a_committed_offset() -> None:
     found = decode_record(OFFSETS, memoryview(KEY), bytearray(VALUE))
     assert found.key == OffsetCommitKey("g", "t", 1)
