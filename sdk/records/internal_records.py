@@ -61,7 +61,7 @@ class InternalRecord(NamedTuple):
 
         found: dict[str, Any] = {"type": self.type, "name": self.name}
         if self.key is not None:
-            found["key"] = to_json(self.key, self.key.SCHEMA.versions.last)
+            found["key"] = to_json(self.key, self.key.SCHEMA.known_versions.last)
         found["version"] = self.version
         found["value"] = None if self.value is None or self.version is None else to_json(self.value, self.version)
         return found
@@ -97,7 +97,7 @@ class RecordTypes:
             message = _framed(topic, kind, _class(self.framed[topic][kind]), version, value, value_start)
             return InternalRecord(topic, kind, None, message, version)
         key_class, value_class = map(_class, self.keyed[topic][kind])
-        decoded_key, _ = program(key_class, key_class.SCHEMA.versions.last).decode(key or b"", key_start)
+        decoded_key, _ = program(key_class, key_class.SCHEMA.known_versions.last).decode(key or b"", key_start)
         if value is None or version is None:
             return InternalRecord(topic, kind, decoded_key, None, None)
         _check_version(topic, kind, value_class, version)
@@ -226,8 +226,8 @@ def _class(message: _Named) -> type[Message]:
 
 def _check_version(topic: str, kind: int, cls: type[Message], version: int) -> None:
     schema = cls.SCHEMA
-    if version not in schema.versions:
-        reason = f"record type {kind} ({schema.name}) in version {version} is not known, {schema.versions} are"
+    if version not in schema.known_versions:
+        reason = f"record type {kind} ({schema.name}) in version {version} is not known, {schema.known_versions} are"
         raise UnknownRecord("value", topic, kind, version, reason)
 
 

@@ -19,6 +19,7 @@ KEYED_RECORDS: Final[dict[str, dict[int, tuple[str, str]]]] = {
         6: ("ConsumerGroupTargetAssignmentMetadataKey", "ConsumerGroupTargetAssignmentMetadataValue"),
         7: ("ConsumerGroupTargetAssignmentMemberKey", "ConsumerGroupTargetAssignmentMemberValue"),
         8: ("ConsumerGroupCurrentMemberAssignmentKey", "ConsumerGroupCurrentMemberAssignmentValue"),
+        9: ("ShareGroupPartitionMetadataKey", "ShareGroupPartitionMetadataValue"),
         10: ("ShareGroupMemberMetadataKey", "ShareGroupMemberMetadataValue"),
         11: ("ShareGroupMetadataKey", "ShareGroupMetadataValue"),
         12: ("ShareGroupTargetAssignmentMetadataKey", "ShareGroupTargetAssignmentMetadataValue"),

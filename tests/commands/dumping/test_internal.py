@@ -14,6 +14,9 @@ from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.group_metadata
     GroupMetadataKey,
     GroupMetadataValue,
 )
+from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.share_group_partition_metadata import (
+    ShareGroupPartitionMetadataKey,
+)
 from kafkawire.sdk.protocol.messages.groups.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.records.control import end_transaction_marker
@@ -52,6 +55,17 @@ def test_what_members_of_consumer_groups_say(protocol_type: str, subscription: b
     text, _ = ContentDecoder(OFFSETS, True).record(0, key, value)
     decoded = json.loads(b"{" + text[1:] + b"}")["decoded"]
     assert decoded["value"]["members"][0]["subscription"] == shown
+
+
+def test_a_type_that_was_removed() -> None:
+    """A segment of an older broker may still have it."""
+    key = b"\0\x09" + program(ShareGroupPartitionMetadataKey, 0).encode(ShareGroupPartitionMetadataKey("g"))
+    assert ContentDecoder(OFFSETS, False).record(0, key, None) == (
+        b' key: {"type":"9","data":{"groupId":"g"}} payload: <DELETE>',
+        True,
+    )
+    text, is_whole = ContentDecoder(OFFSETS, True).record(0, key, None)
+    assert (json.loads(b"{" + text[1:] + b"}")["decoded"]["key"], is_whole) == ({"groupId": "g"}, True)
 
 
 def test_metadata() -> None:

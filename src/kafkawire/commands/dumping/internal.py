@@ -88,7 +88,7 @@ def _json_parts(record: InternalRecord) -> list[bytes | dict[str, Any]]:
     """Return what `--json` says of a record, with JSON values that are not text yet."""
     members: dict[str, Any] = {"type": record.type, "name": record.name}
     if record.key is not None:
-        members["key"] = to_json(record.key, record.key.SCHEMA.versions.last)
+        members["key"] = to_json(record.key, record.key.SCHEMA.known_versions.last)
     return [b',"decoded":', members | {"version": record.version, "value": _value(record)}]
 
 
@@ -99,7 +99,7 @@ def _text_parts(record: InternalRecord) -> list[bytes | dict[str, Any]]:
             return []
         kind = _upper_case(record.name)
         return [b" payload: ", {"type": kind, "version": record.version, "data": _value(record)}]
-    key = {"type": str(record.type), "data": to_json(record.key, record.key.SCHEMA.versions.last)}
+    key = {"type": str(record.type), "data": to_json(record.key, record.key.SCHEMA.known_versions.last)}
     if record.value is None:
         return [b" key: ", key, b" payload: <DELETE>"]
     return [b" key: ", key, b" payload: ", {"version": str(record.version), "data": _value(record)}]
