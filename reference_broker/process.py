@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import resource
@@ -46,7 +47,8 @@ def serve(
     """
     # Every partition keeps files open, every client a socket: the usual soft limit of 1,024 is soon reached.
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    with contextlib.suppress(ValueError, OSError):  # not everywhere allowed; connections leave room for files anyway
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     read_options(options)  # first: `port`, or `handlers`, is an argument of the broker and no option
     broker = Broker(data, listen.host, listen.port, handlers=(), wall_ms=now_ms, **options)
     collects = gc.isenabled()

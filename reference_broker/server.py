@@ -30,6 +30,7 @@ from kafkawire.reference_broker.network.background import BackgroundWork
 from kafkawire.reference_broker.network.client_wire import ClientWire, Shared
 from kafkawire.reference_broker.network.clock import BrokerClock
 from kafkawire.reference_broker.network.connection_limits import ConnectionLimits, read_overrides
+from kafkawire.reference_broker.network.descriptors import Descriptors
 from kafkawire.reference_broker.network.event_loop import loop_factory
 from kafkawire.reference_broker.network.listeners import read_listeners
 from kafkawire.reference_broker.network.memory_budget import MemoryBudget
@@ -166,7 +167,8 @@ class Broker:
         self._background = BackgroundWork()
         self._stopping = asyncio.Lock()
         overrides = read_overrides(options.max_connections_per_ip_overrides, _address_of)
-        limits = ConnectionLimits(options.max_connections, options.max_connections_per_ip, overrides)
+        shortage = Descriptors(self._clock).refusal
+        limits = ConnectionLimits(options.max_connections, options.max_connections_per_ip, overrides, shortage)
         acceptors: list[Acceptor] = []
         with contextlib.ExitStack() as undo:
             for listener in self._listeners:

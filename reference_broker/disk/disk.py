@@ -19,6 +19,7 @@ __all__ = [
     "File",
     "FileSlice",
     "Lock",
+    "is_short_of_descriptors",
     "read_file",
     "remove_tree",
     "replace_file",
@@ -159,6 +160,14 @@ class FileSlice:
             reason = f"{len(data)} bytes at {self.position} of a file, {self.size_bytes} were there before"
             raise OSError(errno.EIO, reason)
         return data
+
+
+def is_short_of_descriptors(error: Exception) -> bool:
+    """Return whether a call failed only because this process, or the machine, has too many files open.
+
+    That says nothing about the disk: nothing was done, and the same call succeeds once others are closed.
+    """
+    return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 def read_file(disk: Disk, path: str) -> bytes | None:

@@ -7,13 +7,13 @@ protocol is named, which accepted ones lack.
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import resource
 import socket
 from collections.abc import Callable
 from functools import partial
 
+from kafkawire.reference_broker.disk.disk import is_short_of_descriptors
 from kafkawire.reference_broker.network.client_wire import ClientWire
 from kafkawire.reference_broker.network.connection_limits import ConnectionLimits
 from kafkawire.reference_broker.network.peer import SYSTEM_BUFFER, Listener, Peer, SocketBuffers
@@ -32,9 +32,6 @@ _TURN_CONNECTIONS = 32
 
 #: How long to stop accepting connections after accepting one failed.
 PAUSE_SECONDS = 0.1
-
-_TOO_MANY_FILES = (errno.EMFILE, errno.ENFILE)
-
 
 #: Gives the wire of a new client; its last argument is to be called when the connection is closed.
 Connect = Callable[[socket.socket, Peer, Callable[[], None]], ClientWire]
@@ -118,7 +115,7 @@ class Acceptor:
     def _cannot_accept(self, error: OSError) -> None:
         """Wait until others are closed; until then the system would report the same connection again and again."""
         reason = str(error)
-        if error.errno in _TOO_MANY_FILES:
+        if is_short_of_descriptors(error):
             limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
             reason = f"all {limit} file descriptors of this process are in use (ulimit -n)"
         self._lines.error("accept", self._clock(), "clients of %s have to wait: %s", self.listener.name, reason)

@@ -1,4 +1,4 @@
-"""How many connections there may be, in all and from each address.
+"""How many connections there may be, in all and from each address, and as long as there are descriptors for files.
 
 Source: Apache Kafka, `ConnectionQuotas`, which stops accepting where this one refuses.
 """
@@ -46,12 +46,20 @@ class ConnectionLimits:
         most: in all, of all listeners together.
         most_per_address: from the same address.
         overrides: the same for some addresses.
+        shortage: returns why there is no room for another one whatever the limits say, empty if there is.
     """
 
-    def __init__(self, most: int, most_per_address: int, overrides: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        most: int,
+        most_per_address: int,
+        overrides: Mapping[str, int] | None = None,
+        shortage: Callable[[], str] = lambda: "",
+    ) -> None:
         self._most = most
         self._most_per_address = most_per_address
         self._overrides = dict(overrides or {})
+        self._shortage = shortage
         self._count = 0
         self._counts: Counter[str] = Counter()
 
@@ -63,7 +71,7 @@ class ConnectionLimits:
         if self._counts[host] >= most:
             name = "max.connections.per.ip" + (".overrides" if host in self._overrides else "")
             return f"it has {self._counts[host]} connections, {name}={most}"
-        return ""
+        return self._shortage()
 
     def opened(self, host: str) -> None:
         """Note a connection."""

@@ -86,3 +86,12 @@ def test_a_start_that_fails_leaves_the_process_as_it_was() -> None:
     with pytest.raises(OSError, match="Cannot assign requested address"):
         serve(Address("192.0.2.1", 0), None, {})
     assert (gc.isenabled(), gc.get_freeze_count(), sys.getswitchinterval()) == (True, 0, interval)
+
+
+def test_limit_of_open_files_that_may_not_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(which: int, limits: tuple[int, int]) -> None:
+        raise ValueError("not allowed to raise maximum limit")
+
+    monkeypatch.setattr("resource.setrlimit", refuse)
+    serve(ANYWHERE, tmp_path, {}, lambda broker: os.kill(os.getpid(), signal.SIGTERM))
+    assert (tmp_path / ".kafka_cleanshutdown").exists()

@@ -53,3 +53,12 @@ def test_overrides_that_cannot_be(text):
 
     with pytest.raises(ConfigurationError, match=r"max\.connections\.per\.ip\.overrides"):
         read_overrides(text, resolve)
+
+
+def test_shortage_refuses_what_the_limits_allow():
+    reasons = ["", "no descriptors"]
+    limits = ConnectionLimits(1, 1, shortage=lambda: reasons.pop(0))
+    assert not limits.refusal("a")
+    assert limits.refusal("a") == "no descriptors"
+    limits.opened("a")
+    assert limits.refusal("a") == "1 connections are open, max.connections=1"

@@ -1,0 +1,83 @@
+"""How many more connections the file descriptors of this process allow: logs need some for their files.
+
+Every partition keeps a file open, a roll opens a few more; clients that use up the rest would keep records from being
+stored, and topics from being created.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable
+
+from kafkawire.reference_broker.disk.disk import is_short_of_descriptors
+
+__all__ = ["Descriptors", "open_descriptors", "reserve_of"]
+
+#: Where the system lists the descriptors of a process that asks.
+_LISTING = "/dev/fd"
+
+#: How many descriptors are kept for files: the threads in the background need a dozen, each new segment one. A process
+#: with few of them keeps a quarter, so that somebody can connect at all.
+_RESERVE_SHARE, _RESERVE_MIN, _RESERVE_MAX = 8, 32, 1_024
+_RESERVE_SHARE_OF_FEW = 4
+
+#: How long a count is good for; of 10,000 descriptors it takes 4 ms.
+_COUNT_MS = 100
+
+
+def open_descriptors() -> int | None:
+    """Return how many descriptors this process has open; None if the system does not say."""
+    try:
+        return len(os.listdir(_LISTING)) - 1  # without that of the listing
+    except OSError as error:
+        return resource.getrlimit(resource.RLIMIT_NOFILE)[0] if is_short_of_descriptors(error) else None
+
+
+def reserve_of(limit: int) -> int:
+    """Return how many descriptors are kept for files.
+
+    Args:
+        limit: how many the process may have.
+    """
+    return min(max(limit // _RESERVE_SHARE, _RESERVE_MIN), _RESERVE_MAX, limit // _RESERVE_SHARE_OF_FEW)
+
+
+class Descriptors:
+    """Says whether there is room for another connection.
+
+    What is open is counted, since files and whatever else runs in this process have descriptors too; but not for each
+    of many connections: a count is used until half of the room that it found is gone, or for a moment.
+
+    Args:
+        clock: returns the time in milliseconds.
+        count: returns how many descriptors are open, None if nobody knows.
+    """
+
+    def __init__(self, clock: Callable[[], int], count: Callable[[], int | None] = open_descriptors) -> None:
+        self._clock = clock
+        self._count = count
+        self._counted_ms: int | None = None
+        self._room = self._left = 0
+        self._reason = ""
+
+    def refusal(self) -> str:
+        """Return why another connection, whose descriptor is open already, is refused; empty if it is not."""
+        now_ms = self._clock()
+        self._left -= 1
+        is_recent = self._counted_ms is not None and 0 <= now_ms - self._counted_ms < _COUNT_MS
+        if not is_recent or (self._left < 0 <= self._room):
+            self._look(now_ms)
+        return self._reason
+
+    def _look(self, now_ms: int) -> None:
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        count = None if limit == resource.RLIM_INFINITY else self._count()
+        self._counted_ms, self._reason = now_ms, ""
+        # Where nobody knows, the listener waits when the last one is in use.
+        reserve = reserve_of(limit)
+        self._room = 0 if count is None else limit - reserve - count
+        self._left = self._room // 2
+        if self._room < 0:
+            text = "{} of {} file descriptors are open, and {} are kept for files (ulimit -n)"
+            self._reason = text.format(count, limit, reserve)

@@ -1,0 +1,94 @@
+"""Connections leave descriptors for files.
+
+Method: counts that the test gives, and those of this process.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+
+import pytest
+
+from kafkawire.reference_broker.network.descriptors import Descriptors, open_descriptors, reserve_of
+
+
+class Bench:
+    """A process with 100 descriptors, of which the test says how many are open."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, limit: int = 100) -> None:
+        monkeypatch.setattr("resource.getrlimit", lambda which: (limit, limit))
+        self.now_ms = 0
+        self.open: int | None = 50
+        self.counts = 0
+        self.descriptors = Descriptors(lambda: self.now_ms, self._count)
+
+    def _count(self) -> int | None:
+        self.counts += 1
+        return self.open
+
+    def accept(self) -> str:
+        assert self.open is not None
+        self.open += 1
+        if reason := self.descriptors.refusal():
+            self.open -= 1
+        return reason
+
+
+@pytest.mark.parametrize(
+    ("limit", "reserve"), [(60, 15), (100, 25), (256, 32), (1_024, 128), (10_000, 1_024), (2**20, 1_024)]
+)
+def test_reserve(limit, reserve):
+    assert reserve_of(limit) == reserve
+
+
+def test_connections_stop_before_the_reserve_and_go_on_when_there_is_room(monkeypatch):
+    bench = Bench(monkeypatch)
+    reasons = [bench.accept() for _ in range(40)]
+    assert [not reason for reason in reasons] == [True] * 25 + [False] * 15
+    assert reasons[-1] == "76 of 100 file descriptors are open, and 25 are kept for files (ulimit -n)"
+    assert bench.counts < 10, "refusals need no count of their own"
+    assert bench.open == 75
+    bench.open = 60
+    bench.now_ms += 100
+    assert bench.accept() == ""
+
+
+def test_files_that_were_opened_since_are_counted(monkeypatch):
+    bench = Bench(monkeypatch)
+    assert bench.accept() == ""
+    bench.open = 90
+    bench.now_ms += 100
+    assert bench.accept() != ""
+    bench.now_ms -= 5_000  # the clock was set back
+    bench.open = 50
+    assert bench.accept() == ""
+
+
+def test_there_may_be_no_limit_or_nobody_knows(monkeypatch):
+    unlimited = Bench(monkeypatch, resource.RLIM_INFINITY)
+    assert not any(unlimited.accept() for _ in range(100))
+    silent = Bench(monkeypatch)
+    silent.open = None
+    assert silent.descriptors.refusal() == ""
+
+
+def test_open_descriptors_of_this_process(monkeypatch):
+    before = open_descriptors()
+    assert before is not None
+    descriptor = os.dup(0)
+    assert open_descriptors() == before + 1
+    os.close(descriptor)
+
+    monkeypatch.setattr("kafkawire.reference_broker.network.descriptors._LISTING", "/nowhere")
+    assert open_descriptors() is None
+
+
+def test_last_descriptor_leaves_none_for_the_listing():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    os.close(next_descriptor := os.dup(0))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (next_descriptor, hard))
+    try:
+        assert open_descriptors() == next_descriptor
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
