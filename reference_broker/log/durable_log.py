@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
+from kafkawire.reference_broker.disk.disk import is_short_of_descriptors
 from kafkawire.reference_broker.log.config import LogConfig
 from kafkawire.reference_broker.log.producer_state import Snapshots
 from kafkawire.reference_broker.log.reading import ReadableLog
@@ -24,6 +25,9 @@ from kafkawire.sdk.errors import BrokerError
 __all__ = ["DurableLog", "when_all_quiet"]
 
 logger = logging.getLogger("kafkawire.broker")
+
+#: When what found no file descriptor is tried again.
+_RETRY_MS = 1_000
 
 
 class DurableLog(ReadableLog):
@@ -124,7 +128,10 @@ class DurableLog(ReadableLog):
             if self.error is not None:
                 return
             if error is not None:
-                self.fail(error)
+                if is_short_of_descriptors(error):
+                    self._sync_later(error)
+                else:
+                    self.fail(error)
                 return
             note()
             self._advance()
@@ -133,6 +140,21 @@ class DurableLog(ReadableLog):
                 self._sync()
 
         self._in_background(work, done)
+
+    def _sync_later(self, error: Exception) -> None:
+        """Sync again after a while what could not be opened: no sync has failed, so nothing is lost meanwhile."""
+        self._tell_shortage(error)
+        self._unstored = [*self._storing, *self._unstored]
+        self._storing = ()
+        self._has_new_names = True
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+        self._flush_timer = self._services.timers.at(self._services.clock() + _RETRY_MS, self._flush)
+
+    def _tell_shortage(self, error: Exception) -> None:
+        where = self._services.disk.describe(self.folder)
+        text = "%s: tried again later, for want of file descriptors (ulimit -n): %s"
+        self._services.lines.error(("descriptors", where), self._services.clock(), text, where, error)
 
     def _sync_work(self) -> tuple[Callable[[], None], Callable[[], None]]:
         """Return what syncs the log as it is now, on any thread, and what takes note of it afterwards."""

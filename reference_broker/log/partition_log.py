@@ -3,7 +3,8 @@
 Batches arrive checked (`validation.py`) and get their offsets and leader epoch here, in place; they are stored and sent
 unchanged. An append is one write to the page cache; the high watermark follows at once, or after a sync if
 `flush.messages` asks for one (`durable_log.py`). New segment files are made in the background. After any failed write
-or sync the log is offline, and every request is told so.
+or sync the log is offline, and every request is told so; a file that could not be opened because the process has too
+many is tried again.
 
 Source: `UnifiedLog`, `LocalLog` in Apache Kafka.
 """
@@ -15,6 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from kafkawire.reference_broker.disk.disk import is_short_of_descriptors
 from kafkawire.reference_broker.log.batches import BatchHeader
 from kafkawire.reference_broker.log.config import NEVER_MS, LogConfig
 from kafkawire.reference_broker.log.durable_log import DurableLog
@@ -281,7 +283,10 @@ class PartitionLog(DurableLog):
         try:
             segment.append(data, batch, base_offset, now_ms)
         except OSError as error:
-            self.fail(error)
+            if is_short_of_descriptors(error):  # the file was not open yet
+                self._tell_shortage(error)
+            else:
+                self.fail(error)
             done(self.error or storage_error(error))
             return
         self.next_offset = segment.next_offset
@@ -317,7 +322,12 @@ class PartitionLog(DurableLog):
             if self.error is not None:
                 return
             if error is not None:
-                self.fail(error)
+                if is_short_of_descriptors(error):
+                    # Nothing has changed: the next append, or what waits for a new segment, tries again.
+                    self._tell_shortage(error)
+                    self._refuse_waiting(storage_error(error))
+                else:
+                    self.fail(error)
                 return
             sealed = self.segments.last
             sealed.seal()
@@ -345,7 +355,7 @@ class PartitionLog(DurableLog):
         """Begin a new segment although the last one has room; it must not be empty.
 
         Args:
-            done: called when there is one, or the log has ended.
+            done: called when there is one, when the log has ended, or when none could be made for now.
         """
         self._when_rolled.append(done)
         if self.error is not None:

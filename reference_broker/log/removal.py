@@ -53,6 +53,8 @@ def remove_old(directory: LogDirectory, log: PartitionLog, retired: Retired, now
         count -= 1  # the last segment has got records meanwhile
     if count and count == len(log.segments):
         yield lambda done: log.roll(lambda: done(None))
+        if count == len(log.segments):
+            return  # no new one could be made for now
     if not count or not is_there():
         return
     # A sync that is about to write their indexes would write them after they are gone.

@@ -61,7 +61,7 @@ class LogServices:
         disk: where the files are.
         background: see `Background`.
         timers: for what is due later.
-        clock: returns the time in milliseconds, for `lines` alone.
+        clock: returns the time in milliseconds, for `lines` and for what is tried again.
         lines: what clients bring about is written by it, with repetitions held back.
     """
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from kafkawire.reference_broker.disk.disk import Disk
+from kafkawire.reference_broker.disk.disk import Disk, is_short_of_descriptors
 from kafkawire.reference_broker.log.segment import Segment
 
 __all__ = ["SYNC_FAILED", "make_durable"]
@@ -31,7 +31,7 @@ def make_durable(
         with_names: whether there are new names in the folder.
 
     Raises:
-        OSError: the disk failed.
+        OSError: the disk failed; or there was no file descriptor, and the same may be tried again.
     """
     try:
         for segment in sealed:
@@ -40,7 +40,9 @@ def make_durable(
             with_names |= segment.sync(with_indexes=False)
         if with_names:
             disk.sync_folder(folder)
-    except OSError:
+    except OSError as error:
+        if is_short_of_descriptors(error):
+            raise
         with contextlib.suppress(OSError):
             disk.open(f"{folder}/{SYNC_FAILED}", create=True)
         raise

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from kafkawire.reference_broker.disk.disk import (
     TEMPORARY_SUFFIX,
     Disk,
+    is_short_of_descriptors,
     read_file,
     remove_tree,
     replace_file,
@@ -182,12 +183,18 @@ class TopicFiles:
             replace_file(self._disk, journal, _content(topic))
         except OSError as error:
             try:
-                with contextlib.suppress(FileNotFoundError):
-                    self._disk.remove(journal)
-                self._disk.sync_folder(_FOLDER)
+                self._undo_delete(journal, error)
             except OSError:
                 raise UndecidedError(error.errno, error.strerror, error.filename) from error
             raise
+
+    def _undo_delete(self, journal: str, error: OSError) -> None:
+        try:
+            self._disk.remove(journal)
+        except FileNotFoundError:
+            if is_short_of_descriptors(error):
+                return  # not even begun, and there may be none to sync the folder either
+        self._disk.sync_folder(_FOLDER)
 
     def finish_delete(self, topic: TopicFile) -> None:
         """Remove the files of a deleted topic; what cannot be removed is removed at the next start.

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from kafkawire.reference_broker.disk.disk import is_short_of_descriptors
 from kafkawire.reference_broker.log.cleaner_checkpoint import CleanerCheckpoint
 from kafkawire.reference_broker.log.compaction import Compaction, Tools
 from kafkawire.reference_broker.log.dirtiness import Bounds, Dirt, dirt_of
@@ -151,6 +152,7 @@ class Upkeep:
             yield from self._compact(log, dirt, begun_ms)
         except Exception as error:
             self._fail(log, error)
+            return not is_short_of_descriptors(error)  # the same log would be the dirtiest again, at once
         return True
 
     def _trim_compacted(self, begun_ms: int) -> Job:
@@ -206,6 +208,11 @@ class Upkeep:
         self._jobs.add(job, partial(self._fail, log))
 
     def _fail(self, log: PartitionLog, error: Exception) -> None:
+        if is_short_of_descriptors(error) and log.error is None:
+            services = self._directory.services
+            where, now_ms = services.disk.describe(log.folder), services.clock()
+            services.lines.error(("upkeep", where), now_ms, "%s: upkeep is tried again later: %s", where, error)
+            return
         # Once, although retention is retried; and not for what has ended the log.
         if log not in self._failed and log.error is None:
             self._failed.add(log)
