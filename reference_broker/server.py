@@ -13,10 +13,10 @@ import logging
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from kafkawire.reference_broker.apis.registry import ApiHandler, load
 from kafkawire.reference_broker.core import Core
@@ -39,7 +39,7 @@ from kafkawire.reference_broker.network.request_frames import shared_buffer
 from kafkawire.reference_broker.options import read_options
 from kafkawire.reference_broker.session import Session
 from kafkawire.sdk.clock import monotonic_ms, now_ms
-from kafkawire.sdk.errors import Closed
+from kafkawire.sdk.errors import Closed, LocalProtocolError
 from kafkawire.sdk.transport.wire import Address, Wire
 
 __all__ = ["BackgroundBroker", "Broker", "Data"]
@@ -157,15 +157,23 @@ class Broker:
         return self._core
 
     async def start(self) -> None:
-        """Open the logs, recovering from a crash if there was one, and listen.
+        """Open the logs, recovering from a crash if there was one, and listen; after a stop that is under way.
 
         Raises:
+            LocalProtocolError: it is running, and goes on.
             ConfigurationError: the data directory belongs to another broker.
             OSError: the address is in use, or the directory cannot be written.
         """
+        if not self._stopping.locked():
+            self._stopping = asyncio.Lock()  # the loop may be another one
+        async with self._stopping:
+            if self._core is not None:
+                raise LocalProtocolError("the broker is running already")
+            self._start()
+
+    def _start(self) -> None:
         options = self.options
         self._background = BackgroundWork()
-        self._stopping = asyncio.Lock()
         overrides = read_overrides(options.max_connections_per_ip_overrides, _address_of)
         shortage = Descriptors(self._clock).refusal
         limits = ConnectionLimits(options.max_connections, options.max_connections_per_ip, overrides, shortage)
@@ -350,7 +358,8 @@ class BackgroundBroker:
         self._broker = Broker(data, host, port, handlers=handlers, wall_ms=wall_ms, **options)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._stopping = threading.Lock()
+        #: Held while the thread is started or ended.
+        self._changing = threading.Lock()
 
     @property
     def bootstrap(self) -> str:
@@ -366,30 +375,35 @@ class BackgroundBroker:
         """Start the thread and wait until the broker listens.
 
         Raises:
+            LocalProtocolError: it is running, and goes on.
             ConfigurationError: the data directory belongs to another broker.
             OSError: the address is in use, or the directory cannot be written.
         """
-        self._loop = loop_factory(self._broker.options.event_loop)()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="kafkawire-broker", daemon=True)
-        self._thread.start()
-        try:
-            asyncio.run_coroutine_threadsafe(self._broker.start(), self._loop).result(_THREAD_TIMEOUT_SECONDS)
-        except BaseException:
-            self._end_thread()
-            raise
+        with self._changing:
+            if self._loop is not None:
+                raise LocalProtocolError("the broker is running already")
+            self._loop = loop_factory(self._broker.options.event_loop)()
+            self._thread = threading.Thread(target=self._loop.run_forever, name="kafkawire-broker", daemon=True)
+            self._thread.start()
+            try:
+                asyncio.run_coroutine_threadsafe(self._broker.start(), self._loop).result(_THREAD_TIMEOUT_SECONDS)
+            except BaseException:
+                self._end_thread()
+                raise
 
     def stop(self) -> None:
         """Shut down cleanly, see `Broker.stop`; may be called more than once, from any thread."""
-        with self._stopping:
-            if self._loop is not None:
-                asyncio.run_coroutine_threadsafe(self._broker.stop(), self._loop).result(_THREAD_TIMEOUT_SECONDS)
-                self._end_thread()
+        self._end(self._broker.stop)
 
     def kill(self) -> None:
-        """Stop as in a crash, see `Broker.kill`."""
-        if self._loop is not None:
-            asyncio.run_coroutine_threadsafe(self._broker.kill(), self._loop).result(_THREAD_TIMEOUT_SECONDS)
-            self._end_thread()
+        """Stop as in a crash, see `Broker.kill`; from any thread. A stop that is under way is completed instead."""
+        self._end(self._broker.kill)
+
+    def _end(self, end: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        with self._changing:
+            if self._loop is not None:
+                asyncio.run_coroutine_threadsafe(end(), self._loop).result(_THREAD_TIMEOUT_SECONDS)
+                self._end_thread()
 
     def _end_thread(self) -> None:
         loop, thread = self._loop, self._thread

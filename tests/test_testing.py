@@ -3,7 +3,11 @@
 Method: one test a promise, on real files and a free port.
 """
 
+import gc
+import shutil
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -84,3 +88,56 @@ def test_unknown_option(tmp_path, monkeypatch):
     with pytest.raises(ConfigurationError, match="did you mean num_partitions"):
         Broker(**unknown)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_second_start_is_refused_and_the_broker_goes_on():
+    with Broker() as broker:
+        bootstrap = broker.bootstrap
+        with pytest.raises(LocalProtocolError, match="running already"):
+            broker.start()
+        assert broker.bootstrap == bootstrap
+        assert reachable(bootstrap)
+    assert not broker.data_dir.exists()
+    with pytest.raises(OSError, match="refused"):
+        reachable(bootstrap)
+
+
+def test_one_of_several_starts_at_once_succeeds():
+    before = threading.active_count()
+    broker = Broker()
+    with ThreadPoolExecutor(4) as threads:
+        errors = [started.exception(60) for started in [threads.submit(broker.start) for _ in range(4)]]
+    assert [type(error) for error in errors if error is not None] == [LocalProtocolError] * 3
+    assert reachable(broker.bootstrap)
+    broker.close()
+    assert threading.active_count() == before
+
+
+def test_kill_while_it_stops():
+    with Broker() as broker:
+        for _ in range(5):
+            with ThreadPoolExecutor(4) as threads:
+                for ended in [threads.submit(end) for end in (broker.stop, broker.kill, broker.kill, broker.stop)]:
+                    assert ended.exception(60) is None
+            broker.start()
+            assert reachable(broker.bootstrap)
+
+
+def test_temporary_directory_of_a_broker_that_was_never_started(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    broker = Broker()
+    assert broker.data_dir.exists()
+    del broker
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_temporary_directory_stays_while_the_broker_runs():
+    broker = Broker()
+    broker.start()
+    folder, inner = broker.data_dir, broker._broker
+    del broker
+    gc.collect()
+    assert folder.exists()
+    inner.stop()
+    shutil.rmtree(folder)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
@@ -60,11 +61,13 @@ class Broker:
             raise ConfigurationError("data_dir", str(data_dir), "an ephemeral broker has no files")
         is_temporary = data_dir is None and not ephemeral
         self._temporary = Path(tempfile.mkdtemp(prefix="kafkawire-")) if is_temporary else None
+        #: Removes the folder of a broker that was never started: nobody closes it.
+        self._unused = weakref.finalize(self, _remove, self._temporary)
         self._data_dir = self._temporary if data_dir is None else Path(data_dir)
         try:
             self._broker = BackgroundBroker(self._data_dir, host, port, handlers=handlers, wall_ms=wall_ms, **options)
         except BaseException:
-            self._remove_temporary()
+            _remove(self._temporary)
             raise
 
     @property
@@ -100,23 +103,25 @@ class Broker:
         """Start, and wait until clients can connect; a restarted broker listens on the same port.
 
         Raises:
+            LocalProtocolError: it is running, and goes on.
             ConfigurationError: the data directory belongs to another broker.
             OSError: the directory cannot be written, or the port is in use.
         """
         self._broker.start()
+        self._unused.detach()
 
     def stop(self) -> None:
         """Shut down cleanly; the data stays until `close`, or the end of the `with` block."""
         self._broker.stop()
 
     def kill(self) -> None:
-        """Stop as in a crash; a later `start` recovers the logs."""
+        """Stop as in a crash; a later `start` recovers the logs. A `stop` that is under way is completed instead."""
         self._broker.kill()
 
     def close(self) -> None:
         """Stop, and remove the data directory if it is temporary."""
         self._broker.stop()
-        self._remove_temporary()
+        _remove(self._temporary)
 
     def __enter__(self) -> Self:
         self.start()
@@ -127,6 +132,7 @@ class Broker:
     ) -> None:
         self.close()
 
-    def _remove_temporary(self) -> None:
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+
+def _remove(folder: Path | None) -> None:
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -19,7 +19,7 @@ import pytest
 from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.server import BackgroundBroker, Broker
-from kafkawire.sdk.errors import Closed, ConfigurationError, RemoteProtocolError
+from kafkawire.sdk.errors import Closed, ConfigurationError, LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -165,6 +165,23 @@ def test_brokers_are_stopped_and_killed_at_once():
         with pytest.raises(Closed):
             _ = broker.core
         await broker.start()
+        await broker.stop()
+
+    asyncio.run(asyncio.wait_for(run(), TIMEOUT_SECONDS))
+
+
+def test_start_is_refused_while_it_runs_and_waits_for_a_stop():
+    async def run() -> None:
+        broker = Broker(MemoryDisk())
+        await broker.start()
+        bootstrap = broker.bootstrap
+        with pytest.raises(LocalProtocolError, match="running already"):
+            await broker.start()
+        assert broker.bootstrap == bootstrap
+        await asyncio.gather(broker.stop(), broker.start())
+        assert broker.bootstrap == bootstrap
+        await asyncio.gather(broker.kill(), broker.stop(), broker.start())
+        assert broker.bootstrap == bootstrap
         await broker.stop()
 
     asyncio.run(asyncio.wait_for(run(), TIMEOUT_SECONDS))
