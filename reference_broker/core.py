@@ -102,7 +102,7 @@ class Core:
             self.slices,
         )
         self.fetch_sessions = FetchSessions(options.max_incremental_fetch_session_cache_slots, new_id)
-        self.producer_ids = ProducerIds(directory.reserve_producer_ids, directory.services.background)
+        self.producer_ids = ProducerIds(directory.reserve_producer_ids, directory.services)
         self.transactions = TransactionCoordinator(
             self.timers,
             TransactionLimits.of(options),

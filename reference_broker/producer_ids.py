@@ -7,15 +7,12 @@ Source: `RPCProducerIdManager`, `ProducerIdControlManager` in Apache Kafka, wher
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable
 
-from kafkawire.reference_broker.log.services import Background
+from kafkawire.reference_broker.log.services import LogServices
 
 __all__ = ["BLOCK_IDS", "ProducerIds"]
-
-logger = logging.getLogger("kafkawire.broker")
 
 #: How many ids are reserved at once, as in Kafka: a write to the disk for each thousand producers.
 BLOCK_IDS = 1000
@@ -33,12 +30,12 @@ class ProducerIds:
 
     Args:
         reserve: reserves as many ids as asked for and returns the first; it blocks, and raises OSError.
-        background: runs it, see `Background`.
+        services: run it in the background, and write the lines about failures.
     """
 
-    def __init__(self, reserve: Reserve, background: Background) -> None:
+    def __init__(self, reserve: Reserve, services: LogServices) -> None:
         self._reserve = reserve
-        self._background = background
+        self._services = services
         self._blocks: deque[range] = deque()
         # One for each open connection at most: a connection has one request at a time.
         self._waiting: deque[Then] = deque()
@@ -68,9 +65,10 @@ class ProducerIds:
                 self._blocks.append(range(reserved[0], reserved[0] + BLOCK_IDS))
                 self._give()
                 return
-            logger.error("no producer ids could be reserved: %s", error)
+            now_ms = self._services.clock()
+            self._services.lines.error("producer ids", now_ms, "no producer ids could be reserved: %s", error)
             waiting, self._waiting = self._waiting, deque()
             for then in waiting:
                 then(error if isinstance(error, OSError) else OSError(str(error)))
 
-        self._background(lambda: reserved.append(self._reserve(BLOCK_IDS)), done)
+        self._services.background(lambda: reserved.append(self._reserve(BLOCK_IDS)), done)

@@ -24,6 +24,7 @@ from kafkawire.reference_broker.log.checkpoints import (
 )
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH, UNKNOWN_OFFSET
+from kafkawire.sdk.records.java_integers import INT32_MAX
 
 __all__ = ["LeaderEpochs", "load_epochs", "read_last_epoch", "write_last_epoch"]
 
@@ -166,12 +167,11 @@ def read_last_epoch(disk: Disk) -> int:
     Raises:
         OSError: the disk failed.
     """
-    content = read_file(disk, LAST_EPOCH) or b"0"
-    try:
+    content = (read_file(disk, LAST_EPOCH) or b"0").strip()
+    if content.isdigit() and len(content) <= len(str(INT32_MAX)) and int(content) < INT32_MAX:
         return int(content)
-    except ValueError:
-        logger.warning("%s: %.20r is no leader epoch and is left out", disk.describe(LAST_EPOCH), content)
-        return 0
+    logger.warning("%s: %.20r is no leader epoch and is left out", disk.describe(LAST_EPOCH), content)
+    return 0
 
 
 def write_last_epoch(disk: Disk, before: int, epochs: Iterable[int]) -> None:

@@ -12,7 +12,6 @@ Topics are created and deleted, and checkpoints written, in the background, one 
 
 from __future__ import annotations
 
-import errno
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -130,7 +129,7 @@ class LogDirectory:
             self._files = TopicFiles(self._disk)
             self.checkpoints = DirectoryCheckpoints(self._disk)
             self._open_topics()
-            self._first_free_id = self._first_unknown_producer_id()
+            self._next_producer_id = self._find_next_producer_id()
         except DamagedFile as error:
             self._lock.release()
             raise ConfigurationError("data_dir", self._disk.describe(""), str(error)) from error
@@ -332,24 +331,28 @@ class LogDirectory:
         """Reserve producer ids on the disk, so that they are never given twice, and return the first of them.
 
         Raises:
-            OSError: the reservation could not be read or written.
+            OSError: the reservation could not be written.
         """
-        try:
-            known = read_properties(self._disk, PRODUCER_IDS)
-        except DamagedFile as error:
-            raise OSError(errno.EIO, str(error)) from error
-        first = self._first_free_id
-        if known:
-            text = known.get(_NEXT_PRODUCER_ID, "")
-            if not text.isdecimal():
-                file = self._disk.describe(PRODUCER_IDS)
-                raise OSError(errno.EIO, f"{file} is damaged: {_NEXT_PRODUCER_ID} is {text!r}")
-            first = int(text)
+        first = self._next_producer_id
         replace_file(self._disk, PRODUCER_IDS, properties_text({_NEXT_PRODUCER_ID: first + count}).encode())
+        self._next_producer_id = first + count
         return first
 
+    def _find_next_producer_id(self) -> int:
+        """Return the first id that was not reserved; if that is lost, one after those that logs know."""
+        if read_file(self._disk, PRODUCER_IDS) is None:
+            return self._first_unknown_producer_id()
+        try:
+            text = read_properties(self._disk, PRODUCER_IDS).get(_NEXT_PRODUCER_ID, "")
+            if text.isdecimal() and len(text) <= len(str(_GIVEN_IDS_MAX)) and int(text) <= _GIVEN_IDS_MAX:
+                return int(text)
+            raise DamagedFile(self._disk.describe(PRODUCER_IDS), f"{_NEXT_PRODUCER_ID} is {text!r:.40}")
+        except DamagedFile as error:
+            first = self._first_unknown_producer_id()
+            logger.warning("%s; producer ids go on at %d, after those in the logs", error, first)
+            return first
+
     def _first_unknown_producer_id(self) -> int:
-        """Return an id after those that logs know, in case the file is lost: none of them may be given again."""
         known = (producer.producer_id for _, _, log in self.logs() for producer in log.producers)
         return 1 + max((number for number in known if number <= _GIVEN_IDS_MAX), default=-1)
 

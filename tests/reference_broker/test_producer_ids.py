@@ -5,6 +5,8 @@ Method: reservations that the test completes, or lets fail, when it likes.
 
 from __future__ import annotations
 
+from kafkawire.reference_broker.disk.memory import MemoryDisk
+from kafkawire.reference_broker.log.services import LogServices
 from kafkawire.reference_broker.producer_ids import BLOCK_IDS, ProducerIds
 from tests.reference_broker.log.held_work import HeldWork
 
@@ -17,7 +19,7 @@ class Bench:
         self.work = HeldWork()
         self.is_broken = False
         self.given: list[int | OSError] = []
-        self.ids = ProducerIds(self.reserve, self.work)
+        self.ids = ProducerIds(self.reserve, LogServices(MemoryDisk(), self.work))
 
     def reserve(self, count: int) -> int:
         if self.is_broken:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.disk.disk import write_file
+from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_sometimes
+from kafkawire.reference_broker.log.services import LogServices
 from kafkawire.reference_broker.producer_ids import ProducerIds
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -66,7 +67,9 @@ def test_fenced_producers(bench: BrokerBench, version: int) -> None:
 
 def test_a_response_waits_for_the_disk(bench: BrokerBench) -> None:
     held: list[tuple[Callable[[], None], Callable[[Exception | None], None]]] = []
-    bench.core.producer_ids = ProducerIds(bench.core.directory.reserve_producer_ids, lambda *work: held.append(work))
+    bench.core.producer_ids = ProducerIds(
+        bench.core.directory.reserve_producer_ids, LogServices(bench.disk, lambda *work: held.append(work))
+    )
     waiting = bench.ask(InitProducerIdRequest(None))
     assert isinstance(waiting, DelayedOperation)
     ((work, done),) = held
@@ -76,10 +79,15 @@ def test_a_response_waits_for_the_disk(bench: BrokerBench) -> None:
     assert waiting.response is not None
 
 
-def test_a_damaged_reservation_gives_no_ids(bench: BrokerBench, caplog: pytest.LogCaptureFixture) -> None:
-    write_file(bench.disk, "producer-ids", b"next.producer.id=1x\n")
-    assert bench.ask(InitProducerIdRequest(None)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert "producer-ids is damaged" in caplog.text
+def test_a_reservation_that_fails_gives_no_ids_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    disk = MemoryDisk()
+    bench = BrokerBench(disk)
+    disk.plan = fail_sometimes(1, 1.0)
+    for _ in range(3):
+        assert bench.ask(InitProducerIdRequest(None)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert caplog.text.count("no producer ids could be reserved") == 1
+    disk.plan = None
+    assert not bench.ask(InitProducerIdRequest(None)).error_code
 
 
 def test_a_producer_that_asks_again_keeps_its_id(bench: BrokerBench) -> None:
