@@ -201,11 +201,14 @@ def replace_file(disk: Disk, path: str, content: bytes) -> None:
 
 
 def remove_tree(disk: Disk, path: str) -> None:
-    """Remove a folder of files; nothing happens if it does not exist."""
+    """Remove a folder and what is in it, also folders, which somebody else has put there; nothing if it is missing."""
     try:
         names = disk.names(path)
     except FileNotFoundError:
         return
     for name in names:
-        disk.remove(f"{path}/{name}")
+        try:
+            disk.remove(f"{path}/{name}")
+        except (IsADirectoryError, PermissionError):  # as Linux, and as macOS, refuses a folder
+            remove_tree(disk, f"{path}/{name}")
     disk.remove_folder(path)

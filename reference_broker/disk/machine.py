@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
 from pathlib import Path
 
 from kafkawire.sdk.protocol.schema import Buffer
@@ -75,7 +77,10 @@ class _MachineFile:
         self._path = path
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         self._descriptor = os.open(path, flags, _FILE_MODE)
-        self.size_bytes = os.fstat(self._descriptor).st_size
+        status = os.fstat(self._descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", path)  # reads and writes would block, or never end
+        self.size_bytes = status.st_size
 
     def __del__(self) -> None:
         if hasattr(self, "_descriptor"):

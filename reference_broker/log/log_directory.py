@@ -177,16 +177,16 @@ class LogDirectory:
             topic = Topic(file.name, file.topic_id, file.configs)
             config = self._config_in(file)
             for number in range(file.partitions):
-                place, folder = (file.name, number), folder_of(file.name, number)
-                if folder not in present or self._files.is_of_another(file, number):
-                    logger.error("%s is missing: the partition is empty", self._disk.describe(folder))
-                    self._files.make_folder(file, number)
-                    has_new_folders = True
-                self._files.write_metadata(file, number)
+                place, folder, problem = (file.name, number), folder_of(file.name, number), None
+                try:
+                    has_new_folders |= self._files.settle_folder(file, number, is_there=folder in present)
+                except OSError as error:
+                    problem = error  # which stops no other partition
                 log = PartitionLog(
                     self.services,
                     folder,
                     config,
+                    problem=problem,
                     is_clean=is_checked,
                     log_start_offset=self.checkpoints.start_of(place),
                     recovery_point=self.checkpoints.recovery_point_of(place),

@@ -88,6 +88,7 @@ class PartitionLog(DurableLog):
         log_start_offset: from the checkpoint; 0 for a new log.
         recovery_point: everything before this offset is on disk, None if nobody knows.
         last_epoch: an epoch that begins is higher than this one.
+        problem: why its folder cannot be used; the log is offline then, and its files are left alone.
 
     Attributes:
         truncated_bytes: bytes that recovery cut off.
@@ -103,6 +104,7 @@ class PartitionLog(DurableLog):
         log_start_offset: int = 0,
         recovery_point: int | None = 0,
         last_epoch: int = 0,
+        problem: OSError | None = None,
     ) -> None:
         first = Segment(services.disk, folder, log_start_offset, config)
         super().__init__(services, folder, config, Segments([first]), log_start_offset)
@@ -112,6 +114,8 @@ class PartitionLog(DurableLog):
         self._is_rolling = False
         self._when_rolled: list[Callable[[], None]] = []
         try:
+            if problem is not None:
+                raise problem
             self._open(is_clean, log_start_offset, recovery_point, last_epoch)
         except OSError as error:
             self.fail(error)

@@ -144,6 +144,24 @@ class TopicFiles:
             return False
         return True
 
+    def settle_folder(self, topic: TopicFile, number: int, *, is_there: bool) -> bool:
+        """Have the folder of a partition at the start, one that says whose it is; return whether it is a new one.
+
+        Args:
+            topic: whose partition it is.
+            number: of the partition.
+            is_there: whether there is something of its name.
+
+        Raises:
+            OSError: the disk failed, or what is there is no such folder.
+        """
+        is_new = not is_there or self.is_of_another(topic, number)
+        if is_new:
+            logger.error("%s is missing: the partition is empty", self._disk.describe(folder_of(topic.name, number)))
+            self.make_folder(topic, number)
+        self.write_metadata(topic, number)
+        return is_new
+
     def is_of_another(self, topic: TopicFile, number: int) -> bool:
         """Return whether the folder of a partition says that it belongs to another topic of the same name."""
         metadata = read_file(self._disk, f"{folder_of(topic.name, number)}/{PARTITION_METADATA}")
@@ -223,11 +241,15 @@ class TopicFiles:
     def _is_of(self, topic: TopicFile, folder: str) -> bool:
         """Return whether a folder belongs to a topic, and not to a later one of the same name."""
         try:
-            metadata = read_file(self._disk, f"{folder}/{PARTITION_METADATA}")
-            if metadata is None:
-                self._disk.names(folder)
-        except FileNotFoundError:
+            self._disk.names(folder)
+        except (FileNotFoundError, NotADirectoryError):
             return False
+        try:
+            metadata = read_file(self._disk, f"{folder}/{PARTITION_METADATA}")
+        except OSError as error:
+            if is_short_of_descriptors(error):
+                raise
+            metadata = None  # a folder of this name, for example
         if metadata == partition_metadata_text(topic.topic_id).encode():
             return True
         # The file is not synced: a crash may have emptied it. Then the name decides.

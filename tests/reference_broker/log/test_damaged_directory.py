@@ -5,6 +5,8 @@ Method: directories on real files, damaged while they are closed.
 
 from __future__ import annotations
 
+import os
+import shutil
 from typing import Any
 
 import pytest
@@ -53,3 +55,75 @@ def test_folder_in_place_of_the_reservation_of_producer_ids(reopen, tmp_path):
     (tmp_path / "producer-ids").mkdir()
     with pytest.raises(IsADirectoryError, match="producer-ids"):
         reopen()
+
+
+def as_folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+def as_full_folder(path):
+    as_folder(path)
+    (path / "x").touch()
+
+
+def as_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def as_device(path):
+    path.unlink()
+    path.symlink_to("/dev/full")
+
+
+def as_file(path):
+    shutil.rmtree(path)
+    path.touch()
+
+
+DAMAGES = [
+    ("t-0/partition.metadata", as_folder),
+    ("t-0/partition.metadata", as_full_folder),
+    ("t-0/partition.metadata", as_pipe),
+    ("t-0/partition.metadata", as_device),
+    ("t-0", as_file),
+]
+
+
+@pytest.mark.parametrize(("name", "damage"), DAMAGES)
+def test_partition_without_a_usable_folder_is_offline_and_alone(reopen, tmp_path, name, damage, caplog):
+    directory = reopen()
+    for topic in ("t", "other"):
+        append_by(1, create(directory, topic).logs[0])
+    damage(tmp_path / name)
+    directory = reopen()
+    assert directory.log("t", 0).is_offline
+    assert "t-0: the log is offline" in caplog.text
+    append_by(2, directory.log("other", 0))
+    assert directory.log("other", 0).high_watermark == 2
+    assert (tmp_path / name).exists(), "it is left alone"
+
+
+@pytest.mark.parametrize(("name", "damage"), DAMAGES)
+def test_topic_without_a_usable_folder_can_be_deleted_and_made_again(reopen, tmp_path, name, damage):
+    append_by(1, create(reopen(), "t").logs[0])
+    damage(tmp_path / name)
+    directory = reopen()
+    results: list[Any] = []
+    directory.delete(directory.topics["t"], results.append)
+    assert results == [None]
+    assert "t" not in reopen().topics
+    (tmp_path / "t-0").unlink() if damage is as_file else None
+    append_by(1, create(reopen(), "t").logs[0])
+    assert reopen().log("t", 0).high_watermark == 1
+
+
+def test_deleted_topic_goes_with_the_folders_in_its_own(reopen, tmp_path):
+    directory = reopen()
+    create(directory, "t")
+    (tmp_path / "t-0" / "notes").mkdir()
+    (tmp_path / "t-0" / "notes" / "today").touch()
+    directory.delete(directory.topics["t"], lambda error: None)
+    assert not [name for name in os.listdir(tmp_path) if "-0" in name or "-delete" in name]
+    assert os.listdir(tmp_path / "topics") == []
