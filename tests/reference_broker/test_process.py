@@ -40,20 +40,35 @@ def test_it_runs_until_a_signal(tmp_path: Path) -> None:
         socket.create_connection((host, int(port)), TIMEOUT_SECONDS)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_after_either_signal_both_end_the_process_at_once(
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_after_any_signal_all_end_the_process_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     handlers: list[object] = []
     stop = Broker.stop
 
     async def observed(broker: Broker) -> None:
-        handlers.extend(map(signal.getsignal, (signal.SIGINT, signal.SIGTERM)))
+        handlers.extend(map(signal.getsignal, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)))
         await stop(broker)
 
     monkeypatch.setattr(Broker, "stop", observed)
     serve(ANYWHERE, tmp_path, {}, lambda broker: os.kill(os.getpid(), number))
-    assert handlers == [signal.SIG_DFL, signal.SIG_DFL]
+    assert handlers == [signal.SIG_DFL] * 3
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_an_ignored_hangup_stays_ignored(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def started(broker: Broker) -> None:
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    try:
+        serve(ANYWHERE, tmp_path, {}, started)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("collects", [True, False])
