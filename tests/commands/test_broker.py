@@ -214,3 +214,27 @@ def test_full_disk_at_the_start_is_told_with_the_file(tmp_path, name):
     assert done.stderr == f"kafkawire broker: [Errno 28] No space left on device: '{data / name}'\n"
     with running("--listen", "127.0.0.1:0", "--data", str(data)) as (_, line):
         assert f"files in {data}" in line
+
+
+def first_line_of_log(process: subprocess.Popen[str]) -> str:
+    assert process.stderr is not None
+    return process.stderr.readline()
+
+
+@pytest.mark.parametrize("kind", ["full", "nobody reads"])
+def test_it_goes_on_without_standard_output(tmp_path, kind):
+    command = [*COMMAND, "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data")]
+    if kind == "full":
+        output = os.open("/dev/full", os.O_WRONLY)
+    else:
+        end, output = os.pipe()
+        os.close(end)
+    with subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, text=True) as process:
+        os.close(output)
+        try:
+            assert "standard output takes no lines" in first_line_of_log(process)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(TIMEOUT_SECONDS) == 0
+        finally:
+            process.kill()
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()

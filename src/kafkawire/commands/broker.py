@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -51,7 +52,7 @@ def run(program: str, arguments: Sequence[str]) -> int:
             Address.parse("--listen", given.listen or _LISTEN, lowest_port=0),
             data,
             options,
-            lambda broker: print(f"kafkawire broker on {_addresses(broker)}, {files}", flush=True),
+            lambda broker: _announce(f"kafkawire broker on {_addresses(broker)}, {files}\n"),
         )
     except ConfigurationError as error:
         print(f"{program}: {error if config is None else config.placed(error)}", file=sys.stderr)
@@ -60,6 +61,18 @@ def run(program: str, arguments: Sequence[str]) -> int:
         print(f"{program}: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _announce(line: str) -> None:
+    """Write a line to standard output, which may be closed, full, or a pipe that nobody reads: the broker goes on.
+
+    At once, and not with `print`: the interpreter would try again when it ends, and fail.
+    """
+    if sys.stdout is not None:
+        try:
+            os.write(sys.stdout.fileno(), line.encode(sys.stdout.encoding, "replace"))
+        except OSError as error:
+            _log.warning("standard output takes no lines: %s", error)
 
 
 def _addresses(broker: Broker) -> str:
