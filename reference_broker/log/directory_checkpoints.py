@@ -1,8 +1,8 @@
 """The checkpoints of a data directory: where logs begin, and what of them is durable.
 
 The files are Kafka's and name a topic, not its id. So no topic begins to exist while one of them may have an entry of
-another topic of its name: a deletion drops the entries, and what it left because of a crash, or of an error of the
-disk, the next start or the creation drops.
+another topic of its name: deletions drop the entries, together if many come at once, and what they left because of a
+crash, or of an error of the disk, the next start or the creation drops.
 
 Recovery points on the disk never go back while a broker runs: what compaction has left before them has gaps, which
 after them a start takes for damage.

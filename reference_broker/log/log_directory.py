@@ -118,6 +118,7 @@ class LogDirectory:
         #: Topics that are being created, with the callbacks that wait for them.
         self._creating: dict[str, list[Callable[[Topic | BrokerError], None]]] = {}
         self.steps = Steps(services.background)
+        self._is_forgetting = False
         self._checkpoint_waiting: list[Callable[[BrokerError | None], None]] = []
         try:
             self._lock = self._disk.lock(LOCK)
@@ -306,20 +307,28 @@ class LogDirectory:
                 for log in topic.logs:
                     log.end(end)
                 # A sync or a roll in flight would write into the folder of the next topic of this name.
+                remove = partial(self._files.finish_delete, file)
                 self.steps.do(lambda: remove, self._removed, place=0, when=partial(when_all_quiet, topic.logs))
+                self._forget_deleted()
                 done(None)
-
-        def remove() -> None:
-            try:
-                self._files.finish_delete(file)
-            finally:
-                self.checkpoints.forget_if_possible()
 
         def prepare() -> Callable[[], None]:
             is_there = topic.topic_id in self.topics_by_id
             return lambda: self._files.begin_delete(file) if is_there else None
 
         self.steps.do(prepare, deleted)
+
+    def _forget_deleted(self) -> None:
+        """Drop the entries of deleted topics from the checkpoints, once for all whose deletion waits already."""
+        if self._is_forgetting:
+            return
+        self._is_forgetting = True
+
+        def prepare() -> Callable[[], None]:
+            self._is_forgetting = False
+            return self.checkpoints.forget_if_possible
+
+        self.steps.do(prepare, lambda error: None)
 
     def _removed(self, error: Exception | None) -> None:
         if error is not None:

@@ -168,6 +168,24 @@ def test_write_of_which_nobody_knows_whether_it_is_durable_is_repeated(path, is_
         assert entries(disk.crash(seed)) == []
 
 
+def test_topics_that_are_deleted_together_are_dropped_together():
+    disk, work = MemoryDisk(), HeldWork()
+    directory = on(disk)
+    for number in range(20):
+        append(create(directory, f"t{number}").logs[0], b"x")
+    directory.close()
+    directory = on(disk, work)
+    told, written = [], []
+    disk.plan = lambda call: written.append(call) if call.path == "recovery-point-offset-checkpoint.tmp" else None
+    for topic in list(directory.topics.values())[:19]:
+        directory.delete(topic, told.append)
+    work.run()
+    assert told == [None] * 19
+    assert len([call for call in written if call.name == "rename"]) <= 2
+    assert read_file(disk, "recovery-point-offset-checkpoint") == b"0\n1\nt9 0 1\n"
+    assert disk.names("topics") == ["t9.topic"]
+
+
 def test_start_is_written_again_for_the_next_topic_of_a_name():
     disk = MemoryDisk()
     directory = with_entries(disk)
