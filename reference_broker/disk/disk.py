@@ -19,6 +19,7 @@ __all__ = [
     "File",
     "FileSlice",
     "Lock",
+    "has_file",
     "is_short_of_descriptors",
     "read_file",
     "remove_tree",
@@ -170,13 +171,18 @@ def is_short_of_descriptors(error: Exception) -> bool:
     return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
 
 
-def read_file(disk: Disk, path: str) -> bytes | None:
-    """Return the content of a small file, None if it does not exist."""
+def has_file(disk: Disk, path: str) -> bool:
+    """Return whether there is a file."""
+    return read_file(disk, path, 0) is not None
+
+
+def read_file(disk: Disk, path: str, max_bytes: int = _WHOLE_BYTES) -> bytes | None:
+    """Return the content of a small file, None if it does not exist; at most `max_bytes` from its beginning."""
     try:
         file = disk.open(path)
     except FileNotFoundError:
         return None
-    return file.read(0, _WHOLE_BYTES)
+    return file.read(0, max_bytes)
 
 
 def write_file(disk: Disk, path: str, content: bytes) -> None:

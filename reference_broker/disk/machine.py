@@ -20,10 +20,18 @@ class MachineDisk:
 
     Args:
         root: created if it does not exist, with its parents.
+
+    Raises:
+        NotADirectoryError: there is something else, or a link to what does not exist.
+        OSError: it cannot be created.
     """
 
     def __init__(self, root: str | Path) -> None:
-        Path(root).mkdir(parents=True, exist_ok=True)
+        try:
+            Path(root).mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            reason = "not a folder" if os.path.exists(root) else "a link to what does not exist"
+            raise NotADirectoryError(errno.ENOTDIR, reason, str(root)) from None
         self._root = os.path.abspath(root)
 
     def describe(self, path: str) -> str:

@@ -74,6 +74,10 @@ _CHECKPOINT_VERSION = "0"
 
 _DIGITS_MAX = 20
 
+#: More than the checkpoint of 400,000 partitions with the longest names, and than the largest request: no
+#: configuration of a topic is larger. What is in a larger file is not worth the time and memory to look at it.
+_TEXT_BYTES_MAX = 128 * 1024 * 1024
+
 
 class DamagedFile(ValueError):
     """A file does not have the content it should have.
@@ -168,7 +172,9 @@ def clean_shutdown_text() -> str:
 
 
 def _text(disk: Disk, path: str) -> str | None:
-    content = read_file(disk, path)
+    content = read_file(disk, path, _TEXT_BYTES_MAX + 1)
+    if content is not None and len(content) > _TEXT_BYTES_MAX:
+        raise DamagedFile(disk.describe(path), f"it has more than {_TEXT_BYTES_MAX} bytes")
     try:
         return None if content is None else content.decode()
     except UnicodeDecodeError as error:

@@ -33,6 +33,9 @@ logger = logging.getLogger("kafkawire.broker")
 #: The first epoch of a partition.
 _FIRST_EPOCH = 0
 
+#: More than any epoch has digits.
+_EPOCH_BYTES_MAX = 20
+
 
 class LeaderEpochs:
     """The leader epochs of a partition.
@@ -167,7 +170,7 @@ def read_last_epoch(disk: Disk) -> int:
     Raises:
         OSError: the disk failed.
     """
-    content = (read_file(disk, LAST_EPOCH) or b"0").strip()
+    content = (read_file(disk, LAST_EPOCH, _EPOCH_BYTES_MAX) or b"0").strip()
     if content.isdigit() and len(content) <= len(str(INT32_MAX)) and int(content) < INT32_MAX:
         return int(content)
     logger.warning("%s: %.20r is no leader epoch and is left out", disk.describe(LAST_EPOCH), content)

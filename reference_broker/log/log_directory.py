@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from kafkawire.reference_broker.disk.disk import read_file, replace_file
+from kafkawire.reference_broker.disk.disk import has_file, replace_file
 from kafkawire.reference_broker.log.checkpoints import (
     CLEAN_SHUTDOWN,
     LOCK,
@@ -140,7 +140,7 @@ class LogDirectory:
 
     def _identify(self, node_id: int) -> str:
         where = self._disk.describe(META_PROPERTIES)
-        if read_file(self._disk, META_PROPERTIES) is None:
+        if not has_file(self._disk, META_PROPERTIES):
             if any(name.endswith("-0") for name in self._disk.names("")):
                 raise DamagedFile(where, "it is missing, although there are partitions")
             known = {
@@ -163,7 +163,7 @@ class LogDirectory:
 
     def _take_marker(self) -> bool:
         """Remove the mark of a clean shutdown, durably, before anything is written."""
-        if read_file(self._disk, CLEAN_SHUTDOWN) is None:
+        if not has_file(self._disk, CLEAN_SHUTDOWN):
             return False
         self._disk.remove(CLEAN_SHUTDOWN)
         self._disk.sync_folder("")
@@ -349,7 +349,7 @@ class LogDirectory:
 
     def _find_next_producer_id(self) -> int:
         """Return the first id that was not reserved; if that is lost, one after those that logs know."""
-        if read_file(self._disk, PRODUCER_IDS) is None:
+        if not has_file(self._disk, PRODUCER_IDS):
             return self._first_unknown_producer_id()
         try:
             text = read_properties(self._disk, PRODUCER_IDS).get(_NEXT_PRODUCER_ID, "")

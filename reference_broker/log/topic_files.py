@@ -18,6 +18,7 @@ from typing import NamedTuple
 from kafkawire.reference_broker.disk.disk import (
     TEMPORARY_SUFFIX,
     Disk,
+    has_file,
     is_short_of_descriptors,
     read_file,
     remove_tree,
@@ -46,6 +47,9 @@ _DELETING = ".deleting"
 #: Folders whose files are being removed, and folders that belong to no topic.
 _DELETED = "-delete"
 _STRAY = "-stray"
+
+#: Of `partition.metadata`; what has more is something else.
+_METADATA_BYTES_MAX = 1024
 
 _TOPIC_ID = "topic.id"
 _TOPIC_NAME = "topic.name"
@@ -164,7 +168,7 @@ class TopicFiles:
 
     def is_of_another(self, topic: TopicFile, number: int) -> bool:
         """Return whether the folder of a partition says that it belongs to another topic of the same name."""
-        metadata = read_file(self._disk, f"{folder_of(topic.name, number)}/{PARTITION_METADATA}")
+        metadata = self._metadata(folder_of(topic.name, number))
         own = partition_metadata_text(topic.topic_id).encode()
         # One that is cut or full of zeros is what a crash leaves, since it is not synced.
         return metadata is not None and len(metadata) == len(own) and 0 not in metadata and metadata != own
@@ -173,8 +177,11 @@ class TopicFiles:
         """Write the topic's id into the folder of a partition; it is not synced, since it can be written again."""
         path = f"{folder_of(topic.name, number)}/{PARTITION_METADATA}"
         content = partition_metadata_text(topic.topic_id).encode()
-        if read_file(self._disk, path) != content:
+        if self._metadata(folder_of(topic.name, number)) != content:
             write_file(self._disk, path, content)
+
+    def _metadata(self, folder: str) -> bytes | None:
+        return read_file(self._disk, f"{folder}/{PARTITION_METADATA}", _METADATA_BYTES_MAX)
 
     def _undo_create(self, topic: TopicFile) -> None:
         try:
@@ -245,7 +252,7 @@ class TopicFiles:
         except (FileNotFoundError, NotADirectoryError):
             return False
         try:
-            metadata = read_file(self._disk, f"{folder}/{PARTITION_METADATA}")
+            metadata = self._metadata(folder)
         except OSError as error:
             if is_short_of_descriptors(error):
                 raise
@@ -300,7 +307,7 @@ class TopicFiles:
 
     def _id_in(self, path: str) -> bytes | None:
         """Return the topic id in the file of a topic, None if there is no file."""
-        if read_file(self._disk, path) is None:
+        if not has_file(self._disk, path):
             return None
         return self._read(path.removeprefix(f"{_FOLDER}/")).topic_id
 

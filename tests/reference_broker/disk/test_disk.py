@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from kafkawire.reference_broker.disk.disk import FileSlice, read_file, remove_tree, replace_file
+from kafkawire.reference_broker.disk.disk import FileSlice, has_file, read_file, remove_tree, replace_file
 from kafkawire.reference_broker.disk.machine import MachineDisk
 from kafkawire.reference_broker.disk.memory import MemoryDisk, PowerCut, cut_power_at, fail_at
 
@@ -249,3 +249,9 @@ def test_replaced_file_is_old_or_new_after_a_failure_of_each_call():
         with pytest.raises(OSError, match="planned"):
             replace_file(disk, "a", b"new")
         assert read_file(disk, "a") in (b"old", b"new")
+
+
+def test_read_file_reads_no_more_than_it_is_asked_for(disk):
+    replace_file(disk, "a", b"0123")
+    assert (read_file(disk, "a", 2), read_file(disk, "none", 2)) == (b"01", None)
+    assert (has_file(disk, "a"), has_file(disk, "none")) == (True, False)

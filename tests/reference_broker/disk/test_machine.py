@@ -98,3 +98,22 @@ def test_lock_that_is_refused_leaves_no_descriptor_open(tmp_path, monkeypatch):
     lock.release()
     lock.release()
     disk.lock("lock")
+
+
+def test_root_that_is_no_folder_is_refused_in_words(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name, reason in (("file", "not a folder"), ("link", "a link to what does not exist")):
+        with pytest.raises(NotADirectoryError, match=rf"{reason}: '.*{name}'"):
+            MachineDisk(tmp_path / name)
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_what_is_no_regular_file_is_refused(tmp_path):
+    disk = MachineDisk(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    for name in ("pipe", "zero"):
+        with pytest.raises(OSError, match="not a regular file") as caught:
+            disk.open(name)
+        assert caught.value.filename == str(tmp_path / name)

@@ -13,6 +13,7 @@ import pytest
 
 from kafkawire.reference_broker.disk.machine import MachineDisk
 from kafkawire.reference_broker.log.batches import parse_header
+from kafkawire.sdk.errors import ConfigurationError
 from tests.reference_broker.log.directories import create, on
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
 
@@ -127,3 +128,36 @@ def test_deleted_topic_goes_with_the_folders_in_its_own(reopen, tmp_path):
     directory.delete(directory.topics["t"], lambda error: None)
     assert not [name for name in os.listdir(tmp_path) if "-0" in name or "-delete" in name]
     assert os.listdir(tmp_path / "topics") == []
+
+
+HUGE_BYTES = 8 * 2**30
+
+
+@pytest.mark.parametrize("name", ["meta.properties", "topics/t.topic"])
+def test_huge_file_is_refused_unread(reopen, tmp_path, name):
+    append_by(1, create(reopen(), "t").logs[0])
+    reopen().close()
+    os.truncate(tmp_path / name, HUGE_BYTES)
+    with pytest.raises(ConfigurationError, match=rf"{name} is damaged: it has more than 134217728 bytes"):
+        reopen()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "t-0/partition.metadata",
+        "last-leader-epoch",
+        "recovery-point-offset-checkpoint",
+        "producer-ids",
+        ".kafka_cleanshutdown",
+    ],
+)
+def test_huge_file_that_can_be_made_again_is_left_out_unread(reopen, tmp_path, name):
+    directory = reopen()
+    append_by(1, create(directory, "t").logs[0])
+    directory.reserve_producer_ids(1)
+    directory.close()
+    (tmp_path / name).touch()
+    os.truncate(tmp_path / name, HUGE_BYTES)
+    log = reopen().log("t", 0)
+    assert (log.error, log.high_watermark) == (None, 1)
