@@ -8,6 +8,7 @@ from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.metrics.names import MetricsReporter
 from kafkawire.sdk.metrics.registry import Registry
+from kafkawire.sdk.transport.user_code import contained
 
 __all__ = ["MetricsReport"]
 
@@ -49,5 +50,6 @@ class MetricsReport:
     def _report(self, now_ms: int) -> None:
         try:
             self._reporter(self._registry.read(now_ms))
-        except Exception as error:  # the user's code; the client goes on
+        except BaseException as error:
+            contained(error)
             self._lines.error("reporter", now_ms, "the metrics_reporter raised %r", error)

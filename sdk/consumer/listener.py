@@ -14,6 +14,7 @@ from kafkawire.sdk.client.groups.protocol import Assigned, Event, Lost, Revoking
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.transport.promise import Promise
+from kafkawire.sdk.transport.user_code import as_exception, contained
 
 __all__ = ["BlockingListenerCalls", "ListenerCalls", "RebalanceListener"]
 
@@ -79,22 +80,24 @@ class ListenerCalls:
     def _begin(self, event: Event) -> None:
         task = self._loop.create_task(self._tell(event))
         self._tasks[task] = event
-        task.add_done_callback(self._tasks.pop)
+        task.add_done_callback(self._told)
 
     async def _tell(self, event: Event) -> None:
+        result = _told(self._listener, event)
+        if inspect.isawaitable(result):
+            await result
+
+    def _told(self, task: asyncio.Task[None]) -> None:
+        """Have the group go on; what the application raised is raised by its next read."""
+        event = self._tasks.pop(task)
         failure: Exception | None = None
-        try:
-            result = _told(self._listener, event)
-            if inspect.isawaitable(result):
-                await result
-        except Exception as error:  # the application's: it is raised by its next read
-            failure = error
-        except asyncio.CancelledError as error:
+        if task.cancelled():
             if self._is_ended:
-                raise
+                return
             # What it awaited was cancelled, or it was itself, by the application: the group must not wait for it.
             failure = LocalProtocolError("the rebalance listener was cancelled")
-            failure.__cause__ = error
+        elif (error := task.exception()) is not None:
+            failure = as_exception(error)  # the task itself has raised what ends the program
         self._done(event, failure)
 
 
@@ -176,8 +179,8 @@ class BlockingListenerCalls:
                     f"{type(self._listener).__name__}.{_METHODS[type(event)]} is a coroutine function: "
                     "kafkawire.sync calls plain ones, kafkawire.Consumer awaits"
                 )
-        except Exception as error:  # the application's: it is raised by its next read
-            return error
+        except BaseException as error:  # the application's: it is raised by its next read
+            return contained(error)
         return None
 
 

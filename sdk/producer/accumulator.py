@@ -35,6 +35,7 @@ from kafkawire.sdk.producer.partition_queue import PartitionQueue
 from kafkawire.sdk.producer.producer_topic import ProducerTopic
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
 from kafkawire.sdk.records import BatchBuilder
+from kafkawire.sdk.transport.user_code import contained
 
 __all__ = ["Accumulator"]
 
@@ -194,9 +195,9 @@ class Accumulator:
             return murmur2_partition(record.key, count)
         try:
             return checked_partition(record.topic, partitioner(record.key, count), count)
-        except Exception as error:
+        except BaseException as error:
             failure = LocalProtocolError(f"the partitioner gave no partition for key {record.key!r:.100}: {error!r}")
-            failure.__cause__ = error
+            failure.__cause__ = contained(error)
             raise PartitionerFailed(failure) from error
 
     def _append(self, topic: ProducerTopic, record: Held, number: int) -> tuple[Outcome, int]:

@@ -18,6 +18,7 @@ from kafkawire.sdk.producer.outcome import RecordMetadata
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.content import HeadersInput
 from kafkawire.sdk.records.type_variables import GivenKey, GivenValue
+from kafkawire.sdk.transport.user_code import contained
 
 __all__ = ["OutgoingRecord", "ProducerHooks", "ProducerInterceptor"]
 
@@ -106,7 +107,8 @@ class ProducerHooks(Generic[GivenKey, GivenValue]):
         for interceptor in self._interceptors:
             try:
                 interceptor.on_acknowledgement(metadata, error)
-            except Exception:
+            except BaseException as raised:
+                contained(raised)
                 logger.exception("%s.on_acknowledgement raised", type(interceptor).__name__)
 
 

@@ -18,6 +18,7 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.transport import fork
 from kafkawire.sdk.transport.promise import wake_future
+from kafkawire.sdk.transport.user_code import contained
 from kafkawire.sdk.transport.waiting import check_may_block, driving
 
 __all__ = ["Outcome", "RecordMetadata"]
@@ -237,7 +238,8 @@ def _told(callback: Callable[[], object], *, logs: bool = True) -> bool:
     """
     try:
         callback()
-    except Exception:
+    except BaseException as error:
+        contained(error)
         if logs:
             logger.exception("a callback of a delivery raised")
         return False

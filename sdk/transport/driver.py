@@ -29,6 +29,7 @@ from kafkawire.sdk.transport import fork, waiting
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
 from kafkawire.sdk.transport.driven import AnyCall, AnyLink, Machine, Open, Router, Send, Turn
 from kafkawire.sdk.transport.promise import Promise, Result
+from kafkawire.sdk.transport.user_code import contained
 from kafkawire.sdk.transport.wire import Network
 
 __all__ = ["MAX_STEPS", "Driver", "Step"]
@@ -165,7 +166,7 @@ class Driver(Generic[AnyLink, AnyCall]):
                 step(promise, now_ms)
             except KafkaWireError as error:
                 promise.fail(error)
-            except Exception as defect:  # the turn ends the client, which no longer knows of the promise
+            except BaseException as defect:  # the turn ends the client, which no longer knows of the promise
                 promise.fail(_ended_by(defect))
                 raise
 
@@ -236,8 +237,8 @@ class Driver(Generic[AnyLink, AnyCall]):
         """Do one of the last things; a defect in it must not keep the others from being done."""
         try:
             step(now_ms)
-        except Exception as error:
-            if not isinstance(error, KafkaWireError):
+        except BaseException as error:
+            if not isinstance(contained(error), KafkaWireError):
                 logger.exception("while the client was ended")
 
     def _turn(self) -> None:
@@ -263,8 +264,8 @@ class Driver(Generic[AnyLink, AnyCall]):
                 due_ms = machine.due_ms(now_ms)
                 if due_ms is not None and (first_ms is None or due_ms < first_ms):
                     first_ms = due_ms
-        except Exception as error:  # better that every call fails than that one hangs
-            self._defect(error)
+        except BaseException as error:  # better that every call fails than that one hangs
+            self._defect(contained(error))
             return
         if first_ms is not None:
             self._set_timer(first_ms, now_ms)
@@ -316,8 +317,8 @@ class Driver(Generic[AnyLink, AnyCall]):
                 self._router.failed(call, error, monotonic_ms())
             else:
                 self._router.answered(call, response, monotonic_ms())
-        except Exception as defect:
-            self._defect(defect)
+        except BaseException as defect:
+            self._defect(contained(defect))
             return
         if error is not None or call.turn is Turn.SOON:
             self.wake()
@@ -345,8 +346,8 @@ class Driver(Generic[AnyLink, AnyCall]):
             return
         try:
             self._router.closed(link, error, monotonic_ms())
-        except Exception as defect:
-            self._defect(defect)
+        except BaseException as defect:
+            self._defect(contained(defect))
         else:
             self.wake()
 

@@ -21,6 +21,7 @@ from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.protocol.sasl.authenticator import Authenticator, Login
 from kafkawire.sdk.transport.failures import connect_failed
 from kafkawire.sdk.transport.timing import random_fraction
+from kafkawire.sdk.transport.user_code import contained
 from kafkawire.sdk.transport.wire import Address, Wire
 
 __all__ = ["CREDENTIALS_PAUSE_MS", "CredentialsUnavailable", "GateDriver"]
@@ -118,8 +119,14 @@ class GateDriver:
             return await self._login(self._address.host)
         except KafkaWireError:
             raise
-        except Exception as error:
-            raise CredentialsUnavailable(f"no credentials: {type(error).__name__} was raised") from error
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise  # not the provider has been cancelled, but whoever waits for it
+            reason = f"no credentials: {type(error).__name__} was raised"
+            raise CredentialsUnavailable(reason) from contained(error)
 
     def _log_in(self, authenticator: Authenticator) -> None:
         if self._ended is None:

@@ -28,6 +28,7 @@ from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest, SyncGro
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import UNKNOWN_GENERATION_ID, UNKNOWN_MEMBER_ID, CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.user_code import contained
 
 __all__ = ["Rebalance", "RebalanceMember"]
 
@@ -193,8 +194,8 @@ class Rebalance:
                 return
             self._lead_by_ms = None
             assignments = self._protocol.assign(self._protocol_name, self._members, self._view_topics())
-        except Exception as error:  # an assignor may be the application's own
-            self._assignor_failed(error, now_ms)
+        except BaseException as error:  # an assignor may be the application's own
+            self._assignor_failed(contained(error), now_ms)
             return
         self._sync(assignments, now_ms)
 

@@ -19,6 +19,7 @@ from kafkawire.sdk.consumer.classic.consumer_protocol import (
 )
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_PROTOCOL_TYPE
+from kafkawire.sdk.transport.user_code import contained
 
 __all__ = ["ConsumerAssignments"]
 
@@ -47,8 +48,8 @@ class ConsumerAssignments:
             try:
                 user_data = assignor.user_data(sorted(joining.last), joining.last_generation_id)
                 protocols.append((name, encode_subscription(said._replace(user_data=user_data))))
-            except Exception as error:  # it may be the application's own
-                raise KafkaWireError(f"user data of assignor {name}: {error!r}") from error
+            except BaseException as error:  # it may be the application's own
+                raise KafkaWireError(f"user data of assignor {name}: {error!r}") from contained(error)
         return protocols
 
     def topics(self, members: Mapping[str, MemberInfo]) -> frozenset[str]:

@@ -32,14 +32,15 @@ def test_the_times() -> None:
     assert seen == [1_500, 2_500, 2_700]
 
 
-def test_one_that_raises(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("raised", [ValueError("mine"), asyncio.CancelledError()])
+def test_one_that_raises(raised: BaseException, caplog: pytest.LogCaptureFixture) -> None:
     def fail(metrics: Mapping[MetricName, float]) -> None:
-        raise ValueError("mine")
+        raise raised
 
     report = MetricsReport(Registry("producer"), fail, 1_000)
     for now_ms in range(0, 5_000, 500):
         report.poll(now_ms)
-    assert caplog.messages == ["the metrics_reporter raised ValueError('mine')"]
+    assert caplog.messages == [f"the metrics_reporter raised {raised!r}"]
 
 
 @pytest.mark.parametrize("io", ["loop", "thread"])

@@ -161,6 +161,26 @@ def test_a_call_that_is_cancelled_by_the_application_is_done() -> None:
     asyncio.run(run())
 
 
+def test_whatever_a_call_raises_it_is_done() -> None:
+    async def run() -> None:
+        errors: asyncio.Queue[Exception | None] = asyncio.Queue()
+
+        class Failing(Listener):
+            def on_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+                raise GeneratorExit
+
+            async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+                raise GeneratorExit
+
+        calls = ListenerCalls(Failing(), lambda event, error: errors.put_nowait(error))
+        for event in EVENTS[:2]:
+            calls.notify(event)
+            assert str(await asyncio.wait_for(errors.get(), 10)) == "GeneratorExit() was raised"
+        await calls.end()
+
+    asyncio.run(run())
+
+
 # On the thread that reads.
 
 
@@ -267,3 +287,16 @@ def test_a_call_that_closes_lets_the_group_go_on() -> None:
     assert [what for what, _ in listener.told] == ["revoked", "assigned"]
     assert [str(error) for error in errors] == ["None", "None", "after it"]
     assert done == [EVENTS[0], EVENTS[1], EVENTS[0]]
+
+
+def test_a_plain_call_that_raises_what_is_no_exception_is_done_once() -> None:
+    class Cancelled(Plain):
+        def on_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+            raise asyncio.CancelledError
+
+    done: list[tuple[Event, str]] = []
+    calls = BlockingListenerCalls(Cancelled(), lambda event, error: done.append((event, str(error))), lambda: None)
+    calls.notify(EVENTS[0])
+    calls.run()
+    calls.run()
+    assert done == [(EVENTS[0], "CancelledError() was raised")]

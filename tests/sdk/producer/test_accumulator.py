@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from asyncio import CancelledError
 from collections import Counter
 from random import Random
 from typing import Any
@@ -188,10 +189,10 @@ def test_a_record_that_the_buffer_can_never_hold_is_too_large() -> None:
         Filled(buffer_memory=1024, batch_size=128).send("t", b"x" * 1000)
 
 
-@pytest.mark.parametrize("answer", [2, -1, None, "0", ZeroDivisionError()])
+@pytest.mark.parametrize("answer", [2, -1, None, "0", ZeroDivisionError(), CancelledError()])
 def test_a_partitioner_that_fails_settles_its_delivery_at_once(answer: Any) -> None:
     def partitioner(key: bytes, partitions: int) -> int:
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return answer  # type: ignore[no-any-return]  # wrong on purpose
 

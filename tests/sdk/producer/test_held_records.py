@@ -5,6 +5,7 @@ Method: an accumulator with the engine in use, topics made known by hand, and no
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from typing import Any
 
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
@@ -62,3 +63,19 @@ def test_errors_of_a_held_record() -> None:
     assert str(delivery.exception()) == "gone"
     assert filled.accumulator.bytes_held == 0
     assert not filled.accumulator.topics["new"].held
+
+
+def test_a_partitioner_that_raises_what_is_no_exception_fails_its_record_alone() -> None:
+    def partitioner(key: bytes, partitions: int) -> int:
+        if key == b"bad":
+            raise CancelledError
+        return 0
+
+    filled = Filled(partitioner=partitioner)
+    bad, good = (filled.send("new", b"v", key=key) for key in (b"bad", b"good"))
+    topic = filled.accumulator.topics["new"]
+    ended: list[Any] = []
+    filled.accumulator.place_held(topic, 1, lambda outcome, other: None, ended.append)
+    assert "the partitioner gave no partition for key b'bad'" in str(bad.exception())
+    assert (len(ended), good.done) == (1, False)
+    assert filled.accumulator.bytes_held == topic.queues[0].waiting[0].admitted_bytes

@@ -174,13 +174,16 @@ def test_exception_before_the_end() -> None:
         Delivery(Outcome(PLACE), 0, 0).exception()
 
 
-def test_callbacks_come_once_with_the_delivery_and_their_errors_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("raised", [ValueError("mine"), asyncio.CancelledError(), GeneratorExit()])
+def test_callbacks_come_once_with_the_delivery_and_their_errors_are_logged(
+    raised: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
     outcome = Outcome(PLACE)
     delivery = Delivery(outcome, 0, 0)
     called: list[Delivery] = []
 
     def bad(delivery: Delivery) -> None:
-        raise ValueError("mine")
+        raise raised
 
     delivery.add_done_callback(bad)
     delivery.add_done_callback(called.append)

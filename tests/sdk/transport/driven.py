@@ -37,7 +37,7 @@ PATIENCE_SECONDS = 10
 class Machine:
     """A machine that counts its polls, and may raise or wait."""
 
-    def __init__(self, defect: Exception | None = None, due_ms: int | None = None) -> None:
+    def __init__(self, defect: BaseException | None = None, due_ms: int | None = None) -> None:
         self.polls: list[int] = []
         self.defect = defect
         self.due: int | None = due_ms

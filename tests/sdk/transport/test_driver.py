@@ -219,6 +219,22 @@ def test_a_defect_in_a_machine_ends_everything_with_its_reason(caplog: pytest.Lo
     assert "defect" in caplog.text
 
 
+def test_what_is_no_exception_is_a_defect_too() -> None:
+    machine = Machine()
+    broker = ScriptedBroker()
+    broker.responders[ApiKey.METADATA] = lambda request: None
+
+    async def test(client: Client) -> None:
+        answer = client.metadata()
+        await machine.turns(2)
+        machine.defect = asyncio.CancelledError()
+        client.driver.wake()
+        with pytest.raises(KafkaWireError, match=r"because of a defect: .*CancelledError"):
+            await answer
+
+    on_loop(broker, test, machine)
+
+
 def test_a_defect_in_an_answer_handler_ends_everything() -> None:
     async def test(client: Client) -> None:
         def step(promise: Promise[None], now_ms: int) -> None:

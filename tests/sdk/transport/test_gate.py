@@ -126,11 +126,12 @@ def test_credentials_that_never_come() -> None:
     [
         (ValueError(PASSWORD), ConnectFailed, "sasl: no credentials: ValueError was raised"),
         (OSError("down"), ConnectFailed, "sasl: no credentials: OSError was raised"),
+        (asyncio.CancelledError(), ConnectFailed, "sasl: no credentials: CancelledError was raised"),
         (ConfigurationError("sasl_mechanism", "GSSAPI", "needs gssapi"), ConfigurationError, "needs gssapi"),
         (KafkaWireError("refused"), AuthenticationFailed, "sasl: refused"),
     ],
 )
-def test_credentials_that_cannot_be_had(raised: Exception, kind: type[Exception], text: str) -> None:
+def test_credentials_that_cannot_be_had(raised: BaseException, kind: type[Exception], text: str) -> None:
     """An error of a user's function is the cause, but is not quoted, as it may name a secret."""
 
     async def test(broker: SaslBroker) -> None:

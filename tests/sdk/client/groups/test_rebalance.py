@@ -6,6 +6,7 @@ Method: a rebalance on a simulated client, with a member that notes what it hear
 from __future__ import annotations
 
 import logging
+from asyncio import CancelledError
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +19,7 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.consumer.classic.assignors.sticky import StickyAssignor
 from kafkawire.sdk.consumer.classic.consumer_protocol import decode_subscription
-from kafkawire.sdk.errors import BrokerError, DecodeError, KafkaWireError, RequestTimedOut
+from kafkawire.sdk.errors import BrokerError, DecodeError, KafkaWireError, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -226,6 +227,19 @@ def test_an_assignor_that_raises_is_told() -> None:
     scene.simulation.run(10_000)
     assert scene.heard[1:] == [("assignor failed", UnicodeDecodeError)]
     assert scene.simulation.requests(SyncGroupRequest) == []
+
+
+def test_an_assignor_that_raises_what_is_no_exception_is_told() -> None:
+    class Failing(PlainProtocol):
+        def assign(self, protocol_name: str, members: Mapping[str, MemberInfo], view: ClusterView) -> dict[str, bytes]:
+            raise CancelledError
+
+    scene = Scene(Failing())
+    scene.simulation.run(100)
+    scene.lead(b"t")
+    scene.begin()
+    scene.simulation.run(10_000)
+    assert scene.heard[1:] == [("assignor failed", LocalProtocolError)]
 
 
 def test_a_subscription_that_cannot_be_made_is_told() -> None:
