@@ -438,7 +438,7 @@ class Sender:
             self._accumulator.note_failure(outcome)
             outcome.fail(error)
             if not isinstance(error, Closed | TransactionAborted):
-                self._lines.error(("failed", batch.queue.partition.topic), now_ms, "not stored: %s", error)
+                self._lines.error(("failed", batch.queue.partition.topic), now_ms, "not acknowledged: %s", error)
         self._ended(outcome)
 
     def _ended(self, outcome: Outcome) -> None:

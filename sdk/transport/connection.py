@@ -223,9 +223,8 @@ class BrokerConnection:
         """Write a request once the write buffer has room, and wait for its response; see `send`.
 
         Raises:
-            ConnectionLost: the connection ended first.
+            ConnectionLost: the connection ended first; it does if what the broker sends breaks the protocol.
             RequestTimedOut: there was no response in time; the connection is closed.
-            RemoteProtocolError: the response breaks the protocol; the connection is closed.
             LocalProtocolError: the request cannot be written; nothing was sent.
         """
         await self._wire.drain()
@@ -332,6 +331,12 @@ class BrokerConnection:
             self._wire.abort()
         else:
             self._wire.close()
+        if isinstance(error, RemoteProtocolError):
+            # What is in flight shares the connection, no more: the broker may have done it, as with any that is lost.
+            reason = f"what the broker sent is damaged: {error}"
+            lost = ConnectionLost(f"connection to {self.address} was given up: {reason}")
+            lost.__cause__ = error
+            error = lost
         waiting, self._waiting = self._waiting, {}
         if self.on_end is not None:
             self.on_end(error)

@@ -176,7 +176,7 @@ def test_failed_batches_and_retries(lines: Lines) -> None:
     found = lines.of("producer", "sending again", "WARNING")
     assert Counter(line.rpartition(" for ")[2] for line in found) == {"t-0": 1, "u-0": 1}
     producer.run(10_000)
-    assert [line for line in lines.of("producer", "not stored", "ERROR") if "NOT_ENOUGH_REPLICAS" in line]
+    assert [line for line in lines.of("producer", "not acknowledged", "ERROR") if "NOT_ENOUGH_REPLICAS" in line]
 
 
 @pytest.mark.parametrize("group", [Group.of_classic, Group.of_consumers])

@@ -431,7 +431,7 @@ class FetchPlanner:
         node.in_flight = None
         if call.error is not None:
             node.session.restart(keeps_id=True)
-            self._responses.failed(list(node.wanted.values()), call.error, now_ms)
+            self._responses.failed(node_id, list(node.wanted.values()), call.error, now_ms)
             return
         self.last_fetch_ms = now_ms
         response = call.result

@@ -51,6 +51,7 @@ class FetchResponses:
         self._metadata = router.metadata
         self._options = options
         self._queue = queue
+        self._damaged: set[int] = set()
         self._lines = LogLimit(logger)
         self._metrics = FetchMetrics(router.metrics)
 
@@ -76,16 +77,22 @@ class FetchResponses:
                 # What was sought elsewhere, or is fetched from another broker now, comes too late.
                 if fetch is not None and fetch.sent is not None and fetch.sent[:3] == (node_id, *_place(fetch)):
                     self._take(node_id, fetch, data, has_moved, now_ms)
+        self._damaged.discard(node_id)
         self._metrics.response(now_ms)
         self._queue.signal()
 
-    def failed(self, fetches: Iterable[PartitionFetch], error: KafkaWireError, now_ms: int) -> None:
-        """Handle a fetch that got no response."""
+    def failed(self, node_id: int, fetches: Iterable[PartitionFetch], error: KafkaWireError, now_ms: int) -> None:
+        """Handle a fetch that got no response from a broker."""
         for fetch in fetches:
             if fetch.replica is not None:
                 fetch.replica = None
                 self._planner.consider(fetch, now_ms)
-        if not error.retriable and not is_connection_error(error):
+        damage = error.__cause__ if isinstance(error.__cause__, RemoteProtocolError) else None
+        if damage is not None and node_id not in self._damaged:
+            self._damaged.add(node_id)  # an accident, perhaps; if not, reads would wait for ever and not know why
+        elif damage is not None:
+            self._raise(damage)
+        elif not error.retriable and not is_connection_error(error):
             self._raise(error)
 
     def refused(self, fetches: Iterable[PartitionFetch], error: BrokerError, now_ms: int) -> None:

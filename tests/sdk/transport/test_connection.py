@@ -247,14 +247,15 @@ def test_a_response_that_cannot_be_decoded_ends_the_connection() -> None:
             broker.links[0].wire.write([frame(correlation_id + b"\0\0")])
 
         broker.script(ApiKey.FIND_COORDINATOR, cut_off)
-        with pytest.raises(RemoteProtocolError, match="at byte"):
+        with pytest.raises(ConnectionLost, match=r"what the broker sent is damaged: .* at byte") as caught:
             await connection.request(FindCoordinatorRequest(), FindCoordinatorResponse, 0)
+        assert isinstance(caught.value.__cause__, RemoteProtocolError)
         assert not connection.is_open
 
     connected(test)
 
 
-def test_a_frame_that_breaks_the_protocol_ends_the_connection_with_that_error() -> None:
+def test_a_frame_that_breaks_the_protocol_ends_the_connection_and_is_the_cause() -> None:
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
         ends: list[KafkaWireError] = []
         connection.on_end = ends.append
@@ -263,9 +264,10 @@ def test_a_frame_that_breaks_the_protocol_ends_the_connection_with_that_error() 
         error = RemoteProtocolError("4 GiB announced")
         connection.connection_lost(error)
         connection.connection_lost(None)
-        assert ends == [error]
-        with pytest.raises(RemoteProtocolError, match="4 GiB announced"):
+        assert [(type(end), end.__cause__) for end in ends] == [(ConnectionLost, error)]
+        with pytest.raises(ConnectionLost, match="4 GiB announced") as caught:
             await pending
+        assert caught.value.__cause__ is error
 
     connected(test)
 
