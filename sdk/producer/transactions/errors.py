@@ -25,6 +25,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 __all__ = [
     "FINAL_FOR_OFFSETS",
     "NOT_COMMITTED",
+    "NOT_OPEN",
     "OUTSIDE",
     "SOON_AFTER_THE_LAST",
     "aborted",
@@ -43,10 +44,22 @@ OUTSIDE: Final = LocalProtocolError(
 #: What the coordinator says to a producer whose transactional id is used by another; the second one until Kafka 2.7.
 _FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 
-#: What a coordinator says instead of committing if the transaction can still be aborted.
+#: What a coordinator says instead of committing if nothing of the transaction is committed, and another may follow.
+#: Java's producer takes INVALID_TXN_STATE for its end, though the answer to an abort gives it the epoch to go on with.
 NOT_COMMITTED: Final = frozenset(
-    {ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+    {
+        ErrorCode.TRANSACTION_ABORTABLE,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_TXN_STATE,
+    }
 )
+
+#: What a coordinator says instead of aborting if it has no such transaction: the next one needs another epoch.
+NOT_OPEN: Final = frozenset({ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_TXN_STATE})
+
+#: What brokers say of a transaction that its coordinator has ended.
+_ENDED: Final = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH})
 
 #: Retriable codes that another attempt with the same member and generation does not mend.
 FINAL_FOR_OFFSETS: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS})
@@ -75,10 +88,11 @@ def code_of(error: KafkaWireError | None) -> ErrorCode | None:
     return error.code if isinstance(error, BrokerError) else None
 
 
-def aborted(transactional_id: str, cause: KafkaWireError | None = None) -> TransactionAborted:
+def aborted(transactional_id: str, timeout_ms: int, cause: KafkaWireError | None = None) -> TransactionAborted:
     """Return the error of the records and of the commit of a transaction; without a cause, the application's doing."""
     text = "the transaction was aborted" if cause is None else f"the transaction cannot be committed: {cause}"
-    error = TransactionAborted(f"transactional id {transactional_id}: {text}")
+    hint = f"; perhaps transaction_timeout_ms={timeout_ms} has passed" if code_of(cause) in _ENDED else ""
+    error = TransactionAborted(f"transactional id {transactional_id}: {text}{hint}")
     error.__cause__ = cause
     return error
 

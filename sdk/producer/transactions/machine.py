@@ -27,6 +27,7 @@ from kafkawire.sdk.producer.transactions import requests
 from kafkawire.sdk.producer.transactions.errors import (
     FINAL_FOR_OFFSETS,
     NOT_COMMITTED,
+    NOT_OPEN,
     OUTSIDE,
     SOON_AFTER_THE_LAST,
     aborted,
@@ -87,6 +88,7 @@ class Transactions:
         self._sender = sender
         self._partitions = partitions
         self._id = partitions.transactional_id
+        self._aborted = partial(aborted, self._id, options.transaction_timeout_ms)
         self._coordinator = Coordinator(CoordinatorType.TRANSACTION, self._id)
         self._waiters = TransactionWaiters()
         self._groups: set[str] = set()
@@ -162,7 +164,7 @@ class Transactions:
         """Fail what has not left yet, and abort."""
         self._check()
         if self.state in CAN_BE_ABORTED:
-            self._reason = aborted(self._id)  # whoever waits until it is prepared hears it
+            self._reason = self._aborted()  # whoever waits until it is prepared hears it
             self._drop(self._reason, now_ms)
         elif self.state is not State.DOOMED:
             raise LocalProtocolError(f"abort: {self._what()}")
@@ -202,7 +204,7 @@ class Transactions:
             if self.state in GOES_WELL:
                 self._commit_offsets(offsets, group, deadline_ms, promise, now_ms)
             else:
-                promise.fail(self._reason or aborted(self._id))
+                promise.fail(self._reason or self._aborted())
 
         producer = self._producer()
         self._call(
@@ -344,7 +346,7 @@ class Transactions:
             self._is_forgotten = True
         if self.state not in GOES_WELL:
             return
-        self._reason = aborted(self._id, error)
+        self._reason = self._aborted(error)
         logger.warning("%s", self._reason)
         if self.state is State.COMMITTING:
             self.state = State.ABORTING
@@ -362,6 +364,7 @@ class Transactions:
     def _end_for_good(self, error: KafkaWireError, now_ms: int) -> None:
         """Give up: no other transaction can begin."""
         error = fenced(self._id, self._options.transaction_timeout_ms, error)
+        error.fatal = True
         logger.error("no transaction is possible any more: %s", error)
         self.fail(error, now_ms)
         self._accumulator.refuse(error)
@@ -398,8 +401,7 @@ class Transactions:
 
     def _end_answered(self, commits: bool, call: Call, now_ms: int) -> None:
         self._calls -= 1
-        error = call.error
-        code = code_of(error)
+        error, code = call.error, code_of(call.error)
         if error is None:
             assert isinstance(call.result, EndTxnResponse)
             if call.result.producer_id != NO_PRODUCER_ID:
@@ -409,11 +411,9 @@ class Transactions:
             logger.warning("transactional id %s: not yet ended, trying on: %s", self._id, error)
         elif commits and code in NOT_COMMITTED:
             self._doom(error, now_ms)
-        elif code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
-            self._is_forgotten = True
+        elif code in NOT_OPEN:
+            self._is_forgotten = self._has_joined or code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
             self._over(now_ms)
-        elif not commits and code is ErrorCode.INVALID_TXN_STATE and not self._has_joined:
-            self._over(now_ms)  # nothing had begun
         elif not isinstance(error, Closed):
             self._end_for_good(error, now_ms)
 

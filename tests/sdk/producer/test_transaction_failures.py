@@ -133,7 +133,7 @@ ENDINGS: list[tuple[type[Message], ErrorCode, str]] = [
     (EndTxnRequest, ErrorCode.TRANSACTION_ABORTABLE, ABORTED),
     (EndTxnRequest, ErrorCode.UNKNOWN_PRODUCER_ID, ABORTED),
     (EndTxnRequest, ErrorCode.INVALID_PRODUCER_ID_MAPPING, ABORTED),
-    (EndTxnRequest, ErrorCode.INVALID_TXN_STATE, FATAL),
+    (EndTxnRequest, ErrorCode.INVALID_TXN_STATE, ABORTED),
     (EndTxnRequest, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, FATAL),
     (EndTxnRequest, ErrorCode.INVALID_PRODUCER_EPOCH, FENCED),
     (EndTxnRequest, ErrorCode.PRODUCER_FENCED, FENCED),
@@ -175,7 +175,7 @@ def test_what_an_error_code_leads_to(version: int, kind: type[Message], code: Er
         assert producer.all_committed() == [b"next"]
         return
     assert isinstance(error, ProducerFenced if ending == FENCED else BrokerError)
-    assert error.code is code
+    assert (error.code, error.fatal) == (code, True)
     for again in (producer.machine.begin, lambda *more: producer.machine.commit(5, *more)):
         assert type(error_of(producer.ask(again))) is type(error)
     with pytest.raises(type(error)):
@@ -230,6 +230,40 @@ def test_a_batch_that_follows_another_one_is_retried_with_it(version: int) -> No
         producer.send("t", b"%d" % number + b"x" * 90, partition=0)
     assert error_of(producer.commit()) is None
     assert len(producer.all_committed()) == 5
+
+
+@BOTH
+@pytest.mark.parametrize("commits", [False, True])
+def test_a_coordinator_that_knows_of_no_open_transaction_lets_another_follow(version: int, commits: bool) -> None:
+    producer = TransactionalProducer(version)
+    producer.begin()
+    producer.send("t", b"v", partition=0)
+    producer.run(100)
+    producer.refusals[EndTxnRequest] = [ErrorCode.INVALID_TXN_STATE] * (1 + commits)
+    error = error_of(producer.commit() if commits else producer.abort())
+    assert isinstance(error, TransactionAborted if commits else type(None))
+    producer.begin()
+    producer.send("t", b"next", partition=0)
+    assert error_of(producer.commit()) is None
+    assert producer.all_committed() == [b"next"]
+
+
+def test_a_transaction_that_its_coordinator_has_ended_lets_another_follow() -> None:
+    """As after `transaction_timeout_ms`, in version 2; in version 1 the producer is fenced."""
+    producer = TransactionalProducer(2)
+    producer.begin()
+    producer.send("t", b"v", partition=0)
+    producer.run(100)
+    producer.expire()
+    error = error_of(producer.commit())
+    assert isinstance(error, TransactionAborted)
+    assert "transactional id payments: " in str(error)
+    assert "INVALID_TXN_STATE" in str(error)
+    assert "perhaps transaction_timeout_ms=60000 has passed" in str(error)
+    producer.begin()
+    producer.send("t", b"next", partition=0)
+    assert error_of(producer.commit()) is None
+    assert producer.all_committed() == [b"next"]
 
 
 @BOTH

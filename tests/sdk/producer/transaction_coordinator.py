@@ -149,6 +149,11 @@ class TransactionalProducer(SimulatedProducer):
         self._abort()
         self.state = "empty"
 
+    def expire(self) -> None:
+        """End the transaction as a coordinator does that waits no longer."""
+        self.epoch += 1
+        self._abort()
+
     # What the coordinator does.
 
     def _handler(self, node: int, kind: type[Message], handle: Any, refuse: Any) -> Any:
@@ -244,6 +249,8 @@ class TransactionalProducer(SimulatedProducer):
         assert (version >= 5) == raises_epoch
         if raises_epoch and (request.producer_epoch, self.state) == (self.epoch - 1, result):
             return EndTxnResponse(0, 0, self.number, self.epoch)  # the response was lost
+        if raises_epoch and (request.producer_epoch, self.state) == (self.epoch - 1, "abort"):
+            return EndTxnResponse(0, ErrorCode.INVALID_TXN_STATE)
         if code := self._code(request.producer_id, request.producer_epoch):
             return EndTxnResponse(0, code)
         if self.state != "ongoing" and not (raises_epoch and not request.committed):

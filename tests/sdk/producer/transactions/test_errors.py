@@ -54,12 +54,18 @@ def test_fenced(code: ErrorCode) -> None:
 
 
 def test_aborted() -> None:
-    assert str(aborted("x")) == "transactional id x: the transaction was aborted"
+    assert str(aborted("x", 500)) == "transactional id x: the transaction was aborted"
     cause = BrokerError(ErrorCode.INVALID_RECORD, "1 records for t-0")
-    error = aborted("x", cause)
+    error = aborted("x", 500, cause)
     assert isinstance(error, TransactionAborted)
     assert error.__cause__ is cause
     assert str(error).endswith("the transaction cannot be committed: INVALID_RECORD: 1 records for t-0")
+
+
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH])
+def test_a_transaction_that_has_been_open_for_too_long_perhaps(code: ErrorCode) -> None:
+    text = str(aborted("x", 500, BrokerError(code)))
+    assert text.endswith(f"{code.name}; perhaps transaction_timeout_ms=500 has passed")
 
 
 def test_late() -> None:
