@@ -26,7 +26,7 @@ def is_legal_name(name: str) -> bool:
 
 
 def checked_topic(name: object) -> str:
-    """Return the name of a topic.
+    """Return the name of a topic, as a plain `str` also if it is a member of an enumeration of strings.
 
     Raises:
         LocalProtocolError: no topic can have it.
@@ -37,7 +37,7 @@ def checked_topic(name: object) -> str:
     if not is_legal_name(name):
         server = "; the servers are the first argument" if ":" in name else ""
         raise LocalProtocolError(f"topic {name!r:.300}: expected {LEGAL_NAME}{server}")
-    return name
+    return str.__str__(name)
 
 
 def checked_topics(names: Iterable[object]) -> frozenset[str]:

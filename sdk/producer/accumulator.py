@@ -168,8 +168,7 @@ class Accumulator:
         topic = self.topics.get(record.topic)
         if topic is not None and not is_absent(record.partition, topic.partitions):
             return None
-        if topic is None:
-            checked_topic(record.topic)
+        record.topic = checked_topic(record.topic)
         now_ms = self._clock()
         self._admit(BATCH_HEADER_BYTES + record.bound_bytes, BATCH_HEADER_BYTES + record.bound_bytes)
         if topic is None:

@@ -5,6 +5,8 @@ Method: a table of names.
 
 from __future__ import annotations
 
+from enum import Enum, StrEnum
+
 import pytest
 
 from kafkawire.sdk.client.topics import LEGAL_NAME, checked_topic, checked_topics
@@ -17,6 +19,20 @@ CHARACTERS = f"expected {LEGAL_NAME}"
 def test_accepted(name: str) -> None:
     assert checked_topic(name) == name
     assert checked_topics([name, "t"]) == {name, "t"}
+
+
+class Topics(StrEnum):
+    ORDERS = "orders"
+
+
+class OlderTopics(str, Enum):  # noqa: UP042  # what programs have that began before StrEnum
+    ORDERS = "orders"
+
+
+@pytest.mark.parametrize("name", [Topics.ORDERS, OlderTopics.ORDERS])
+def test_members_of_enumerations_are_their_values(name: str) -> None:
+    assert checked_topic(name) == "orders"
+    assert type(checked_topic(name)) is str
 
 
 @pytest.mark.parametrize(

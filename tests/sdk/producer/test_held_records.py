@@ -6,6 +6,7 @@ Method: an accumulator with the engine in use, topics made known by hand, and no
 from __future__ import annotations
 
 from asyncio import CancelledError
+from enum import StrEnum
 from typing import Any
 
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
@@ -79,3 +80,17 @@ def test_a_partitioner_that_raises_what_is_no_exception_fails_its_record_alone()
     assert "the partitioner gave no partition for key b'bad'" in str(bad.exception())
     assert (len(ended), good.done) == (1, False)
     assert filled.accumulator.bytes_held == topic.queues[0].waiting[0].admitted_bytes
+
+
+def test_a_topic_may_be_a_member_of_an_enumeration() -> None:
+    class Topics(StrEnum):
+        NEW = "new"
+
+    filled = Filled()
+    filled.send(Topics.NEW, b"1")
+    (topic,) = (each for name, each in filled.accumulator.topics.items() if name == "new")
+    filled.accumulator.place_held(topic, 1, lambda outcome, other: None, lambda outcome: None)
+    filled.send(Topics.NEW, b"2", partition=0)
+    (batch,) = topic.queues[0].waiting
+    assert [record.value for record in RecordBatch(bytes(batch.sealed())).records()] == [b"1", b"2"]
+    assert type(topic.name) is type(batch.outcome.partition.topic) is str
