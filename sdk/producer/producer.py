@@ -104,7 +104,7 @@ class Producer(Generic[GivenKey, GivenValue]):
             RequestTimedOut: `transactional_id` is set, and its coordinator was not ready within `api_timeout_ms`.
             UnsupportedVersion: `enable_idempotence=True`, and the cluster gives no producer ids.
             LocalProtocolError: the producer was started already.
-            Closed: it was closed; a closed producer is not started again.
+            Closed: it was closed, perhaps meanwhile; a closed producer is not started again.
         """
         if self._closing is not None:
             raise Closed("the producer was closed; create a new one")
@@ -115,6 +115,8 @@ class Producer(Generic[GivenKey, GivenValue]):
         core = self._core = ProducerCore(self._options, self._network)
         try:
             await core.start()
+            if self._closing is not None:  # it was ready, and closed before this went on
+                raise Closed("the producer was closed while it was started")
         except BaseException:
             self._core = None
             await core.client.finish(Closed("the producer could not be started"))
@@ -143,15 +145,16 @@ class Producer(Generic[GivenKey, GivenValue]):
         core = self._core
         if self._closing is not None:
             await self._closing
-        if core is None or not self._is_open:
             return
-        self._is_open = False
+        if core is None:
+            return
+        is_open, self._is_open = self._is_open, False  # otherwise it is being started, and `start` raises `Closed`
         closing = self._closing = Promise()
         core.refuse(Closed("the producer is closed"))
         try:
-            if core.is_transactional:
+            if is_open and core.is_transactional:
                 await _finished(core, timeout_ms)
-            elif flush:
+            elif is_open and flush:
                 flushed = core.flush()
                 if await flushed.within(timeout_ms):
                     await flushed
