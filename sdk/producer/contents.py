@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,9 @@ __all__ = [
     "TO_BE_CHOSEN",
     "Held",
     "PartitionerFailed",
+    "check_callback",
     "checked_partition",
+    "checked_values",
     "content",
     "contents",
     "header_pairs",
@@ -120,6 +122,27 @@ def header_pairs(headers: HeadersInput) -> tuple[tuple[tuple[str, bytes | None],
         for name, value in record_headers(headers)
     )
     return pairs, sum(len(name.encode()) + len(value or b"") + MAX_HEADER_OVERHEAD_BYTES for name, value in pairs)
+
+
+def check_callback(name: str, given: object) -> None:
+    """Check what is to be called with a delivery, before anything is buffered.
+
+    Raises:
+        LocalProtocolError: it cannot be called.
+    """
+    if not callable(given):
+        raise LocalProtocolError(f"{name}: expected something that can be called, got {given!r:.100}")
+
+
+def checked_values(given: object) -> Iterator[Any]:
+    """Return the values of many records: text, bytes and mappings are iterable, but nobody wants to send their parts.
+
+    Raises:
+        LocalProtocolError: it is one value, or no iterable.
+    """
+    if isinstance(given, str | bytes | bytearray | memoryview | Mapping) or not isinstance(given, Iterable):
+        raise LocalProtocolError(f"values: expected several, got {given!r:.100}; one goes to send, or into a list")
+    return iter(given)
 
 
 def checked_partition(topic: str, partition: object, count: int) -> int:

@@ -17,7 +17,7 @@ from kafkawire.sdk.client.arguments import checked_timeout_ms
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError
-from kafkawire.sdk.producer.contents import contents
+from kafkawire.sdk.producer.contents import checked_values, contents
 from kafkawire.sdk.producer.engine import Delivery, are_plain
 from kafkawire.sdk.producer.settings import read_producer_options
 from kafkawire.sdk.producer.transactions.transaction import Transaction
@@ -232,7 +232,7 @@ class Producer(Generic[GivenKey, GivenValue]):
 
         Args:
             topic: their destination.
-            values: one record each; see `send`.
+            values: one record each; see `send`. Neither text, bytes nor a mapping.
             headers, partition: of every record; see `send`.
 
         Returns:
@@ -244,7 +244,7 @@ class Producer(Generic[GivenKey, GivenValue]):
         accumulator = self._started().accumulator
         pairs = record_headers(headers) if headers else ()
         count = 0
-        remaining = iter(values)
+        remaining = checked_values(values)
         is_plain = self._hooks is None
         while True:
             chunk, refused = contents(remaining, _MANY, are_plain if is_plain else None)

@@ -21,6 +21,7 @@ from kafkawire.sdk.producer.contents import (
     MAX_RECORD_OVERHEAD_BYTES,
     TO_BE_CHOSEN,
     Held,
+    check_callback,
     checked_partition,
     content,
     header_pairs,
@@ -168,6 +169,7 @@ cdef class Delivery:
         return self.outcome.exception(self.index)
 
     def add_done_callback(self, callback):
+        check_callback("callback", callback)
         self.outcome.watch(self.index, lambda: callback(self))
 
     def _observe(self, callback):
@@ -222,6 +224,8 @@ cdef class Appender:
         cdef Delivery delivery
         if self.refusal is not None:
             raise self.refusal.again()
+        if on_delivery is not None:
+            check_callback("on_delivery", on_delivery)
         # Whatever can run other code comes first.
         if value is not None:
             if not PyBytes_CheckExact(value):

@@ -16,6 +16,7 @@ from kafkawire.sdk.producer.contents import (
     MAX_RECORD_OVERHEAD_BYTES,
     TO_BE_CHOSEN,
     Held,
+    check_callback,
     checked_partition,
     content,
     header_pairs,
@@ -159,6 +160,7 @@ class Delivery:
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
         """Call `callback` with this delivery once it is settled: on the producer's event loop, or in its I/O thread."""
+        check_callback("callback", callback)
         self._outcome.watch(self._index, lambda: callback(self))
 
     def _observe(self, callback: Callable[[RecordMetadata | None, KafkaWireError | None], object]) -> None:
@@ -200,6 +202,8 @@ class Appender:
         """Take a record; see `Producer.send`."""
         if self.refusal is not None:
             raise self.refusal.again()
+        if on_delivery is not None:
+            check_callback("on_delivery", on_delivery)
         bound_bytes = MAX_RECORD_OVERHEAD_BYTES
         if value is not None:
             value = content("value", value)

@@ -208,6 +208,17 @@ def test_a_partitioner_that_fails_settles_its_delivery_at_once(answer: Any) -> N
     assert not filled.batches()
 
 
+def test_what_cannot_be_called_is_refused_before_anything_is_buffered() -> None:
+    filled = Filled()
+    not_callable: Any = 5
+    with pytest.raises(LocalProtocolError, match="on_delivery: expected something that can be called, got 5"):
+        filled.send("t", b"v", on_delivery=not_callable)
+    assert filled.accumulator.bytes_held == 0
+    delivery = filled.send("t", b"v")
+    with pytest.raises(LocalProtocolError, match="callback: expected something that can be called, got 5"):
+        delivery.add_done_callback(not_callable)
+
+
 def test_round_robin_puts_each_record_into_the_next_partition_that_has_a_leader() -> None:
     filled = Filled(partitions=4, leaderless=frozenset({2}), partitioner="round_robin")
     for number in range(8):

@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.errors import EncodeError, KafkaWireError, LocalProtocolError
-from kafkawire.sdk.producer.contents import checked_partition, content, contents, header_pairs, timestamp
+from kafkawire.sdk.producer.contents import (
+    check_callback,
+    checked_partition,
+    checked_values,
+    content,
+    contents,
+    header_pairs,
+    timestamp,
+)
 from kafkawire.sdk.producer.engine import are_plain
 from kafkawire.sdk.protocol.tables.enums import AclOperation
 
@@ -90,3 +98,20 @@ def test_contents_end_at_the_first_error() -> None:
     found, error = contents(iter(["a", 5, "c"]), 3, are_plain)
     assert found == [b"a"]
     assert isinstance(error, KafkaWireError)
+
+
+@pytest.mark.parametrize("given", ["abc", b"abc", bytearray(b"abc"), memoryview(b"abc"), {"a": 1}, 5, None])
+def test_one_value_is_not_many(given: object) -> None:
+    with pytest.raises(LocalProtocolError, match=r"values: expected several, got .*; one goes to send, or into a list"):
+        checked_values(given)
+
+
+def test_values_may_come_from_anywhere() -> None:
+    for given in (["a"], ("a",), (each for each in "a"), {"a"}, dict.fromkeys("a").keys()):
+        assert list(checked_values(given)) == ["a"]
+
+
+def test_what_cannot_be_called_is_no_callback() -> None:
+    check_callback("on_delivery", print)
+    with pytest.raises(LocalProtocolError, match="on_delivery: expected something that can be called, got 5"):
+        check_callback("on_delivery", 5)

@@ -136,6 +136,17 @@ def test_send_many_sends_what_comes_before_an_error() -> None:
     producing(test)
 
 
+@pytest.mark.parametrize("values", ["abc", {"a": 1}])
+def test_send_many_takes_no_single_value(values: Any) -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        with pytest.raises(LocalProtocolError, match="values: expected several, got"):
+            await producer.send_many("t", values)
+        await producer.flush()
+        assert broker.values("t") == []
+
+    producing(test)
+
+
 def test_order_over_many_batches_and_requests() -> None:
     values = [b"%05d" % number for number in range(5000)]
 
