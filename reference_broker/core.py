@@ -19,6 +19,7 @@ from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
 from kafkawire.reference_broker.groups.slices import Slices
 from kafkawire.reference_broker.groups.topics import TopicFacts, Topics
+from kafkawire.reference_broker.internal_topics import plan_topic, warn_of_removal
 from kafkawire.reference_broker.log.log_directory import LogDirectory, Topic
 from kafkawire.reference_broker.log.services import Each, one_by_one
 from kafkawire.reference_broker.log.upkeep import Upkeep, UpkeepLimits
@@ -30,26 +31,11 @@ from kafkawire.reference_broker.transactions.limits import TransactionLimits
 from kafkawire.reference_broker.transactions.participants import verify_commit, write_marker
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.log_limit import LogLimit
-from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
+from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 
-__all__ = ["INTERNAL_TOPICS", "Core"]
+__all__ = ["Core"]
 
 _log = logging.getLogger("kafkawire.broker")
-
-#: Topics that the broker writes itself.
-INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})
-
-#: Configuration of the offsets topic, beside the size of its segments.
-_OFFSETS_TOPIC_CONFIGS = {"cleanup.policy": "compact", "compression.type": "producer"}
-
-#: Configuration of the topic of transactions, Kafka's.
-_TRANSACTIONS_TOPIC_CONFIGS = {
-    "cleanup.policy": "compact",
-    "compression.type": "uncompressed",
-    "min.insync.replicas": "1",
-    "segment.bytes": str(100 * 1024 * 1024),
-    "unclean.leader.election.enable": "false",
-}
 
 #: How often logs forget idle producers, Kafka's `producer.id.expiration.check.interval.ms`.
 _PRODUCER_EXPIRATION_CHECK_MS = 600_000
@@ -112,6 +98,7 @@ class Core:
         )
         #: By name with underscores for periods, which metrics cannot tell apart.
         self._similar_names = {_folded(name): name for name in directory.topics}
+        warn_of_removal({name: topic.configs for name, topic in directory.topics.items()}, options, _log)
         self._expire_producers(now_ms)
         upkeep = UpkeepLimits(
             retention_check_delay_ms=options.log_initial_task_delay_ms,
@@ -222,23 +209,18 @@ class Core:
 
     def create_offsets_topic(self, done: Callable[[Topic | BrokerError], None]) -> None:
         """Create the offsets topic, if it does not exist; `done` is called as by `create_topic`."""
-        partitions = self.options.offsets_topic_num_partitions
-        segment_bytes = {"segment.bytes": str(self.options.offsets_topic_segment_bytes)}
-        self._create_coordinator_topic(CONSUMER_OFFSETS_TOPIC, partitions, _OFFSETS_TOPIC_CONFIGS | segment_bytes, done)
+        self._create_coordinator_topic(CONSUMER_OFFSETS_TOPIC, done)
 
     def create_transactions_topic(self, done: Callable[[Topic | BrokerError], None]) -> None:
         """Create the topic of transactions, if it does not exist; `done` is called as by `create_topic`."""
-        partitions = self.options.transaction_state_log_num_partitions
-        self._create_coordinator_topic(TRANSACTION_STATE_TOPIC, partitions, _TRANSACTIONS_TOPIC_CONFIGS, done)
+        self._create_coordinator_topic(TRANSACTION_STATE_TOPIC, done)
 
-    def _create_coordinator_topic(
-        self, name: str, partitions: int, configs: Mapping[str, str], done: Callable[[Topic | BrokerError], None]
-    ) -> None:
+    def _create_coordinator_topic(self, name: str, done: Callable[[Topic | BrokerError], None]) -> None:
         topic = self.directory.topics.get(name)
         if topic is not None:
             done(topic)
         else:
-            self.create_topic(name, partitions, configs, done)
+            self.create_topic(name, *plan_topic(name, self.options), done)
 
     def _coordinator_logs(self, name: str) -> list[TopicLog]:
         topic = self.directory.topics.get(name)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from kafkawire.reference_broker.core import Core
+from kafkawire.reference_broker.internal_topics import plan_topic
 from kafkawire.reference_broker.log.config import InvalidConfig, check_topic_config
 from kafkawire.reference_broker.log.log_directory import Topic
 from kafkawire.sdk.errors import BrokerError
@@ -141,7 +142,7 @@ def plan_configs(configs: Sequence[CreateTopicsRequest.CreatableTopicConfig]) ->
 
 
 def create_by_default(core: Core, name: str, done: Callable[[Topic | BrokerError], None]) -> None:
-    """Create a topic with the broker's defaults; if it is being created, wait for that.
+    """Create a topic with the broker's defaults, an internal one with its own; if it is being created, wait for that.
 
     `done` is called with the topic, or with KAFKA_STORAGE_ERROR.
 
@@ -150,4 +151,4 @@ def create_by_default(core: Core, name: str, done: Callable[[Topic | BrokerError
     """
     if not core.directory.is_creating(name):
         check_name(core, name)
-    core.create_topic(name, core.options.num_partitions, {}, done)
+    core.create_topic(name, *plan_topic(name, core.options), done)

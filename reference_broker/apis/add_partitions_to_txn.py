@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
-from kafkawire.reference_broker.core import INTERNAL_TOPICS
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.gathering import Gathering
+from kafkawire.reference_broker.internal_topics import INTERNAL_TOPICS
 from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.sdk.errors import BrokerError

@@ -9,8 +9,8 @@ retention.
 from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.reference_broker.core import INTERNAL_TOPICS
 from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
+from kafkawire.reference_broker.internal_topics import INTERNAL_TOPICS
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey

@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.reference_broker.core import INTERNAL_TOPICS, Core
+from kafkawire.reference_broker.core import Core
 from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
+from kafkawire.reference_broker.internal_topics import INTERNAL_TOPICS
 from kafkawire.reference_broker.log.log_directory import Topic
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.topics import PARTITIONS_MAX, check_characters, create_by_default
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
-from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, NO_LEADER_ID
+from kafkawire.sdk.protocol.tables.enums import NO_LEADER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
@@ -99,10 +100,7 @@ def _find(
             # An invalid name gets its own error, so that clients do not wait for the topic to appear.
             check_characters(name)
             raise refusal
-        if name == CONSUMER_OFFSETS_TOPIC:
-            core.create_offsets_topic(created)
-        else:
-            create_by_default(core, name, created)
+        create_by_default(core, name, created)
     except BrokerError as error:
         created(error)
     return response

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
-from kafkawire.reference_broker.core import INTERNAL_TOPICS
 from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
+from kafkawire.reference_broker.internal_topics import INTERNAL_TOPICS
 from kafkawire.reference_broker.log.log_directory import Topic
 from kafkawire.reference_broker.log.partition_log import Appended
 from kafkawire.reference_broker.log.producers import Verification
