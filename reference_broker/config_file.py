@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from kafkawire.reference_broker.log.properties import Property, parse_properties
 from kafkawire.reference_broker.options import BrokerOptions, read_options
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.options import parse_integer
+from kafkawire.sdk.options import INT32_MAX, parse_integer
 
 __all__ = ["ConfigFile", "read_config"]
 
@@ -24,6 +24,7 @@ _TIMES: Final = (
     ("log.retention.ms", "log.retention.minutes", 60_000),
     ("log.retention.ms", "log.retention.hours", 3_600_000),
     ("log.roll.ms", "log.roll.hours", 3_600_000),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours", 3_600_000),
 )
 
 _SYNONYMS: Final = {"broker.id": "node.id"}
@@ -106,6 +107,8 @@ def _in_ms(path: str | Path, entry: Property, factor: int) -> str:
     count = parse_integer(entry.value.strip())
     if not isinstance(count, int):
         raise _placed(path, entry.line, entry.name, entry.value, "expected an integer")
+    if abs(count) > INT32_MAX:
+        raise _placed(path, entry.line, entry.name, entry.value, f"expected at most {INT32_MAX}")
     return str(count * factor if count > 0 else count)
 
 

@@ -18,11 +18,13 @@ from typing import Final
 from kafkawire.reference_broker.log.config import TOPIC_CONFIGS, InvalidConfig, check_topic_config
 from kafkawire.reference_broker.network.peer import SYSTEM_BUFFER, SocketBuffers
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.options import INT32_MAX, Option, Options, choice, flag, literal, number, text
+from kafkawire.sdk.options import INT32_MAX, Option, Options, choice, flag, literal, number, parse_integer, text
 from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES
 from kafkawire.sdk.protocol.tables.enums import ConfigType
 
 __all__ = ["TOPIC_DEFAULTS", "BrokerOptions", "read_options"]
+
+_RETENTION: Final = "log.retention.ms"
 
 #: Broker options that are defaults of topic configurations, by Kafka's dotted name.
 TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
@@ -40,7 +42,7 @@ TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
     "log.message.timestamp.before.max.ms": "message.timestamp.before.max.ms",
     "log.message.timestamp.type": "message.timestamp.type",
     "log.retention.bytes": "retention.bytes",
-    "log.retention.ms": "retention.ms",
+    _RETENTION: "retention.ms",
     "log.roll.jitter.ms": "segment.jitter.ms",
     "log.roll.ms": "segment.ms",
     "log.segment.bytes": "segment.bytes",
@@ -71,14 +73,28 @@ def _topic_options() -> dict[str, Option]:
 
 def _topic_option(kafka_name: str, config: str) -> Option:
     def read(name: str, value: object) -> str:
+        written = str(value).lower() if isinstance(value, bool) else str(value)
+        if kafka_name == _RETENTION:
+            written = _retention(name, value, written)
         try:
-            return check_topic_config(config, str(value).lower() if isinstance(value, bool) else str(value))
+            return check_topic_config(config, written)
         except InvalidConfig as error:
             raise ConfigurationError(name, value, str(error)) from None
 
     known = TOPIC_CONFIGS[config]
     accepts = literal(*known.choices) if known.choices and known.type is ConfigType.STRING else _TYPES[known.type]
     return Option(None, read, kafka_name, accepts=accepts)
+
+
+def _retention(name: str, value: object, written: str) -> str:
+    """Return a time of retention as a topic may have it; to a broker any negative one means no limit, and 0 is refused.
+
+    A topic may keep nothing; a broker that did would lose the records of every topic that does not say otherwise.
+    """
+    count = parse_integer(written)
+    if count == 0:
+        raise ConfigurationError(name, value, "expected 1 or more, or -1 for no limit")
+    return str(max(count, -1)) if isinstance(count, int) else written
 
 
 class BrokerOptions(Options, from_text=True, more=_topic_options()):

@@ -19,6 +19,7 @@ from kafkawire.sdk.errors import ConfigurationError
         ("auto_create_topics", False, "auto_create_topics", False),
         ("advertised_host", "example.org", "advertised_host", "example.org"),
         ("log.retention.ms", 1000, "topic_defaults", {"retention.ms": "1000"}),
+        ("log.retention.ms", -2, "topic_defaults", {"retention.ms": "-1"}),
         ("log_flush_interval_messages", 1, "topic_defaults", {"flush.messages": "1"}),
         ("message.max.bytes", "2000", "topic_defaults", {"max.message.bytes": "2000"}),
     ],
@@ -46,6 +47,9 @@ def test_accepted(name, value, attribute, expected):
         ({"advertised_host": 5}, "expected a string"),
         ({"log.segment.bytes": 10}, "segment.bytes"),
         ({"topic_defaults": {}}, "no such option"),
+        ({"log_retention_ms": 0}, "expected 1 or more, or -1 for no limit"),
+        ({"log.retention.ms": "0"}, "expected 1 or more, or -1 for no limit"),
+        ({"log.retention.ms": "long"}, "not a number"),
     ],
 )
 def test_refused(given, match):
