@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkawire.reference_broker.log.properties import Property, parse_properties
-from kafkawire.reference_broker.options import BrokerOptions, read_options
+from kafkawire.reference_broker.options import BrokerOptions
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT32_MAX, parse_integer
 
@@ -92,7 +92,8 @@ def read_config(path: str | Path) -> ConfigFile:
     _leave_out_controllers(found, values.get(_CONTROLLERS, ""))
     for name, value in found.items():
         try:
-            read_options({name: value})
+            # Values that contradict each other may be mended on the command line.
+            BrokerOptions.read_value(name, value)
         except ConfigurationError as error:
             raise _placed(path, lines[name], name, value, error.reason) from None
     return ConfigFile(str(path), found, _data_dir(path, entries), tuple(without_effect), lines)

@@ -103,7 +103,8 @@ class Core:
         upkeep = UpkeepLimits(
             retention_check_delay_ms=options.log_initial_task_delay_ms,
             retention_check_interval_ms=options.log_retention_check_interval_ms,
-            cleaner_backoff_ms=options.log_cleaner_backoff_ms,
+            # Kafka's cleaner may go on without a pause; here that would be without end.
+            cleaner_backoff_ms=max(options.log_cleaner_backoff_ms, 1),
             cleaner_keys_bytes=options.log_cleaner_dedupe_buffer_size,
             is_cleaner_enabled=options.log_cleaner_enable,
         )

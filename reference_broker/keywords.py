@@ -30,9 +30,12 @@ class BrokerKeywords(TypedDict, total=False):
     transaction_partition_verification_enable: bool
     group_consumer_session_timeout_ms: int
     group_consumer_heartbeat_interval_ms: int
+    group_consumer_max_session_timeout_ms: int
+    group_consumer_max_heartbeat_interval_ms: int
     group_consumer_max_size: int
     group_consumer_migration_policy: Literal["disabled", "upgrade", "downgrade", "bidirectional"]
     group_consumer_assignment_interval_ms: int
+    group_consumer_max_assignment_interval_ms: int
     group_consumer_regex_refresh_interval_ms: int
     transaction_state_log_num_partitions: int
     transaction_max_timeout_ms: int

@@ -12,17 +12,32 @@ Source: Apache Kafka, `KafkaConfig`, `ServerLogConfigs`, `GroupCoordinatorConfig
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from kafkawire.reference_broker.log.config import TOPIC_CONFIGS, InvalidConfig, check_topic_config
 from kafkawire.reference_broker.network.peer import SYSTEM_BUFFER, SocketBuffers
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.options import INT32_MAX, Option, Options, choice, flag, literal, number, parse_integer, text
+from kafkawire.sdk.options import (
+    INT32_MAX,
+    INT64_MAX,
+    Option,
+    Options,
+    Order,
+    choice,
+    flag,
+    literal,
+    number,
+    parse_integer,
+    text,
+)
 from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES
 from kafkawire.sdk.protocol.tables.enums import ConfigType
 
-__all__ = ["TOPIC_DEFAULTS", "BrokerOptions", "read_options"]
+__all__ = ["NO_LIMIT", "TOPIC_DEFAULTS", "BrokerOptions", "read_options"]
+
+#: What stands for no limit where 0 cannot.
+NO_LIMIT: Final = -1
 
 _RETENTION: Final = "log.retention.ms"
 
@@ -119,10 +134,13 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
             of an older client begins in a partition; for clients of Produce 12 and later it always is (KIP-890).
         group_consumer_session_timeout_ms: how long a member of a KIP-848 group may go without a heartbeat.
         group_consumer_heartbeat_interval_ms: how often a member of a KIP-848 group is told to send a heartbeat.
+        group_consumer_max_session_timeout_ms: upper limit of that session timeout.
+        group_consumer_max_heartbeat_interval_ms: upper limit of that heartbeat interval.
         group_consumer_max_size: most members of a KIP-848 group.
         group_consumer_migration_policy: whether a group with members changes from the classic protocol to KIP-848, back
             from it, or both.
         group_consumer_assignment_interval_ms: how long changes of a KIP-848 group are gathered after an assignment.
+        group_consumer_max_assignment_interval_ms: upper limit of that time.
         group_consumer_regex_refresh_interval_ms: how long the topics that were found for a regular expression of a
             KIP-848 group hold, unless a topic comes: it is found ten seconds after them at the latest.
         transaction_state_log_num_partitions: partitions of `__transaction_state`, fixed when it is created.
@@ -152,12 +170,12 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         socket_receive_buffer_bytes: the same for requests.
         max_frame_bytes: largest request, and largest response of an API that is not Kafka's.
         queued_max_request_bytes: memory for unfinished requests and unsent responses of all connections together. Large
-            requests beyond it wait; one may exceed it.
+            requests beyond it wait; one may exceed it. -1 for no limit.
         max_connections: most clients at once; further connections are refused.
         max_connections_per_ip: most clients at once from the same address.
         max_connections_per_ip_overrides: the same for single addresses, as `10.0.0.7:100,client.example.com:5`.
         connections_max_idle_ms: a connection on which nothing moves for this long is closed, unless the broker owes it
-            a response.
+            a response; -1 for never.
         memory_disk_bytes: what a broker without files may hold; beyond that its disk is full.
         event_loop: what runs the broker; uvloop must be installed.
     """
@@ -170,7 +188,9 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     offsets_topic_segment_bytes: int = number(16 * 1024 * 1024, 1024 * 1024, kafka="offsets.topic.segment.bytes")
     offset_metadata_max_bytes: int = number(4096, 0, kafka="offset.metadata.max.bytes")
     offsets_retention_minutes: int = number(10_080, 1, kafka="offsets.retention.minutes")
-    offsets_retention_check_interval_ms: int = number(600_000, 1, kafka="offsets.retention.check.interval.ms")
+    offsets_retention_check_interval_ms: int = number(
+        600_000, 1, INT64_MAX, kafka="offsets.retention.check.interval.ms"
+    )
     group_min_session_timeout_ms: int = number(1_000, 0, kafka="group.min.session.timeout.ms")
     group_max_session_timeout_ms: int = number(1_800_000, 0, kafka="group.max.session.timeout.ms")
     group_initial_rebalance_delay_ms: int = number(0, 0, kafka="group.initial.rebalance.delay.ms")
@@ -179,11 +199,16 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     transaction_partition_verification_enable: bool = flag(True, kafka="transaction.partition.verification.enable")
     group_consumer_session_timeout_ms: int = number(45_000, 1, kafka="group.consumer.session.timeout.ms")
     group_consumer_heartbeat_interval_ms: int = number(5_000, 1, kafka="group.consumer.heartbeat.interval.ms")
+    group_consumer_max_session_timeout_ms: int = number(60_000, 1, kafka="group.consumer.max.session.timeout.ms")
+    group_consumer_max_heartbeat_interval_ms: int = number(15_000, 1, kafka="group.consumer.max.heartbeat.interval.ms")
     group_consumer_max_size: int = number(INT32_MAX, 1, kafka="group.consumer.max.size")
     group_consumer_migration_policy: str = choice(
         "bidirectional", "disabled", "upgrade", "downgrade", "bidirectional", kafka="group.consumer.migration.policy"
+    )._replace(parse=str.lower)
+    group_consumer_assignment_interval_ms: int = number(0, 0, kafka="group.consumer.assignment.interval.ms")
+    group_consumer_max_assignment_interval_ms: int = number(
+        15_000, 0, kafka="group.consumer.max.assignment.interval.ms"
     )
-    group_consumer_assignment_interval_ms: int = number(0, 0, 15_000, kafka="group.consumer.assignment.interval.ms")
     group_consumer_regex_refresh_interval_ms: int = number(
         600_000, 10_000, kafka="group.consumer.regex.refresh.interval.ms"
     )
@@ -199,10 +224,12 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     add_partitions_to_txn_retry_backoff_ms: int = number(20, 1, kafka="add.partitions.to.txn.retry.backoff.ms")
     add_partitions_to_txn_retry_backoff_max_ms: int = number(100, 0, kafka="add.partitions.to.txn.retry.backoff.max.ms")
     log_cleaner_enable: bool = flag(True, kafka="log.cleaner.enable")
-    log_cleaner_backoff_ms: int = number(15_000, 1, kafka="log.cleaner.backoff.ms")
-    log_cleaner_dedupe_buffer_size: int = number(32 * 1024 * 1024, 1, kafka="log.cleaner.dedupe.buffer.size")
-    log_initial_task_delay_ms: int = number(30_000, 0, kafka="log.initial.task.delay.ms")
-    log_retention_check_interval_ms: int = number(300_000, 1, kafka="log.retention.check.interval.ms")
+    log_cleaner_backoff_ms: int = number(15_000, 0, INT64_MAX, kafka="log.cleaner.backoff.ms")
+    log_cleaner_dedupe_buffer_size: int = number(
+        32 * 1024 * 1024, 1024 * 1024 + 1, INT64_MAX, kafka="log.cleaner.dedupe.buffer.size"
+    )
+    log_initial_task_delay_ms: int = number(30_000, 0, INT64_MAX, kafka="log.initial.task.delay.ms")
+    log_retention_check_interval_ms: int = number(300_000, 1, INT64_MAX, kafka="log.retention.check.interval.ms")
     fetch_max_bytes: int = number(55 * 1024 * 1024, 1024, kafka="fetch.max.bytes")
     max_incremental_fetch_session_cache_slots: int = number(1_000, 0, kafka="max.incremental.fetch.session.cache.slots")
     listeners: str = text("", kafka="listeners")
@@ -211,18 +238,46 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     socket_send_buffer_bytes: int = number(262_144, SYSTEM_BUFFER, kafka="socket.send.buffer.bytes")
     socket_receive_buffer_bytes: int = number(SYSTEM_BUFFER, SYSTEM_BUFFER, kafka="socket.receive.buffer.bytes")
     max_frame_bytes: int = number(MAX_FRAME_BYTES, 1, kafka="socket.request.max.bytes")
-    queued_max_request_bytes: int = number(32 * 1024 * 1024, 1, kafka="queued.max.request.bytes")
+    queued_max_request_bytes: int = number(
+        32 * 1024 * 1024, 1, INT64_MAX, also=NO_LIMIT, kafka="queued.max.request.bytes"
+    )
     max_connections: int = number(10_000, 1, kafka="max.connections")
     max_connections_per_ip: int = number(INT32_MAX, 0, kafka="max.connections.per.ip")
     max_connections_per_ip_overrides: str = text("", kafka="max.connections.per.ip.overrides")
-    connections_max_idle_ms: int = number(600_000, 1, kafka="connections.max.idle.ms")
+    connections_max_idle_ms: int = number(600_000, 1, INT64_MAX, also=NO_LIMIT, kafka="connections.max.idle.ms")
     memory_disk_bytes: int = number(1024 * 1024 * 1024, 1, 2**62)
     event_loop: str = choice("asyncio", "asyncio", "uvloop")
+
+    ORDERS = (
+        Order(
+            "group_consumer_heartbeat_interval_ms",
+            "group_consumer_session_timeout_ms",
+            "members lose their session between two heartbeats",
+            strict=True,
+        ),
+        *(
+            Order(f"group_consumer_{name}", f"group_consumer_max_{name}", "the upper limit would be none")
+            for name in ("session_timeout_ms", "heartbeat_interval_ms", "assignment_interval_ms")
+        ),
+    )
+
+    def check(self, given: Collection[str]) -> None:
+        """Check the values against each other; see `Options.check`."""
+        super().check(given)
+        if not self.max_connections_per_ip and not self.max_connections_per_ip_overrides:
+            reason = "expected 1 or more; otherwise nobody could connect, as max_connections_per_ip_overrides is empty"
+            raise ConfigurationError("max_connections_per_ip", 0, reason)
 
     @property
     def socket_buffers(self) -> SocketBuffers:
         """The sizes of the buffers of each connection."""
         return SocketBuffers(self.socket_send_buffer_bytes, self.socket_receive_buffer_bytes)
+
+    @property
+    def memory_of_connections_bytes(self) -> int:
+        """How much memory all connections together may take."""
+        limit_bytes = self.queued_max_request_bytes
+        return INT64_MAX if limit_bytes == NO_LIMIT else limit_bytes
 
     @property
     def topic_defaults(self) -> dict[str, str]:

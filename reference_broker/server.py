@@ -36,7 +36,7 @@ from kafkawire.reference_broker.network.listeners import read_listeners
 from kafkawire.reference_broker.network.memory_budget import MemoryBudget
 from kafkawire.reference_broker.network.peer import Peer
 from kafkawire.reference_broker.network.request_frames import shared_buffer
-from kafkawire.reference_broker.options import read_options
+from kafkawire.reference_broker.options import NO_LIMIT, read_options
 from kafkawire.reference_broker.session import Session
 from kafkawire.sdk.clock import monotonic_ms, now_ms
 from kafkawire.sdk.errors import Closed, LocalProtocolError
@@ -190,7 +190,7 @@ class Broker:
             undo.pop_all()
         self._core = core
         self._clock.on_jump = core.timers.shift
-        budget = MemoryBudget(options.queued_max_request_bytes, core.timers, self._clock)
+        budget = MemoryBudget(options.memory_of_connections_bytes, core.timers, self._clock)
         self._shared = Shared(shared_buffer(), budget, options.max_frame_bytes)
         core.timers.on_earlier = self._wake_at
         self._wake_next()
@@ -295,6 +295,8 @@ class Broker:
     def _check_idle(self) -> None:
         """Close connections on which nothing has moved: neither requests nor responses, begun or not."""
         limit_ms = self.options.connections_max_idle_ms
+        if limit_ms == NO_LIMIT:
+            return
         now_ms = monotonic_ms()
         for wire, (progress, since_ms) in list(self._wires.items()):
             if wire.progress != progress or not wire.may_be_idle:

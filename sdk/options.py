@@ -43,7 +43,7 @@ REQUIRED: Final[Any] = object()
 #: More digits than any number has here; Python refuses to convert 5,000.
 _DIGITS_MAX = 100
 
-_DECIMAL = re.compile(r"-?[0-9]+")
+_DECIMAL = re.compile(r"[+-]?[0-9]+")
 
 #: Takes the name as the user wrote it and the value; returns the value to store, or raises `ConfigurationError`.
 Reader = Callable[[str, object], object]
@@ -130,7 +130,7 @@ class Options:
                 raise ConfigurationError(given_name, value, cls.unknown(given_name))
             if name in values:
                 raise ConfigurationError(given_name, value, f"{name} was given already")
-            values[name] = cls._value(given_name, value, cls.OPTIONS[name])
+            values[name] = cls.read_value(given_name, value)
         for name, option in cls.OPTIONS.items():
             if option.default is REQUIRED and name not in values:
                 raise ConfigurationError(name, None, "a value is needed, there is no default")
@@ -173,8 +173,17 @@ class Options:
         return f"no such option; did you mean {near[0]}?" if near else "no such option"
 
     @classmethod
-    def _value(cls, given_name: str, value: object, option: Option) -> object:
-        """Return the checked value of an option."""
+    def read_value(cls, given_name: str, value: object) -> object:
+        """Check the value of one option by itself, and return it as it is stored.
+
+        Args:
+            given_name: the name of the option, dotted or in snake_case.
+            value: what a user gave.
+
+        Raises:
+            ConfigurationError: the value is refused.
+        """
+        option = cls.OPTIONS[cls.KAFKA_NAMES.get(given_name, given_name)]
         if value is None and option.default is not None:
             needed = "a value is needed, there is no default"
             left_out = f"None is not a value; leave it out for the default, {option.default!r}"
@@ -192,17 +201,18 @@ class Options:
         return f"{type(self).__name__}({', '.join(values)})"
 
 
-def number(default: int, low: int, high: int = INT32_MAX, *, kafka: str | None = None) -> Any:
-    """Declare an integer from `low` to `high`, both included."""
+def number(default: int, low: int, high: int = INT32_MAX, *, also: int | None = None, kafka: str | None = None) -> Any:
+    """Declare an integer from `low` to `high`, both included, or `also`, which stands for something else."""
+    limits = f"{low} to {high}" + ("" if also is None else f", or {also}")
 
     def read(name: str, value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
             raise ConfigurationError(name, value, "expected an integer")
-        if not low <= value <= high:
-            raise ConfigurationError(name, value, f"expected {low} to {high}")
+        if not low <= value <= high and value != also:
+            raise ConfigurationError(name, value, f"expected {limits}")
         return value
 
-    return Option(default, read, kafka, parse_integer, "int", f"{low} to {high}")
+    return Option(default, read, kafka, parse_integer, "int", limits)
 
 
 def flag(default: bool, *, kafka: str | None = None) -> Any:
@@ -255,7 +265,7 @@ def read_text(name: str, value: object) -> str | None:
 
 def parse_integer(value: str) -> object:
     """Return the number that is written in decimal digits, or the text itself."""
-    return int(value) if _DECIMAL.fullmatch(value) and len(value) <= _DIGITS_MAX else value
+    return int(value) if len(value) <= _DIGITS_MAX and _DECIMAL.fullmatch(value) else value
 
 
 def parse_boolean(value: str) -> object:

@@ -105,6 +105,13 @@ def test_mistakes_are_told_with_their_place(written, text, line, reason):
     assert reason in str(caught.value)
 
 
+def test_what_contradicts_a_default_may_be_mended_on_the_command_line(written):
+    config = read_config(written("group.consumer.session.timeout.ms=1000"))
+    assert read_options(config.options | {"group.consumer.heartbeat.interval.ms": "300"})
+    with pytest.raises(ConfigurationError, match="expected more than"):
+        read_options(config.options)
+
+
 def test_text_that_java_would_not_read(written):
     with pytest.raises(ConfigurationError, match=r"line 2: .u is not followed by four"):
         read_config(written("a=1\nb=\\u00"))

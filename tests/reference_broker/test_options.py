@@ -19,6 +19,15 @@ from kafkawire.sdk.errors import ConfigurationError
         ("auto_create_topics", False, "auto_create_topics", False),
         ("advertised_host", "example.org", "advertised_host", "example.org"),
         ("log.retention.ms", 1000, "topic_defaults", {"retention.ms": "1000"}),
+        ("num.partitions", "+3", "num_partitions", 3),
+        ("connections.max.idle.ms", -1, "connections_max_idle_ms", -1),
+        ("connections.max.idle.ms", 2**63 - 1, "connections_max_idle_ms", 2**63 - 1),
+        ("queued.max.request.bytes", "-1", "memory_of_connections_bytes", 2**63 - 1),
+        ("queued.max.request.bytes", 2**40, "memory_of_connections_bytes", 2**40),
+        ("log.cleaner.dedupe.buffer.size", 2**20 + 1, "log_cleaner_dedupe_buffer_size", 2**20 + 1),
+        ("log.cleaner.backoff.ms", 0, "log_cleaner_backoff_ms", 0),
+        ("log.initial.task.delay.ms", 2**40, "log_initial_task_delay_ms", 2**40),
+        ("group.consumer.migration.policy", "Upgrade", "group_consumer_migration_policy", "upgrade"),
         ("log.retention.ms", -2, "topic_defaults", {"retention.ms": "-1"}),
         ("log_flush_interval_messages", 1, "topic_defaults", {"flush.messages": "1"}),
         ("message.max.bytes", "2000", "topic_defaults", {"max.message.bytes": "2000"}),
@@ -47,6 +56,19 @@ def test_accepted(name, value, attribute, expected):
         ({"advertised_host": 5}, "expected a string"),
         ({"log.segment.bytes": 10}, "segment.bytes"),
         ({"topic_defaults": {}}, "no such option"),
+        ({"num.partitions": "1_0"}, "expected an integer"),
+        ({"connections.max.idle.ms": 0}, "expected 1 to 9223372036854775807, or -1"),
+        ({"queued.max.request.bytes": 0}, "expected 1 to 9223372036854775807, or -1"),
+        ({"log.cleaner.dedupe.buffer.size": 2**20}, "expected 1048577 to"),
+        ({"max.connections.per.ip": 0}, "otherwise nobody could connect"),
+        (
+            {"group.consumer.heartbeat.interval.ms": 50_000},
+            "less than group_consumer_session_timeout_ms=45000",
+        ),
+        ({"group.consumer.session.timeout.ms": 5_000}, "more than group_consumer_heartbeat_interval_ms=5000"),
+        ({"group.consumer.heartbeat.interval.ms": 15_001}, "at most group_consumer_max_heartbeat_interval_ms=15000"),
+        ({"group.consumer.session.timeout.ms": 1_000_000}, "at most group_consumer_max_session_timeout_ms=60000"),
+        ({"group.consumer.assignment.interval.ms": 15_001}, "at most group_consumer_max_assignment_interval_ms=15000"),
         ({"log_retention_ms": 0}, "expected 1 or more, or -1 for no limit"),
         ({"log.retention.ms": "0"}, "expected 1 or more, or -1 for no limit"),
         ({"log.retention.ms": "long"}, "not a number"),
@@ -55,6 +77,18 @@ def test_accepted(name, value, attribute, expected):
 def test_refused(given, match):
     with pytest.raises(ConfigurationError, match=match):
         read_options(given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"max.connections.per.ip": 0, "max.connections.per.ip.overrides": "127.0.0.1:5"},
+        {"group.consumer.session.timeout.ms": 90_000, "group.consumer.max.session.timeout.ms": 90_000},
+        {"group.consumer.session.timeout.ms": 1_000, "group.consumer.heartbeat.interval.ms": 999},
+    ],
+)
+def test_values_that_go_together(given):
+    read_options(given)
 
 
 @pytest.mark.parametrize(

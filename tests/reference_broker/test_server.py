@@ -124,6 +124,12 @@ def test_idle_connections_are_closed(tmp_path):
             client.socket.receive()
 
 
+def test_without_a_limit_no_connection_is_ever_idle(tmp_path):
+    with BackgroundBroker(tmp_path, connections_max_idle_ms=-1) as broker, Client(broker.bootstrap) as client:
+        assert client.metadata().brokers
+        assert broker._broker._idle_timer is None
+
+
 def test_stuck_reader_and_stuck_sender_are_closed_and_waiting_clients_are_not(tmp_path):
     with ExitStack() as stack:
         broker = stack.enter_context(BackgroundBroker(tmp_path, connections_max_idle_ms=1_000))

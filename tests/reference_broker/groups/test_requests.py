@@ -13,8 +13,8 @@ def test_limits_are_those_of_the_options():
         "group.max.session.timeout.ms": 2,
         "group.initial.rebalance.delay.ms": 3,
         "group.max.size": 4,
-        "group.consumer.session.timeout.ms": 5,
-        "group.consumer.heartbeat.interval.ms": 6,
+        "group.consumer.session.timeout.ms": 6,
+        "group.consumer.heartbeat.interval.ms": 5,
         "group.consumer.max.size": 7,
         "group.consumer.migration.policy": "upgrade",
         "group.consumer.assignment.interval.ms": 8,
@@ -22,7 +22,7 @@ def test_limits_are_those_of_the_options():
         "offsets.retention.minutes": 9,
         "offsets.retention.check.interval.ms": 10,
     }
-    assert GroupLimits.of(read_options(given)) == GroupLimits(1, 2, 3, 4, 5, 6, 7, "upgrade", 8, 10_001, 540_000, 10)
+    assert GroupLimits.of(read_options(given)) == GroupLimits(1, 2, 3, 4, 6, 5, 7, "upgrade", 8, 10_001, 540_000, 10)
 
 
 def test_defaults():
