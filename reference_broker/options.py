@@ -205,7 +205,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
     group_consumer_migration_policy: str = choice(
         "bidirectional", "disabled", "upgrade", "downgrade", "bidirectional", kafka="group.consumer.migration.policy"
     )._replace(parse=str.lower)
-    group_consumer_assignment_interval_ms: int = number(0, 0, kafka="group.consumer.assignment.interval.ms")
+    group_consumer_assignment_interval_ms: int = number(1_000, 0, kafka="group.consumer.assignment.interval.ms")
     group_consumer_max_assignment_interval_ms: int = number(
         15_000, 0, kafka="group.consumer.max.assignment.interval.ms"
     )

@@ -50,8 +50,8 @@ class BrokerBench:
     def __init__(self, data: Path | Disk, background: Background = at_once, /, **options: object) -> None:
         self.disk: Disk = MachineDisk(data) if isinstance(data, Path) else data
         self.background = background
-        # One partition of the offsets topic, so that a test knows where a group is.
-        self.options = {"offsets_topic_num_partitions": 1, **options}
+        # One partition of the offsets topic, so that a test knows where a group is; changes of one are not gathered.
+        self.options = {"offsets_topic_num_partitions": 1, "group_consumer_assignment_interval_ms": 0, **options}
         self.now_ms = NOW_MS
         self.peer = Peer(LISTENER, "host")
         self._uuids = (number.to_bytes(16, "big") for number in self.new_numbers())

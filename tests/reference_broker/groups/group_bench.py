@@ -28,7 +28,8 @@ SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 TOPIC_ID = bytes(range(16))
 
-_DEFAULTS = GroupLimits.of(read_options({}))
+#: Changes of a KIP-848 group are not gathered, unless a test says so.
+_DEFAULTS = GroupLimits.of(read_options({"group_consumer_assignment_interval_ms": 0}))
 
 
 class ChangingTopics(UserDict[str, TopicFacts], Topics):

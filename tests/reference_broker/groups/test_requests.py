@@ -28,5 +28,5 @@ def test_limits_are_those_of_the_options():
 def test_defaults():
     most = 2**31 - 1
     times_ms = 600_000, 604_800_000, 600_000
-    limits = GroupLimits(1_000, 1_800_000, 0, most, 45_000, 5_000, most, "bidirectional", 0, *times_ms)
+    limits = GroupLimits(1_000, 1_800_000, 0, most, 45_000, 5_000, most, "bidirectional", 1_000, *times_ms)
     assert GroupLimits.of(read_options({})) == limits
