@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kafkawire.reference_broker.core import Core
 from kafkawire.reference_broker.internal_topics import plan_topic
-from kafkawire.reference_broker.log.config import InvalidConfig, check_topic_config
+from kafkawire.reference_broker.log.config import InvalidConfig, check_together, check_topic_config
 from kafkawire.reference_broker.log.log_directory import Topic
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
@@ -129,14 +129,16 @@ def _plan_assigned(core: Core, topic: CreateTopicsRequest.CreatableTopic) -> int
     return len(numbers)
 
 
-def plan_configs(configs: Sequence[CreateTopicsRequest.CreatableTopicConfig]) -> Mapping[str, str]:
+def plan_configs(core: Core, configs: Sequence[CreateTopicsRequest.CreatableTopicConfig]) -> Mapping[str, str]:
     """Return the configurations of a topic by name.
 
     Raises:
-        BrokerError: INVALID_CONFIG, a name is unknown or a value refused.
+        BrokerError: INVALID_CONFIG, a name is unknown, a value refused, or two contradict each other.
     """
     try:
-        return {config.name: check_topic_config(config.name, config.value) for config in configs}
+        own = {config.name: check_topic_config(config.name, config.value) for config in configs}
+        check_together({**core.options.topic_defaults, **own})
+        return own
     except InvalidConfig as error:
         raise BrokerError(ErrorCode.INVALID_CONFIG, str(error)) from None
 

@@ -67,7 +67,7 @@ def _create(
 ) -> CreateTopicsResponse.CreatableTopicResult:
     core = call.core
     check_name(core, topic.name)
-    configs = plan_configs(topic.configs)
+    configs = plan_configs(core, topic.configs)
     partitions = plan_partitions(core, topic)
     result = CreateTopicsResponse.CreatableTopicResult(topic.name)
 

@@ -18,7 +18,16 @@ from kafkawire.sdk.protocol.tables.record_formats import Compression
 from kafkawire.sdk.records.java_integers import INT32_MAX
 from kafkawire.sdk.records.produced import ProduceLimits
 
-__all__ = ["NEVER_MS", "TOPIC_CONFIGS", "InvalidConfig", "LogConfig", "TopicConfig", "check_topic_config", "log_config"]
+__all__ = [
+    "NEVER_MS",
+    "TOPIC_CONFIGS",
+    "InvalidConfig",
+    "LogConfig",
+    "TopicConfig",
+    "check_together",
+    "check_topic_config",
+    "log_config",
+]
 
 _INT64_MAX = 2**63 - 1
 _INT64_MIN = -(2**63)
@@ -394,3 +403,22 @@ def check_topic_config(name: str, value: str | None) -> str:
     except ValueError as error:
         raise InvalidConfig(f"Invalid value {value} for configuration {name}: {error}") from None
     return value
+
+
+def check_together(configs: Mapping[str, str]) -> None:
+    """Check the values of a topic against each other.
+
+    Args:
+        configs: its own ones over the broker's defaults, each of them checked before.
+
+    Raises:
+        InvalidConfig: two contradict each other.
+    """
+    low, high = (
+        _integer(configs.get(name, TOPIC_CONFIGS[name].default))
+        for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
+    )
+    if low > high:
+        raise InvalidConfig(
+            f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})"
+        )

@@ -56,6 +56,10 @@ def test_every_version(bench, version):
         (Topic("n", 1, 1, configs=[Config("no.such", "1")]), ErrorCode.INVALID_CONFIG),
         (Topic("n", 1, 1, configs=[Config("retention.ms", "soon")]), ErrorCode.INVALID_CONFIG),
         (Topic("n", 1, 1, configs=[Config("retention.ms", None)]), ErrorCode.INVALID_CONFIG),
+        (
+            Topic("n", 1, 1, configs=[Config("min.compaction.lag.ms", "5"), Config("max.compaction.lag.ms", "3")]),
+            ErrorCode.INVALID_CONFIG,
+        ),
         (Topic("n", 1, -1, [Assignment(0, [1])]), ErrorCode.INVALID_REQUEST),
         (Topic("n", -1, 1, [Assignment(0, [1])]), ErrorCode.INVALID_REQUEST),
         (Topic("n", -1, -1, [Assignment(1, [1])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
@@ -181,3 +185,14 @@ def test_the_time_of_a_request_that_is_answered_does_not_run_on():
     bench.ask(CreateTopicsRequest([Topic("new", 1, 1)], timeout_ms=1))
     work.run()
     assert bench.core.timers.next_deadline_ms == before
+
+
+def test_configurations_must_not_contradict_the_defaults_of_the_broker(tmp_path):
+    bench = BrokerBench(tmp_path / "data", log_cleaner_max_compaction_lag_ms=3)
+    topics = [Topic(lag, 1, 1, configs=[Config("min.compaction.lag.ms", lag)]) for lag in ("3", "4")]
+    fits, contradicts = bench.ask(CreateTopicsRequest(topics)).topics
+    assert fits.error_code == ErrorCode.NONE
+    assert (contradicts.error_code, contradicts.error_message) == (
+        ErrorCode.INVALID_CONFIG,
+        "conflict topic config setting min.compaction.lag.ms (4) > max.compaction.lag.ms (3)",
+    )

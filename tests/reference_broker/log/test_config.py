@@ -5,7 +5,13 @@ Method: tables of values; every default passes its own check.
 
 import pytest
 
-from kafkawire.reference_broker.log.config import TOPIC_CONFIGS, InvalidConfig, check_topic_config, log_config
+from kafkawire.reference_broker.log.config import (
+    TOPIC_CONFIGS,
+    InvalidConfig,
+    check_together,
+    check_topic_config,
+    log_config,
+)
 from kafkawire.sdk.records.produced import ProduceLimits
 
 
@@ -122,3 +128,15 @@ def test_jitter_is_less_than_the_age_at_which_a_log_rolls():
     assert log_config(configs).segment_jitter_ms == 900
     compacted = log_config({**configs, "cleanup.policy": "compact", "max.compaction.lag.ms": "100"})
     assert (compacted.segment_ms, compacted.segment_jitter_ms) == (100, 100)
+
+
+@pytest.mark.parametrize(
+    "configs", [{}, {"min.compaction.lag.ms": "5"}, {"min.compaction.lag.ms": " 5 ", "max.compaction.lag.ms": "+5"}]
+)
+def test_values_that_go_together(configs):
+    check_together(configs)
+
+
+def test_values_that_contradict_each_other():
+    with pytest.raises(InvalidConfig, match=r"min.compaction.lag.ms \(5\) > max.compaction.lag.ms \(4\)"):
+        check_together({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"})
