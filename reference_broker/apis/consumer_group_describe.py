@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.authorized_operations import GROUP_OPERATIONS
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.gathering import gather
 from kafkawire.reference_broker.groups.consumer.changes import preferred_assignor
@@ -33,7 +34,10 @@ def handle(call: Call, request: ConsumerGroupDescribeRequest) -> DelayedOperatio
 
     def ask(group_id: str, put: Callable[[Described], None]) -> None:
         def answer(outcome: ConsumerGroup | BrokerError) -> None:
-            put(_described(call, group_id, outcome))
+            described = _described(call, group_id, outcome)
+            if request.include_authorized_operations and not described.error_code:
+                described.authorized_operations = GROUP_OPERATIONS
+            put(described)
 
         call.core.groups.describe_consumer(group_id, answer, call.now_ms)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
+from kafkawire.reference_broker.authorized_operations import GROUP_OPERATIONS
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.gathering import gather
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState
@@ -30,7 +31,10 @@ def handle(call: Call, request: DescribeGroupsRequest) -> DelayedOperation:
 
     def ask(group_id: str, put: Callable[[DescribedGroup], None]) -> None:
         def answer(outcome: ClassicGroup | BrokerError) -> None:
-            put(_described(call.version, group_id, outcome))
+            described = _described(call.version, group_id, outcome)
+            if request.include_authorized_operations and not described.error_code:
+                described.authorized_operations = GROUP_OPERATIONS
+            put(described)
 
         call.core.groups.describe(group_id, answer, call.now_ms)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from kafkawire.reference_broker.core import Core
 from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
 from kafkawire.reference_broker.internal_topics import INTERNAL_TOPICS
@@ -56,6 +57,12 @@ def handle(call: Call, request: MetadataRequest) -> MetadataResponse | DelayedOp
         controller_id=core.options.node_id,
         topics=topics,
     )
+    if request.include_topic_authorized_operations:
+        for described in topics:
+            if described.name is not None:
+                described.topic_authorized_operations = TOPIC_OPERATIONS
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return parts.respond(response)
 
 
