@@ -153,6 +153,19 @@ def test_a_client_is_answered_in_its_time_and_the_records_still_go():
     assert start_of(bench) == 1
 
 
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_who_gives_no_time_is_answered_when_it_is_done(timeout_ms):
+    bench, work = with_held_work()
+    bench.produce(produced(b"a", b"b"))
+    work.run()
+    waiting = bench.ask(DeleteRecordsRequest([Topic("t", [Partition(0, 1)])], timeout_ms))
+    assert isinstance(waiting, DelayedOperation)
+    bench.advance(1)
+    assert waiting.response is None
+    work.run()
+    assert results(waiting.response) == [(0, 1, ErrorCode.NONE)]
+
+
 def test_topics_that_are_created_hold_up_nothing():
     bench, work = with_held_work()
     created = []
