@@ -16,11 +16,13 @@ from kafkawire.reference_broker.coordinators.placement import partition_of
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.gathering import gather
 from kafkawire.reference_broker.log.log_directory import Topic
-from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.errors import BrokerError, LocalProtocolError
+from kafkawire.sdk.options import parse_integer
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import NO_LEADER_ID, CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import parse_uuid
 
 __all__ = ["handle"]
 
@@ -71,6 +73,8 @@ def _single(found: Sequence[Coordinator]) -> FindCoordinatorResponse:
 def _find(call: Call, request: FindCoordinatorRequest, key: str, made: Topic | BrokerError | None) -> Coordinator:
     if request.key_type not in _KINDS or (request.key_type == CoordinatorType.SHARE and call.version < _SHARE_SINCE):
         return _none(key, ErrorCode.INVALID_REQUEST, f"key type {request.key_type} is unknown")
+    if made is None and not _is_share_partition(key):
+        return _none(key, ErrorCode.INVALID_REQUEST, f"{key!r:.300} is not GROUP:TOPIC_ID:PARTITION")
     if made is None:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "there is no share coordinator")
     if isinstance(made, BrokerError):
@@ -78,6 +82,16 @@ def _find(call: Call, request: FindCoordinatorRequest, key: str, made: Topic | B
     if made.logs[number := partition_of(key, len(made.logs))].is_offline:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the log of {made.name}-{number} is offline")
     return Coordinator(key, call.core.options.node_id, *call.peer.listener.advertised)
+
+
+def _is_share_partition(key: str) -> bool:
+    """Return whether a key is GROUP:TOPIC_ID:PARTITION, as that of a share group must be; a group may have colons."""
+    *group, topic_id, number = ["", "", *key.rstrip(":").split(":")]
+    try:
+        parse_uuid(topic_id)
+    except LocalProtocolError:
+        return False
+    return bool(group[-1].strip()) and isinstance(parse_integer(number), int)
 
 
 def _none(key: str, code: ErrorCode, text: str) -> Coordinator:

@@ -46,13 +46,35 @@ def test_transactions(bench, version):
     ("kind", "version", "code"),
     [
         (CoordinatorType.SHARE, 5, ErrorCode.INVALID_REQUEST),
-        (CoordinatorType.SHARE, 6, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (CoordinatorType.SHARE, 6, ErrorCode.INVALID_REQUEST),
         (9, 6, ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_nobody(bench, kind, version, code):
     found = ask(bench, kind, version)
     assert (found.error_code, found.node_id, found.port) == (code, -1, -1)
+
+
+@pytest.mark.parametrize(
+    ("key", "is_one"),
+    [
+        ("g:AAAAAAAAAAAAAAAAAAAAAQ:0", True),
+        ("a:b:AAAAAAAAAAAAAAAAAAAAAQ:-1", True),
+        ("g:AAAAAAAAAAAAAAAAAAAAAQ:+3:", True),
+        ("", False),
+        ("g", False),
+        ("g:t:0", False),
+        ("g:AAAAAAAAAAAAAAAAAAAAAQ", False),
+        ("g:AAAAAAAAAAAAAAAAAAAAAQ:x", False),
+        (":AAAAAAAAAAAAAAAAAAAAAQ:0", False),
+        (" :AAAAAAAAAAAAAAAAAAAAAQ:0", False),
+    ],
+)
+def test_partitions_of_share_groups(bench, key, is_one):
+    """The keys are those that an Apache Kafka 4.3.0 takes; a client repeats no request that cannot be answered."""
+    request = FindCoordinatorRequest(key_type=CoordinatorType.SHARE, coordinator_keys=[key])
+    (found,) = bench.ask(request, 6).coordinators
+    assert found.error_code == (ErrorCode.COORDINATOR_NOT_AVAILABLE if is_one else ErrorCode.INVALID_REQUEST)
 
 
 @pytest.mark.parametrize("version", VERSIONS[1:])
