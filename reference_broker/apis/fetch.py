@@ -32,7 +32,7 @@ from kafkawire.sdk.protocol.tables.enums import (
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["check_partition", "handle"]
+__all__ = ["check_isolation", "check_partition", "handle"]
 
 _BY_ID_SINCE = since(FetchRequest.FetchTopic, "topic_id")
 
@@ -42,12 +42,15 @@ AbortedTransaction = FetchResponse.AbortedTransaction
 #: What does not exist keeps nobody from waiting for what does; it is named after everything else, in this order.
 _UNKNOWN: dict[int, int] = {ErrorCode.UNKNOWN_TOPIC_ID: 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 2}
 
+_ISOLATION_LEVELS = frozenset(IsolationLevel)
+
 _Found = tuple[SessionPartition, PartitionData]
 
 
 @serves(ApiKey.FETCH)
 def handle(call: Call, request: FetchRequest) -> FetchResponse | DelayedOperation:
     """Handle Fetch: respond at once with enough bytes or an error of reading, otherwise delay the response."""
+    check_isolation(request.isolation_level)
     try:
         session = call.core.fetch_sessions.begin(request, call.now_ms, by_id=call.version >= _BY_ID_SINCE)
     except BrokerError as error:
@@ -208,6 +211,7 @@ def _read_partition(
     if topic is None or not 0 <= partition.partition < len(topic.logs):
         by_id = topic is None and call.version >= _BY_ID_SINCE
         data.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        data.aborted_transactions = ()
         return data
     log = topic.logs[partition.partition]
     try:
@@ -228,6 +232,16 @@ def _read_partition(
     if read.is_first_whole:
         data.records = read.records  # type: ignore[assignment]  # a slice of a file: encode_parts keeps it apart
     return data
+
+
+def check_isolation(level: int) -> None:
+    """Check an isolation level.
+
+    Raises:
+        BrokerError: INVALID_REQUEST, there is no such level; where Kafka fails with UNKNOWN_SERVER_ERROR.
+    """
+    if level not in _ISOLATION_LEVELS:
+        raise BrokerError(ErrorCode.INVALID_REQUEST, f"isolation level {level}, expected 0 or 1")
 
 
 def check_partition(log: PartitionLog, epoch: int) -> None:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from kafkawire.reference_broker.apis.fetch import check_partition
+from kafkawire.reference_broker.apis.fetch import check_isolation, check_partition
 from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
 from kafkawire.reference_broker.log.file_names import Partition
@@ -21,6 +21,7 @@ from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.enums import (
+    CONSUMER_REPLICA_ID,
     NO_PARTITION_LEADER_EPOCH,
     NO_TIMESTAMP,
     UNKNOWN_OFFSET,
@@ -46,6 +47,9 @@ def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse | Del
     # Counting takes longer than the rest, and normally there is nothing to count.
     twice = _named_twice(asked) if len(set(asked)) < len(asked) else ()
     is_committed = request.isolation_level == IsolationLevel.READ_COMMITTED
+    check_isolation(request.isolation_level)
+    # A replica, and a tool that passes for one, needs the end of the log.
+    is_committed &= request.replica_id == CONSUMER_REPLICA_ID
     parts: Parts[ListOffsetsResponse] = Parts()
     response = ListOffsetsResponse(
         topics=[

@@ -89,6 +89,16 @@ def test_errors_do_not_wait(bench, message, version, code):
     message.max_wait_ms = 1000
     answer = only(bench.ask(message, version))
     assert (answer.error_code, answer.high_watermark, bytes(answer.records)) == (code, -1, b"")
+    is_unknown = code in (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert answer.aborted_transactions == (() if is_unknown else None), "as in Kafka"
+
+
+@pytest.mark.parametrize("version", [4, 12])
+@pytest.mark.parametrize("level", [2, -1])
+def test_isolation_level_that_does_not_exist(bench, version, level):
+    bench.create()
+    answer = bench.ask(request(partition(), isolation_level=level), version)
+    assert (answer.error_code if version >= 7 else only(answer).error_code) == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(

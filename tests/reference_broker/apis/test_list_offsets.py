@@ -114,6 +114,24 @@ def test_what_is_not_committed(filled, isolation_level):
     assert ask(NOW_MS + 400) == (-1 if is_committed else 7)
 
 
+def test_replicas_and_tools_are_told_the_end_of_the_log_whatever_is_open(bench):
+    bench.create()
+    Transactions(bench.core.directory.topics["t"].logs[0]).append(1, b"a")
+    latest = Topic("t", [Partition(0, timestamp=OffsetTimestamp.LATEST)])
+    found = [
+        bench.ask(ListOffsetsRequest(replica, IsolationLevel.READ_COMMITTED, [latest])).topics[0].partitions[0].offset
+        for replica in (-1, -2, 0, 5)
+    ]
+    assert found == [0, 1, 1, 1]
+
+
+@pytest.mark.parametrize("level", [2, -1])
+def test_isolation_level_that_does_not_exist(filled, level):
+    latest = Topic("t", [Partition(0, timestamp=OffsetTimestamp.LATEST)])
+    (answer,) = filled.ask(ListOffsetsRequest(-1, level, [latest])).topics[0].partitions
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+
 # An index is lost.
 
 
