@@ -19,8 +19,9 @@ from kafkawire.sdk.admin.descriptions import (
 )
 from kafkawire.sdk.client.call import ANY_BROKER, CONTROLLER, Coordinator, Node
 from kafkawire.sdk.client.groups.offset_requests import TopicNames, fetch_request, fetch_results
+from kafkawire.sdk.client.operations import NO_SUCH_TOPIC, Operations
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from kafkawire.sdk.client.requests import carries, check
+from kafkawire.sdk.client.requests import carries, check, group_in, lacking
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol import messages
@@ -35,15 +36,11 @@ from kafkawire.sdk.transport.timing import sleep_ms, together
 if TYPE_CHECKING:
     from kafkawire.sdk.client.metadata import Topic
     from kafkawire.sdk.client.offset_queries import OffsetQueries
-    from kafkawire.sdk.client.operations import Operations
 
 __all__ = ["Actions"]
 
 #: The version that an encoded assignment begins with.
 _VERSION_BYTES = 2
-
-#: Retriable when writing to a topic that is just being created, final when asking about it.
-_NO_SUCH_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
 #: The name of a topic, its error code and what the broker says about it.
 _TopicResult = tuple[str, int, str | None]
@@ -72,7 +69,11 @@ class Actions:
             request = messages.CreateTopicsRequest([wanted[name] for name in names], self._timeout_ms)
             kind = messages.CreateTopicsResponse
             response = await self._operations.request(
-                CONTROLLER, request, kind, lambda response: _at_controller(response.topics), deadline_ms=deadline_ms
+                CONTROLLER,
+                request,
+                kind,
+                lambda response: _check_topics(response, response.topics, names),
+                deadline_ms=deadline_ms,
             )
             ids.update((topic.name, topic.topic_id) for topic in response.topics)
             return ((topic.name, topic.error_code, topic.error_message) for topic in response.topics)
@@ -93,7 +94,11 @@ class Actions:
 
             kind = messages.DeleteTopicsResponse
             response = await self._operations.request(
-                CONTROLLER, request, kind, lambda response: _at_controller(response.responses), deadline_ms=deadline_ms
+                CONTROLLER,
+                request,
+                kind,
+                lambda response: _check_topics(response, response.responses, names),
+                deadline_ms=deadline_ms,
             )
             return ((topic.name or "", topic.error_code, topic.error_message) for topic in response.responses)
 
@@ -141,7 +146,7 @@ class Actions:
 
     async def describe_topics(self, names: Sequence[str]) -> dict[str, Topic]:
         """Return topics by name; see `Admin.describe_topics`."""
-        return await self._operations.describe(names, final=_NO_SUCH_TOPIC)
+        return await self._operations.describe(names, final=NO_SUCH_TOPIC)
 
     async def describe_cluster(self) -> ClusterDescription:
         """Return the cluster id, the controller and the brokers."""
@@ -180,6 +185,8 @@ class Actions:
         detail = f"configuration of {resource.kind.name.lower()} {resource.name}"
 
         def read(response: messages.DescribeConfigsResponse) -> None:
+            if not response.results:
+                raise lacking(response, f"the {detail}")
             for result in response.results:
                 check(result.error_code, _said(detail, result.error_message))
 
@@ -188,7 +195,7 @@ class Actions:
             messages.DescribeConfigsRequest([asked]),
             messages.DescribeConfigsResponse,
             read,
-            final=_NO_SUCH_TOPIC,
+            final=NO_SUCH_TOPIC,
         )
         return {
             entry.name: ConfigEntry(entry.name, entry.value, entry.config_source, entry.read_only, entry.is_sensitive)
@@ -198,12 +205,13 @@ class Actions:
 
     async def _describe_group(self, group_id: str) -> GroupDescription:
         def read(response: messages.DescribeGroupsResponse) -> None:
-            check(response.groups[0].error_code, _said(f"group {group_id}", response.groups[0].error_message))
+            group = group_in(response, response.groups, group_id)
+            check(group.error_code, _said(f"group {group_id}", group.error_message))
 
         coordinator = Coordinator(enums.CoordinatorType.GROUP, group_id)
         request = messages.DescribeGroupsRequest([group_id])
         response = await self._operations.request(coordinator, request, messages.DescribeGroupsResponse, read)
-        group = response.groups[0]
+        group = group_in(response, response.groups, group_id)
         members = tuple(
             GroupMemberDescription(
                 member.member_id,
@@ -228,22 +236,27 @@ class Actions:
         self, group_id: str, partitions: Collection[TopicPartition] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets that a group has committed; see `Admin.list_group_offsets`."""
+        asked = messages.OffsetFetchRequest()
         names: TopicNames = {}
         found: dict[TopicPartition, OffsetAndMetadata] = {}
 
         def request(versions: Versions) -> tuple[Message, int]:
-            nonlocal names
+            nonlocal asked, names
             metadata = self._operations.router.metadata
-            message, version, names = fetch_request(group_id, partitions, metadata, versions, stable=False)
-            return message, version
+            asked, version, names = fetch_request(group_id, partitions, metadata, versions, stable=False)
+            return asked, version
 
         def read(response: messages.OffsetFetchResponse) -> None:
-            code, results = fetch_results(response, names)
+            code, results = fetch_results(response, asked, names)
             check(code, f"committed offsets of group {group_id}")
+            left = dict.fromkeys(partitions or ())
             for partition, code, offset in results:
+                left.pop(partition, None)
                 check(code, f"committed offset of group {group_id} in {partition}")
                 if offset is not None:
                     found[partition] = offset
+            for partition in left:
+                raise lacking(response, f"partition {partition}")
 
         coordinator = Coordinator(enums.CoordinatorType.GROUP, group_id)
         await self._operations.request(coordinator, request, messages.OffsetFetchResponse, read)
@@ -263,11 +276,15 @@ def _creatable(topic: NewTopic) -> messages.CreateTopicsRequest.CreatableTopic:
     )
 
 
-def _at_controller(results: Iterable[Any]) -> None:
-    """Have the whole request sent again if the broker is not the controller."""
+def _check_topics(response: Message, results: Collection[Any], names: Iterable[str]) -> None:
+    """Have the whole request sent again if the broker is not the controller; refuse a response without each topic."""
     for result in results:
         if result.error_code == ErrorCode.NOT_CONTROLLER:
             raise BrokerError(result.error_code, _said(f"topic {result.name}", result.error_message))
+    named = {result.name for result in results}
+    for name in names:
+        if name not in named:
+            raise lacking(response, f"topic {name}")
 
 
 def _said(detail: str, message: str | None) -> str:

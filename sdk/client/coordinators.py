@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kafkawire.sdk.client.call import ANY_BROKER, Call, Coordinator
 from kafkawire.sdk.client.requests import coordinator, find_coordinator
 from kafkawire.sdk.client.retry import outdates_coordinator
-from kafkawire.sdk.errors import BrokerError, KafkaWireError
+from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.transport.driven import Versions
@@ -78,7 +78,7 @@ class Coordinators:
             assert isinstance(response, FindCoordinatorResponse)
             try:
                 coordinator(response, str(wanted))
-            except BrokerError as error:
+            except KafkaWireError as error:
                 self._trouble[wanted] = error
                 return error
             return None

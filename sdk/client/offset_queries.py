@@ -18,7 +18,7 @@ from kafkawire.sdk.client.partitions import OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.requests import MetadataQuestion
 from kafkawire.sdk.client.retry import Attempts, Backoff, outdates_metadata
 from kafkawire.sdk.client.router import Router
-from kafkawire.sdk.errors import BrokerError, KafkaWireError, RequestTimedOut
+from kafkawire.sdk.errors import BrokerError, KafkaWireError, RemoteProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.tables.enums import IsolationLevel
@@ -196,8 +196,7 @@ class OffsetQueries:
         """End a question, or try again later."""
         error, query.error = query.error, None
         if error is None and query.left:
-            left = ", ".join(map(str, query.left))
-            error = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"offsets of {left}: the response lacks them")
+            error = RemoteProtocolError(f"the responses to ListOffsets lack {', '.join(map(str, query.left))}")
         former = query.attempts.last_error
         if error is None:
             query.answer.keep(query.found)

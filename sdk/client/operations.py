@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call, Target
 from kafkawire.sdk.client.metadata import Topic
-from kafkawire.sdk.client.requests import MetadataQuestion
+from kafkawire.sdk.client.requests import MetadataQuestion, lacking
 from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.clock import monotonic_ms
@@ -22,8 +22,13 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.driven import Versions
 from kafkawire.sdk.transport.promise import Promise
 
-__all__ = ["Operations"]
+__all__ = ["NO_SUCH_TOPIC", "Operations"]
 
+#: Retriable when writing to a topic that is just being created, final when asking about it.
+NO_SUCH_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+
+Given = TypeVar("Given")
+Result = TypeVar("Result")
 Response = TypeVar("Response", bound=Message)
 
 
@@ -71,12 +76,25 @@ class Operations:
 
         Raises:
             KafkaWireError: the last error.
+            Exception: what else `request` or `check` raises; it ends this request alone.
         """
+
+        def guarded(step: Callable[[Given], Result], given: Given) -> Result:
+            try:
+                return step(given)
+            except KafkaWireError:
+                raise
+            except Exception as defect:  # the router would end the client, since none of its own is to raise this
+                promise.fail(defect)
+                raise KafkaWireError(f"{call}: {defect!r}") from defect
+
+        def build(versions: Versions) -> tuple[Message, int | None]:
+            return (request, None) if isinstance(request, Message) else guarded(request, versions)
 
         def error_of(message: Message) -> KafkaWireError | None:
             try:
                 if check is not None:
-                    check(cast("Response", message))
+                    guarded(check, cast("Response", message))
             except KafkaWireError as error:
                 return error
             return None
@@ -89,7 +107,7 @@ class Operations:
 
         call = Call(
             target,
-            (lambda _: (request, None)) if isinstance(request, Message) else request,
+            build,
             response,
             monotonic_ms() + self._timeout_ms if deadline_ms is None else deadline_ms,
             done,
@@ -114,6 +132,7 @@ class Operations:
 
         Raises:
             BrokerError: the error of the first topic that cannot be described.
+            RemoteProtocolError: the response leaves out a topic.
         """
         asked = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
         metadata = self.router.metadata
@@ -123,6 +142,10 @@ class Operations:
             declined = metadata.update(response, now_ms, is_complete=names is None, has_epochs=question.has_epochs)
             if declined is not None:
                 raise declined
+            named = {topic.name for topic in response.topics}
+            for name in names or ():
+                if name not in named:
+                    raise lacking(response, f"topic {name}")
             for name in names or ():
                 if name not in metadata.topics:
                     code = metadata.errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -1,4 +1,4 @@
-"""Requests and responses whose shape changed between versions.
+"""Requests and responses whose shape changed between versions, and what a response must name.
 
 Callers build all other requests themselves: the codec drops fields that a version does not carry. The requests here
 hold one item in older versions and a list in newer ones, so the version must be known first. Which version carries what
@@ -8,10 +8,10 @@ is in the field tables of the messages.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
 from kafkawire.sdk.protocol import messages, tables
 from kafkawire.sdk.protocol.tables import enums
 
@@ -26,8 +26,17 @@ __all__ = [
     "check",
     "coordinator",
     "find_coordinator",
+    "group_in",
+    "lacking",
     "leave_group",
 ]
+
+
+class _Group(Protocol):
+    group_id: str
+
+
+OfGroup = TypeVar("OfGroup", bound=_Group)
 
 
 class MetadataQuestion:
@@ -68,6 +77,29 @@ def check(error_code: int, detail: str) -> None:
         raise BrokerError(error_code, detail)
 
 
+def lacking(response: Message, what: str) -> RemoteProtocolError:
+    """Return the error of a response that leaves out what was asked for.
+
+    Args:
+        response: to the request.
+        what: it lacks, with its name.
+    """
+    api = response.SCHEMA.name.removesuffix("Response")
+    return RemoteProtocolError(f"the response to {api} lacks {what}")
+
+
+def group_in(response: Message, groups: Iterable[OfGroup], group_id: str) -> OfGroup:
+    """Return what a response says of a group.
+
+    Raises:
+        RemoteProtocolError: it says nothing.
+    """
+    for group in groups:
+        if group.group_id == group_id:
+            return group
+    raise lacking(response, f"group {group_id}")
+
+
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """Return the partition numbers of each topic, in the order given."""
     topics: dict[str, list[int]] = {}
@@ -94,9 +126,12 @@ def coordinator(response: messages.FindCoordinatorResponse, detail: str) -> tupl
 
     Raises:
         BrokerError: there is none.
+        RemoteProtocolError: the response does not say where it listens.
     """
     found = response.coordinators[0] if response.coordinators else response
     check(found.error_code, f"{detail}: {found.error_message}" if found.error_message else detail)
+    if not found.host:
+        raise lacking(response, detail)
     return found.node_id, found.host, found.port
 
 

@@ -253,7 +253,7 @@ class Consumer(ConsumerFace[Key, Value]):
         """Return the partitions of a topic.
 
         Raises:
-            BrokerError: it does not exist, or may not be read.
+            BrokerError: it does not exist, or may not be read; to ask does not create it.
         """
         return await self._started().partitions_for(checked_topic(topic))
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kafkawire.sdk.client.arguments import checked_offset, checked_offsets, checked_timeout_ms
-from kafkawire.sdk.client.call import ANY_BROKER, Call
 from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.offset_queries import OffsetQueries
+from kafkawire.sdk.client.operations import NO_SUCH_TOPIC
 from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
@@ -26,8 +26,6 @@ from kafkawire.sdk.consumer.reading.assignment import Assignment
 from kafkawire.sdk.consumer.reading.reader import Reader
 from kafkawire.sdk.consumer.subscription import SubscribedTopics
 from kafkawire.sdk.errors import BrokerError, KafkaWireError
-from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE, ErrorCode
 from kafkawire.sdk.records import Record
 from kafkawire.sdk.transport import fork
@@ -245,19 +243,11 @@ class ConsumerCore:
     def partitions_for(self, topic: str) -> Promise[list[TopicPartition]]:
         """Return the partitions of a topic, as the cluster knows them now."""
 
-        def ask(promise: Promise[list[TopicPartition]], now_ms: int) -> None:
-            def answered(call: Call, now_ms: int) -> None:
-                if call.error is not None:
-                    promise.fail(call.error)
-                    return
-                assert isinstance(call.result, MetadataResponse)
-                (found,) = call.result.topics
-                promise.keep(sorted(TopicPartition(topic, each.partition_index) for each in found.partitions))
+        async def described() -> list[TopicPartition]:
+            topics = await self.client.operations.describe([topic], final=NO_SUCH_TOPIC)
+            return sorted(TopicPartition(topic, number) for number in topics[topic].partitions)
 
-            deadline_ms = now_ms + self._options.api_timeout_ms
-            self.router.submit(_metadata_call([topic], deadline_ms, answered, _first_error), now_ms)
-
-        return self.driver.ask(ask)
+        return self.client.perform(described())
 
     def assign(self, partitions: Collection[TopicPartition] | Mapping[TopicPartition, int]) -> None:
         """Read exactly these partitions, from an offset where a mapping has one for each."""
@@ -312,20 +302,3 @@ class ConsumerCore:
 
 #: What a topic may say at the start without an error: one that is missing may be created yet.
 _MAY_COME = RETRIABLE | {ErrorCode.NONE}
-
-
-def _metadata_call(
-    topics: Collection[str],
-    deadline_ms: int,
-    on_done: Callable[[Call, int], None],
-    check: Callable[[Message], KafkaWireError | None],
-) -> Call:
-    names = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(topics)]
-    request = MetadataRequest(names, allow_auto_topic_creation=False)
-    return Call(ANY_BROKER, lambda _: (request, None), MetadataResponse, deadline_ms, on_done, check=check)
-
-
-def _first_error(response: Message) -> KafkaWireError | None:
-    assert isinstance(response, MetadataResponse)
-    failed = [topic for topic in response.topics if topic.error_code != ErrorCode.NONE]
-    return BrokerError(failed[0].error_code, f"topic {failed[0].name}") if failed else None

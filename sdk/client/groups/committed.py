@@ -11,10 +11,11 @@ from functools import partial
 from kafkawire.sdk.client.call import Call, Coordinator, Purpose
 from kafkawire.sdk.client.groups.offset_requests import TopicNames, fetch_request, fetch_results
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.client.requests import lacking
 from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.client.router import Router
-from kafkawire.sdk.errors import BrokerError, KafkaWireError, RequestTimedOut
-from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchResponse
+from kafkawire.sdk.errors import BrokerError, KafkaWireError, RemoteProtocolError, RequestTimedOut
+from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -33,7 +34,7 @@ Found = Mapping[TopicPartition, OffsetAndMetadata | KafkaWireError | None]
 class _Wanted:
     """Partitions that somebody waits for."""
 
-    __slots__ = ("attempts", "call", "deadline_ms", "names", "on_found")
+    __slots__ = ("attempts", "call", "deadline_ms", "names", "on_found", "request")
 
     def __init__(
         self,
@@ -45,6 +46,7 @@ class _Wanted:
         self.deadline_ms = deadline_ms
         self.on_found = on_found
         self.call: Call | None = None
+        self.request = OffsetFetchRequest()
         self.names: TopicNames = {}
 
 
@@ -139,8 +141,9 @@ class CommittedOffsets:
 
     def _send(self, wanted: _Wanted, partitions: Collection[TopicPartition], now_ms: int) -> None:
         def request(versions: Versions) -> tuple[Message, int]:
-            message, version, wanted.names = fetch_request(self._group_id, partitions, self._router.metadata, versions)
-            return message, version
+            metadata = self._router.metadata
+            wanted.request, version, wanted.names = fetch_request(self._group_id, partitions, metadata, versions)
+            return wanted.request, version
 
         wanted.call = Call(
             Coordinator(CoordinatorType.GROUP, self._group_id),
@@ -148,7 +151,7 @@ class CommittedOffsets:
             OffsetFetchResponse,
             wanted.deadline_ms,
             partial(self._answered, wanted, partitions),
-            check=self._group_error,
+            check=partial(self._group_error, wanted),
             retries=False,
             purpose=Purpose.GROUP,
         )
@@ -163,7 +166,7 @@ class CommittedOffsets:
             return
         assert isinstance(call.result, OffsetFetchResponse)
         missing = set(asked)
-        for partition, code, offset in fetch_results(call.result, wanted.names)[1]:
+        for partition, code, offset in fetch_results(call.result, wanted.request, wanted.names)[1]:
             missing.discard(partition)
             if partition not in wanted.attempts:
                 continue
@@ -174,7 +177,8 @@ class CommittedOffsets:
             if error.code is ErrorCode.UNKNOWN_TOPIC_ID:
                 self._router.metadata.invalidate()
             self._refused(wanted, [partition], error, found, now_ms)
-        found.update(dict.fromkeys(missing))
+        for partition in missing:  # which is not to say that nothing is committed
+            self._refused(wanted, [partition], lacking(call.result, f"partition {partition}"), found, now_ms)
         self._report(wanted, found, now_ms)
 
     def _refused(
@@ -204,9 +208,12 @@ class CommittedOffsets:
         error.__cause__ = cause
         return error
 
-    def _group_error(self, response: Message) -> KafkaWireError | None:
+    def _group_error(self, wanted: _Wanted, response: Message) -> KafkaWireError | None:
         assert isinstance(response, OffsetFetchResponse)
-        code, _ = fetch_results(response, {})
+        try:
+            code, _ = fetch_results(response, wanted.request, wanted.names)
+        except RemoteProtocolError as error:
+            return error
         return BrokerError(code, f"committed offsets of group {self._group_id}") if code else None
 
 

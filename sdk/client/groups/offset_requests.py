@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.client.requests import by_topic, carries
+from kafkawire.sdk.client.requests import by_topic, carries, group_in
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kafkawire.sdk.protocol.schema import Message
@@ -110,10 +110,21 @@ def fetch_request(
 
 
 def fetch_results(
-    response: OffsetFetchResponse, names: TopicNames
+    response: OffsetFetchResponse, request: OffsetFetchRequest, names: TopicNames
 ) -> tuple[int, Iterator[tuple[TopicPartition, int, OffsetAndMetadata | None]]]:
-    """Return the error code of the group, and each partition with its error code and its offset, None without one."""
-    group = response.groups[0] if response.groups else response
+    """Return the error code of the group, and each partition with its error code and its offset, None without one.
+
+    Args:
+        response: to the request.
+        request: for the offsets of one group.
+        names: of the topics that it names by id.
+
+    Raises:
+        RemoteProtocolError: the response leaves out the group.
+    """
+    group: OffsetFetchResponse | OffsetFetchResponse.OffsetFetchResponseGroup = response
+    for asked in request.groups:
+        group = group_in(response, response.groups, asked.group_id)
 
     def results() -> Iterator[tuple[TopicPartition, int, OffsetAndMetadata | None]]:
         for topic in group.topics:

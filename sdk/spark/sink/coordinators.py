@@ -13,7 +13,7 @@ from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.requests import check
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction, add_offsets, end_prepared
-from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchResponse
+from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.spark.blocking_client import BlockingClient
@@ -62,16 +62,17 @@ class Coordinators(BlockingClient):
         result_of(self._end, list(transactions), commits)
 
     async def _committed(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        asked = OffsetFetchRequest()
         names: TopicNames = {}
         found: dict[TopicPartition, OffsetAndMetadata] = {}
 
         def request(versions: Versions) -> tuple[Message, int]:
-            nonlocal names
-            message, version, names = fetch_request(group_id, None, self._core.router.metadata, versions)
-            return message, version
+            nonlocal asked, names
+            asked, version, names = fetch_request(group_id, None, self._core.router.metadata, versions)
+            return asked, version
 
         def read(response: OffsetFetchResponse) -> None:
-            code, results = fetch_results(response, names)
+            code, results = fetch_results(response, asked, names)
             check(code, f"committed offsets of group {group_id}")
             for partition, code, offset in results:
                 check(code, f"committed offset of group {group_id} in {partition}")

@@ -6,20 +6,25 @@ Method: the scripted broker in memory refuses a few times. What each action send
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from kafkawire.sdk.admin.admin import Admin
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from kafkawire.sdk.errors import BrokerError, Closed, RequestTimedOut
+from kafkawire.sdk.errors import BrokerError, Closed, RemoteProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsResponse
+from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsResponse
+from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsResponse
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsResponse
+from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsResponse
+from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.versions import VersionRange
 from tests.sdk.scripted_broker import BROKER, StoringBroker
@@ -103,6 +108,73 @@ def test_many_groups_at_once() -> None:
         wanted = [f"group-{number}" for number in range(500)]
         async with admin(broker) as client:
             assert list(await client.describe_groups(wanted)) == wanted
+
+    asyncio.run(run())
+
+
+ANSWERED_NOTHING: list[tuple[ApiKey, Message, Callable[[Admin], Awaitable[object]], str]] = [
+    (
+        ApiKey.CREATE_TOPICS,
+        CreateTopicsResponse(),
+        lambda client: client.create_topics("a"),
+        "CreateTopics lacks topic a",
+    ),
+    (
+        ApiKey.DELETE_TOPICS,
+        DeleteTopicsResponse(),
+        lambda client: client.delete_topics("t"),
+        "DeleteTopics lacks topic t",
+    ),
+    (
+        ApiKey.DESCRIBE_GROUPS,
+        DescribeGroupsResponse(),
+        lambda client: client.describe_groups("g"),
+        "DescribeGroups lacks group g",
+    ),
+    (
+        ApiKey.DESCRIBE_CONFIGS,
+        DescribeConfigsResponse(),
+        lambda client: client.describe_configs(ConfigResourceType.TOPIC, "t"),
+        "DescribeConfigs lacks the configuration of topic t",
+    ),
+    (
+        ApiKey.OFFSET_FETCH,
+        OffsetFetchResponse(),
+        lambda client: client.list_group_offsets("g"),
+        "OffsetFetch lacks group g",
+    ),
+    (
+        ApiKey.OFFSET_FETCH,
+        OffsetFetchResponse(groups=[OffsetFetchResponse.OffsetFetchResponseGroup("g")]),
+        lambda client: client.list_group_offsets("g", [T0]),
+        "OffsetFetch lacks partition t-0",
+    ),
+    (
+        ApiKey.LIST_OFFSETS,
+        ListOffsetsResponse(),
+        lambda client: client.list_offsets({T0: OffsetTimestamp.LATEST}),
+        "ListOffsets lack t-0",
+    ),
+    (
+        ApiKey.FIND_COORDINATOR,
+        FindCoordinatorResponse(),
+        lambda client: client.describe_groups("g"),
+        "FindCoordinator lacks the coordinator of group g",
+    ),
+]
+
+
+@pytest.mark.parametrize(("key", "response", "action", "text"), ANSWERED_NOTHING)
+def test_a_response_that_leaves_out_what_was_asked_for(
+    key: ApiKey, response: Message, action: Callable[[Admin], Awaitable[object]], text: str
+) -> None:
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        broker.responders[key] = lambda request: response
+        async with admin(broker) as client:
+            with pytest.raises(RemoteProtocolError, match=text):
+                await action(client)
+            assert await client.list_topics()
 
     asyncio.run(run())
 

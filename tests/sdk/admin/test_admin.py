@@ -20,7 +20,7 @@ from kafkawire.sdk.consumer.classic.consumer_protocol import encode_assignment
 from kafkawire.sdk.errors import BrokerError, Closed, ConnectFailed, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.metrics.names import MetricName
 from kafkawire.sdk.protocol.connection import Request
-from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsResponse
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsResponse
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsResponse
@@ -111,8 +111,10 @@ def test_delete_topics(highest: int) -> None:
 @pytest.mark.parametrize("change", ["create", "delete"])
 def test_the_metadata_follows_what_was_changed(change: str) -> None:
     async def test(broker: StoringBroker, admin: Admin) -> None:
-        broker.responders[ApiKey.DELETE_TOPICS] = lambda request: DeleteTopicsResponse()
-        broker.responders[ApiKey.CREATE_TOPICS] = lambda request: CreateTopicsResponse()
+        broker.responders[ApiKey.DELETE_TOPICS] = lambda request: DeleteTopicsResponse(
+            responses=[DeleteTopicsResponse.DeletableTopicResult("t")]
+        )
+        broker.responders[ApiKey.CREATE_TOPICS] = created(ErrorCode.NONE)
         usual, asked = broker.responders[ApiKey.METADATA], asyncio.Event()
 
         def answer(request: Request) -> Any:

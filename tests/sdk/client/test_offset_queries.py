@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.sdk.client.partitions import OffsetAndTimestamp, TopicPartition
-from kafkawire.sdk.errors import BrokerError, Closed, RequestTimedOut, UnsupportedVersion
+from kafkawire.sdk.errors import BrokerError, Closed, RemoteProtocolError, RequestTimedOut, UnsupportedVersion
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -163,7 +163,7 @@ def test_a_response_that_lacks_a_partition() -> None:
     cluster.simulation.handlers[ListOffsetsRequest] = lambda request, version: ListOffsetsResponse()
     answer = asked(cluster, T0)
     cluster.run(3_000)
-    with pytest.raises(BrokerError, match="offsets of t-0: the response lacks them"):
+    with pytest.raises(RemoteProtocolError, match="the responses to ListOffsets lack t-0"):
         answer.wait(0)
 
 

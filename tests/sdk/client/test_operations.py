@@ -13,8 +13,9 @@ import pytest
 from kafkawire.sdk.client.call import ANY_BROKER
 from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.options import ClientOptions, read_options
-from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.scripted_broker import BROKER, ScriptedBroker
@@ -77,6 +78,31 @@ def test_describing_topics() -> None:
         assert await operations.describe(()) == {}
         with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION: topic gone"):
             await operations.describe(["t", "gone"])
+
+    operating(test)
+
+
+def test_a_response_that_leaves_out_a_topic() -> None:
+    async def test(broker: ScriptedBroker, core: ClientCore) -> None:
+        assert set(await core.operations.describe(["t"])) == {"t"}  # which is known from now on
+        without = MetadataResponse(brokers=[MetadataResponse.MetadataResponseBroker(1, *BROKER)])
+        broker.script(ApiKey.METADATA, lambda request: without)
+        with pytest.raises(RemoteProtocolError, match="the response to Metadata lacks topic t"):
+            await core.operations.describe(["t"])
+
+    operating(test)
+
+
+@pytest.mark.parametrize("part", ["request", "check"])
+def test_a_mistake_of_who_asks_ends_one_request_alone(part: str) -> None:
+    def mistaken(given: object) -> tuple[Message, int]:
+        raise KeyError("what is not there")
+
+    async def test(broker: ScriptedBroker, core: ClientCore) -> None:
+        request, check = (mistaken, None) if part == "request" else (MetadataRequest([]), mistaken)
+        with pytest.raises(KeyError, match="what is not there"):
+            await core.operations.request(ANY_BROKER, request, MetadataResponse, check)
+        assert set(await core.operations.describe(None)) == {"t", "u"}
 
     operating(test)
 

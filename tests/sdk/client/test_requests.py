@@ -15,10 +15,12 @@ from kafkawire.sdk.client.requests import (
     check,
     coordinator,
     find_coordinator,
+    group_in,
     leave_group,
 )
-from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
 from kafkawire.sdk.protocol.codec import codec
+from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsResponse
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
@@ -76,6 +78,20 @@ def test_no_coordinator() -> None:
     response.error_message = "not yet"
     with pytest.raises(BrokerError, match=r"^COORDINATOR_NOT_AVAILABLE: coordinator of group g: not yet$"):
         coordinator(response, "coordinator of group g")
+
+
+@pytest.mark.parametrize("response", [FindCoordinatorResponse(), FindCoordinatorResponse(node_id=3)])
+def test_a_coordinator_that_listens_nowhere(response: FindCoordinatorResponse) -> None:
+    with pytest.raises(RemoteProtocolError, match=r"^the response to FindCoordinator lacks coordinator of group g$"):
+        coordinator(response, "coordinator of group g")
+
+
+def test_a_group_among_others() -> None:
+    groups = [DescribeGroupsResponse.DescribedGroup(group_id=group_id) for group_id in ("f", "g")]
+    response = DescribeGroupsResponse(groups)
+    assert group_in(response, groups, "g") is groups[1]
+    with pytest.raises(RemoteProtocolError, match=r"^the response to DescribeGroups lacks group h$"):
+        group_in(response, groups, "h")
 
 
 def test_carries() -> None:

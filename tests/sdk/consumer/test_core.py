@@ -13,14 +13,16 @@ from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.core import ConsumerCore
-from kafkawire.sdk.errors import BrokerError, Closed, ConnectFailed, LocalProtocolError
+from kafkawire.sdk.errors import BrokerError, Closed, ConnectFailed, LocalProtocolError, RemoteProtocolError
+from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
+from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.waiting import result_of
-from tests.sdk.scripted_broker import BROKER, StoringBroker
+from tests.sdk.scripted_broker import BROKER, Later, StoringBroker
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 WAIT_SECONDS = 10
@@ -93,6 +95,31 @@ def test_a_subscription(setting: Setting) -> None:
     assert setting.core.partitions_for("t").wait(WAIT_SECONDS) == [T0, T1]
     ends = setting.core.look_up({T0: OffsetTimestamp.LATEST, T1: OffsetTimestamp.LATEST}).wait(WAIT_SECONDS)
     assert {each: place.offset for each, place in ends.items()} == {T0: 10, T1: 0}
+
+
+def test_partitions_of_a_topic_that_does_not_exist(setting: Setting) -> None:
+    setting.start()
+    usual, asked = setting.broker.responders[ApiKey.METADATA], 0
+
+    def answer(request: Request) -> Message | Later | None:
+        nonlocal asked
+        asked += 1
+        return usual(request)
+
+    setting.broker.responders[ApiKey.METADATA] = answer
+    with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION: topic gone"):
+        setting.core.partitions_for("gone").wait(WAIT_SECONDS)
+    assert asked == 1
+
+
+def test_a_response_that_leaves_out_a_topic(setting: Setting) -> None:
+    setting.start()
+    without = MetadataResponse(brokers=[MetadataResponse.MetadataResponseBroker(1, *BROKER)])
+    setting.broker.script(ApiKey.METADATA, lambda request: without)
+    with pytest.raises(RemoteProtocolError, match="the response to Metadata lacks topic t"):
+        setting.core.partitions_for("t").wait(WAIT_SECONDS)
+    setting.core.assign([T0])
+    assert setting.read(1) == [b"0"]
 
 
 def test_the_end_wakes_a_thread_that_waits(setting: Setting) -> None:

@@ -12,7 +12,7 @@ import pytest
 from kafkawire.sdk.client.groups.committed import CommittedOffsets, Found
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.router import Router
-from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, RequestTimedOut
+from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, RemoteProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -68,6 +68,17 @@ class Client:
     def asked(self) -> list[list[int]]:
         requests = self.simulation.requests(OffsetFetchRequest)
         return [list(topic.partition_indexes) for each in requests for topic in each.groups[0].topics]
+
+
+@pytest.mark.parametrize("groups", [[], [OffsetFetchResponse.OffsetFetchResponseGroup("g")]])
+def test_what_a_response_leaves_out_is_not_taken_for_not_committed(groups: list[Any]) -> None:
+    client = Client()
+    client.simulation.handlers[OffsetFetchRequest] = lambda request, version: OffsetFetchResponse(groups=groups)
+    client.find(T0)
+    client.simulation.run(1_000)
+    error = client.found[T0][1]
+    assert isinstance(error, RemoteProtocolError)
+    assert "the response to OffsetFetch lacks" in str(error)
 
 
 def test_offsets_are_found_with_their_epochs() -> None:

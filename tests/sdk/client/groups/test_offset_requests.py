@@ -11,6 +11,7 @@ from kafkawire.sdk.client.groups.offset_requests import commit_request, commit_r
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitResponse
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchResponse
 from kafkawire.sdk.protocol.programs import program
@@ -54,10 +55,10 @@ def test_commits(version: int) -> None:
 @pytest.mark.parametrize("version", range(1, 11))
 def test_look_ups(version: int) -> None:
     versions = Connection({ApiKey.OFFSET_FETCH: version})
-    request, chosen, names = fetch_request("g", [P, Q, U], known("t", "u"), versions)
+    asked, chosen, names = fetch_request("g", [P, Q, U], known("t", "u"), versions)
     assert chosen == version
-    code = program(type(request), chosen)
-    request = code.decode(code.encode(request))[0]
+    code = program(type(asked), chosen)
+    request = code.decode(code.encode(asked))[0]
     assert request.require_stable is (version >= 7)
     response = OffsetFetchResponse(error_code=0 if version >= 8 else 5)
     if version < 8:
@@ -89,11 +90,19 @@ def test_look_ups(version: int) -> None:
         ]
         response.groups = [OffsetFetchResponse.OffsetFetchResponseGroup("g", topics, 5)]
     answered = program(OffsetFetchResponse, chosen)
-    error, results = fetch_results(answered.decode(answered.encode(response))[0], names)
+    error, results = fetch_results(answered.decode(answered.encode(response))[0], asked, names)
     epoch = 3 if version >= 5 else -1
     found = OffsetAndMetadata(7, "n", epoch)
     assert error == (5 if version >= 2 else 0)
     assert list(results) == [(P, 0, found), (Q, 0, found), (U, 0, None)]
+
+
+def test_a_response_without_the_group() -> None:
+    request, _, names = fetch_request("g", [P], known("t"), Connection({ApiKey.OFFSET_FETCH: 8}))
+    other = OffsetFetchResponse(groups=[OffsetFetchResponse.OffsetFetchResponseGroup("h")])
+    for response in (OffsetFetchResponse(), other):
+        with pytest.raises(RemoteProtocolError, match="the response to OffsetFetch lacks group g"):
+            fetch_results(response, request, names)
 
 
 @pytest.mark.parametrize("version", [2, 7, 8, 9, 10])
