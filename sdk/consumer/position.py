@@ -6,12 +6,12 @@ leader to the next.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from kafkawire.sdk.client.partitions import OffsetAndMetadata
+from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH
 
-__all__ = ["Place", "Position"]
+__all__ = ["Located", "Place", "Position"]
 
 
 class Position(NamedTuple):
@@ -33,3 +33,19 @@ class Position(NamedTuple):
 #: Where to begin: a position; a time, in ms since the epoch, or an `OffsetTimestamp`; None for the committed offset
 #: and, without one, what the reset policy says.
 Place = Position | int | None
+
+
+class Located(Protocol):
+    """Takes positions that were looked up, and what is known of the ends of partitions."""
+
+    def located(self, partition: TopicPartition, epoch: int, position: Position) -> bool:
+        """Take a position; return whether the partition had none."""
+        ...
+
+    def observed(self, partition: TopicPartition, epoch: int, end_offset: int) -> None:
+        """Take the first offset that is not readable yet."""
+        ...
+
+    def renewed(self, partition: TopicPartition, epoch: int, place: Place) -> None:
+        """Begin anew at a place: the topic is another one now, of the same name."""
+        ...

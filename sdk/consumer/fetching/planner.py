@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
-from typing import Protocol
 
 from kafkawire.sdk.client.call import Call, Node
 from kafkawire.sdk.client.link import Link
@@ -26,8 +25,8 @@ from kafkawire.sdk.consumer.fetching.position_lookups import CommittedSource, Po
 from kafkawire.sdk.consumer.fetching.queue import Fetched, FetchQueue
 from kafkawire.sdk.consumer.fetching.responses import FetchResponses
 from kafkawire.sdk.consumer.fetching.session import FetchSession
-from kafkawire.sdk.consumer.position import Place, Position
-from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, NoOffset
+from kafkawire.sdk.consumer.position import Located, Place, Position
+from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, NoOffset, UnsupportedVersion
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.schema import Message
@@ -35,7 +34,7 @@ from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE, ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.transport.driven import Turn
 
-__all__ = ["FetchPlanner", "Located"]
+__all__ = ["FetchPlanner"]
 
 logger = logging.getLogger("kafkawire.consumer")
 
@@ -47,26 +46,10 @@ _FETCHES_AHEAD = 2
 _LONG_READ_BYTES = 16_384
 
 
-class Located(Protocol):
-    """Takes positions that were looked up, and what is known of the ends of partitions."""
-
-    def located(self, partition: TopicPartition, epoch: int, position: Position) -> bool:
-        """Take a position; return whether the partition had none."""
-        ...
-
-    def observed(self, partition: TopicPartition, epoch: int, end_offset: int) -> None:
-        """Take the first offset that is not readable yet."""
-        ...
-
-    def renewed(self, partition: TopicPartition, epoch: int, place: Place) -> None:
-        """Begin anew at a place: the topic is another one now, of the same name."""
-        ...
-
-
 class _NodeFetches:
     """What is fetched from one broker."""
 
-    __slots__ = ("in_flight", "request", "session", "wanted")
+    __slots__ = ("in_flight", "refusal", "request", "session", "wanted")
 
     def __init__(self, options: ConsumerOptions) -> None:
         self.session = FetchSession()
@@ -79,6 +62,7 @@ class _NodeFetches:
         )
         self.wanted: dict[TopicPartition, PartitionFetch] = {}
         self.in_flight: Call | None = None
+        self.refusal: UnsupportedVersion | None = None
 
 
 class FetchPlanner:
@@ -405,7 +389,13 @@ class FetchPlanner:
         if link is None:
             self._refusal = self._refusal or self._router.refusal(node_id, now_ms)
             return
-        request, version = self._request(node, link)
+        try:
+            request, version = self._request(node, link)
+        except UnsupportedVersion as error:  # until another broker listens there, or leads
+            node.session.restart(keeps_id=True)
+            node.refusal = node.refusal or error
+            self._refusal = self._refusal or node.refusal
+            return
         timeout_ms = self._options.fetch_max_wait_ms + self._options.request_timeout_ms
         node.in_flight = Call(
             Node(node_id),

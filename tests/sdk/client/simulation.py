@@ -16,7 +16,14 @@ from kafkawire.sdk.client.link import Link
 from kafkawire.sdk.client.options import ClientOptions, read_options
 from kafkawire.sdk.client.retry import Backoff
 from kafkawire.sdk.client.router import Router
-from kafkawire.sdk.errors import Closed, ConnectFailed, ConnectionLost, KafkaWireError, RequestTimedOut
+from kafkawire.sdk.errors import (
+    Closed,
+    ConnectFailed,
+    ConnectionLost,
+    KafkaWireError,
+    RequestTimedOut,
+    UnsupportedVersion,
+)
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Message
@@ -126,6 +133,8 @@ class Connection:
         assert request.SCHEMA.key is not None
         api = APIS[ApiKey(request.SCHEMA.key)]
         version = min(api.stable_versions.last, self._newest.get(ApiKey(api.key), api.stable_versions.last))
+        if version < api.stable_versions.first:
+            raise UnsupportedVersion(f"{api.name}: the broker knows version {version} at most")
         if carrying is None:
             return version
         structure, name = carrying

@@ -9,7 +9,7 @@ import pytest
 
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.errors import AuthenticationFailed, BrokerError, Closed, NoOffset
+from kafkawire.sdk.errors import AuthenticationFailed, BrokerError, Closed, NoOffset, UnsupportedVersion
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -331,6 +331,27 @@ def test_a_partition_that_was_stopped_is_fetched_again_once_it_is_assigned() -> 
     assert cluster.read() == [(1, 0)]
     cluster.assignment.resume([T0])
     assert cluster.read() == [(0, 0)]
+
+
+def test_a_broker_that_is_too_old_to_be_read_from() -> None:
+    """Every read that finds nothing says so, until it was upgraded."""
+    cluster = reading(T0, T1, topics={"t": [1, 2]})
+    simulation = cluster.simulation
+    cluster.logs[T0].append(b"a")
+    simulation.newest[ApiKey.FETCH] = 3
+    for _ in range(3):
+        cluster.run(1_000)
+        with pytest.raises(UnsupportedVersion, match="Fetch"):
+            cluster.reader.advance()
+        assert not cluster.reader.advance()
+        cluster.queue.cancel(cluster.queue.wait())
+    assert not cluster.fetches()
+    del simulation.newest[ApiKey.FETCH]
+    simulation.break_connections(1)
+    simulation.break_connections(2)
+    cluster.queue.errors.clear()
+    assert cluster.read() == [(0, 0)]
+    assert cluster.queue.refusal is None
 
 
 def test_a_login_that_is_refused_while_the_consumer_reads() -> None:
