@@ -29,7 +29,7 @@ class ConsumerAssignments:
 
     Args:
         assignors: names of built-in assignors, or assignors of the application, each with a name of its own; the
-            preferred one first.
+            preferred one first. One that is not derived from `Assignor` may leave out what that has a default for.
     """
 
     protocol_type = CONSUMER_PROTOCOL_TYPE
@@ -38,7 +38,7 @@ class ConsumerAssignments:
         chosen = [ASSIGNORS[each] if isinstance(each, str) else each for each in assignors]
         self._assignors = {assignor.name: assignor for assignor in chosen}
         # As in Kafka, a member is cooperative only if all of its assignors are.
-        self.cooperative = all(assignor.cooperative for assignor in chosen)
+        self.cooperative = all(getattr(assignor, "cooperative", Assignor.cooperative) for assignor in chosen)
 
     def protocols(self, joining: Joining) -> list[tuple[str, bytes]]:
         topics, owned = tuple(joining.topics), tuple(joining.owned)
@@ -46,7 +46,8 @@ class ConsumerAssignments:
         protocols = []
         for name, assignor in self._assignors.items():
             try:
-                user_data = assignor.user_data(sorted(joining.last), joining.last_generation_id)
+                told = getattr(assignor, "user_data", None)
+                user_data = None if told is None else told(sorted(joining.last), joining.last_generation_id)
                 protocols.append((name, encode_subscription(said._replace(user_data=user_data))))
             except BaseException as error:  # it may be the application's own
                 raise KafkaWireError(f"user data of assignor {name}: {error!r}") from contained(error)

@@ -8,6 +8,7 @@ import pytest
 
 from kafkawire.sdk.client.groups.assignor import Assignor, MemberSubscription, PartitionCounts, ReplicaRacks
 from kafkawire.sdk.client.groups.classic_protocol import ClusterView, Joining, MemberInfo
+from kafkawire.sdk.client.option_values import read_assignors
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.classic.assignments import ConsumerAssignments
 from kafkawire.sdk.consumer.classic.assignors import ASSIGNORS, Assignment, Subscriptions
@@ -29,6 +30,25 @@ class Everything(RangeAssignor):
         chosen = next(member for member, said in subscriptions.items() if said.group_instance_id)
         partitions = [TopicPartition(topic, each) for topic, count in partition_counts.items() for each in range(count)]
         return {member: partitions if member == chosen else [] for member in subscriptions}
+
+
+class Plain:
+    """An assignor that is not derived from the protocol class, with nothing that has a default there."""
+
+    name = "plain"
+
+    def assign(
+        self, subscriptions: Subscriptions, partition_counts: PartitionCounts, replica_racks: ReplicaRacks | None = None
+    ) -> Assignment:
+        return {member: [] for member in subscriptions}
+
+
+def test_an_assignor_may_leave_out_what_has_a_default() -> None:
+    (chosen,) = read_assignors("assignors", [Plain()])
+    assignments = ConsumerAssignments([chosen])
+    assert not assignments.cooperative
+    joining = Joining(frozenset({"t"}), frozenset(), -1, None, frozenset(), -1)
+    assert decode_subscription(dict(assignments.protocols(joining))["plain"]).user_data is None
 
 
 def test_each_assignor_has_its_subscription() -> None:
