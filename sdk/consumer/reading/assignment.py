@@ -401,9 +401,9 @@ class Assignment:
         else:
             reading.unfinished.finish_batch(start_offset, end_offset)
 
-    def fetch_again(self, reading: Reading) -> None:
-        """Drop what was fetched and not handed out."""
-        finished, position = reading.finished, reading.position
+    def fetch_again(self, reading: Reading, position: Position | None = None) -> None:
+        """Drop what was fetched and not handed out; also what was, from a position on."""
+        finished, position = reading.finished, position or reading.position
         if position is not None:
             self._restart(reading, position, finished)
 

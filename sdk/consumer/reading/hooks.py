@@ -103,7 +103,7 @@ class ConsumerHooks(Generic[Key, Value]):
 
 
 class HookedHandout(Handout):
-    """Records that are being handed out through hooks.
+    """Records that are being handed out through hooks; what a hook is cancelled at is not handed out.
 
     Args:
         records: of one batch, in order.
@@ -142,6 +142,9 @@ class HookedHandout(Handout):
                     break  # the next read meets it again
                 self._refused()
                 self.cut()
+                raise
+            except BaseException:
+                self.index -= len(found)
                 raise
             self.index += 1
         return found

@@ -110,18 +110,26 @@ class Reader:
         """
         self.settle()
         found: dict[TopicPartition, list[Record[Any, Any]]] = {}
+        begun: dict[Reading, Position | None] = {}
         while limit > 0:
             try:
                 handout = self._advance()
                 if handout is None:
                     break
                 assert self._course is not None
+                if self.hooks is not None:
+                    begun.setdefault(self._course.reading, self._course.reading.position)
                 taken = handout.take_many(limit)
             except KafkaWireError as error:
                 if not found:
                     raise
                 self._errors.append(error)
                 break
+            except BaseException:  # a hook was cancelled, or interrupted: what it is to see again is not handed out
+                for reading, position in begun.items():
+                    if reading.partition in found:
+                        self._assignment.fetch_again(reading, position)
+                raise
             limit -= len(taken)
             found.setdefault(self._course.reading.partition, []).extend(taken)
         else:

@@ -74,6 +74,63 @@ def test_a_record_that_cannot_be_read_stops_its_partition_alone(way: str) -> Non
         assert rest == list(range(BAD + 1, 10))
 
 
+@pytest.mark.parametrize("error", [asyncio.CancelledError, GeneratorExit, KeyboardInterrupt])
+@pytest.mark.parametrize("face", ["asyncio", "sync"])
+@pytest.mark.parametrize("hook", ["deserializer", "interceptor"])
+@pytest.mark.parametrize("finishes", [True, False])
+def test_a_hook_that_is_cancelled_in_the_middle_loses_nothing(
+    hook: str, face: str, error: type[BaseException], finishes: bool
+) -> None:
+    """Of three batches the second is cut short: the first is not handed out either, and both come again."""
+    broker = StoringBroker({"t": 1})
+    for numbers in ((0, 1, 2), (3, 4, 5, 6), (7, 8, 9)):
+        broker.fill("t", *[b"%d" % number for number in numbers])
+    left = [error()]
+
+    def cancelled_once(value: bytes) -> int:
+        if value == b"5" and left:
+            raise left.pop()
+        return int(value)
+
+    class Cancelled(ConsumerInterceptor[bytes, bytes]):
+        def on_consume(self, record: Record) -> Record:
+            assert record.value is not None
+            cancelled_once(record.value)
+            return record
+
+    hooks: dict[str, Any] = {"value_deserializer": cancelled_once} if hook == "deserializer" else {}
+    hooks |= {"interceptors": [Cancelled()]} if hook == "interceptor" else {}
+    options = {**QUICK, **hooks, "enable_auto_finish": finishes, "network": broker.network}
+
+    def offsets(found: Mapping[TopicPartition, list[Record[Any, Any]]]) -> list[int]:
+        return [record.offset for record in found.get(T0, ())]
+
+    def read() -> list[int]:
+        with sync.Consumer(str(BROKER), "t", **options) as consumer:
+            assert offsets(consumer.getmany(1_000, 1)) == [0]
+            with pytest.raises(error):
+                consumer.getmany(1_000)
+            found: list[int] = []
+            while not found or found[-1] < 9:
+                found += offsets(consumer.getmany(1_000))
+            return found
+
+    async def read_with_asyncio() -> list[int]:
+        async with Consumer(str(BROKER), "t", **options) as consumer:
+            assert offsets(await consumer.getmany(1_000, 1)) == [0]
+            with pytest.raises(error):
+                await consumer.getmany(1_000)
+            assert await consumer.position(T0) == 1
+            found: list[int] = []
+            while not found or found[-1] < 9:
+                found += offsets(await consumer.getmany(1_000))
+            return found
+
+    found = read() if face == "sync" else asyncio.run(read_with_asyncio())
+    again = [0] if face == "sync" and not finishes else []  # an interrupt goes back to what is not finished
+    assert found == [*again, *range(1, 10)]
+
+
 def test_the_records_before_it_can_be_committed() -> None:
     broker = filled()
     with consumer_of(broker, group_id="g", enable_auto_commit=False) as consumer:
