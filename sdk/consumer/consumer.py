@@ -100,8 +100,7 @@ class Consumer(ConsumerFace[Key, Value]):
             LocalProtocolError: the consumer was started already.
             Closed: it was closed; a closed consumer is not started again.
         """
-        if self._closing is not None:
-            raise Closed("the consumer was closed; create a new one")
+        self._check_open()
         if self._core is not None:
             raise LocalProtocolError("the consumer was started already")
         from kafkawire.sdk.consumer.core import ConsumerCore  # what connects is loaded here, not by the import
@@ -243,7 +242,9 @@ class Consumer(ConsumerFace[Key, Value]):
         Raises:
             LocalProtocolError: partitions were assigned by hand, or no topic can have one of the names.
             ConfigurationError: there are neither topics nor a pattern, or both, or the pattern is none.
+            Closed: the consumer was closed.
         """
+        self._check_open()
         subscription = self._chosen(topics, pattern)
         if self._core is not None:
             await self._core.subscribe(subscription)

@@ -97,7 +97,9 @@ class ConsumerFace(Generic[Key, Value]):
 
         Raises:
             LocalProtocolError: the consumer subscribes to topics, or one of them can be no partition or offset.
+            Closed: it was closed.
         """
+        self._check_open()
         if self._subscription is not None:
             raise LocalProtocolError("assign: this consumer subscribes to topics; create one without topics")
         checked = checked_partitions(partitions)
@@ -246,6 +248,10 @@ class ConsumerFace(Generic[Key, Value]):
         if self._options.group_id is None or self._options.group_protocol != "consumer":
             subscription.check()
         return subscription
+
+    def _check_open(self) -> None:
+        if self._closing is not None:
+            raise Closed("the consumer was closed; create a new one")
 
     def _started(self) -> ConsumerCore:
         if self._core is None:

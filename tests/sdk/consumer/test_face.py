@@ -24,6 +24,19 @@ def test_before_the_start(call: str) -> None:
         getattr(Consumer(str(BROKER)), call)(T0)
 
 
+def test_a_closed_consumer_takes_no_partitions() -> None:
+    async def run() -> None:
+        async with Consumer(str(BROKER), network=StoringBroker({"t": 1}).network) as consumer:
+            pass
+        with pytest.raises(Closed, match="the consumer was closed"):
+            consumer.assign([T0])
+        with pytest.raises(Closed, match="the consumer was closed"):
+            await consumer.subscribe("t")
+        assert consumer.assignment == frozenset()
+
+    asyncio.run(run())
+
+
 def test_an_assignment_with_offsets(caplog: pytest.LogCaptureFixture) -> None:
     """Before the start, after it, and for a partition that is read already; nothing is looked up."""
 
