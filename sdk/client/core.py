@@ -80,7 +80,7 @@ class ClientCore:
         )
         self.machines: list[Machine] = []
         self.driver: Driver[Link, Call] = Driver(
-            self.router, self.machines, network or TcpNetwork(options.max_frame_bytes, tls(options)), settings
+            self.router, self.machines, network or TcpNetwork(options.max_frame_bytes, tls(options)), settings, name
         )
         self._telemetry = Telemetry(self.router, options, random_fraction, wall_ms)
         if options.enable_metrics_push:
@@ -157,7 +157,7 @@ class ClientCore:
 
         try:
             self.driver.ask(self._telemetry.finish).add_done_callback(end)
-        except (Closed, RuntimeError):  # the client has ended by itself, or its event loop has
+        except Closed:  # the client has ended by itself
             end()
         return ended
 

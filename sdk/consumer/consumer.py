@@ -28,7 +28,6 @@ from kafkawire.sdk.errors import Closed, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.records import Record
 from kafkawire.sdk.records.type_variables import Key, Value
-from kafkawire.sdk.transport.fork import Forked
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.waiting import turn
 
@@ -368,18 +367,18 @@ class Consumer(ConsumerFace[Key, Value]):
             return None
         try:
             return await self._wait(core, core.reader.advance, bounds=bounds)
-        except Forked:
-            raise
         except Closed:
+            if self._closing is None:  # in a forked child, or without the event loop
+                raise
             return None
 
     async def _next_batch(self, core: ConsumerCore) -> ConsumerBatch | None:
         """Wait for the next batch, and hand it out; None at the end of the client."""
         try:
             return await self._wait(core, core.reader.next_batch)
-        except Forked:
-            raise
         except Closed:
+            if self._closing is None:  # in a forked child, or without the event loop
+                raise
             return None
 
     async def _bounded(self, until: Mapping[TopicPartition, int] | int | datetime | None, stop_at_end: bool) -> Bounds:
@@ -419,6 +418,7 @@ class Consumer(ConsumerFace[Key, Value]):
 
     async def _woken(self, core: ConsumerCore, deadline_ms: int | None) -> bool:
         """Wait until something arrives; return whether it did before the deadline."""
+        core.driver.check_loop()
         promise = core.queue.wait()
         try:
             return await promise.within(None if deadline_ms is None else deadline_ms - monotonic_ms())

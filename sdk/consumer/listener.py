@@ -72,6 +72,8 @@ class ListenerCalls:
     async def end(self) -> None:
         """Cancel the calls that have not returned, but for the one that asks for it."""
         self._is_ended = True
+        if self._loop.is_closed():
+            return
         tasks = self._tasks.keys() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()

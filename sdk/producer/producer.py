@@ -24,7 +24,6 @@ from kafkawire.sdk.producer.transactions.transaction import Transaction
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.content import HeadersInput, record_headers
 from kafkawire.sdk.records.type_variables import GivenKey, GivenValue
-from kafkawire.sdk.transport.fork import Forked
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.wire import Network
 
@@ -158,8 +157,8 @@ class Producer(Generic[GivenKey, GivenValue]):
                 flushed = core.flush()
                 if await flushed.within(timeout_ms):
                     await flushed
-        except Forked:
-            pass  # what was buffered before the fork is the parent's to send
+        except Closed:
+            pass  # nobody is left to send what was buffered, or it is the parent's, before a fork
         finally:
             try:
                 await core.client.finish(Closed("the producer was closed before the record was acknowledged"))

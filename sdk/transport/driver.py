@@ -51,6 +51,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         machines: polled in this order.
         network: reaches the brokers.
         settings: for each connection.
+        name: of the client, for errors: `producer`.
     """
 
     def __init__(
@@ -59,11 +60,13 @@ class Driver(Generic[AnyLink, AnyCall]):
         machines: Sequence[Machine],
         network: Network,
         settings: ConnectionSettings,
+        name: str = "client",
     ) -> None:
         self._router = router
         self._machines = machines
         self._network = network
         self._settings = settings
+        self._name = name
         self._connections: dict[AnyLink, BrokerConnection] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._steps: deque[Step] = deque()
@@ -92,8 +95,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         if isinstance(self._ended, fork.Forked):
             ended.keep(None)  # loop and connections are the parent's
         elif self._loop is None or self._loop.is_closed():
-            self._connections.clear()  # their sockets went with the loop
-            self._stop(error)
+            self._end_without_loop(error)
             ended.keep(None)
         else:
             self._loop.call_soon_threadsafe(self._end, error, ended)
@@ -120,9 +122,19 @@ class Driver(Generic[AnyLink, AnyCall]):
                 self._loop.call_soon(self._turn)
             else:
                 self._loop.call_soon_threadsafe(self._turn)
+        except RuntimeError:
+            self._is_scheduled = False
+            self.check_loop()
+            if self._ended is None:
+                raise
         except BaseException:  # Ctrl-C: perhaps nothing is scheduled
             self._is_scheduled = False
             raise
+
+    def check_loop(self) -> None:
+        """End if the event loop has ended: nothing would ever come of what is waited for."""
+        if self._loop is not None and self._loop.is_closed():
+            self._end_without_loop(self._without_loop())
 
     def lag_ms(self, now_ms: int) -> int:
         """Return by how much the last timer was late, or the present one is; from any thread.
@@ -139,6 +151,7 @@ class Driver(Generic[AnyLink, AnyCall]):
             Closed: the driver has ended.
             LocalProtocolError: `MAX_STEPS` steps wait, because the event loop is blocked.
         """
+        self.check_loop()
         self._check()
         if len(self._steps) >= MAX_STEPS:
             raise LocalProtocolError(f"{MAX_STEPS} calls wait for the event loop, that is the limit; is it blocked?")
@@ -183,7 +196,7 @@ class Driver(Generic[AnyLink, AnyCall]):
 
         def give_up(*_: object) -> None:
             work.close()  # nobody has looked at it, if the task was cancelled before it ran
-            promise.fail(Closed(str(self._ended)))
+            promise.fail(Closed(str(self._ended or self._without_loop())))  # which cancels its tasks as it ends
 
         def step(now_ms: int) -> None:
             if self._ended is not None:
@@ -216,6 +229,15 @@ class Driver(Generic[AnyLink, AnyCall]):
             task.cancel()
         gone = asyncio.gather(*self._tasks, return_exceptions=True)
         gone.add_done_callback(lambda _: ended.keep(None))
+
+    def _without_loop(self) -> Closed:
+        text = f"the event loop on which the {self._name} was started has ended, and so has the {self._name}"
+        return Closed(f"{text}: make one on each event loop")
+
+    def _end_without_loop(self, error: KafkaWireError) -> None:
+        """Fail everything that is unsettled; what is left on a closed event loop is never run."""
+        self._connections.clear()  # their sockets went with the loop
+        self._stop(error)
 
     def _stop(self, error: KafkaWireError) -> None:
         if self._ended is not None:

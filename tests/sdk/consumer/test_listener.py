@@ -116,10 +116,25 @@ def test_a_call_may_end_the_others_and_itself() -> None:
 
 
 def test_a_loop_that_was_closed_hears_nothing() -> None:
-    async def make() -> ListenerCalls:
-        return ListenerCalls(Listener(), lambda event, error: None)
+    class Waiting(Listener):
+        async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+            await asyncio.Event().wait()
 
-    asyncio.run(make()).notify(EVENTS[0])
+    async def make() -> ListenerCalls:
+        calls = ListenerCalls(Waiting(), lambda event, error: None)
+        calls.notify(EVENTS[1])
+        await asyncio.sleep(0)
+        return calls
+
+    loop = asyncio.new_event_loop()
+    calls = loop.run_until_complete(make())
+    tasks = asyncio.all_tasks(loop)
+    loop.close()
+    calls.notify(EVENTS[0])
+    asyncio.run(calls.end())
+    for task in tasks:  # whose end nobody sees
+        task.get_coro().close()  # type: ignore[union-attr]  # it is a coroutine
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # as asyncio itself says it
 
 
 def test_a_call_that_waits_for_what_comes_after_it_lets_the_group_go_on() -> None:

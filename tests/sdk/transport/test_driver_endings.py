@@ -69,6 +69,24 @@ def test_work_that_had_no_time_to_begin_settles_its_promise(turns: int) -> None:
     asyncio.run(run())
 
 
+def test_the_first_call_after_the_loop_was_closed_ends_the_client() -> None:
+    client = Client(ScriptedBroker())
+
+    async def forgets() -> Promise[None]:
+        client.driver.start()
+        work = client.driver.perform(Promise[None]().within(None))  # type: ignore[arg-type]  # its result does not matter
+        await asyncio.sleep(0)
+        return work
+
+    text = "the event loop on which the client was started has ended"
+    with pytest.raises(Closed, match=text):
+        asyncio.run(forgets()).wait(0)
+    with pytest.raises(Closed, match=text):
+        client.metadata()
+    client.driver.wake()
+    client.driver.end(Closed("late")).wait(PATIENCE_SECONDS)
+
+
 def fail_by_defect(promise: Promise[None], now_ms: int) -> None:
     raise TypeError("a bug")
 
