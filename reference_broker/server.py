@@ -39,7 +39,8 @@ from kafkawire.reference_broker.network.request_frames import shared_buffer
 from kafkawire.reference_broker.options import NO_LIMIT, read_options
 from kafkawire.reference_broker.session import Session
 from kafkawire.sdk.clock import monotonic_ms, now_ms
-from kafkawire.sdk.errors import Closed, LocalProtocolError
+from kafkawire.sdk.errors import Closed, ConfigurationError, LocalProtocolError
+from kafkawire.sdk.transport import fork
 from kafkawire.sdk.transport.wire import Address, Wire
 
 __all__ = ["BackgroundBroker", "Broker", "Data"]
@@ -105,6 +106,10 @@ class Broker:
         wall_ms: Callable[[], int] = now_ms,
         **options: object,
     ) -> None:
+        if not callable(wall_ms):
+            raise ConfigurationError("wall_ms", wall_ms, "expected a function that returns ms since the epoch")
+        if data == "":
+            raise ConfigurationError("data", data, "expected a folder")
         self.options = read_options(options)
         self._served = load(handlers)
         self._data: Disk | str | Path = MemoryDisk(self.options.memory_disk_bytes) if data is None else data
@@ -362,6 +367,7 @@ class BackgroundBroker:
         self._thread: threading.Thread | None = None
         #: Held while the thread is started or ended.
         self._changing = threading.Lock()
+        fork.watch(self)
 
     @property
     def bootstrap(self) -> str:
@@ -406,6 +412,11 @@ class BackgroundBroker:
             if self._loop is not None:
                 asyncio.run_coroutine_threadsafe(end(), self._loop).result(_THREAD_TIMEOUT_SECONDS)
                 self._end_thread()
+
+    def forked(self, error: fork.Forked) -> None:
+        """Have nothing to end in a child process: loop, thread and files are the parent's."""
+        self._loop = self._thread = None
+        self._changing = threading.Lock()  # the thread that held it is not there
 
     def _end_thread(self) -> None:
         loop, thread = self._loop, self._thread

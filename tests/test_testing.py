@@ -3,9 +3,11 @@
 Method: one test a promise, on real files and a free port.
 """
 
-import gc
-import shutil
+import os
+import re
 import socket
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -28,6 +30,60 @@ def test_temporary_directory_goes_with_the_broker():
         assert reachable(broker.bootstrap)
         assert (broker.data_dir / "meta.properties").exists()
     assert not broker.data_dir.exists()
+
+
+def test_a_broker_that_is_not_started_makes_no_directory(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    broker = Broker()
+    broker.close()
+    assert not broker.data_dir.exists()
+    with broker:
+        assert broker.data_dir.stat().st_mode & 0o777 == 0o700
+        assert list(tmp_path.iterdir()) == [broker.data_dir]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("end", ["pass", "broker.close()", "raise SystemExit(1)"])
+def test_the_end_of_the_program_leaves_no_directory(tmp_path, end):
+    """A child that ends before its parent leaves the broker alone, whether it closes it or not."""
+    program = f"""
+import os
+from kafkawire import sync
+from kafkawire.testing import Broker
+broker = Broker()
+broker.start()
+if not (child := os.fork()):
+    {end}
+else:
+    os.waitpid(child, 0)
+    with sync.Producer(broker.bootstrap) as producer:
+        assert producer.send("t", b"a").result().offset == 0
+    assert broker.data_dir.exists()
+    print("the parent went on")
+    {end}
+"""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program]  # later Pythons warn of forks
+    ran = subprocess.run(command, env={**os.environ, "TMPDIR": str(tmp_path)}, text=True, capture_output=True)
+    assert (ran.stdout, ran.stderr) == ("the parent went on\n", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"port": 99_999}, "port=99999: expected 0 to 65535"),
+        ({"port": -1}, "port=-1: expected 0 to 65535"),
+        ({"port": "0"}, "port='0': expected an integer"),
+        ({"host": None}, "host=None: expected a string"),
+        ({"host": 5}, "host=5: expected a string"),
+        ({"wall_ms": 5}, "wall_ms=5: expected a function"),
+        ({"data_dir": ""}, "data_dir='': expected the path of a folder"),
+        ({"data_dir": 5}, "data_dir=5: expected the path of a folder"),
+    ],
+)
+def test_arguments_that_cannot_be(given: dict[str, Any], text: str):
+    with pytest.raises(ConfigurationError, match=f"^{re.escape(text)}"):
+        Broker(**given)
 
 
 def test_given_directory_stays(tmp_path):
@@ -121,23 +177,3 @@ def test_kill_while_it_stops():
                     assert ended.exception(60) is None
             broker.start()
             assert reachable(broker.bootstrap)
-
-
-def test_temporary_directory_of_a_broker_that_was_never_started(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    broker = Broker()
-    assert broker.data_dir.exists()
-    del broker
-    gc.collect()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_temporary_directory_stays_while_the_broker_runs():
-    broker = Broker()
-    broker.start()
-    folder, inner = broker.data_dir, broker._broker
-    del broker
-    gc.collect()
-    assert folder.exists()
-    inner.stop()
-    shutil.rmtree(folder)

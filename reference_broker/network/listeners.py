@@ -13,7 +13,8 @@ import re
 from kafkawire.reference_broker.network.peer import Listener
 from kafkawire.reference_broker.options import BrokerOptions
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.transport.wire import Address
+from kafkawire.sdk.options import Option, number
+from kafkawire.sdk.transport.wire import MAX_PORT, Address
 
 __all__ = ["ANY_HOSTS", "PLAINTEXT", "read_listeners"]
 
@@ -25,6 +26,8 @@ PLAINTEXT = "PLAINTEXT"
 
 #: Kafka's other protocols: a listener of such a name would not be what it says.
 _MISSING = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+_PORT: Option = number(0, 0, MAX_PORT)
 
 _ENTRY = re.compile(r"(?P<name>[A-Za-z0-9_.\-]+)://(?P<host>\[[^\]]*\]|[^:]*):(?P<port>[0-9]+)")
 
@@ -40,8 +43,11 @@ def read_listeners(options: BrokerOptions, host: str, port: int, this_host: str)
 
     Raises:
         ConfigurationError: a listener cannot be read, is there twice, or needs TLS or a login; or an advertised one is
-            not there, or nobody can connect to it.
+            not there, or nobody can connect to it; or host or port can be none.
     """
+    _PORT.read("port", port)
+    if not isinstance(host, str):
+        raise ConfigurationError("host", host, "expected a string")
     bound = _entries("listeners", options.listeners) or {PLAINTEXT: Address(host, port)}
     advertised = _entries("advertised.listeners", options.advertised_listeners)
     _check_protocols(options, bound)

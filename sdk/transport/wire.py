@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # the gate loads messages, and options need only addresses
 __all__ = [
     "DEFAULT_PORT",
     "LABEL_CHARACTERS_MAX",
+    "MAX_PORT",
     "Address",
     "FrameReceiver",
     "Network",
@@ -33,7 +34,7 @@ DEFAULT_PORT: Final = 9092
 LABEL_CHARACTERS_MAX: Final = 63
 
 #: Ports are uint16.
-_MAX_PORT = 65535
+MAX_PORT: Final = 65535
 
 _IPV6_CHARACTERS = frozenset("0123456789abcdefABCDEF:.")
 #: What a URL or a list has, and a host never.
@@ -79,8 +80,8 @@ class Address(NamedTuple):
             raise ConfigurationError(option, text, "the port is missing, expected host:port")
         if not (port.isascii() and port.isdigit()):
             raise ConfigurationError(option, text, f"port {port!r} is not a number")
-        if len(port) > len(str(_MAX_PORT)) or not lowest_port <= int(port) <= _MAX_PORT:
-            raise ConfigurationError(option, text, f"port {port} is outside {lowest_port} to {_MAX_PORT}")
+        if len(port) > len(str(MAX_PORT)) or not lowest_port <= int(port) <= MAX_PORT:
+            raise ConfigurationError(option, text, f"port {port} is outside {lowest_port} to {MAX_PORT}")
         return cls(host, int(port))
 
 

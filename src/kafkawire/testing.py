@@ -9,19 +9,22 @@ copes with a crash. It has no TLS or SASL yet; docs/roadmap.md lists what is mis
 
 from __future__ import annotations
 
+import atexit
+import os
 import shutil
 import tempfile
-import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
+from uuid import uuid4
 
 from kafkawire.reference_broker.apis.registry import ApiHandler, Call
 from kafkawire.reference_broker.keywords import BrokerKeywords
 from kafkawire.reference_broker.server import BackgroundBroker
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
+from kafkawire.sdk.transport import fork
 
 __all__ = ["ApiHandler", "Broker", "BrokerKeywords", "Call"]
 
@@ -30,7 +33,8 @@ class Broker:
     """Run a broker in a background thread of this process.
 
     Args:
-        data_dir: the folder of its files, created if it does not exist; None for a temporary one, removed by `close`.
+        data_dir: the folder of its files, created if it does not exist; None for a temporary one, made by `start`, and
+            removed by `close`, or else at the end of the program.
         ephemeral: whether to keep everything in memory instead, with at most `memory_disk_bytes`; it survives `stop`
             and `kill` as files would.
         host: the address to listen on.
@@ -41,7 +45,8 @@ class Broker:
         options: see `BrokerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
-        ConfigurationError: an option is unknown or out of range, or there is a folder for an ephemeral broker.
+        ConfigurationError: an argument is none, an option is unknown or out of range, or there is a folder for an
+            ephemeral broker.
         TypeError: `handlers` holds something else.
         LocalProtocolError: handlers clash with each other, or with those of the broker.
     """
@@ -59,16 +64,13 @@ class Broker:
     ) -> None:
         if ephemeral and data_dir is not None:
             raise ConfigurationError("data_dir", str(data_dir), "an ephemeral broker has no files")
+        if data_dir is not None and (not isinstance(data_dir, str | os.PathLike) or data_dir == ""):
+            raise ConfigurationError("data_dir", data_dir, "expected the path of a folder")
         is_temporary = data_dir is None and not ephemeral
-        self._temporary = Path(tempfile.mkdtemp(prefix="kafkawire-")) if is_temporary else None
-        #: Removes the folder of a broker that was never started: nobody closes it.
-        self._unused = weakref.finalize(self, _remove, self._temporary)
+        self._temporary = Path(tempfile.gettempdir(), f"kafkawire-{uuid4().hex}") if is_temporary else None
         self._data_dir = self._temporary if data_dir is None else Path(data_dir)
-        try:
-            self._broker = BackgroundBroker(self._data_dir, host, port, handlers=handlers, wall_ms=wall_ms, **options)
-        except BaseException:
-            _remove(self._temporary)
-            raise
+        self._broker = BackgroundBroker(self._data_dir, host, port, handlers=handlers, wall_ms=wall_ms, **options)
+        self._process = fork.generation()
 
     @property
     def data_dir(self) -> Path:
@@ -103,25 +105,27 @@ class Broker:
         """Start, and wait until clients can connect; a restarted broker listens on the same port.
 
         Raises:
-            LocalProtocolError: it is running, and goes on.
             ConfigurationError: the data directory belongs to another broker.
+            LocalProtocolError: it is running already.
             OSError: the directory cannot be written, or the port is in use.
         """
+        if self._temporary is not None and not self._temporary.exists():
+            self._temporary.mkdir(mode=0o700, exist_ok=True)  # another thread may start it, too
+            atexit.register(self._end)
         self._broker.start()
-        self._unused.detach()
 
     def stop(self) -> None:
         """Shut down cleanly; the data stays until `close`, or the end of the `with` block."""
         self._broker.stop()
 
     def kill(self) -> None:
-        """Stop as in a crash; a later `start` recovers the logs. A `stop` that is under way is completed instead."""
+        """Stop as in a crash; a later `start` recovers the logs."""
         self._broker.kill()
 
     def close(self) -> None:
-        """Stop, and remove the data directory if it is temporary."""
+        """Stop, and remove the data directory if it is temporary; in a forked child, leave both to the parent."""
         self._broker.stop()
-        _remove(self._temporary)
+        self._remove_temporary()
 
     def __enter__(self) -> Self:
         self.start()
@@ -132,7 +136,13 @@ class Broker:
     ) -> None:
         self.close()
 
+    def _end(self) -> None:
+        """Leave nothing behind at the end of the program."""
+        self._broker.kill()
+        self._remove_temporary()
 
-def _remove(folder: Path | None) -> None:
-    if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
+    def _remove_temporary(self) -> None:
+        if self._temporary is not None:
+            atexit.unregister(self._end)
+            if self._process == fork.generation():
+                shutil.rmtree(self._temporary, ignore_errors=True)

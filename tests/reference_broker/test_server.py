@@ -410,3 +410,29 @@ def test_the_thread_ends_with_the_broker(tmp_path: Path, end: Callable[[Backgrou
     (thread,) = (each for each in set(threading.enumerate()) - before if each.name == "kafkawire-broker")
     end(broker)
     assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("data", "given", "text"),
+    [
+        ("", {}, "data='': expected a folder"),
+        (None, {"wall_ms": 5}, "wall_ms=5: expected a function"),
+        (None, {"port": 65_536}, "port=65536: expected 0 to 65535"),
+        (None, {"host": None}, "host=None: expected a string"),
+    ],
+)
+def test_arguments_that_cannot_be(data: Any, given: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        Broker(data, **given)
+
+
+def test_a_forked_child_has_no_broker_to_end() -> None:
+    with BackgroundBroker(None) as broker:
+        child = os.fork()
+        if not child:
+            broker.stop()
+            broker.kill()
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        with Client(broker.bootstrap) as client:
+            client.topic()
