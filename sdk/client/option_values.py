@@ -16,6 +16,7 @@ from kafkawire.sdk.client.topics import LEGAL_NAME, is_legal_name
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.metrics.names import MetricsReporter
 from kafkawire.sdk.options import read_text
+from kafkawire.sdk.protocol.primitives import MAX_STRING_BYTES
 from kafkawire.sdk.protocol.tables.enums import Acks, IsolationLevel
 from kafkawire.sdk.records import Compression
 from kafkawire.sdk.transport.wire import Address, addresses
@@ -25,6 +26,7 @@ __all__ = [
     "ASSIGNOR_NAMES",
     "COMPRESSIONS",
     "ISOLATION_LEVELS",
+    "check_encodable",
     "name_or_none",
     "read_acks",
     "read_assignors",
@@ -36,6 +38,7 @@ __all__ = [
     "read_optional_flag",
     "read_partitioner",
     "read_reset_policy",
+    "read_wire_text",
 ]
 
 #: The assignors that a consumer can be given, by the names that members of a group exchange.
@@ -45,6 +48,10 @@ COMPRESSIONS: Final = {member.name.lower(): member for member in Compression}
 ISOLATION_LEVELS: Final = {member.name.lower(): member for member in IsolationLevel}
 ACKS: Final[Mapping[str | int, Acks]] = {"all": Acks.ALL, **{int(acks): acks for acks in Acks}}
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+#: So much of a text that is too long is in the error.
+_SHOWN_CHARACTERS: Final = 30
 
 #: Durations as java.time.Duration reads them (ISO 8601), without signs.
 _DURATION = re.compile(r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
@@ -107,6 +114,8 @@ def read_assignors(name: str, value: object) -> tuple[str | Assignor, ...]:
     if not chosen or None in names:
         reason = f"expected some of {', '.join(ASSIGNOR_NAMES)}, or objects of your own with a name and `assign`"
         raise ConfigurationError(name, value, reason)
+    for each in names:
+        read_wire_text(name, each)
     if len(set(names)) < len(names):
         raise ConfigurationError(name, value, "expected a different name for each")
     return cast("tuple[str | Assignor, ...]", chosen)
@@ -142,13 +151,33 @@ def read_metrics_reporter(name: str, value: object) -> MetricsReporter | None:
     return cast("MetricsReporter | None", value)
 
 
+def check_encodable(name: str, value: str) -> None:
+    """Refuse text that has no UTF-8."""
+    found = _SURROGATE.search(value)
+    if found is not None:
+        raise ConfigurationError(name, value, f"{found[0]!r} cannot be sent: UTF-8 has no surrogates")
+
+
+def read_wire_text(name: str, value: object) -> str | None:
+    """Return text that can be written into a request, or None."""
+    value = read_text(name, value)
+    if value is None:
+        return None
+    check_encodable(name, value)
+    size_bytes = len(value.encode())
+    if size_bytes > MAX_STRING_BYTES:
+        reason = f"{size_bytes} bytes as UTF-8, at most {MAX_STRING_BYTES} allowed"
+        raise ConfigurationError(name, f"{value[:_SHOWN_CHARACTERS]}…", reason)
+    return value
+
+
 def name_or_none(without: str) -> Callable[[str, object], str | None]:
     """Return what reads a name that may be left out, to do something without it."""
 
     def read(name: str, value: object) -> str | None:
         if value == "":
             raise ConfigurationError(name, value, f"expected a name; leave it out to {without}")
-        return read_text(name, value)
+        return read_wire_text(name, value)
 
     return read
 

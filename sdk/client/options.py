@@ -29,6 +29,7 @@ from kafkawire.sdk.client.option_values import (
     read_optional_flag,
     read_partitioner,
     read_reset_policy,
+    read_wire_text,
 )
 from kafkawire.sdk.client.partitioner import ROUND_ROBIN, Partitioner
 from kafkawire.sdk.client.security_options import SecurityOptions
@@ -46,7 +47,6 @@ from kafkawire.sdk.options import (
     option,
     parse_boolean,
     parse_integer,
-    text,
 )
 from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES
 from kafkawire.sdk.protocol.tables.enums import Acks, IsolationLevel
@@ -90,7 +90,7 @@ class ClientOptions(SecurityOptions):
     bootstrap_servers: tuple[Address, ...] = option(
         REQUIRED, read_bootstrap_servers, "str | Iterable[str]", kafka="bootstrap.servers"
     )
-    client_id: str = text("kafkawire", kafka="client.id")
+    client_id: str = option("kafkawire", read_wire_text, "str", kafka="client.id")
     request_timeout_ms: int = number(30_000, 1, kafka="request.timeout.ms")
     connect_timeout_ms: int = number(10_000, 1, kafka="socket.connection.setup.timeout.ms")
     api_timeout_ms: int = number(60_000, 1, kafka="default.api.timeout.ms")
@@ -231,7 +231,7 @@ class ConsumerOptions(ClientOptions):
         None, name_or_none("read without a group"), "str | None", kafka="group.id", limits="not empty"
     )
     group_protocol: str = choice("classic", "classic", "consumer", "auto", kafka="group.protocol")
-    group_remote_assignor: str | None = text(None, kafka="group.remote.assignor")
+    group_remote_assignor: str | None = option(None, read_wire_text, "str | None", kafka="group.remote.assignor")
     group_instance_id: str | None = option(
         None,
         read_group_instance_id,
@@ -270,7 +270,7 @@ class ConsumerOptions(ClientOptions):
         f"{literal(*ISOLATION_LEVELS)} | IsolationLevel",
         kafka="isolation.level",
     )
-    client_rack: str = text("", kafka="client.rack")
+    client_rack: str = option("", read_wire_text, "str", kafka="client.rack")
 
     KIND: ClassVar[str] = "consumer"
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkawire.sdk.client.option_values import check_encodable, read_wire_text
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import Options, choice, flag, literal, option, text
 from kafkawire.sdk.secret import Secret
@@ -58,6 +59,7 @@ def _secret(name: str, value: object) -> Secret | None:
         return value
     if not isinstance(value, str) or not value:
         raise ConfigurationError(name, value, "expected a string that is not empty")
+    check_encodable(name, value)
     return Secret(value)
 
 
@@ -134,19 +136,19 @@ class SecurityOptions(Options):
         "https", "https", "", kafka="ssl.endpoint.identification.algorithm"
     )
     sasl_mechanism: str | None = option(None, _mechanism, f"{literal(*_MECHANISMS)} | None", kafka="sasl.mechanism")
-    sasl_username: str | None = text(None, kafka="sasl.username")
+    sasl_username: str | None = option(None, read_wire_text, "str | None", kafka="sasl.username")
     sasl_password: Secret | None = option(None, _secret, "str | None", kafka="sasl.password")
     sasl_scram_tokenauth: bool = flag(False)
     sasl_oauthbearer_token: Secret | TokenProvider | None = option(None, _token, "str | TokenProvider | None")
     sasl_oauthbearer_extensions: dict[str, str] | None = option(None, _extensions, "Mapping[str, str] | None")
     sasl_oauthbearer_token_endpoint_url: str | None = text(None, kafka="sasl.oauthbearer.token.endpoint.url")
-    sasl_oauthbearer_client_credentials_client_id: str | None = text(
-        None, kafka="sasl.oauthbearer.client.credentials.client.id"
+    sasl_oauthbearer_client_credentials_client_id: str | None = option(
+        None, read_wire_text, "str | None", kafka="sasl.oauthbearer.client.credentials.client.id"
     )
     sasl_oauthbearer_client_credentials_client_secret: Secret | None = option(
         None, _secret, "str | None", kafka="sasl.oauthbearer.client.credentials.client.secret"
     )
-    sasl_oauthbearer_scope: str | None = text(None, kafka="sasl.oauthbearer.scope")
+    sasl_oauthbearer_scope: str | None = option(None, read_wire_text, "str | None", kafka="sasl.oauthbearer.scope")
     sasl_oauthbearer_header_urlencode: bool = flag(False, kafka="sasl.oauthbearer.header.urlencode")
     sasl_kerberos_service_name: str = text("kafka", kafka="sasl.kerberos.service.name")
     sasl_aws_region: str | None = text(None)

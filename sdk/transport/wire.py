@@ -98,7 +98,7 @@ def _host_and_port(text: str) -> tuple[str, str | None]:
         port = rest if colon else None
     is_ipv6 = ":" in host
     known = _IPV6_CHARACTERS.issuperset(host.partition("%")[0]) if is_ipv6 else not _NO_HOST_CHARACTERS & set(host)
-    return (host if known else ""), port
+    return (host if known and host.isprintable() else ""), port
 
 
 class Wire(Protocol):

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 
+from kafkawire.sdk.client.groups.assignor import Assignor
 from kafkawire.sdk.client.option_values import (
     ACKS,
     COMPRESSIONS,
@@ -20,7 +21,7 @@ from kafkawire.sdk.client.option_values import (
     read_metrics_reporter,
     read_optional_flag,
 )
-from kafkawire.sdk.client.options import ConsumerOptions, read_options
+from kafkawire.sdk.client.options import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions, read_options
 from kafkawire.sdk.errors import ConfigurationError
 
 
@@ -54,6 +55,36 @@ def test_names_that_may_be_left_out() -> None:
     assert (read("option", "given"), read("option", None)) == ("given", None)
     with pytest.raises(ConfigurationError, match="expected a name; leave it out to do without"):
         read("option", "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "given"),
+    [
+        (AdminOptions, "client_id", {}),
+        (ProducerOptions, "transactional_id", {}),
+        (ConsumerOptions, "group_id", {}),
+        (ConsumerOptions, "client_rack", {}),
+        (ConsumerOptions, "group_remote_assignor", {"group_id": "g", "group_protocol": "consumer"}),
+    ],
+)
+def test_text_that_goes_into_requests(kind: type[ClientOptions], name: str, given: dict[str, object]) -> None:
+    longest = "é" * 16_383 + "a"
+    assert getattr(read_options(kind, "host:1", {**given, name: longest}), name) == longest
+    with pytest.raises(ConfigurationError) as caught:
+        read_options(kind, "host:1", {**given, name: longest + "a"})
+    assert str(caught.value) == f"{name}='{'é' * 30}…': 32768 bytes as UTF-8, at most 32767 allowed"
+    with pytest.raises(ConfigurationError) as caught:
+        read_options(kind, "host:1", {**given, name: "a\ud800"})
+    assert str(caught.value) == f"{name}='a\\ud800': '\\ud800' cannot be sent: UTF-8 has no surrogates"
+    assert str(caught.value).isascii()
+
+
+def test_names_of_assignors_go_into_requests() -> None:
+    class Unspeakable(Assignor):
+        name = "\ud800"
+
+    with pytest.raises(ConfigurationError, match="cannot be sent"):
+        read_options(ConsumerOptions, "host:1", {"group_id": "g", "assignors": [Unspeakable()]})
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,23 @@ def test_refused(given: dict[str, Any], message: str) -> None:
         assert SECRET not in text
 
 
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        (PLAIN, "sasl_username"),
+        (PLAIN, "sasl_password"),
+        ({**OAUTH, "sasl_oauthbearer_token": SECRET}, "sasl_oauthbearer_token"),
+        (OIDC, "sasl_oauthbearer_client_credentials_client_id"),
+        (OIDC, "sasl_oauthbearer_client_credentials_client_secret"),
+        (OIDC, "sasl_oauthbearer_scope"),
+    ],
+)
+def test_what_no_login_could_carry(given: dict[str, Any], name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{name}=.*'.ud800' cannot be sent") as caught:
+        read({**given, name: "text" + "\ud800"})
+    assert ("text" in str(caught.value)) is (name in {"sasl_username", "sasl_oauthbearer_scope"})
+
+
 @pytest.mark.parametrize("kind", [ProducerOptions, ConsumerOptions, AdminOptions])
 def test_every_client_has_them(kind: type[SecurityOptions]) -> None:
     options = kind.read({"bootstrap_servers": "a:1", **PLAIN}.items())

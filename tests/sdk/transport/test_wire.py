@@ -35,6 +35,8 @@ def test_addresses(text: str | list[str], expected: list[tuple[str, int]]) -> No
         (" , ", "at least one host:port is needed"),
         ([9092], "expected texts of the form host:port"),
         ("host:", "the port is missing"),
+        ("\ud800:1", r"'\ud800:1': expected host:port"),
+        ("ho\0st:1", r"'ho\x00st:1': expected host:port"),
         ("host:0", "port 0 is outside 1 to 65535"),
         ("host:65536", "port 65536 is outside 1 to 65535"),
         ("host:" + "9" * 5000, "is outside 1 to 65535"),
