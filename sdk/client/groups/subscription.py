@@ -41,7 +41,7 @@ class Subscription:
         assert self.pattern is not None
         try:
             return re.compile(self.pattern)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             raise ConfigurationError("pattern", self.pattern, str(error)) from error
 
     def topics(self, metadata: Metadata) -> frozenset[str]:

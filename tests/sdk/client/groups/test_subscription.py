@@ -45,6 +45,12 @@ def test_a_pattern_matches_whole_names_of_other_topics_than_kafkas(
     assert str(subscription) == f"pattern {pattern}"
 
 
+@pytest.mark.parametrize("pattern", ["(", "a{99999999999999}", "(" * 5_000 + ")" * 5_000])
+def test_no_regular_expression(pattern: str) -> None:
+    with pytest.raises(ConfigurationError, match="pattern="):
+        Subscription(pattern=pattern).check()
+
+
 def test_there_must_be_names_or_a_pattern_and_not_both() -> None:
     with pytest.raises(ConfigurationError, match="topics"):
         Subscription()
