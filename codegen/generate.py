@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.emit.messages import emit_messages, module_name
 from kafkawire.codegen.emit.record_types import emit_record_types
 from kafkawire.codegen.emit.records import RECORD_FORMATS, emit_record_constants, emit_record_formats
@@ -21,17 +20,14 @@ from kafkawire.codegen.emit.reference import reference_tree
 from kafkawire.codegen.emit.source import GENERATED, header
 from kafkawire.codegen.emit.tables import emit_apis, emit_enumerations, emit_errors, emit_registry, emit_tables_package
 from kafkawire.codegen.file_set import replace_files
-from kafkawire.codegen.load import load_file
-from kafkawire.codegen.spec import ApiFile, MessageSpec
+from kafkawire.codegen.load import headers_of
+from kafkawire.codegen.spec import ApiFile
 from kafkawire.codegen.state import State, load_state
 
 __all__ = ["Drift", "drift", "generated_tree", "reference_of", "write_tree"]
 
 #: The folders of a tree that belong to the generator alone: a file there that it would not write is drift.
 OWNED_FOLDERS = ("messages", "tables")
-
-#: What the table of APIs needs; a folder that does not define them has Kafka's.
-HEADERS = {"RequestHeader", "ResponseHeader"}
 
 #: The messages that records of a topic hold.
 _RECORD_KINDS = {"coordinator-key", "metadata"}
@@ -82,7 +78,8 @@ def _tables(schemas: Path, state: State, everything: str) -> dict[Path, str]:
     """Return the modules of the package `tables`; nothing if the folder has no tables."""
     tables: dict[Path, str] = {}
     if any(isinstance(file, ApiFile) for file in state.files.values()):
-        tables[Path("apis.py")] = emit_apis(state.files.values(), _headers(state), everything)
+        files = state.files.values()
+        tables[Path("apis.py")] = emit_apis(files, headers_of(files), everything)
     if any(message.kind in _RECORD_KINDS for file in state.files.values() for message in file.messages):
         tables[Path("record_types.py")] = emit_record_types(state.files, everything)
     if state.errors is not None:
@@ -100,13 +97,6 @@ def _tables(schemas: Path, state: State, everything: str) -> dict[Path, str]:
     if tables:
         tables[Path("__init__.py")] = emit_tables_package(state.errors is not None, everything)
     return tables
-
-
-def _headers(state: State) -> dict[str, MessageSpec]:
-    """Return the specs of the headers, by name."""
-    own = {message.name: message for file in state.files.values() for message in file.messages}
-    known = own if own.keys() >= HEADERS else {each.name: each for each in load_file(SCHEMAS / "headers.yaml").messages}
-    return {name: known[name] for name in HEADERS}
 
 
 def reference_of(schemas: Path) -> dict[Path, str]:

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.consistency import problems_of
+from kafkawire.codegen.folder import folder_problems
 from kafkawire.codegen.located import Located, Problem, Problems, SchemaError, read_documents
-from kafkawire.codegen.names import field_problem, near, type_problem
+from kafkawire.codegen.names import field_problem, near, shown, type_problem
 from kafkawire.codegen.spec import (
     INTEGERS,
     NO_DEFAULT,
     PRIMITIVES,
+    STRING_BYTES_MAX,
     ApiFile,
     Default,
     FieldSpec,
@@ -32,7 +36,7 @@ from kafkawire.codegen.spec import (
 )
 from kafkawire.codegen.versions import ALL, NONE, Versions
 
-__all__ = ["load_file", "load_folder", "message_paths"]
+__all__ = ["headers_of", "load_file", "load_folder", "message_paths"]
 
 T = TypeVar("T")
 
@@ -48,10 +52,14 @@ _FIELD = {
 #: The key that opens a document says what it holds; messages are read here, the others by loaders of their own.
 _MESSAGE_KINDS = {"api", "record", "message"}
 _OTHER_KINDS = {"record_format", "errors", "enumerations", "constants"}
+#: What every frame has; a folder that does not define both has Kafka's.
+_HEADERS = {"RequestHeader", "ResponseHeader"}
 _SINGLE_KINDS = ("header", "data", "metadata")
 #: The Python types of a default, as YAML reads it.
 _DEFAULT_TYPES: dict[str, tuple[type, ...]] = {"bool": (bool,), "string": (str,), "float64": (int, float)}
 _RELEASE = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
+#: As Kafka's `Topic.validate` has it.
+_LEGAL_TOPIC = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 _TYPE = re.compile(r"(?P<array>\[\])?(?P<name>\w+)(?P<nullable>\?)?")
 
 #: Stands in for a message that could not be read, until its problems are raised.
@@ -88,7 +96,8 @@ def load_folder(folder: Path) -> dict[Path, SchemaFile]:
             files[path.relative_to(folder)] = _file(path, documents[path])
     if not documents and not problems:
         problems.add(Problem(folder, 0, "no message schemas here" if folder.is_dir() else "no such folder"))
-    problems.add(*_path_problems(folder, files), *_clashes(folder, files))
+    with problems.collect():
+        problems.add(*folder_problems(folder, files, documents, headers_of(files.values())))
     problems.check()
     return files
 
@@ -102,9 +111,22 @@ def load_file(path: Path) -> SchemaFile:
     return _file(path, read_documents(path))
 
 
+def headers_of(files: Iterable[SchemaFile]) -> dict[str, MessageSpec]:
+    """Return the specs of `RequestHeader` and `ResponseHeader`, by name: Kafka's if the files do not have both."""
+    own = {message.name: message for file in files for message in file.messages if message.name in _HEADERS}
+    return own if own.keys() == _HEADERS else _kafka_headers()
+
+
+@cache
+def _kafka_headers() -> dict[str, MessageSpec]:
+    return {message.name: message for message in load_file(SCHEMAS / "headers.yaml").messages}
+
+
 def _message_documents(folder: Path, problems: Problems) -> dict[Path, list[Located]]:
     """Return the documents of each file that holds messages."""
     found: dict[Path, list[Located]] = {}
+    for path in sorted(folder.rglob("*.yml")):
+        problems.add(Problem(path, 0, "the names of schemas end with .yaml: rename it, it is not read otherwise"))
     for path in sorted(folder.rglob("*.yaml")):
         with problems.collect():
             documents = read_documents(path)
@@ -115,43 +137,8 @@ def _message_documents(folder: Path, problems: Problems) -> dict[Path, list[Loca
                 found[path] = documents
             elif kind not in _OTHER_KINDS:
                 known = ", ".join(sorted(_MESSAGE_KINDS | _OTHER_KINDS))
-                raise documents[0].error(f"a schema begins with one of {known}, not with {kind!r}")
+                raise documents[0].error(f"a schema begins with one of {known}, not with {shown(kind)}")
     return found
-
-
-def _path_problems(folder: Path, files: Iterable[Path]) -> Iterator[Problem]:
-    """Yield what is wrong with paths that cannot become modules."""
-    modules: dict[tuple[str, ...], Path] = {}
-    packages: dict[tuple[str, ...], Path] = {}
-    for path in files:
-        parts = path.with_suffix("").parts
-        for reason in filter(None, map(field_problem, parts)):
-            yield Problem(folder / path, 0, f"the path becomes the name of a module: {reason}")
-        module = parts[1:] if parts[0] == "messages" else parts
-        packages.update({module[:end]: path for end in range(1, len(module))})
-        if (other := modules.setdefault(module, path)) is not path:
-            yield Problem(folder / path, 0, f"the module {'.'.join(module)} is also that of {other}")
-    for module in modules.keys() & packages.keys():
-        name, other = ".".join(module), packages[module]
-        yield Problem(folder / modules[module], 0, f"the module {name} is also the package of {other}")
-
-
-def _clashes(folder: Path, files: Mapping[Path, SchemaFile]) -> Iterator[Problem]:
-    """Yield names and keys that two messages share."""
-    names: dict[str, Path] = {}
-    keys: dict[tuple[str, Path, int], str] = {}
-    for path, file in files.items():
-        for message in file.messages:
-            if message.name in names:
-                yield Problem(folder / path, message.line, f"{message.name} is also in {names[message.name]}")
-            names[message.name] = path
-            taken_over = (
-                message.removed and not message.versions
-            )  # as ListConfigResources has ListClientMetricsResources'
-            if message.key is not None and not taken_over:
-                other = keys.setdefault((message.kind, path.parent, message.key), message.name)
-                if other != message.name:
-                    yield Problem(folder / path, message.line, f"{message.name}: {other} has the key {message.key}")
 
 
 def _file(path: Path, documents: list[Located]) -> SchemaFile:
@@ -206,7 +193,7 @@ def _record(source: Located) -> RecordFile:
     attempt(lambda: source.only({"record", "type", "topic", "about", "key", "value"}), None)
     name = attempt(lambda: _type_name(source, "record"), "")
     number = attempt(lambda: _int16(source, "type"), 0)
-    topic = attempt(lambda: source.required_text("topic"), "")
+    topic = attempt(lambda: _topic(source), "")
     about = attempt(lambda: source.text("about"), "")
     key = attempt(lambda: _body(source.require("key", dict), f"{name}Key", "coordinator-key", number), _NOTHING)
     value = attempt(lambda: _body(source.require("value", dict), f"{name}Value", "coordinator-value", number), _NOTHING)
@@ -220,10 +207,12 @@ def _single(source: Located) -> MessageSpec:
     name = attempt(lambda: _type_name(source, "message"), "")
     source.place = name
     kind = attempt(lambda: source.require("kind", str), "data")
-    key = attempt(lambda: _int16(source, "type") if "type" in source or kind == "metadata" else None, None)
+    key = attempt(lambda: _int16(source, "type", low=0) if "type" in source or kind == "metadata" else None, None)
     if kind not in _SINGLE_KINDS:
         known = ", ".join(_SINGLE_KINDS)
-        problems.add(source.problem(f"kind {kind!r}: one of {known} is expected{near(kind, _SINGLE_KINDS)}", "kind"))
+        problems.add(
+            source.problem(f"kind {shown(kind)}: one of {known} is expected{near(kind, _SINGLE_KINDS)}", "kind")
+        )
     elif "type" in source and kind != "metadata":
         problems.add(source.problem(f"type: only metadata records have one, not a {kind}", "type"))
     message = attempt(lambda: _body(source, name, kind, key, extra={"message", "kind", "type"}), _NOTHING)
@@ -267,7 +256,7 @@ def _removed(source: Located) -> tuple[Removal, ...]:
     found = []
     for release in removed or ():
         if _RELEASE.fullmatch(release) is None:
-            raise source.error(f"removed: {release!r} is not a release such as 4.0", "removed")
+            raise source.error(f"removed: {shown(release)} is not a release such as 4.0", "removed")
         found.append(Removal(release, _versions(removed, release, None)))
     return tuple(sorted(found, key=lambda removal: removal.versions.first))
 
@@ -355,12 +344,13 @@ def _type(source: Located) -> tuple[str, bool, bool]:
     text = source.require("type", str)
     match = _TYPE.fullmatch(text)
     if match is None:
-        raise source.error(f"type: {text!r} is no type", "type")
+        raise source.error(f"type: {shown(text)} is no type", "type")
     name = match["name"]
     if name not in PRIMITIVES and (reason := type_problem(name)):
         known = ", ".join(sorted(PRIMITIVES))
         raise source.error(
-            f"type: {name!r} is none of {known}{near(name, PRIMITIVES)}; as the name of a structure, {reason}", "type"
+            f"type: {shown(name)} is none of {known}{near(name, PRIMITIVES)}; as the name of a structure, {reason}",
+            "type",
         )
     return name, bool(match["array"]), bool(match["nullable"])
 
@@ -370,7 +360,7 @@ def _with_default(source: Located, field: FieldSpec) -> FieldSpec:
     value: Any = source["default"]
 
     def wrong(reason: str) -> SchemaError:
-        return source.error(f"default {'null' if value is None else repr(value)}: {reason}", "default")
+        return source.error(f"default {'null' if value is None else shown(value)}: {reason}", "default")
 
     if value is None:
         if not field.nullable:
@@ -383,6 +373,8 @@ def _with_default(source: Located, field: FieldSpec) -> FieldSpec:
             raise wrong(f"not an integer within {low} and {high}")
     elif type(value) not in _DEFAULT_TYPES[field.type]:
         raise wrong(f"not a {field.type}")
+    elif field.type == "string" and (size := len(value.encode())) > STRING_BYTES_MAX:
+        raise wrong(f"{size} bytes, and a string has at most {STRING_BYTES_MAX}")
     elif field.type == "float64" and not math.isfinite(value):
         raise wrong("not finite")
     default: Default = float(value) if field.type == "float64" and value is not None else value
@@ -396,8 +388,18 @@ def _type_name(source: Located, key: str) -> str:
     return name
 
 
-def _int16(source: Located, key: str) -> int:
-    low, high = INTEGERS["int16"]
+def _topic(source: Located) -> str:
+    """Read the name of a topic that a broker would create."""
+    topic = source.required_text("topic")
+    if not _LEGAL_TOPIC.fullmatch(topic):
+        legal = "1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', and neither '.' nor '..'"
+        raise source.error(f"topic: {shown(topic)} is no name of a topic: {legal}", "topic")
+    return topic
+
+
+def _int16(source: Located, key: str, low: int = INTEGERS["int16"][0]) -> int:
+    """Read an int16; `low` is the lowest one that is allowed, 0 for what is written as an unsigned varint."""
+    high = INTEGERS["int16"][1]
     value: int = source.require(key, int)
     if not low <= value <= high:
         raise source.error(f"{key}: {value} is not within {low} and {high}", key)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from kafkawire.codegen.names import near
+from kafkawire.codegen.names import near, shown
 
 __all__ = ["FILE_BYTES_MAX", "NESTING_MAX", "Located", "Problem", "Problems", "SchemaError", "parse", "read_documents"]
 
@@ -169,7 +169,7 @@ class Located(dict[str, Any]):
         kinds = kind if isinstance(kind, tuple) else (kind,)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             names = " or ".join(_TYPE_NAMES[item] for item in kinds)
-            raise self.error(f"{key}: {_shown(value)} is not {names}", key)
+            raise self.error(f"{key}: {shown(value)} is not {names}", key)
         return value
 
     def mappings(self, key: str) -> list[Located]:
@@ -181,7 +181,7 @@ class Located(dict[str, Any]):
         items: list[Any] = self.optional(key, list, [])
         wrong = [item for item in items if not isinstance(item, Located)]
         if wrong:
-            raise SchemaError.of(self.problem(f"{key}: {_shown(item)} is not a mapping", key) for item in wrong)
+            raise SchemaError.of(self.problem(f"{key}: {shown(item)} is not a mapping", key) for item in wrong)
         return items
 
     def only(self, allowed: Iterable[str]) -> None:
@@ -195,7 +195,8 @@ class Located(dict[str, Any]):
         if unknown:
             known = ", ".join(allowed)
             raise SchemaError.of(
-                self.problem(f"unknown key {key!r}; known here: {known}{near(key, allowed)}", key) for key in unknown
+                self.problem(f"unknown key {shown(key)}; known here: {known}{near(key, allowed)}", key)
+                for key in unknown
             )
 
     def required_text(self, key: str) -> str:
@@ -230,14 +231,6 @@ _TYPE_NAMES: dict[type, str] = {
     list: "a list",
     dict: "a mapping",
 }
-
-#: Characters of a value that an error repeats.
-_SHOWN_CHARACTERS_MAX = 60
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN_CHARACTERS_MAX else f"{text[:_SHOWN_CHARACTERS_MAX]}…"
 
 
 def read_documents(path: Path) -> list[Located]:
@@ -307,7 +300,7 @@ class _Reader:
                 raise self._error(event, "a key is one word")
             key = event.value
             if key in mapping and not self._repeated_keys:
-                raise self._error(event, f"key {key!r} is used twice")
+                raise self._error(event, f"key {shown(key)} is used twice")
             mapping.lines[key] = _line(event)
             mapping[key] = self._value(next(self._events), depth)
         return mapping

@@ -17,6 +17,7 @@ __all__ = [
     "constant_problem",
     "field_problem",
     "near",
+    "shown",
     "type_problem",
 ]
 
@@ -37,6 +38,9 @@ _ENDINGS = re.compile("(?:request|response|key|value|record)$")
 
 #: Characters of a name that are compared: the time grows with them, and no known name has more.
 _COMPARED_CHARACTERS_MAX = 100
+
+#: Characters of a value that an error repeats.
+_SHOWN_CHARACTERS_MAX = 60
 
 _SNAKE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _CAMEL = re.compile(r"[A-Z][A-Za-z0-9]*")
@@ -60,7 +64,7 @@ def constant_problem(name: str) -> str:
 
 def _problem(name: str, form: re.Pattern[str], form_name: str, taken: frozenset[str], by_whom: str) -> str:
     if not form.fullmatch(name):
-        return f"{name!r} is not {form_name}"
+        return f"{shown(name)} is not {form_name}"
     if keyword.iskeyword(name):
         return f"{name!r} is a keyword of Python"
     return f"{name!r} is taken: {by_whom}" if name in taken else ""
@@ -79,3 +83,9 @@ def near(name: str, names: Iterable[str]) -> str:
         known.setdefault(_ENDINGS.sub("", each.lower()), each)
     found = difflib.get_close_matches(name[:_COMPARED_CHARACTERS_MAX].lower(), known, n=1)
     return f"; is it {known[found[0]]}?" if found else ""
+
+
+def shown(value: object) -> str:
+    """Return a value as an error repeats it: as Python writes it, in one line, and the beginning of a long one."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS_MAX else f"{text[:_SHOWN_CHARACTERS_MAX]}…"

@@ -8,8 +8,9 @@ generated code.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from kafkawire.codegen.versions import ALL, NONE, Versions
 
@@ -17,6 +18,7 @@ __all__ = [
     "INTEGERS",
     "NO_DEFAULT",
     "PRIMITIVES",
+    "STRING_BYTES_MAX",
     "ApiFile",
     "Default",
     "FieldSpec",
@@ -27,6 +29,7 @@ __all__ = [
     "SingleFile",
     "StructSpec",
     "snake_case",
+    "topic_of",
 ]
 
 #: Integer types with their lowest and highest value.
@@ -38,6 +41,9 @@ INTEGERS = {
     "uint32": (0, 2**32 - 1),
     "int64": (-(2**63), 2**63 - 1),
 }
+
+#: Bytes of a string in UTF-8, whose classic length is an int16; Kafka keeps to it in flexible versions, too.
+STRING_BYTES_MAX = INTEGERS["int16"][1]
 
 PRIMITIVES = frozenset({*INTEGERS, "bool", "float64", "uuid", "string", "bytes", "records"})
 
@@ -209,6 +215,30 @@ class ApiFile:
         """The messages of the file, in order."""
         return self.request, self.response
 
+    def request_headers(self, headers: Mapping[str, MessageSpec]) -> tuple[int, int]:
+        """Return the version of the request header in classic and in flexible versions.
+
+        Args:
+            headers: `RequestHeader` and `ResponseHeader`, by name.
+        """
+        return _header_versions(headers["RequestHeader"], self.request_header)
+
+    def response_headers(self, headers: Mapping[str, MessageSpec]) -> tuple[int, int]:
+        """Return the same of the response header."""
+        return _header_versions(headers["ResponseHeader"], self.response_header)
+
+    def header_version(self, message: MessageSpec, version: int, headers: Mapping[str, MessageSpec]) -> int:
+        """Return the version of the header in front of one version of a message, the request or the response."""
+        if message is self.response:
+            return self.response_headers(headers)[version in message.flexible]
+        if version == 0 and self.first_request_header is not None:
+            return self.first_request_header
+        return self.request_headers(headers)[version in message.flexible]
+
+
+def _header_versions(header: MessageSpec, special: int | None) -> tuple[int, int]:
+    return (header.flexible.first - 1, header.flexible.first) if special is None else (special, special)
+
 
 @dataclass(frozen=True, slots=True)
 class RecordFile:
@@ -234,6 +264,21 @@ class SingleFile:
 
 
 SchemaFile = ApiFile | RecordFile | SingleFile
+
+
+def topic_of(path: Path, file: SchemaFile) -> str:
+    """Return the topic whose records a file describes; empty if it is of none.
+
+    A record of a coordinator names its topic; metadata records belong to the topic that their folder is named after.
+
+    Args:
+        path: of the file, relative to the folder of schemas.
+        file: what it holds.
+    """
+    if isinstance(file, RecordFile):
+        return file.topic
+    is_metadata = any(message.kind == "metadata" for message in file.messages)
+    return f"__{path.parent.name}" if is_metadata and path.parent.name else ""
 
 
 def snake_case(name: str) -> str:

@@ -27,7 +27,9 @@ def own_package(folder: Path, schemas: Mapping[str, str]) -> Iterator[tuple[Modu
     """
     (folder / "schemas").mkdir()
     for name, text in schemas.items():
-        (folder / "schemas" / f"{name}.yaml").write_text(text)
+        path = folder / "schemas" / f"{name}.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
     write_tree(generated_tree(folder / "schemas"), folder / NAME)
     sys.path.insert(0, str(folder))
     try:

@@ -131,7 +131,7 @@ value:
   flexible: 1+
   fields: [{name: at, type: int64}, {name: note, type: string?, versions: 1+, default: null}]
 """,
-    "lamp": """\
+    "lamps/lamp": """\
 message: LampRecord
 kind: metadata
 type: 42

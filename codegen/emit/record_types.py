@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kafkawire.codegen.emit.source import header
-from kafkawire.codegen.spec import RecordFile, SchemaFile
+from kafkawire.codegen.spec import RecordFile, SchemaFile, topic_of
 
 __all__ = ["emit_record_types"]
 
@@ -18,20 +18,18 @@ T = TypeVar("T")
 def emit_record_types(files: Mapping[Path, SchemaFile], digest: str) -> str:
     """Return the module that says which messages the records of an internal topic hold.
 
-    A record of a coordinator names its topic; one with a frame belongs to the topic that its folder is named after, and
-    to none that is known if its file is in no folder. Types that a release removed are among them, as old segments may
-    have them.
+    Types that a release removed are among them, as old segments may have them.
     """
     keyed: dict[str, dict[int, tuple[str, str]]] = {}
     framed: dict[str, dict[int, str]] = {}
     for path, file in files.items():
         if isinstance(file, RecordFile):
             if file.value.known:
-                keyed.setdefault(file.topic, {})[file.key.key or 0] = file.key.name, file.value.name
+                keyed.setdefault(topic_of(path, file), {})[file.key.key or 0] = file.key.name, file.value.name
             continue
         for message in file.messages:
-            if message.kind == "metadata" and message.known and path.parent.name:
-                framed.setdefault(f"__{path.parent.name}", {})[message.key or 0] = message.name
+            if message.kind == "metadata" and message.known:
+                framed.setdefault(topic_of(path, file), {})[message.key or 0] = message.name
     lines = [
         *header("coordinator/, cluster_metadata/ and remote_log_metadata/", digest),
         '"""What the records of Kafka\'s internal topics hold, by topic and record type."""',

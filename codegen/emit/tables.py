@@ -167,15 +167,13 @@ def _api(api: ApiFile, headers: Mapping[str, MessageSpec]) -> Iterator[str]:
     request = api.request
     flexible = request.flexible & request.known
     key = f"ApiKey.{snake_case(api.name).upper()}"
-    request_headers = _header_versions(headers["RequestHeader"], api.request_header)
-    response_headers = _header_versions(headers["ResponseHeader"], api.response_header)
     yield f"{key}: Api("
     yield f"    {json.dumps(api.name)},"
     yield f"    {key},"
     yield f"    versions=V({request.versions.first}, {request.versions.last}),"
     yield f"    flexible={f'V({flexible.first}, {flexible.last})' if flexible else None},"
-    yield f"    request_headers={request_headers},"
-    yield f"    response_headers={response_headers},"
+    yield f"    request_headers={api.request_headers(headers)},"
+    yield f"    response_headers={api.response_headers(headers)},"
     listeners = ", ".join(map(json.dumps, request.listeners))
     yield f"    listeners=({listeners}{',' if len(request.listeners) == 1 else ''}),"
     yield "    package=_MESSAGES,"
@@ -186,11 +184,6 @@ def _api(api: ApiFile, headers: Mapping[str, MessageSpec]) -> Iterator[str]:
     if api.first_request_header is not None:
         yield f"    first_request_header={api.first_request_header},"
     yield "),"
-
-
-def _header_versions(message: MessageSpec, special: int | None) -> tuple[int, int]:
-    """Return the header version of classic and of flexible messages; an API may have a special one for both."""
-    return (message.flexible.first - 1, message.flexible.first) if special is None else (special, special)
 
 
 def emit_registry(files: Mapping[Path, SchemaFile], digest: str) -> str:

@@ -20,6 +20,7 @@ from kafkawire.codegen.names import (
     constant_problem,
     field_problem,
     near,
+    shown,
     type_problem,
 )
 from kafkawire.sdk.protocol.programs import message_class
@@ -101,3 +102,8 @@ def test_what_message_classes_have_is_taken() -> None:
 )
 def test_near(name: str, hint: str) -> None:
     assert near(name, ["FetchRequest", "FetchResponse", "OffsetCommitKey", "OffsetCommitValue"]) == hint
+
+
+@pytest.mark.parametrize(("value", "text"), [("a\nb", r"'a\nb'"), (None, "None"), ("x" * 10_000, f"'{'x' * 59}…")])
+def test_shown(value: object, text: str) -> None:
+    assert shown(value) == text

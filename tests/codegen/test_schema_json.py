@@ -47,6 +47,7 @@ MESSAGE = "message: Lamp\nkind: metadata\ntype: 4\nversions: 0\nfields:\n  - {na
 MISTAKES = [
     (API, "key: 900", "key: high"),
     (API, "key: 900", "key: true"),
+    (API, "key: 900", "key: 900\nrequest_header: -1"),
     (API, "key: 900\n", ""),
     (API, "key: 900", "key: 900\ncolour: red"),
     (API, "api: Ping", "api: ping"),
@@ -71,10 +72,13 @@ MISTAKES = [
     (API, "    - {name: group, type: string}", "    - group"),
     (RECORD, "type: 9\n", ""),
     (RECORD, "topic: __visits", "topic: 7"),
+    (RECORD, "topic: __visits", "topic: visits/all"),
+    (RECORD, "topic: __visits", "topic: .."),
     (RECORD, "record: Visit", "record: visit"),
     (MESSAGE, "kind: metadata", "kind: lamp"),
     (MESSAGE, "kind: metadata", "kind: data"),
     (MESSAGE, "type: 4\n", ""),
+    (MESSAGE, "type: 4", "type: -4"),
     (MESSAGE, "message: Lamp", "massage: Lamp"),
 ]
 

@@ -6,11 +6,22 @@ Method: names as Kafka has them; one message with structures in place, shared an
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
-from kafkawire.codegen.spec import INTEGERS, FieldSpec, MessageSpec, snake_case
-from kafkawire.codegen.versions import ALL
+from kafkawire.codegen.spec import (
+    INTEGERS,
+    ApiFile,
+    FieldSpec,
+    MessageSpec,
+    RecordFile,
+    SchemaFile,
+    SingleFile,
+    snake_case,
+    topic_of,
+)
+from kafkawire.codegen.versions import ALL, NONE, Versions
 from tests.codegen.conftest import Read
 
 
@@ -72,3 +83,41 @@ def test_structures_come_before_their_users(read: Read) -> None:
     assert [field.name for field in message.struct_fields("Inner")] == ["number"]
     with pytest.raises(KeyError, match="Sample has no structure Other"):
         message.struct_fields("Other")
+
+
+HEADERS = {
+    "RequestHeader": MessageSpec("RequestHeader", "header", None, Versions(1, 2), Versions(2, 2)),
+    "ResponseHeader": MessageSpec("ResponseHeader", "header", None, Versions(0, 1), Versions(1, 1)),
+}
+
+
+@pytest.mark.parametrize(
+    ("special", "requests", "responses"),
+    [
+        ((None, None, None), [1, 1, 2], [0, 0, 1]),
+        ((0, None, None), [1, 1, 2], [0, 0, 0]),
+        ((None, 1, None), [1, 1, 1], [0, 0, 1]),
+        ((None, None, 0), [0, 1, 2], [0, 0, 1]),
+        ((None, 1, 0), [0, 1, 1], [0, 0, 1]),
+    ],
+)
+def test_headers_of_versions(
+    special: tuple[int | None, int | None, int | None], requests: list[int], responses: list[int]
+) -> None:
+    response_header, request_header, first = special
+    request, response = (MessageSpec(f"A{kind}", kind, 1, ALL, Versions(2, 2)) for kind in ("request", "response"))
+    file = ApiFile("A", request, response, response_header, request_header, first_request_header=first)
+    assert [file.header_version(request, version, HEADERS) for version in range(3)] == requests
+    assert [file.header_version(response, version, HEADERS) for version in range(3)] == responses
+
+
+def test_topics() -> None:
+    data, metadata = (SingleFile((MessageSpec("A", kind, None, ALL),)) for kind in ("data", "metadata"))
+    key, value = (MessageSpec(f"A{part}", f"coordinator-{part}", 1, NONE) for part in ("key", "value"))
+    files: list[tuple[str, SchemaFile, str]] = [
+        ("lamps/a.yaml", metadata, "__lamps"),
+        ("a.yaml", metadata, ""),
+        ("lamps/a.yaml", data, ""),
+        ("lamps/a.yaml", RecordFile("A", "__visits", key, value), "__visits"),
+    ]
+    assert [topic_of(Path(path), file) for path, file, _ in files] == [topic for _, _, topic in files]

@@ -189,7 +189,7 @@ def _row(change: Change) -> tuple[str, ...]:
 
 def _state(path: Path) -> State:
     """Return what a folder of schemas says, or what Kafka's jars define."""
-    if path.is_dir() and any(path.rglob("*.yaml")):
+    if path.is_dir() and any(any(path.rglob(f"*.{ending}")) for ending in ("yaml", "yml")):
         return load_state(path)
     return State(arrange(read_jars([path])))
 

@@ -31,7 +31,6 @@ def test_record_types() -> None:
         Path("cluster/topic.yaml"): SingleFile((MessageSpec("TopicRecord", "metadata", 2, once),)),
         Path("cluster/never.yaml"): SingleFile((MessageSpec("NeverRecord", "metadata", 3, NONE),)),
         Path("cluster/removed.yaml"): SingleFile((MessageSpec("RemovedRecord", "metadata", 4, NONE, removed=REMOVED),)),
-        Path("lamp.yaml"): SingleFile((MessageSpec("LampRecord", "metadata", 4, once),)),
         Path("storage/state.yaml"): SingleFile((MessageSpec("State", "data", None, once),)),
     }
     found: dict[str, Any] = {}

@@ -1,0 +1,93 @@
+"""Check that the files of a folder of schemas fit together: names, keys, modules, headers, topics.
+
+`load.py` calls this once it has read all files; what is wrong inside one message is in `consistency.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from kafkawire.codegen.located import Located, Problem
+from kafkawire.codegen.names import field_problem
+from kafkawire.codegen.spec import ApiFile, MessageSpec, SchemaFile, topic_of
+
+__all__ = ["folder_problems"]
+
+
+def folder_problems(
+    folder: Path,
+    files: Mapping[Path, SchemaFile],
+    documents: Mapping[Path, list[Located]],
+    headers: Mapping[str, MessageSpec],
+) -> Iterator[Problem]:
+    """Yield what is wrong with files beside each other.
+
+    Args:
+        folder: where they are.
+        files: what was read, by path relative to `folder`.
+        documents: of each file, by path.
+        headers: `RequestHeader` and `ResponseHeader`.
+    """
+    yield from _path_problems(folder, files)
+    yield from _clashes(folder, files)
+    for path, file in files.items():
+        if isinstance(file, ApiFile):
+            yield from _header_problems(documents[folder / path][0], file, headers)
+        yield from (
+            Problem(
+                folder / path,
+                message.line,
+                f"{message.name}: a metadata record belongs to the topic that its folder is named after, and this file "
+                f"is in none: move it, as to lamps/{path.name} for __lamps",
+            )
+            for message in file.messages
+            if message.kind == "metadata" and message.versions and not topic_of(path, file)
+        )
+
+
+def _path_problems(folder: Path, files: Iterable[Path]) -> Iterator[Problem]:
+    """Yield what is wrong with paths that cannot become modules."""
+    modules: dict[tuple[str, ...], Path] = {}
+    packages: dict[tuple[str, ...], Path] = {}
+    for path in files:
+        parts = path.with_suffix("").parts
+        for reason in filter(None, map(field_problem, parts)):
+            yield Problem(folder / path, 0, f"the path becomes the name of a module: {reason}")
+        module = parts[1:] if parts[0] == "messages" else parts
+        packages.update({module[:end]: path for end in range(1, len(module))})
+        if (other := modules.setdefault(module, path)) is not path:
+            yield Problem(folder / path, 0, f"the module {'.'.join(module)} is also that of {other}")
+    for module in modules.keys() & packages.keys():
+        name, other = ".".join(module), packages[module]
+        yield Problem(folder / modules[module], 0, f"the module {name} is also the package of {other}")
+
+
+def _clashes(folder: Path, files: Mapping[Path, SchemaFile]) -> Iterator[Problem]:
+    """Yield names and keys that two messages share."""
+    names: dict[str, Path] = {}
+    keys: dict[tuple[str, Path, int], str] = {}
+    for path, file in files.items():
+        for message in file.messages:
+            if message.name in names:
+                yield Problem(folder / path, message.line, f"{message.name} is also in {names[message.name]}")
+            names[message.name] = path
+            taken_over = (
+                message.removed and not message.versions
+            )  # as ListConfigResources has ListClientMetricsResources'
+            if message.key is not None and not taken_over:
+                other = keys.setdefault((message.kind, path.parent, message.key), message.name)
+                if other != message.name:
+                    yield Problem(folder / path, message.line, f"{message.name}: {other} has the key {message.key}")
+
+
+def _header_problems(source: Located, file: ApiFile, headers: Mapping[str, MessageSpec]) -> Iterator[Problem]:
+    """Yield versions of headers that there are not."""
+    for key, version, name in (
+        ("request_header", file.request_header, "RequestHeader"),
+        ("first_request_header", file.first_request_header, "RequestHeader"),
+        ("response_header", file.response_header, "ResponseHeader"),
+    ):
+        known = headers[name].known
+        if version is not None and version not in known:
+            yield source.problem(f"{file.name}: {key}: {version} is no version of {name}, which has {known}", key)
