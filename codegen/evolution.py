@@ -9,12 +9,13 @@ Source: KIP-35 and KIP-482; Apache Kafka checks its own definitions in the same 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from kafkawire.codegen.change import Change, Verdict
 from kafkawire.codegen.evolution_tables import compare_constants, compare_enumerations, compare_errors, compare_formats
 from kafkawire.codegen.layout import Entry, layout
-from kafkawire.codegen.spec import NO_DEFAULT, ApiFile, MessageSpec
+from kafkawire.codegen.load import headers_of
+from kafkawire.codegen.spec import NO_DEFAULT, ApiFile, MessageSpec, topic_of
 from kafkawire.codegen.state import State
 from kafkawire.codegen.versions import Versions
 
@@ -34,6 +35,7 @@ def compare(old: State, new: State) -> list[Change]:
     """
     before, after = _messages(old), _messages(new)
     unstable = _unstable(old)
+    headers_before, headers_after = _headers(old), _headers(new)
     changes: list[Change] = []
     for name in sorted(before.keys() | after.keys()):
         match before.get(name), after.get(name):
@@ -42,8 +44,9 @@ def compare(old: State, new: State) -> list[Change]:
             case MessageSpec() as message, None if message.versions:
                 changes.append(Change(name, "", "message removed", Verdict.NOTE, message.versions))
             case MessageSpec() as left, MessageSpec() as right:
-                changes += _message_changes(left, right, unstable.get(name))
-    changes += _header_changes(old, new)
+                headers = headers_before.get(name, {}), headers_after.get(name, {})
+                changes += _message_changes(left, right, unstable.get(name), headers)
+    changes += _topic_changes(old, new)
     if old.formats is not None and new.formats is not None:
         changes += compare_formats(old.formats, new.formats)
     if old.errors is not None and new.errors is not None:
@@ -80,25 +83,43 @@ def _unstable(state: State) -> dict[str, int]:
     }
 
 
-def _header_changes(old: State, new: State) -> Iterator[Change]:
-    before = {file.name: file for file in old.files.values() if isinstance(file, ApiFile)}
-    for file in new.files.values():
-        if isinstance(file, ApiFile) and file.name in before:
-            old_file = before[file.name]
-            for message, one, other in (
-                (file.request, old_file.request_header, file.request_header),
-                (file.response, old_file.response_header, file.response_header),
-            ):
-                if one != other:
-                    yield Change(message.name, "", "version of its header changed", Verdict.BREAKS, message.versions)
+def _topics(state: State) -> dict[str, str]:
+    """Return the topic of each message that records of a topic begin with: their key, or the message in their frame."""
+    return {
+        message.name: topic_of(path, file)
+        for path, file in state.files.items()
+        for message in file.messages
+        if message.kind in ("coordinator-key", "metadata")
+    }
 
 
-def _message_changes(old: MessageSpec, new: MessageSpec, unstable: int | None) -> Iterator[Change]:
+def _topic_changes(old: State, new: State) -> Iterator[Change]:
+    before, after = _topics(old), _topics(new)
+    for name, topic in after.items():
+        if name in before and before[name] != topic:
+            yield Change(name, "", f"topic {before[name]} became {topic}", Verdict.NOTE)
+
+
+def _headers(state: State) -> dict[str, Mapping[int, int]]:
+    """Return, by request or response and its version, the version of the header in front of it."""
+    headers = headers_of(state.files.values())
+    return {
+        message.name: {version: file.header_version(message, version, headers) for version in message.known}
+        for file in state.files.values()
+        if isinstance(file, ApiFile)
+        for message in file.messages
+    }
+
+
+def _message_changes(
+    old: MessageSpec, new: MessageSpec, unstable: int | None, headers: tuple[Mapping[int, int], Mapping[int, int]]
+) -> Iterator[Change]:
     """Yield the changes of one message.
 
     Args:
         old, new: its two states.
         unstable: the version that was free to change, None if there was none.
+        headers: of the two states, the version of the header by version of the message; empty for what has no header.
     """
     name = old.name
     if (old.kind, old.key) != (new.kind, new.key):
@@ -107,7 +128,7 @@ def _message_changes(old: MessageSpec, new: MessageSpec, unstable: int | None) -
     yield from _stability_changes(old, new)
     found: dict[_Found, list[int]] = defaultdict(list)
     for version in sorted({*old.known, *new.known}):
-        for field, what, verdict in _version_changes(old, new, version):
+        for field, what, verdict in (*_header_changes(*headers, version), *_version_changes(old, new, version)):
             if verdict is Verdict.BREAKS and version == unstable:
                 what, verdict = f"{what}; the version was unstable", Verdict.NOTE
             found[field, what, verdict].append(version)
@@ -119,6 +140,12 @@ def _message_changes(old: MessageSpec, new: MessageSpec, unstable: int | None) -
     ):
         if listeners:
             yield Change(name, "", f"{what} {' and '.join(sorted(listeners))}", verdict, new.versions)
+
+
+def _header_changes(old: Mapping[int, int], new: Mapping[int, int], version: int) -> Iterator[_Found]:
+    """Compare the header in front of one version, whatever it follows from."""
+    if version in old and version in new and old[version] != new[version]:
+        yield "", f"header {old[version]} became {new[version]}", Verdict.BREAKS
 
 
 def _stability_changes(old: MessageSpec, new: MessageSpec) -> Iterator[Change]:

@@ -174,6 +174,7 @@ VERSIONS: dict[str, tuple[str, str, list[tuple[str, str, str, Verdict]]]] = {
         "2+",
         "1+",
         [
+            ("1", "", "header 1 became 2", BREAKS),
             ("1", "", "encoding became flexible", BREAKS),
             ("1", "group", "length became compact", BREAKS),
             ("1", "items", "length became compact", BREAKS),
@@ -330,18 +331,56 @@ def test_messages_come_and_go(write: Write) -> None:
     ]
 
 
-def test_request_header(write: Write) -> None:
-    (change,) = compare(state(write, OLD), state(write, OLD.replace("key: 900", "key: 900\nrequest_header: 1")))
-    assert str(change) == "PingRequest 0-3: version of its header changed (breaks the wire)"
+@pytest.mark.parametrize(
+    ("flexible", "keys", "expected"),
+    [
+        ("2+", "request_header: 1", ["PingRequest 2-3: header 2 became 1 (breaks the wire)"]),
+        ("2+", "response_header: 0", ["PingResponse 2-3: header 1 became 0 (breaks the wire)"]),
+        ("2+", "first_request_header: 0", ["PingRequest 0: header 1 became 0 (breaks the wire)"]),
+        ("2+", "first_request_header: 1", []),
+        ("none", "request_header: 1\nresponse_header: 0", []),
+        (
+            "none",
+            "request_header: 0\nfirst_request_header: 1",
+            ["PingRequest 1-3: header 1 became 0 (breaks the wire)"],
+        ),
+    ],
+)
+def test_headers(write: Write, flexible: str, keys: str, expected: list[str]) -> None:
+    """A header counts by its version in each version of the message, wherever that is written down."""
+    text = OLD.replace("flexible: 2+", f"flexible: {flexible}")
+    if flexible == "none":
+        text = text.replace(", tag: 0", "")
+    old, new = state(write, text), state(write, text.replace("key: 900", f"key: 900\n{keys}"))
+    assert list(map(str, compare(old, new))) == expected
+    assert len(compare(new, old)) == len(expected)
 
 
-def test_response_header(write: Write) -> None:
-    new = OLD.replace("key: 900", "key: 900\nresponse_header: 0")
-    (change,) = compare(state(write, OLD), state(write, new))
-    assert str(change) == "PingResponse 0-3: version of its header changed (breaks the wire)"
-    newer = new.replace("versions: 0-3", "versions: 0-4")
+def test_the_header_of_a_new_version_is_no_change(write: Write) -> None:
+    newer = OLD.replace("key: 900", "key: 900\nresponse_header: 0").replace("versions: 0-3", "versions: 0-4")
     assert list(map(str, compare(state(write, OLD), state(write, newer)))) == [
         "PingRequest 4: new version (compatible)",
+        "PingResponse 2-3: header 1 became 0 (breaks the wire)",
         "PingResponse 4: new version (compatible)",
-        "PingResponse 0-4: version of its header changed (breaks the wire)",
     ]
+
+
+VISIT = """\
+record: Visit
+type: 99
+topic: __visits
+key: {versions: 0, fields: [{name: visitor, type: string}]}
+value: {versions: 0, fields: []}
+"""
+
+
+def test_records_of_another_topic(write: Write) -> None:
+    changes = compare(state(write, VISIT), state(write, VISIT.replace("__visits", "__visitors")))
+    assert list(map(str, changes)) == ["VisitKey: topic __visits became __visitors (note)"]
+
+
+def test_records_in_another_folder(write: Write) -> None:
+    lamp = load_file(write("message: Lamp\nkind: metadata\ntype: 4\nversions: 0\nfields: []\n"))
+    old, new = (State({Path(folder, "lamp.yaml"): lamp}) for folder in ("lamps", "bulbs"))
+    assert list(map(str, compare(old, new))) == ["Lamp: topic __lamps became __bulbs (note)"]
+    assert compare(old, old) == []
