@@ -40,7 +40,8 @@ def test_help_loads_no_command() -> None:
         assert f"  {name} " in output
         assert command.help in output
     assert output.splitlines()[-1] == (
-        "LOADED kafkawire kafkawire.commands kafkawire.commands.main kafkawire.sdk kafkawire.sdk.version"
+        "LOADED kafkawire kafkawire.commands kafkawire.commands.main kafkawire.commands.streams kafkawire.sdk "
+        "kafkawire.sdk.version"
     )
 
 
@@ -76,6 +77,11 @@ def test_help_of_a_command_of_a_command() -> None:
     [
         (["nothing"], "kafkawire: no such command: nothing; there are broker, codegen, conformance, demo"),
         (["codgen"], "kafkawire: no such command: codgen; did you mean codegen?"),
+        (["x" * 100_000], f"kafkawire: no such command: {'x' * 60}…; there are broker"),
+        (["\x1b[31m"], r"kafkawire: no such command: \x1b[31m; there are broker"),
+        (["dump", "--\x1b[31m", "file"], r"kafkawire dump: unrecognized arguments: --\x1b[31m"),
+        (["broker", "--ephemeral", "--\x1b[31m"], r"kafkawire broker: unrecognized arguments: --\x1b[31m"),
+        (["codegen", "\x1b[31m"], r"kafkawire codegen: No such command '\x1b[31m'"),
         (["--verbose"], "kafkawire: no such option: --verbose; there are broker, codegen, conformance, demo"),
         (["codegen", "nothing"], "kafkawire codegen: No such command 'nothing'."),
         (["codegen", "list", "--no-such-option"], "kafkawire codegen: No such option: --no-such-option"),

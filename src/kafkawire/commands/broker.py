@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from kafkawire.commands.streams import say
 from kafkawire.reference_broker.config_file import ConfigFile, read_config
 from kafkawire.reference_broker.options import BrokerOptions
 from kafkawire.reference_broker.process import serve
@@ -30,7 +31,8 @@ class _Parser(argparse.ArgumentParser):
     """A parser that says what is wrong in one line."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}\n")
+        say(self.prog, message)
+        self.exit(2)
 
 
 def run(program: str, arguments: Sequence[str]) -> int:
@@ -55,10 +57,10 @@ def run(program: str, arguments: Sequence[str]) -> int:
             lambda broker: _announce(f"kafkawire broker on {_addresses(broker)}, {files}\n"),
         )
     except ConfigurationError as error:
-        print(f"{program}: {error if config is None else config.placed(error)}", file=sys.stderr)
+        say(program, error if config is None else config.placed(error))
         return 2
     except (KafkaWireError, OSError, ValueError) as error:
-        print(f"{program}: {error}", file=sys.stderr)
+        say(program, error)
         return 1
     return 0
 

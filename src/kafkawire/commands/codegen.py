@@ -27,6 +27,7 @@ from kafkawire.codegen.spec import MessageSpec
 from kafkawire.codegen.state import State, comparable, load_state
 from kafkawire.commands.explain import HELP, explain
 from kafkawire.commands.show import show
+from kafkawire.commands.streams import say
 from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table, run_app
 
 __all__ = ["app", "run"]
@@ -222,7 +223,7 @@ def list_command(
         kinds = sorted({message.kind for message in messages})
         hint = near(name, [message.name for message in messages]) if name else ""
         hint += near(kind, kinds) if kind is not None and kind not in kinds else ""
-        typer.echo(f"error: no such message{hint}; kinds: {', '.join(kinds)}", err=True)
+        say("error", f"no such message{hint}; kinds: {', '.join(kinds)}")
         raise typer.Exit(1)
     print_table(("MESSAGE", "KIND", "KEY", "VERSIONS", "REMOVED", "FLEXIBLE", "FILE"), rows)
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from kafkawire.commands.streams import say
 from kafkawire.commands.terminal import run_app
 from kafkawire.conformance.report import Suite, summary, write_junit
 
@@ -81,7 +82,7 @@ def run_suite(
     try:
         host, port = Address.parse("--bootstrap", bootstrap, DEFAULT_PORT)
     except ConfigurationError as error:
-        typer.echo(f"error: {error}", err=True)
+        say("error", error)
         raise typer.Exit(2) from None
     names = Names(topic=topic or Names().topic, group=group or Names().group)
     suites: list[Suite] = []
@@ -91,6 +92,6 @@ def run_suite(
             for line in suite.lines():
                 typer.echo(line)
     except OSError as error:
-        typer.echo(f"{bootstrap}: {error}", err=True)
+        say(bootstrap, error)
         raise typer.Exit(2) from error
     _close(suites, junit)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,27 +20,22 @@ from kafkawire.commands.dumping.output import DEFAULT_KINDS, Kind, Output
 from kafkawire.commands.dumping.progress import Progress
 from kafkawire.commands.dumping.segments import SegmentOptions, dump_segment
 from kafkawire.commands.dumping.small_files import dump_small_file, dump_transaction_index
+from kafkawire.commands.streams import say
 from kafkawire.sdk.records.internal_records import KAFKA_RECORDS, RecordTypes
 from kafkawire.sdk.records.java_integers import OFFSET_MAX
 
 __all__ = ["run"]
 
-#: The exit status of a program that SIGPIPE ended, as shells count: nobody reads on, as behind `head`.
-_PIPE_CLOSED = 141
-
 #: Of the names of topics that Kafka creates for itself.
 _INTERNAL_PREFIX = "__"
-
-
-class _CannotWriteError(Exception):
-    """Lines cannot be written. It is no OSError, which would be said of the file that is read."""
 
 
 class _Parser(argparse.ArgumentParser):
     """A parser that says what is wrong in one line."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}\n")
+        say(self.prog, message)
+        self.exit(2)
 
 
 def run(program: str, arguments: Sequence[str]) -> int:
@@ -59,56 +53,14 @@ def run(program: str, arguments: Sequence[str]) -> int:
     if given.topic is not None and (problem := _topic_problem(given.topic, types)):
         parser.error(f"argument --topic: {problem}")
     output = Output(
-        _write,
+        sys.stdout.buffer.write,
         as_json=given.json,
         kinds=DEFAULT_KINDS if given.only is None else given.only,
         with_content=not given.without_content,
         from_offset=given.from_offset,
     )
     options = SegmentOptions(given.from_offset, given.topic, given.max_bytes, given.max_batch_bytes, types)
-    try:
-        status = _dump(program, given.file, output, options)
-        _write(None)
-    except BrokenPipeError:
-        _drop_output()
-        return _PIPE_CLOSED
-    except _CannotWriteError as error:
-        _drop_output()
-        _say(program, f"cannot write: {error}")
-        return 1
-    return status
-
-
-def _write(lines: bytes | None) -> None:
-    """Write lines to standard output, or what is left of all of them.
-
-    Raises:
-        BrokenPipeError: nobody reads on.
-        _CannotWriteError: it failed otherwise.
-    """
-    if sys.stdout is None:
-        raise _CannotWriteError("standard output is closed")
-    try:
-        if lines is None:
-            sys.stdout.buffer.flush()
-        else:
-            sys.stdout.buffer.write(lines)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise _CannotWriteError(str(error)) from None
-
-
-def _drop_output() -> None:
-    """Make standard output succeed: the interpreter flushes it once more when it ends."""
-    if sys.stdout is not None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _say(program: str, text: object) -> None:
-    """Write a line about what went wrong; a closed standard error must not stop the rest."""
-    if sys.stderr is not None:
-        print(f"{program}: {text}", file=sys.stderr)
+    return _dump(program, given.file, output, options)
 
 
 def _dump(program: str, paths: Sequence[Path], output: Output, options: SegmentOptions) -> int:
@@ -121,7 +73,7 @@ def _dump(program: str, paths: Sequence[Path], output: Output, options: SegmentO
         failed = True
         output.flush()
         progress.end()
-        _say(program, error)
+        say(program, error)
 
     files = files_of(paths, fail)
     for index, path in enumerate(files):
@@ -133,8 +85,6 @@ def _dump(program: str, paths: Sequence[Path], output: Output, options: SegmentO
                 output.say(Kind.NOTE, {"path": str(path), "text": "unknown file"}, f"Ignoring unknown file {path}")
             else:
                 _dump_file(file, output, options, progress)
-        except BrokenPipeError:
-            raise
         except OSError as error:
             fail(error)
     output.flush()
@@ -248,9 +198,9 @@ def _record_types(program: str, schemas: Path) -> RecordTypes | None:
         return record_types_of(schemas)
     except SchemaError as error:
         for problem in error.problems:
-            _say(program, problem)
+            say(program, problem)
     except OSError as error:
-        _say(program, error)
+        say(program, error)
     return None
 
 
@@ -258,7 +208,9 @@ def _kinds(text: str) -> frozenset[Kind]:
     try:
         return frozenset(map(Kind, text.split(",")))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}, expected some of {', '.join(Kind)}, joined by commas") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r:.60}, expected some of {', '.join(Kind)}, joined by commas"
+        ) from None
 
 
 def _number(low: int, high: int) -> Callable[[str], int]:

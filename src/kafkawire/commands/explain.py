@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 from kafkawire.codegen import SCHEMAS
+from kafkawire.codegen.names import shown
 from kafkawire.codegen.record_formats import load_record_formats
 from kafkawire.commands.explaining.captures import Frame, Summary, explain_capture
 from kafkawire.commands.explaining.frames import Asked, api_named, asked_by, explain_request, explain_response
@@ -266,7 +267,7 @@ def _print_message(given: list[str], schemas: Path, deep: bool) -> bool:
         raise ValueError("give HEX of a whole frame, MESSAGE VERSION HEX, FILE.log, or --pcap FILE")
     name, version, *texts = given
     if not version.isdecimal():
-        raise ValueError(f"the version {version!r} of {name} is no number")
+        raise ValueError(f"the version {shown(version)} of {shown(name)} is no number")
     if texts[0].startswith("@") and _names_segment(texts[0]):
         _refuse_message(name, Path(texts[0][1:]), schemas)
     data = bytes_of_text(" ".join(texts))

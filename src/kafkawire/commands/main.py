@@ -13,6 +13,7 @@ from importlib import import_module
 from io import TextIOWrapper
 from typing import Final, NamedTuple
 
+from kafkawire.commands.streams import say, with_checked_output
 from kafkawire.sdk.version import __version__
 
 __all__ = ["COMMANDS", "INTERRUPTED", "Command", "main"]
@@ -20,16 +21,26 @@ __all__ = ["COMMANDS", "INTERRUPTED", "Command", "main"]
 #: The exit status of a program that SIGINT ended: 128 and the number of the signal, as shells count.
 INTERRUPTED: Final = 130
 
+#: Characters of a name that are compared, and repeated in an error.
+_NAME_CHARACTERS_MAX: Final = 60
+
 
 class Command(NamedTuple):
-    """A command: the module whose `run(program, arguments)` does it, and what the help says of it."""
+    """A command.
+
+    Attributes:
+        module: its `run(program, arguments)` does it.
+        help: what the help says of it.
+        is_service: whether it goes on if nobody can read what it prints.
+    """
 
     module: str
     help: str
+    is_service: bool = False
 
 
 COMMANDS: Final = {
-    "broker": Command("kafkawire.commands.broker", "Run the reference broker."),
+    "broker": Command("kafkawire.commands.broker", "Run the reference broker.", is_service=True),
     "codegen": Command("kafkawire.commands.codegen", "Schemas: import, generate, compare, document, explain bytes."),
     "conformance": Command("kafkawire.commands.conformance", "Compare a codec or a broker with Apache Kafka."),
     "demo": Command("kafkawire.commands.demo", "Produce, consume, crash, restart and inspect in one run."),
@@ -45,14 +56,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: of the command line, without the program's name; those of this process by default.
 
     Returns:
-        0 if all is well, 1 if it failed or the answer is no, 2 for a mistake in the arguments, 130 if interrupted.
+        0 if all is well, 1 if it failed, the answer is no, or standard output cannot be written, 2 for a mistake in the
+        arguments, 130 if interrupted, 141 if whoever read the output is gone.
     """
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a terminal without UTF-8 gets a mark in the place of a character
-            stream.reconfigure(errors="replace")
+    if isinstance(sys.stderr, TextIOWrapper):  # a terminal without UTF-8 gets a mark in the place of a character
+        sys.stderr.reconfigure(errors="replace")
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
+    command = COMMANDS.get(name)
     try:
-        return _run(name, rest)
+        return with_checked_output(
+            "kafkawire" if command is None else f"kafkawire {name}",
+            lambda: _run(name, rest),
+            is_service=command is not None and command.is_service,
+        )
     except KeyboardInterrupt:
         return INTERRUPTED
 
@@ -65,16 +81,17 @@ def _run(name: str, arguments: Sequence[str]) -> int:
         print(f"kafkawire {__version__}")
         return 0
     if name not in COMMANDS:
-        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        near = difflib.get_close_matches(name[:_NAME_CHARACTERS_MAX], COMMANDS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
-        print(f"kafkawire: no such {'option' if name.startswith('-') else 'command'}: {name}; {hint}", file=sys.stderr)
+        shown = name if len(name) <= _NAME_CHARACTERS_MAX else f"{name[:_NAME_CHARACTERS_MAX]}…"
+        say("kafkawire", f"no such {'option' if name.startswith('-') else 'command'}: {shown}; {hint}")
         return 2
     from kafkawire.sdk.errors import ConfigurationError  # not loaded for the help
 
     try:
         status: int = import_module(COMMANDS[name].module).run(f"kafkawire {name}", arguments)
     except ConfigurationError as error:  # the engine that the environment asks for, above all
-        print(f"kafkawire {name}: {error}", file=sys.stderr)
+        say(f"kafkawire {name}", error)
         return 2
     return status
 

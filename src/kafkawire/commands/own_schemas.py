@@ -20,7 +20,7 @@ from typing import Any, cast
 from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.generate import generated_tree, write_tree
 from kafkawire.codegen.load import load_folder
-from kafkawire.codegen.names import near
+from kafkawire.codegen.names import near, shown
 from kafkawire.codegen.record_formats import load_record_formats
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
 from kafkawire.sdk.protocol.messages import MODULES
@@ -67,7 +67,7 @@ def folder_of(name: str, schemas: Path) -> Path:
     if name in MODULES:
         return SCHEMAS
     known = (*own, *load_record_formats(schemas), *MODULES, *load_record_formats(SCHEMAS))
-    raise ValueError(f"no message or record format is named {name!r}{near(name, known)}")
+    raise ValueError(f"no message or record format is named {shown(name)}{near(name, known)}")
 
 
 def apis_of(schemas: Path) -> Mapping[int, Api]:

@@ -23,6 +23,7 @@ from rich.text import Text
 
 from kafkawire.commands.spark_progress import SparkProgress
 from kafkawire.commands.spark_session import start_spark, why_not
+from kafkawire.commands.streams import say
 from kafkawire.commands.terminal import print_line, run_app
 from kafkawire.sdk.errors import ConfigurationError, KafkaWireError
 
@@ -201,12 +202,12 @@ def _audit(source: str | list[str] | None, out: str, master: str, options: dict[
                 return audit_brokers(spark, source, out, on_step=progress.step, **options)
             return audit_segments(spark, source or (), out, on_step=progress.step, **options)
     except (KafkaWireError, OSError) as error:
-        typer.echo(f"kafkawire pipeline: {error}", err=True)
+        say("kafkawire pipeline", error)
         raise typer.Exit(2 if isinstance(error, ConfigurationError) else 1) from None
     except Exception as error:
         if not type(error).__module__.startswith(("py4j", "pyspark")):
             raise
-        typer.echo(f"kafkawire pipeline: Spark failed: {reason_of(error)}", err=True)
+        say("kafkawire pipeline", f"Spark failed: {reason_of(error)}")
         raise typer.Exit(1) from None
     finally:
         if spark is not None:
@@ -227,7 +228,7 @@ def reason_of(error: Exception) -> str:
 def _check_spark() -> None:
     reason = why_not()
     if reason is not None:
-        typer.echo(f"kafkawire pipeline: Spark cannot run: {reason}", err=True)
+        say("kafkawire pipeline", f"Spark cannot run: {reason}")
         raise typer.Exit(1)
 
 

@@ -6,7 +6,6 @@ pipe or file it is text in aligned columns, with nothing cut, so other programs 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import cast
@@ -17,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kafkawire.codegen.located import SchemaError
+from kafkawire.commands.streams import say
 
 __all__ = ["errors_on_one_line", "print_line", "print_table", "run_app"]
 
@@ -39,10 +39,10 @@ def run_app(app: typer.Typer, program: str, arguments: Sequence[str]) -> int:
     except _UsageError as error:
         message = error.format_message()
         if message:  # an app called without a command has printed its help
-            print(f"{program}: {message}".replace("\n", " "), file=sys.stderr)
+            say(program, message)
         return error.exit_code
     except OSError as error:  # a file that cannot be read or written
-        print(f"{program}: {error}", file=sys.stderr)
+        say(program, error)
         return 1
     return status if isinstance(status, int) else 0
 
@@ -87,10 +87,8 @@ def errors_on_one_line(*kinds: type[Exception]) -> Iterator[None]:
     wrong: tuple[type[Exception], ...] = (SchemaError, OSError, *kinds)
     try:
         yield
-    except BrokenPipeError:
-        raise
     except wrong as error:
         problems = error.problems if isinstance(error, SchemaError) else [error]
         for problem in problems:
-            typer.echo(f"error: {problem}".replace("\n", " "), err=True)
+            say("error", problem)
         raise typer.Exit(1) from None

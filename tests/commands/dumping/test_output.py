@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
-from kafkawire.commands.dumping.output import DEFAULT_KINDS, Kind, Output, members_text, printable
+from kafkawire.commands.dumping.output import DEFAULT_KINDS, Kind, Output, members_text
 
 
 def lines_of(output: Output, out: list[bytes]) -> list[str]:
@@ -56,13 +54,6 @@ def test_lines_stay_in_order_when_another_log_begins() -> None:
     output.note("after")
     assert lines_of(output, out) == ["note: before", "note: after"]
     assert output.lines.next_offset == 5
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"), [("plain €", "plain €"), ("a\nb\x1b[2J", "a\\nb\\x1b[2J"), ("\udcff", "\\udcff")]
-)
-def test_printable(text: str, shown: str) -> None:
-    assert printable(text) == shown
 
 
 def test_the_kinds() -> None:

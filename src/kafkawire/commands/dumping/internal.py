@@ -10,7 +10,8 @@ import json
 from struct import Struct
 from typing import Any
 
-from kafkawire.commands.dumping.output import members_text, printable
+from kafkawire.commands.dumping.output import members_text
+from kafkawire.commands.streams import printable
 from kafkawire.sdk.errors import DecodeError, UnknownRecord
 from kafkawire.sdk.protocol.json_form import to_json
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.group_metadata import GroupMetadataValue

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Final
 
+from kafkawire.commands.streams import printable
 from kafkawire.sdk.records.lines import RecordLines
 
-__all__ = ["DEFAULT_KINDS", "Kind", "Output", "members_text", "printable"]
+__all__ = ["DEFAULT_KINDS", "Kind", "Output", "members_text"]
 
 
 class Kind(StrEnum):
@@ -137,12 +138,3 @@ def _value_text(value: object) -> str:
     if isinstance(value, (list, dict)):
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return "none" if value is None else str(value)
-
-
-def printable(text: str) -> str:
-    """Return text in one line, without what could move a terminal's cursor."""
-    return (
-        text
-        if text.isprintable()
-        else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    )

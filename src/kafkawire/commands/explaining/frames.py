@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kafkawire.codegen.names import near
+from kafkawire.codegen.names import near, shown
 from kafkawire.commands.explaining.records import Row, cell_text
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
@@ -60,7 +60,7 @@ def api_named(name: str, apis: Mapping[int, Api] = KAFKA_APIS) -> Api:
     for api in apis.values():
         if wanted in (api.name.lower(), str(int(api.key))):
             return api
-    raise ValueError(f"no API is named {name!r}{near(wanted, [api.name for api in apis.values()])}")
+    raise ValueError(f"no API is named {shown(name)}{near(wanted, [api.name for api in apis.values()])}")
 
 
 def asked_by(frame: bytes, apis: Mapping[int, Api] = KAFKA_APIS) -> Asked:

@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from kafkawire.codegen import SCHEMAS
+from kafkawire.codegen.names import shown
 from kafkawire.codegen.record_formats import RecordFormat
 from kafkawire.commands.explaining.records import Row, cell_text, explain_format
 from kafkawire.commands.own_schemas import load_message, record_types_of
@@ -76,7 +77,7 @@ class RecordPart:
         self._schemas = schemas
         self._version = int(version) if version.isdecimal() else None
         if version and self._version is None:
-            raise ValueError(f"the version {version!r} of {self.name} is no number")
+            raise ValueError(f"the version {shown(version)} of {self.name} is no number")
         if self._class is None:
             return
         schema = self._class.SCHEMA

@@ -1,0 +1,126 @@
+"""Output that cannot be written ends every command alike, and errors are lines that a terminal can show.
+
+Method: programs whose standard output is closed, full, or a pipe that nobody reads; texts with control codes, and long
+ones. In this process, a command whose streams belong to the test.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from kafkawire.commands.streams import PIPE_CLOSED, OutputError, printable, say, with_checked_output
+
+#: A frame of ApiVersions.
+FRAME = "0000000f00120000000000070005616c696365"
+
+COMMANDS = [
+    ["--help"],
+    ["--version"],
+    ["dump", "--help"],
+    ["broker", "--help"],
+    ["codegen", "--help"],
+    ["codegen", "list", "Fetch"],
+    ["codegen", "show", "FetchRequest"],
+    ["codegen", "explain", FRAME],
+]
+
+
+def run(arguments: Sequence[str], redirection: str) -> tuple[int, str]:
+    """Run a command with a redirection of a shell, and return its exit status and what it wrote to standard error."""
+    command = ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "kafkawire", *arguments]
+    found = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    return found.returncode, found.stderr
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_nobody_reads(arguments: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "kafkawire", *arguments]
+    with os.fdopen(writer, "wb") as stdout:
+        found = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, check=False)
+    assert (found.returncode, found.stderr) == (PIPE_CLOSED, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is full")
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_a_full_disk(arguments: list[str]) -> None:
+    status, error = run(arguments, ">/dev/full")
+    assert status == 1
+    assert error.endswith(": cannot write: [Errno 28] No space left on device\n")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [each for each in COMMANDS if each[0] != "broker"], ids=" ".join)
+def test_a_closed_output(arguments: list[str]) -> None:
+    status, error = run(arguments, ">&-")
+    assert status == 1
+    assert error.endswith(": cannot write: standard output is closed\n")
+    assert error.count("\n") == 1
+
+
+def test_a_closed_output_of_which_nothing_is_needed() -> None:
+    status, error = run(["codegen", "show", "NoSuchMessage"], ">&-")
+    assert status == 1
+    assert error.startswith("error: no message or record format is named 'NoSuchMessage'")
+    assert error.count("\n") == 1
+
+
+def test_a_service_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+
+    def serve() -> int:
+        print("listening")
+        return 7
+
+    assert with_checked_output("serve", serve, is_service=True) == 7
+
+
+def test_output_without_a_buffer() -> None:
+    code = "from kafkawire.commands.main import main; print('before'); main(['--version']); print('after')"
+    found = subprocess.run([sys.executable, "-u", "-c", code], capture_output=True, text=True, check=True)
+    before, version, after = found.stdout.splitlines()
+    assert (before, version.split()[0], after) == ("before", "kafkawire", "after")
+
+
+def test_what_a_command_raises(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> int:
+        raise OutputError(OSError(5, "Input/output error"))
+
+    def fall_silent() -> int:
+        raise OutputError(BrokenPipeError())
+
+    before = sys.stdout
+    assert with_checked_output("show", lambda: 3) == 3
+    assert with_checked_output("show", fail) == 1
+    assert with_checked_output("show", fall_silent) == PIPE_CLOSED
+    assert capsys.readouterr() == ("", "show: cannot write: [Errno 5] Input/output error\n")
+    assert sys.stdout is before
+
+
+def test_say(capsys: pytest.CaptureFixture[str]) -> None:
+    say("show", "a\nb \x1b[31m \u202e")
+    say("show", "x" * 1_000_000)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == r"show: a b \x1b[31m \u202e"
+    assert second == f"show: {'x' * 4_994}…"
+
+
+def test_a_closed_standard_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    say("show", "nothing")
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("a b €\\n", "a b €\\n"), ("\n\r\x1b", r"\n\r\x1b"), ("é\u2028\u200b\udc80", r"é\u2028\u200b\udc80")],
+)
+def test_printable(text: str, shown: str) -> None:
+    assert printable(text) == shown
