@@ -17,12 +17,14 @@ import pytest
 from kafkawire.codegen import SCHEMAS
 from kafkawire.commands.codegen import app
 from kafkawire.commands.explain import explain_batch, explain_message
+from kafkawire.commands.explaining import records
 from kafkawire.commands.explaining.records import Row
 from kafkawire.commands.own_schemas import load_message
 from kafkawire.commands.terminal import run_app
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
@@ -143,6 +145,18 @@ def test_explain_batch_command(compression: Compression) -> None:
 
 def test_explain_batch_of_a_segment(segment: Path) -> None:
     assert "00 00 00 00 00 00 00 01" in run("explain", "RecordBatch", 2, "--file", segment, "--batch", 1)
+
+
+def test_a_message_of_many_rows_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "ROWS_MAX", 10)
+    data = codec(MetadataRequest, 0).encode(MetadataRequest([MetadataRequest.MetadataRequestTopic(name="t")] * 100))
+    (*_, last) = run("explain", "MetadataRequest", 0, data.hex()).splitlines()
+    frame = (len(data) + 10).to_bytes(4, "big") + bytes.fromhex("0003 0000 00000007 ffff") + data
+    for output in (last, run("explain", frame.hex()).splitlines()[-1]):
+        assert output.endswith(" bytes left out, after 10 rows")
+    rows, error = explain_message(MetadataRequest, 0, data)
+    assert error is None
+    assert b"".join(row.data for row in rows) == data
 
 
 def test_explain_deep() -> None:

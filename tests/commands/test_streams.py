@@ -34,7 +34,7 @@ COMMANDS = [
 def run(arguments: Sequence[str], redirection: str) -> tuple[int, str]:
     """Run a command with a redirection of a shell, and return its exit status and what it wrote to standard error."""
     command = ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "kafkawire", *arguments]
-    found = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
     return found.returncode, found.stderr
 
 

@@ -208,9 +208,8 @@ def _kinds(text: str) -> frozenset[Kind]:
     try:
         return frozenset(map(Kind, text.split(",")))
     except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r:.60}, expected some of {', '.join(Kind)}, joined by commas"
-        ) from None
+        known = ", ".join(Kind)
+        raise argparse.ArgumentTypeError(f"{text!r:.60}, expected some of {known}, joined by commas") from None
 
 
 def _number(low: int, high: int) -> Callable[[str], int]:

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +23,7 @@ from kafkawire.codegen.record_formats import load_record_formats
 from kafkawire.commands.explaining.captures import Frame, Summary, explain_capture
 from kafkawire.commands.explaining.frames import Asked, api_named, asked_by, explain_request, explain_response
 from kafkawire.commands.explaining.record_parts import RecordPart
-from kafkawire.commands.explaining.records import Row, cell_text, explain_format, explain_records
+from kafkawire.commands.explaining.records import Row, bounded, cell_text, explain_format, explain_records
 from kafkawire.commands.explaining.segments import LogSegment, Place, explain_chosen, is_batches
 from kafkawire.commands.own_schemas import apis_of, load_message
 from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table
@@ -87,9 +88,8 @@ def explain_message(
         UnsupportedVersion: the message does not exist in this version.
     """
     spans, error = trace(layout(cls, version), data)
-    rows = [_row(data, span) for span in spans]
-    rest = _rest(data, rows, error)
-    return (list(_with_records(data, spans)) if deep else rows) + rest, error
+    rows = bounded(_with_records(data, spans) if deep else (_row(data, span) for span in spans), data)
+    return rows + _rest(data, rows, error), error
 
 
 def explain_batch(segment: Path, number: int) -> list[Row]:
@@ -103,7 +103,8 @@ def explain_batch(segment: Path, number: int) -> list[Row]:
         DecodeError: the file is no segment, or the batch is damaged.
         ValueError: the file has fewer batches.
     """
-    _, rows, error = explain_chosen(LogSegment(segment), load_record_formats(SCHEMAS), Place(batch=number))
+    with closing(LogSegment(segment)) as log:
+        _, rows, error = explain_chosen(log, load_record_formats(SCHEMAS), Place(batch=number))
     if error is not None:
         raise error
     return rows
@@ -328,7 +329,15 @@ def _record_parts(key: str | None, value: str | None, schemas: Path) -> tuple[Re
 
 
 def _print_segment(path: Path, place: Place, wanted: tuple[RecordPart, ...]) -> bool:
-    segment = LogSegment(path)
+    with closing(LogSegment(path)) as segment:
+        try:
+            return _print_found(path, segment, place, wanted)
+        finally:
+            if segment.cut_to is not None:
+                print_line(f"note: {path} got shorter while it was read, {segment.cut_to} bytes are left", "yellow")
+
+
+def _print_found(path: Path, segment: LogSegment, place: Place, wanted: tuple[RecordPart, ...]) -> bool:
     if not wanted:
         try:
             title, rows, error = explain_chosen(segment, load_record_formats(SCHEMAS), place)

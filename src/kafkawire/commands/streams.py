@@ -1,4 +1,5 @@
-"""Standard output and standard error of every command: what is wrong with them is told alike, and shows no control codes.
+"""Standard output and standard error of every command: output that cannot be written ends all of them alike, and errors
+are lines that a terminal can show.
 
 Nothing here needs more than the standard library, as `main.py` asks.
 """
@@ -22,7 +23,7 @@ _LINE_CHARACTERS_MAX: Final = 5_000
 class OutputError(Exception):
     """Standard output cannot be written.
 
-    It is no OSError: that would be said of a file that is read, and Typer and rich end the program in ways of their own.
+    It is no OSError: that would be said of a file that is read, and Typer and rich end a program in their own ways.
 
     Attributes:
         is_pipe_closed: whether nobody reads on.

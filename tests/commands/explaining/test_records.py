@@ -16,7 +16,8 @@ import pytest
 
 from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.record_formats import load_record_formats
-from kafkawire.commands.explaining.records import Row, cell_text, explain_format, explain_records
+from kafkawire.commands.explaining import records as module
+from kafkawire.commands.explaining.records import Row, bounded, cell_text, explain_format, explain_records
 from kafkawire.sdk.records import BatchBuilder, Compression
 
 FORMATS = load_record_formats(SCHEMAS)
@@ -158,3 +159,53 @@ def test_one_format() -> None:
 )
 def test_value_text(value: object, text: str) -> None:
     assert cell_text(value) == text
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD])
+@pytest.mark.parametrize("headers", [0, 1_000])
+def test_rows_are_bounded(monkeypatch: pytest.MonkeyPatch, compression: Compression, headers: int) -> None:
+    """Of many small records, and of one record with many headers, in a few bytes; all bytes are still there."""
+    monkeypatch.setattr(module, "ROWS_MAX", 100)
+    builder = BatchBuilder(compression=compression)
+    for number in range(1 if headers else 1_000):
+        builder.append(1_700_000_000_000 + number, b"k", b"v", (("", b""),) * headers)
+    data = bytes(builder.seal())
+    for number, all_bytes in enumerate((data, data + batch())):
+        rows, error = explain_records(FORMATS, all_bytes)
+        assert error is None
+        assert len(rows) in (101, 102)
+        assert b"".join(row.data for row in rows if not row.region) == all_bytes
+        left_out = [row for row in rows if row.value.endswith(" bytes left out, after 100 rows")]
+        inner = [row for row in left_out if row.region]
+        assert len(inner) == (compression is not Compression.NONE)
+        assert len(left_out) - len(inner) == (number if inner else 1)
+        for row in left_out:
+            assert row.value == f"{len(row.data)} bytes left out, after 100 rows"
+
+
+def test_one_record_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is found behind more rows than are shown."""
+    monkeypatch.setattr(module, "ROWS_MAX", 100)
+    builder = BatchBuilder()
+    for number in range(1_000):
+        builder.append(1_700_000_000_000 + number, b"k", b"%d" % number)
+    rows, error = explain_records(FORMATS, bytes(builder.seal()), offset_delta=900)
+    assert error is None
+    assert {row.path.partition(".")[0] for row in rows if "[" in row.path} == {"records[900]"}
+    assert values(rows)["records[900].value"] == "b'900'"
+    assert values(rows)["records_count"] == "1000"
+
+
+def test_one_format_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ROWS_MAX", 3)
+    data = bytes([40, 0, 0, 0, 1, 1, 0])
+    rows, error = explain_format(FORMATS, "Record", data)
+    assert error is None
+    assert [row.data for row in rows] == [data[:1], data[1:2], data[2:3], data[3:]]
+
+
+def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ROWS_MAX", 2)
+    rows = [Row(number, b"x", "", "") for number in range(3)]
+    assert bounded(iter(rows[:2]), b"xx") == rows[:2]
+    assert bounded(iter(rows), b"xxxx") == [*rows[:2], Row(2, b"xx", "", "2 bytes left out, after 2 rows")]

@@ -5,11 +5,17 @@ Method: segments with records of several types of Kafka's own topics, written by
 
 from __future__ import annotations
 
+import os
 import struct
+import subprocess
+import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from kafkawire.commands.explaining import records
+from kafkawire.commands.explaining.segments import LogSegment
 from kafkawire.records import MessageSetBuilder
 from kafkawire.sdk.records import Compression
 from tests.codegen_command import run
@@ -175,3 +181,51 @@ def test_keys_behind_damage(segment: Path) -> None:
     lines = run("explain", segment, "--key", "OffsetCommitKey", code=1).splitlines()
     assert lines[0].startswith("error: 50 bytes at 0: ")
     assert sum(line.startswith("key of the record") for line in lines) == 3
+
+
+def long_segment(folder: Path) -> Path:
+    """Return a segment that is longer than what is read of it at a time."""
+    path = folder / "0.log"
+    path.write_bytes(b"".join(batch(3 * number, COMMITTED) for number in range(10_000)))
+    return path
+
+
+def test_a_file_that_gets_shorter(tmp_path: Path) -> None:
+    """A broker may cut its log while it is read; what was read of it before is still shown."""
+    path = long_segment(tmp_path)
+    command = [sys.executable, "-m", "kafkawire", "codegen", "explain", str(path), "--key", "OffsetCommit"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(7) == "key of "  # it now waits until somebody reads on
+        os.truncate(path, 1000)
+        output, error = process.communicate()
+    assert (process.returncode, error) == (0, "")
+    assert output.splitlines()[-1] == f"note: {path} got shorter while it was read, 1000 bytes are left"
+
+
+def test_where_a_file_was_cut(tmp_path: Path) -> None:
+    path = long_segment(tmp_path)
+    with closing(LogSegment(path)) as segment:
+        assert segment.batch(9_999)[1].base_offset == 29_997
+        assert segment.cut_to is None
+        position, found = segment.batch_with(10)
+        assert (position, found.base_offset) == (3 * len(batch(0, COMMITTED)), 9)
+        os.truncate(path, 500)
+        with pytest.raises(ValueError, match=r"has no batch 9999|partial batch"):
+            segment.batch(9_999)
+        assert segment.cut_to == 500
+
+
+def test_a_pipe_is_no_segment(tmp_path: Path) -> None:
+    """Reading one would wait for somebody who writes."""
+    os.mkfifo(tmp_path / "0.log")
+    assert "Not a regular file" in run("explain", tmp_path / "0.log", code=1)
+
+
+def test_a_record_of_a_batch_with_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its batch has more rows than are shown of one thing."""
+    monkeypatch.setattr(records, "ROWS_MAX", 100)
+    path = tmp_path / "0.log"
+    path.write_bytes(batch(0, [(b"k", b"%d" % number) for number in range(1_000)]))
+    assert run("explain", path).splitlines()[-1].endswith(" bytes left out, after 100 rows")
+    assert "b'999'" in run("explain", path, "--offset", 999)

@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kafkawire.codegen.names import near, shown
-from kafkawire.commands.explaining.records import Row, cell_text
+from kafkawire.commands.explaining.records import Row, bounded, cell_text
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
 from kafkawire.sdk.protocol.connection import opens_with_unsupported_version
 from kafkawire.sdk.protocol.engines.construct import trace
+from kafkawire.sdk.protocol.engines.constructs import Span
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES
 from kafkawire.sdk.protocol.header_start import CORRELATION_ID_BYTES, HEADER_START, correlation_id_of
 from kafkawire.sdk.protocol.layout import layout
@@ -178,13 +179,17 @@ def _message(
 ) -> tuple[int, str | None]:
     """Add the rows of a message, with the name of the API, and return where it ends and what is wrong with it."""
     spans, error = trace(layout(cls, version), data, min(start, len(data)))
-    for span in spans:
-        text = cell_text(span.value)
-        if name and span.path == "request_api_key":
-            text += f" ({name})"
-        rows.append(Row(span.offset, data[span.offset : span.offset + span.length], f"{prefix}{span.path}", text))
-        start = span.offset + span.length
-    return start, None if error is None else f"{prefix}{error}"
+    found = bounded((_row(span, data, prefix, name) for span in spans), data)
+    rows += found
+    end = found[-1].offset + len(found[-1].data) if found else start
+    return end, None if error is None else f"{prefix}{error}"
+
+
+def _row(span: Span, data: bytes, prefix: str, name: str) -> Row:
+    text = cell_text(span.value)
+    if name and span.path == "request_api_key":
+        text += f" ({name})"
+    return Row(span.offset, data[span.offset : span.offset + span.length], f"{prefix}{span.path}", text)
 
 
 def _finished(

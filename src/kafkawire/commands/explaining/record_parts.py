@@ -18,7 +18,7 @@ from pathlib import Path
 from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.names import shown
 from kafkawire.codegen.record_formats import RecordFormat
-from kafkawire.commands.explaining.records import Row, cell_text, explain_format
+from kafkawire.commands.explaining.records import Row, bounded, cell_text, explain_format
 from kafkawire.commands.own_schemas import load_message, record_types_of
 from kafkawire.sdk.errors import DecodeError, UnsupportedVersion
 from kafkawire.sdk.protocol.engines.construct import trace
@@ -177,10 +177,9 @@ class RecordPart:
             spans, error = trace(layout(cls, version), data, start)
         except UnsupportedVersion as unknown:
             return [*rows, Row(start, data[start:], "", "not read")], str(unknown)
-        for span in spans:
-            part = data[span.offset : span.offset + span.length]
-            rows.append(Row(span.offset, part, span.path, cell_text(span.value)))
-            start = span.offset + span.length
+        parts = ((span, data[span.offset : span.offset + span.length]) for span in spans)
+        rows += bounded((Row(span.offset, part, span.path, cell_text(span.value)) for span, part in parts), data)
+        start = rows[-1].offset + len(rows[-1].data) if spans else start
         if start < len(data):
             rows.append(Row(start, data[start:], "", "not read" if error else "behind the message"))
         return rows, str(error or "")

@@ -7,7 +7,8 @@ ends, how its records are compressed, whether its checksum is right, and what si
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 from kafkawire.codegen.record_formats import Bits, RecordField, RecordFormat
@@ -17,10 +18,14 @@ from kafkawire.sdk.protocol.primitives import short
 from kafkawire.sdk.records import Compression, crc32, crc32c, decompress
 from kafkawire.sdk.records.engines.construct import form
 
-__all__ = ["Row", "cell_text", "explain_format", "explain_records"]
+__all__ = ["ROWS_MAX", "Row", "bounded", "cell_text", "explain_format", "explain_records"]
 
 #: Characters shown of one value; a value of a megabyte must not flood the terminal.
 _VALUE_CHARACTERS = 60
+
+#: Rows of one thing: a batch of 10,000 small records, or one record with 25,000 headers. A record of 2 MB may have a
+#: million of these, and a few bytes may hold it, compressed.
+ROWS_MAX = 100_000
 
 _CHECKSUMS = {"crc32": crc32, "crc32c": crc32c}
 
@@ -54,8 +59,44 @@ def cell_text(value: object) -> str:
     return text if len(text) <= _VALUE_CHARACTERS else f"{text[:_VALUE_CHARACTERS]}…"
 
 
+def bounded(rows: Iterable[Row], data: bytes) -> list[Row]:
+    """Return the first `ROWS_MAX` rows of something; if there are more, with one for the bytes that are left out.
+
+    Args:
+        rows: in order.
+        data: the bytes that those without a region are of.
+    """
+    found = list(islice(rows, ROWS_MAX + 1))
+    if len(found) <= ROWS_MAX:
+        return found
+    found.pop()
+    end = max((row.offset + len(row.data) for row in found if not row.region), default=0)
+    return [*found, _left_out(data, end)]
+
+
+def _left_out(data: bytes, start: int, region: str = "") -> Row:
+    return Row(start, data[start:], "", f"{len(data) - start} bytes left out, after {ROWS_MAX} rows", region)
+
+
+class _Enough(Exception):
+    """Nothing more is to be read: there are `ROWS_MAX` rows."""
+
+
+class _Spans(list[Span]):
+    """Takes what a construct reads, and ends the reading when there is no room for more."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self._room = room
+
+    def append(self, span: Span) -> None:
+        if len(self) >= self._room:
+            raise _Enough
+        super().append(span)
+
+
 def explain_records(
-    formats: Mapping[str, RecordFormat], data: bytes, path: str = ""
+    formats: Mapping[str, RecordFormat], data: bytes, path: str = "", offset_delta: int | None = None
 ) -> tuple[list[Row], DecodeError | None]:
     """Explain consecutive batches.
 
@@ -63,13 +104,15 @@ def explain_records(
         formats: the record formats, see `load_record_formats`.
         data: batches of any magic.
         path: of the value that they are; empty if they are nobody's.
+        offset_delta: of the only record of a batch that is wanted; None for all.
 
     Returns:
-        The rows, and the error if the bytes end or are wrong; the rows are then those before it.
+        The rows, and the error if the bytes end or are wrong; the rows are then those before it. They are at most
+        `ROWS_MAX`; if there would be more, others say what is left out, unread.
     """
     by_magic = {known.magic: known for known in formats.values() if known.magic is not None}
     magic_at = formats["RecordBatch"].field("magic").offset or 0
-    reader = _Reader(formats, data)
+    reader = _Reader(formats, data, offset_delta=offset_delta)
     position = number = 0
     try:
         while position < len(data):
@@ -82,6 +125,10 @@ def explain_records(
             number += 1
     except DecodeError as error:
         return reader.rows, error
+    except _Enough:
+        end = max(row.offset + len(row.data) for row in reader.rows if not row.region)
+        if end < len(data):
+            reader.rows.append(_left_out(data, end))
     return reader.rows, None
 
 
@@ -101,6 +148,8 @@ def explain_format(formats: Mapping[str, RecordFormat], name: str, data: bytes) 
         reader.instance(formats[name], reader.stream, "")
     except DecodeError as error:
         return reader.rows, error
+    except _Enough:
+        pass  # a row says so
     return reader.rows, None
 
 
@@ -111,12 +160,16 @@ class _Reader:
         formats: all formats, by name.
         data: the buffer.
         region: how the buffer was compressed, if it was.
+        offset_delta: of the only record that gets rows; None if all do.
     """
 
-    def __init__(self, formats: Mapping[str, RecordFormat], data: bytes, region: str = "") -> None:
+    def __init__(
+        self, formats: Mapping[str, RecordFormat], data: bytes, region: str = "", offset_delta: int | None = None
+    ) -> None:
         self._formats = formats
         self._data = data
         self._region = region
+        self._offset_delta = offset_delta
         #: The buffer, for constructs to read.
         self.stream = io.BytesIO(data)
         self.rows: list[Row] = []
@@ -134,19 +187,29 @@ class _Reader:
 
         Raises:
             DecodeError: the bytes end early or contradict themselves.
+            _Enough: there is no room for more rows.
         """
-        spans: list[Span] = []
+        spans = _Spans(ROWS_MAX - len(self.rows))
         # construct's own notation of a path; it begins with what is being done.
         place = f"(parsing) -> {path}" if path else "(parsing)"
         try:
             values = form(known.name)._parsereport(stream, new_context(spans=spans), place)
+        except _Enough:
+            self._add_rows(known, spans, path, base)
+            end = max((row.offset + len(row.data) for row in self.rows if row.region == self._region), default=0)
+            self.rows.append(_left_out(self._data, end, self._region))
+            raise
         except DecodeError as error:
+            self._add_rows(known, spans, path, base)
             raise DecodeError(error.path, base + error.offset, error.reason) from None
-        finally:
-            bits = {field.name: field.bits for field in known.fields}
-            for span in spans:
-                self.rows.append(self._row(span, base, bits.get(_below(path, span.path), ())))
+        if self._offset_delta in (None, values.get("offset_delta", self._offset_delta)):
+            self._add_rows(known, spans, path, base)
         return values, spans
+
+    def _add_rows(self, known: RecordFormat, spans: list[Span], path: str, base: int) -> None:
+        bits = {field.name: field.bits for field in known.fields}
+        for span in spans:
+            self.rows.append(self._row(span, base, bits.get(_below(path, span.path), ())))
 
     def batch(self, known: RecordFormat, start: int, path: str) -> int:
         """Read one batch or message with all that is in it, and return where it ends.
@@ -211,7 +274,7 @@ class _Reader:
             self.rows.append(Row(start, packed, path, text, self._region))
         else:  # the construct has read the field, as bytes
             self.rows[-1] = self.rows[-1]._replace(value=text)
-        inner = _Reader(self._formats, content, region=name)
+        inner = _Reader(self._formats, content, name, self._offset_delta)
         inner.rows = self.rows
         if field.array:
             inner._elements(field, values[field.count or ""], 0, len(content), path)

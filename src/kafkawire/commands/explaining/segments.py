@@ -6,20 +6,22 @@ as it goes, and keys and values are looked for behind it, too. Called by `explai
 
 from __future__ import annotations
 
-import mmap
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from kafkawire.codegen.record_formats import RecordFormat
+from kafkawire.commands.dumping.window import open_file
 from kafkawire.commands.explaining.record_parts import RecordPart
 from kafkawire.commands.explaining.records import Row, explain_records
 from kafkawire.sdk.errors import DecodeError, KafkaWireError
-from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
+from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES, BATCH_MAGIC_AT
 from kafkawire.sdk.records import Batch, MessageBatch, Record, walk, walk_headers
-from kafkawire.sdk.records.stored import Damage, Memory, Stored, read_stored
+from kafkawire.sdk.records.sound_batches import announced
+from kafkawire.sdk.records.stored import BATCH_BYTES_MAX, Damage, Stored, Window, read_stored
 
-__all__ = ["ExplainedRecord", "LogSegment", "Place", "explain_chosen", "is_batches", "one_record"]
+__all__ = ["ExplainedRecord", "LogSegment", "Place", "explain_chosen", "is_batches"]
 
 
 class Place(NamedTuple):
@@ -55,61 +57,70 @@ class ExplainedRecord(NamedTuple):
 
 
 class LogSegment:
-    """A log segment; its file is mapped, not read.
+    """A log segment, of which a part is in memory; a broker may append to its file, or cut it, meanwhile.
 
     Args:
         path: a `.log` file.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: it cannot be read, or is no regular file; so do all methods.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with path.open("rb") as file:
-            size = path.stat().st_size
-            self._data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
+        self._file = open_file(path)
+        self._size = self._file.seek(0, os.SEEK_END)
+        self._window = Window(self._read, self._size)
 
-    def batch(self, number: int) -> Batch:
-        """Return a batch by its number in the file.
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    @property
+    def cut_to(self) -> int | None:
+        """How many bytes are left of a file that got shorter while it was read; None of others."""
+        return min(self._window.end, self._file.seek(0, os.SEEK_END)) if self._window.end < self._size else None
+
+    def batch(self, number: int) -> tuple[int, Batch]:
+        """Return a batch by its number in the file, and where it begins.
 
         Raises:
             DecodeError: the file is no segment, or damaged before the end of the batch.
             ValueError: there are fewer batches.
         """
-        for index, batch in enumerate(walk_headers(self._data)):
+        for index, found in enumerate(self._headers()):
             if index == number:
-                return batch
+                return found
         raise ValueError(f"{self._path} has no batch {number}; batches count from 0")
 
-    def batch_with(self, offset: int) -> Batch:
-        """Return the batch that has an offset.
+    def batch_with(self, offset: int) -> tuple[int, Batch]:
+        """Return the batch that has an offset, and where it begins.
 
         Raises:
             DecodeError: the file is no segment, or damaged before the end of the batch.
             ValueError: there is none.
         """
         first = last = None
-        for batch in walk_headers(self._data):
+        for position, batch in self._headers():
             first = batch.base_offset if first is None else first
             last = batch.last_offset
             if last >= offset:
                 if batch.base_offset <= offset or isinstance(batch, MessageBatch):
-                    return batch
+                    return position, batch
                 break
         held = "it has no batch" if first is None else f"it begins with {first}; {last} is the last one looked at"
         raise ValueError(f"{self._path} has no batch with offset {offset}: {held}")
 
-    def batch_at(self, position: int) -> Batch:
-        """Return the batch that begins at a byte of the file; its own position counts from there.
+    def batch_at(self, position: int) -> tuple[int, Batch]:
+        """Return the batch that begins at a byte of the file, and that byte.
 
         Raises:
-            DecodeError: no batch begins there.
+            DecodeError: no batch begins there; it counts from there.
             ValueError: the file ends before.
         """
-        for batch in walk_headers(self._data[position:]):
-            return batch
-        raise ValueError(f"{self._path} has {len(self._data)} bytes, so no batch begins at byte {position}")
+        for batch in walk_headers(self._whole_batch(position)):
+            return position, batch
+        raise ValueError(f"{self._path} has {self._window.end} bytes, so no batch begins at byte {position}")
 
     def found(self, place: Place) -> tuple[int, Batch]:
         """Return where a batch begins, and it; the first one if nothing is said of the place.
@@ -119,16 +130,14 @@ class LogSegment:
             ValueError: there is no such batch.
         """
         if place.offset is not None:
-            batch = self.batch_with(place.offset)
-        elif place.batch is not None:
-            batch = self.batch(place.batch)
-        else:
-            return place.position or 0, self.batch_at(place.position or 0)
-        return batch.position, batch
+            return self.batch_with(place.offset)
+        if place.batch is not None:
+            return self.batch(place.batch)
+        return self.batch_at(place.position or 0)
 
     def at(self, position: int, size: int) -> bytes:
         """Return bytes of the file."""
-        return bytes(self._data[position : position + size])
+        return bytes(self._window.at(position, size))
 
     def parts(self, wanted: tuple[RecordPart, ...], place: Place) -> Iterator[ExplainedRecord | Damage]:
         """Yield what keys and values are.
@@ -141,7 +150,7 @@ class LogSegment:
             DecodeError: the chosen batch is damaged, or something before it.
             ValueError: there is no such batch.
         """
-        chosen = read_stored(Memory(self._data)) if place == Place() else (Stored(*self.found(place)),)
+        chosen = read_stored(self._window) if place == Place() else (Stored(*self.found(place)),)
         for each in chosen:
             if isinstance(each, Damage):
                 yield each
@@ -149,6 +158,30 @@ class LogSegment:
             for record in each.batch.records():
                 if place.offset in (None, record.offset):
                     yield from _explained(record, each, wanted)
+
+    def _headers(self) -> Iterator[tuple[int, Batch]]:
+        """Yield where each batch begins, and it, its checksum unread."""
+        position = 0
+        while position < self._window.end:
+            try:
+                for batch in walk_headers(self._whole_batch(position)):
+                    yield position, batch
+                    position += batch.size_in_bytes
+                    break
+            except DecodeError as error:
+                raise DecodeError(error.path, position + error.offset, error.reason) from None
+
+    def _whole_batch(self, position: int) -> memoryview:
+        """Return the bytes of the batch at a position; fewer if the file ends before, or nobody would open it."""
+        view = self._window.at(position, BATCH_HEADER_BYTES)
+        if len(view) <= BATCH_MAGIC_AT:
+            return view
+        size, _ = announced(view)
+        return self._window.at(position, size) if 0 < size <= BATCH_BYTES_MAX else view
+
+    def _read(self, position: int, size: int) -> bytes:
+        self._file.seek(position)
+        return self._file.read(size)
 
 
 def _explained(record: Record, stored: Stored, wanted: tuple[RecordPart, ...]) -> Iterator[ExplainedRecord]:
@@ -158,16 +191,6 @@ def _explained(record: Record, stored: Stored, wanted: tuple[RecordPart, ...]) -
         found = part.explain(record.key or b"", record.value)
         if found is not None:
             yield ExplainedRecord(record.offset, stored.position, part.part, *found)
-
-
-def one_record(rows: list[Row], offset: int, base_offset: int) -> list[Row] | None:
-    """Return of the rows of a batch those of its header and of one record; None if compaction has removed it."""
-    wanted = str(offset - base_offset)
-    found = next((row.path for row in rows if row.path.endswith("].offset_delta") and row.value == wanted), None)
-    if found is None:
-        return None
-    record = found.removesuffix("offset_delta")
-    return [row for row in rows if not row.path.startswith("records[") or row.path.startswith(record)]
 
 
 def is_batches(data: bytes) -> bool:
@@ -200,13 +223,11 @@ def explain_chosen(
         head = segment.at(position, BATCH_HEADER_BYTES)
         rows, _ = explain_records(formats, head)
         return f"no batch at byte {position}", rows or [Row(0, head, "", "not read")], damage
-    rows, error = explain_records(formats, segment.at(position, batch.size_in_bytes))
-    if place.offset is not None and error is None and not isinstance(batch, MessageBatch):
-        found = one_record(rows, place.offset, batch.base_offset)
-        if found is None:
-            raise ValueError(
-                f"no record has offset {place.offset}: its batch, at byte {batch.position}, has "
-                f"{batch.base_offset} to {batch.last_offset}, but not this one any more"
-            )
-        rows = found
+    wanted = None if isinstance(batch, MessageBatch) or place.offset is None else place.offset - batch.base_offset
+    rows, error = explain_records(formats, segment.at(position, batch.size_in_bytes), offset_delta=wanted)
+    if wanted is not None and error is None and not any(row.path.startswith("records[") for row in rows):
+        raise ValueError(
+            f"no record has offset {place.offset}: its batch, at byte {position}, has "
+            f"{batch.base_offset} to {batch.last_offset}, but not this one any more"
+        )
     return f"batch at byte {position}, offsets {batch.base_offset} to {batch.last_offset}", rows, error
