@@ -108,21 +108,32 @@ def test_what_cannot_be_listed_is_told_and_the_rest_is_returned(
 
 
 def test_links(tmp_path: Path) -> None:
-    """A partition may be on another disk. Loops end, and a link to nowhere is nothing."""
+    """A partition may be on another disk. Loops end, files are returned once, and a link to nowhere is told."""
     data = tmp_path / "data"
     other = tmp_path / "other/t-0"
     (other / "deep").mkdir(parents=True)
     (other / "0.log").touch()
-    data.mkdir()
+    (data / "u-0").mkdir(parents=True)
+    (data / "u-0/0.log").touch()
     (data / "t-0").symlink_to(other)
     (other / "deep/up").symlink_to(tmp_path)
     (data / "again").symlink_to(data)
+    (data / "other-name").symlink_to(data / "u-0")
+    assert listed(data) == ["u-0/0.log", "t-0/0.log"]
     (data / "nowhere.log").symlink_to(data / "none")
-    assert listed(data) == ["t-0/0.log"]
-    errors: list[OSError] = []
     (data / "circle").symlink_to(data / "circle")
-    assert listed(data, errors=errors) == ["t-0/0.log"]
-    assert {error.filename for error in errors} == {str(data / "circle"), str(data / "again/circle")}
+    errors: list[OSError] = []
+    assert listed(data, errors=errors) == ["u-0/0.log", "t-0/0.log"]
+    assert {error.filename for error in errors} == {str(data / "circle"), str(data / "nowhere.log")}
+
+
+def test_what_is_no_regular_file_is_told(tmp_path: Path) -> None:
+    """And not opened: reading a pipe waits for somebody who writes."""
+    os.mkfifo(tmp_path / "0.log")
+    (tmp_path / "1.log").touch()
+    errors: list[OSError] = []
+    assert listed(tmp_path, errors=errors) == ["1.log"]
+    assert [str(error) for error in errors] == [f"[Errno 22] Not a regular file: '{tmp_path / '0.log'}'"]
 
 
 def listed(folder: Path, *paths: Path, errors: list[OSError] | None = None) -> list[str]:

@@ -13,6 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
+from kafkawire.commands.dumping.window import checked_regular
 from kafkawire.reference_broker.log import checkpoints, file_names
 from kafkawire.sdk.protocol.tables.enums import CLUSTER_METADATA_TOPIC
 from kafkawire.sdk.records.java_integers import OFFSET_MAX
@@ -130,27 +131,40 @@ def files_of(paths: Iterable[Path], fail: Callable[[OSError], object]) -> list[P
 
 
 def _below(folder: Path, fail: Callable[[OSError], object]) -> Iterator[Path]:
-    """Yield the files in a folder and in those below it; links may be circles: folders behind one are left out."""
-    waiting = [folder]
-    while waiting:
-        here = waiting.pop()
+    """Yield the files in a folder and in those below it, each folder once: links may lead to one that is there already.
+
+    Folders below one that is a link are left out: links may be circles.
+    """
+    waiting, links = [folder], list[Path]()
+    known: set[tuple[int, int]] = set()
+    while waiting or links:
+        is_link = not waiting  # after all the others, so that files are shown where they are
+        here = links.pop() if is_link else waiting.pop()
         files: list[Path] = []
         folders: list[Path] = []
-        is_link = here != folder and here.is_symlink()
         try:
+            found = here.stat()
+            if (found.st_dev, found.st_ino) in known:
+                continue
+            known.add((found.st_dev, found.st_ino))
             with os.scandir(here) as entries:
                 for entry in entries:
                     try:
                         if entry.is_file():
                             files.append(here / entry.name)
-                        elif not is_link and entry.is_dir():
+                        elif entry.is_dir():
                             folders.append(here / entry.name)
-                    except OSError as error:  # a link to nowhere is neither, one that cannot be followed is told
+                        else:
+                            checked_regular(here / entry.name)
+                    except OSError as error:  # a link to nowhere, or in circles, is told like a pipe
                         fail(error)
         except OSError as error:
             fail(error)
         yield from sorted(files, key=_order)
-        waiting += sorted(folders, reverse=True)
+        if not is_link:
+            folders.sort(reverse=True)
+            waiting += [each for each in folders if not each.is_symlink()]
+            links[:0] = [each for each in folders if each.is_symlink()]
 
 
 def _topic(path: Path) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kafkawire.commands.dumping.limits import WINDOW_BYTES
 
-__all__ = ["Window", "open_file"]
+__all__ = ["Window", "checked_regular", "open_file"]
 
 
 def open_file(path: Path) -> FileIO:
@@ -20,9 +20,18 @@ def open_file(path: Path) -> FileIO:
     Raises:
         OSError: it cannot be opened, or is no regular file: pipes wait for somebody who writes, and devices never end.
     """
+    return checked_regular(path).open("rb", buffering=0)
+
+
+def checked_regular(path: Path) -> Path:
+    """Return a path.
+
+    Raises:
+        OSError: there is no regular file.
+    """
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(errno.EINVAL, "Not a regular file", str(path))
-    return path.open("rb", buffering=0)
+    return path
 
 
 class Window:
