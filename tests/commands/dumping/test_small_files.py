@@ -73,6 +73,7 @@ def test_a_transaction_index(tmp_path: Path) -> None:
         (entry(1, 5) + entry(2, 5), "a marker at offset 5 after 5"),
         (entry(6, 5), "a transaction from offset 6 to 5"),
         (entry(1, 5, 1), "version 1 of an aborted transaction, 0 is known"),
+        (entry(1, 5, -23709), "version -23709 of an aborted transaction, 0 is known"),
         (entry(1, 5) + b"abc", "3 bytes of an entry of 34"),
     ],
 )
@@ -133,7 +134,7 @@ def test_files_are_opened_for_reading_only(tmp_path: Path, monkeypatch: pytest.M
     ("name", "content", "reason"),
     [
         ("leader-epoch-checkpoint", b"0\n2\n0 0\n", "1 entries, 2 announced"),
-        ("recovery-point-offset-checkpoint", b"\xff", "'utf-8' codec can't decode byte 0xff"),
+        ("recovery-point-offset-checkpoint", b"0\n\xff", "no UTF-8: invalid start byte 0xff"),
         ("meta.properties", b"name\n", "no name and value in the line 'name'"),
         ("quorum-state", b"{", "quorum-state: no JSON: "),
         ("quorum-state", b"[" * 100_000, "quorum-state: no JSON: "),

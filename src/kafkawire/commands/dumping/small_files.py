@@ -69,7 +69,7 @@ def dump_transaction_index(file: StoredFile, output: Output) -> None:
 
 def _transaction_problem(fields: tuple[int, ...], before: int | None) -> str:
     version, _, first_offset, last_offset, _ = fields
-    if version > _TRANSACTION_INDEX_VERSION:
+    if version != _TRANSACTION_INDEX_VERSION:  # Kafka refuses higher ones alone, and never wrote another
         return f"version {version} of an aborted transaction, {_TRANSACTION_INDEX_VERSION} is known"
     if first_offset > last_offset:
         return f"a transaction from offset {first_offset} to {last_offset}"
@@ -93,10 +93,14 @@ def dump_small_file(file: StoredFile, output: Output) -> None:
             return
         content = bytes(window.at(0, size))
     try:
+        if file.kind is not FileKind.PRODUCERS:
+            content.decode()  # of all the others, so that they say alike where it is no text
         for members in _READERS[file.kind](content):
             output.say(Kind.ENTRY, members)
     except DecodeError as error:
         output.damage(f"{error.path}: {error.reason}", error.offset)
+    except UnicodeDecodeError as error:
+        output.damage(f"no UTF-8: {error.reason} 0x{content[error.start]:02x}", error.start)
     except DamagedFile as error:
         output.damage(error.args[1])
 
