@@ -47,6 +47,9 @@ def show_metadata(files: Iterable[Path]) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3):
+        print("usage: internal_topics.py BOOTSTRAP_SERVERS [METADATA_FOLDER]", file=sys.stderr)
+        sys.exit(2)
     asyncio.run(show_topics(sys.argv[1]))
     if len(sys.argv) > 2:
         folder = Path(sys.argv[2])

@@ -84,3 +84,10 @@ def test_cluster_metadata(printed: list[dict[str, Any]]) -> None:
         if each["value"]["name"] == "share.version"
     ]
     assert feature["featureLevel"] >= 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["a", "b", "c"]])
+def test_wrong_arguments(arguments: list[str]) -> None:
+    found = subprocess.run([sys.executable, str(EXAMPLE), *arguments], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr == "usage: internal_topics.py BOOTSTRAP_SERVERS [METADATA_FOLDER]\n"
