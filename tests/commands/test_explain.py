@@ -21,6 +21,7 @@ from kafkawire.commands.explaining import records
 from kafkawire.commands.explaining.records import Row
 from kafkawire.commands.own_schemas import load_message
 from kafkawire.commands.terminal import run_app
+from kafkawire.records import MessageSetBuilder
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
@@ -136,6 +137,13 @@ def test_explain_own_schema(own: Path) -> None:
     assert "people[0].name  'Ada'" in run("explain", "GreetRequest", 0, "00000001 0003416461", "--schemas", own)
 
 
+@pytest.mark.parametrize("magic", [0, 1])
+def test_explain_message_set(magic: int) -> None:
+    builder = MessageSetBuilder(magic=magic)
+    builder.append(1_700_000_000_000, b"key", b"value")
+    assert "b'value'" in run("explain", "MessageSet", magic, bytes(builder.build()).hex())
+
+
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD])
 def test_explain_batch_command(compression: Compression) -> None:
     output = run("explain", "RecordBatch", 2, batch(5, compression).hex())
@@ -187,6 +195,9 @@ def test_explain_shows_all_bytes(deep: tuple[str, ...]) -> None:
         (("HeartbeatRequest", 99, "00"), "HeartbeatRequest has no version 99"),
         (("HartbeatRequest", 0, "00"), "is it HeartbeatRequest?"),
         (("RecordBatch", 1, "00"), "RecordBatch has magic 2, not 1"),
+        (("MessageSet", 2, "00"), "MessageSet has magic 0 and 1, not 2"),
+        (("--api", "Fetch", "--api-version", 99, "00000000"), "FetchResponse has no version 99"),
+        (("x" * 100_000, 0, "00"), f"is named '{'x' * 59}…"),
         (("HeartbeatRequest", 0), "give HEX of a whole frame, MESSAGE VERSION HEX, FILE.log, or --pcap FILE"),
         ((), "give HEX of a whole frame"),
         (("HeartbeatRequest", 0, "@/no/such/file"), "No such file"),

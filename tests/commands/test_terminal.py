@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from kafkawire.codegen.located import SchemaError
-from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table, run_app
+from kafkawire.commands.terminal import counted, errors_on_one_line, print_line, print_table, run_app
 
 
 def test_table(capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,6 +31,10 @@ def test_table_in_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: py
     out = capsys.readouterr().out
     assert "\x1b[31m" in out
     assert "[bold]1[/]" in out
+
+
+def test_counted() -> None:
+    assert [counted(number, "file") for number in range(3)] == ["0 files", "1 file", "2 files"]
 
 
 def test_line(capsys: pytest.CaptureFixture[str]) -> None:

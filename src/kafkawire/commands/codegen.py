@@ -28,7 +28,7 @@ from kafkawire.codegen.state import State, comparable, load_state
 from kafkawire.commands.explain import HELP, explain
 from kafkawire.commands.show import show
 from kafkawire.commands.streams import say
-from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table, run_app
+from kafkawire.commands.terminal import counted, errors_on_one_line, print_line, print_table, run_app
 
 __all__ = ["app", "run"]
 
@@ -170,7 +170,8 @@ def diff(
         print_table(columns, rows, [styles[change.verdict] for change in shown])
     counts = Counter(change.verdict for change in changes)
     compatible, note, breaks = (counts[kind] for kind in Verdict)
-    print_line(f"{len(changes)} changes: {compatible} compatible, {note} with a note, {breaks} that break the wire")
+    total = counted(len(changes), "change")
+    print_line(f"{total}: {compatible} compatible, {note} with a note, {breaks} that break the wire")
     for path, before, after in zip((new, old), states, compared, strict=True):
         if left_out := len(before.names) - len(after.names):
             print_line(f"{left_out} messages that {path} does not define are left out")

@@ -23,7 +23,14 @@ from kafkawire.codegen.record_formats import load_record_formats
 from kafkawire.commands.explaining.captures import Frame, Summary, explain_capture
 from kafkawire.commands.explaining.frames import Asked, api_named, asked_by, explain_request, explain_response
 from kafkawire.commands.explaining.record_parts import RecordPart
-from kafkawire.commands.explaining.records import Row, bounded, cell_text, explain_format, explain_records
+from kafkawire.commands.explaining.records import (
+    Row,
+    bounded,
+    cell_text,
+    explain_format,
+    explain_records,
+    formats_named,
+)
 from kafkawire.commands.explaining.segments import LogSegment, Place, explain_chosen, is_batches
 from kafkawire.commands.own_schemas import apis_of, load_message
 from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table
@@ -263,7 +270,7 @@ def _is_name(argument: str) -> bool:
 
 def _print_message(given: list[str], schemas: Path, deep: bool) -> bool:
     if len(given) < 3:
-        if given and given[0] not in load_record_formats(SCHEMAS):
+        if given and not formats_named(load_record_formats(SCHEMAS), given[0]):
             load_message(given[0], schemas)
         raise ValueError("give HEX of a whole frame, MESSAGE VERSION HEX, FILE.log, or --pcap FILE")
     name, version, *texts = given
@@ -286,11 +293,9 @@ def _print_rows(rows: list[Row], error: object) -> bool:
 
 def _explain(name: str, version: int, data: bytes, schemas: Path, deep: bool) -> tuple[list[Row], DecodeError | None]:
     formats = load_record_formats(SCHEMAS)
-    if name in formats:
-        magic = formats[name].magic
-        if magic not in (None, version):
-            raise ValueError(f"{name} has magic {magic}, not {version}")
-        rows, error = explain_format(formats, name, data) if magic is None else explain_records(formats, data)
+    if fitting := formats_named(formats, name, version):
+        has_magic = fitting[0].magic is not None
+        rows, error = explain_records(formats, data) if has_magic else explain_format(formats, name, data)
         return rows + _rest(data, rows, error), error
     cls = load_message(name, schemas)
     if is_batches(data):
@@ -316,15 +321,14 @@ def _refuse_message(name: str, path: Path, schemas: Path) -> None:
     Raises:
         ValueError: it is a message, or nothing at all.
     """
-    if name not in load_record_formats(SCHEMAS):
+    if not formats_named(load_record_formats(SCHEMAS), name):
         load_message(name, schemas)
         raise ValueError(f"{path} holds record batches, no {name}; {_finder(name, str(path))} finds it in the records")
 
 
 def _record_parts(key: str | None, value: str | None, schemas: Path) -> tuple[RecordPart, ...]:
     """Return the types to read keys and values as."""
-    formats = load_record_formats(SCHEMAS)
-    names = {"key": key, "value": value}
+    formats, names = load_record_formats(SCHEMAS), {"key": key, "value": value}
     return tuple(RecordPart(part, name, formats, schemas) for part, name in names.items() if name is not None)
 
 

@@ -20,6 +20,7 @@ from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.record_formats import Bits, RecordField, RecordFormat, load_record_formats
 from kafkawire.codegen.spec import NO_DEFAULT
 from kafkawire.commands.explain import note_removal
+from kafkawire.commands.explaining.records import formats_named
 from kafkawire.commands.own_schemas import folder_of, load_message
 from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table
 from kafkawire.sdk.errors import KafkaWireError
@@ -29,9 +30,6 @@ from kafkawire.sdk.protocol.json_form import to_json
 from kafkawire.sdk.protocol.layout import layout
 
 __all__ = ["Form", "show"]
-
-#: What people call messages of the formats before record batches; a set is any number of them.
-_OTHER_NAMES = {"MessageSet": ("MessageV0", "MessageV1")}
 
 
 class Form(StrEnum):
@@ -58,7 +56,8 @@ def show(
 ) -> None:
     """Show what a message or record format holds in one version."""
     with errors_on_one_line(KafkaWireError, ValueError):
-        if formats := _formats(message, version, schemas):
+        known = load_record_formats(schemas if (schemas / "records").is_dir() else SCHEMAS)
+        if formats := formats_named(known, message, version):
             _show_formats(formats, form)
             return
         cls = load_message(message, schemas)
@@ -92,21 +91,6 @@ def _layout_rows(name: str, version: int, schemas: Path) -> Iterator[tuple[str, 
             "" if default is NO_DEFAULT else json.dumps(default),
             entry.field.about,
         )
-
-
-def _formats(name: str, magic: int | None, schemas: Path) -> list[RecordFormat]:
-    """Return the record formats of a name; none if it is the name of a message.
-
-    Raises:
-        ValueError: the formats of this name have other magic numbers.
-    """
-    folder = schemas if (schemas / "records").is_dir() else SCHEMAS
-    known = load_record_formats(folder)
-    named = [known[each] for each in _OTHER_NAMES.get(name, (name,)) if each in known]
-    fitting = [each for each in named if magic in (None, each.magic) or each.magic is None]
-    if named and not fitting:
-        raise ValueError(f"{name} has magic {' and '.join(str(each.magic) for each in named)}, not {magic}")
-    return fitting
 
 
 def _show_formats(formats: list[RecordFormat], form: Form) -> None:

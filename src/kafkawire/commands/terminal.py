@@ -18,7 +18,7 @@ from rich.text import Text
 from kafkawire.codegen.located import SchemaError
 from kafkawire.commands.streams import say
 
-__all__ = ["errors_on_one_line", "print_line", "print_table", "run_app"]
+__all__ = ["counted", "errors_on_one_line", "print_line", "print_table", "run_app"]
 
 #: What Typer raises for arguments that it cannot use. The class has no name of Typer's own in every release.
 _UsageError = cast(
@@ -73,6 +73,11 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], styles: I
     for row, style in zip(rows, [*styles, *[""] * len(rows)], strict=False):
         table.add_row(*map(Text, row), style=style)
     console.print(table)
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number and what it counts, as `1 file` and `2 files`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 @contextmanager

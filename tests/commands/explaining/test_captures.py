@@ -154,6 +154,11 @@ def test_pipelined_requests_and_one_without_response() -> None:
     assert read(frames) == ["> Heartbeat 0", "> Produce 1", "> Heartbeat 2"]
     assert remarks(frames) == ["2 requests without response"]
     assert "2 requests whose response is not in the capture" in summary.lines()
+    summary.without_response = summary.missing_bytes = 1
+    assert [line for line in summary.lines() if line.startswith("1 ")][-2:] == [
+        "1 request whose response is not in the capture",
+        "1 byte not captured",
+    ]
 
 
 def test_a_request_whose_response_was_not_captured_beside_one_that_waits() -> None:

@@ -15,6 +15,7 @@ from kafkawire.commands.explaining.capture_file import CaptureError, read_packet
 from kafkawire.commands.explaining.capture_packets import tcp_segment
 from kafkawire.commands.explaining.frames import is_request
 from kafkawire.commands.explaining.tcp_streams import Stretch, TcpConnection, TcpStreams
+from kafkawire.commands.terminal import counted
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
 from kafkawire.sdk.protocol.connection import Received, Request
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES
@@ -75,19 +76,19 @@ class Summary:
     def lines(self) -> Iterator[str]:
         """Yield it as text."""
         yield (
-            f"{_counted(self.connections, 'connection')}, {_counted(self.requests, 'request')}, "
-            f"{_counted(self.responses, 'response')}"
+            f"{counted(self.connections, 'connection')}, {counted(self.requests, 'request')}, "
+            f"{counted(self.responses, 'response')}"
         )
-        for count, what in (
-            (self.unread, "frames not decoded or not matched"),
-            (self.without_response, "requests whose response is not in the capture"),
-            (self.missing_bytes, "bytes not captured"),
-            (self.passed_over_bytes, "bytes passed over, as no known frame begins there"),
+        for count, noun, what in (
+            (self.unread, "frame", "not decoded or not matched"),
+            (self.without_response, "request", "whose response is not in the capture"),
+            (self.missing_bytes, "byte", "not captured"),
+            (self.passed_over_bytes, "byte", "passed over, as no known frame begins there"),
         ):
             if count:
-                yield f"{count} {what}"
+                yield f"{counted(count, noun)} {what}"
         for reason, count in self.left_out.most_common():
-            yield f"{_counted(count, 'packet')} left out: {reason}"
+            yield f"{counted(count, 'packet')} left out: {reason}"
 
 
 def explain_capture(stream: BinaryIO, summary: Summary, apis: Mapping[int, Api] = KAFKA_APIS) -> Iterator[Frame]:
@@ -267,7 +268,7 @@ class _Conversation:
         if not self._is_kafka:
             yield self._remark(stretch.time, "nothing here was Kafka's protocol in plain text")
         elif self.without_response:
-            yield self._remark(stretch.time, f"{_counted(self.without_response, 'request')} without response")
+            yield self._remark(stretch.time, f"{counted(self.without_response, 'request')} without response")
 
     def _passed_over(self, stretch: Stretch, side: int) -> Iterator[Frame]:
         stream = self._streams[side]
@@ -300,7 +301,3 @@ def _begins_request(data: bytes, apis: Mapping[int, Api]) -> bool:
     # Nor what only looks like one: in a response the correlation id, often a small number, is where the key would be.
     frame = data[LENGTH_BYTES : LENGTH_BYTES + length]
     return len(frame) < length or is_request(frame, apis)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

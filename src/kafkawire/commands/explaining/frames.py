@@ -117,6 +117,8 @@ def explain_response(data: bytes, asked: Asked) -> Explanation:
         UnsupportedVersion: the API does not exist in this version.
     """
     api, version, correlation_id = asked
+    if version not in api.known_versions and api.key != ApiKey.API_VERSIONS:
+        layout(api.response, version)  # raises; ApiVersions alone is answered in a version that does exist
     start, end = _response_bounds(data, correlation_id)
     rows = _length_rows(data, start)
     header = layout(ResponseHeader, api.response_header_version(version))

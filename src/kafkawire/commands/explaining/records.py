@@ -18,7 +18,7 @@ from kafkawire.sdk.protocol.primitives import short
 from kafkawire.sdk.records import Compression, crc32, crc32c, decompress
 from kafkawire.sdk.records.engines.construct import form
 
-__all__ = ["ROWS_MAX", "Row", "bounded", "cell_text", "explain_format", "explain_records"]
+__all__ = ["ROWS_MAX", "Row", "bounded", "cell_text", "explain_format", "explain_records", "formats_named"]
 
 #: Characters shown of one value; a value of a megabyte must not flood the terminal.
 _VALUE_CHARACTERS = 60
@@ -76,6 +76,28 @@ def bounded(rows: Iterable[Row], data: bytes) -> list[Row]:
 
 def _left_out(data: bytes, start: int, region: str = "") -> Row:
     return Row(start, data[start:], "", f"{len(data) - start} bytes left out, after {ROWS_MAX} rows", region)
+
+
+#: What people call messages of the formats before record batches; a set is any number of them.
+_OTHER_NAMES = {"MessageSet": ("MessageV0", "MessageV1")}
+
+
+def formats_named(formats: Mapping[str, RecordFormat], name: str, magic: int | None = None) -> list[RecordFormat]:
+    """Return the record formats of a name; none if it is another's.
+
+    Args:
+        formats: all that there are.
+        name: of a format, or `MessageSet`.
+        magic: those that have one have this; None for any.
+
+    Raises:
+        ValueError: the formats of this name have other magic numbers.
+    """
+    named = [formats[each] for each in _OTHER_NAMES.get(name, (name,)) if each in formats]
+    fitting = [each for each in named if magic in (None, each.magic) or each.magic is None]
+    if named and not fitting:
+        raise ValueError(f"{name} has magic {' and '.join(str(each.magic) for each in named)}, not {magic}")
+    return fitting
 
 
 class _Enough(Exception):
