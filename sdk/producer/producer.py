@@ -141,11 +141,10 @@ class Producer(Generic[GivenKey, GivenValue]):
         """
         if timeout_ms is not None:
             checked_timeout_ms(timeout_ms)
-        core = self._core
         if self._closing is not None:
             await self._closing
             return
-        if core is None:
+        if (core := self._core) is None:
             return
         is_open, self._is_open = self._is_open, False  # otherwise it is being started, and `start` raises `Closed`
         closing = self._closing = Promise()
@@ -160,8 +159,9 @@ class Producer(Generic[GivenKey, GivenValue]):
         except Closed:
             pass  # nobody is left to send what was buffered, or it is the parent's, before a fork
         finally:
+            when = "before the record was acknowledged" if is_open else "while it was started"
             try:
-                await core.client.finish(Closed("the producer was closed before the record was acknowledged"))
+                await core.client.finish(Closed(f"the producer was closed {when}"))
             finally:
                 closing.keep(None)
         if flush and not core.is_transactional:
