@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from types import GeneratorType
 from typing import Any
 
 from kafkawire.reference_broker.apis.registry import Answer, Call, Handler, ServedApis, load
@@ -29,6 +30,7 @@ from kafkawire.reference_broker.request_path import ELEMENTS, chain
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
 from kafkawire.reference_broker.transactions.participants import verify_commit, write_marker
+from kafkawire.reference_broker.turns import Turns, begin
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
@@ -62,6 +64,7 @@ class Core:
         lines: what the parts of the broker write to the log, repetitions held back.
         timers: pending deadlines.
         slices: long computations.
+        turns: requests that take long.
         upkeep: see `Upkeep`.
     """
 
@@ -78,6 +81,7 @@ class Core:
         self.lines = LogLimit(_log)
         self.timers = directory.services.timers
         self.slices = Slices(self.timers)
+        self.turns = Turns()
         self.groups = GroupCoordinator(
             self.timers,
             new_id,
@@ -133,7 +137,9 @@ class Core:
         return self._answer(call, message)
 
     def _dispatch(self, call: Call, message: Any) -> Answer:
-        return self._handlers[call.api.key](call, message)
+        outcome: Any = self._handlers[call.api.key](call, message)
+        answer: Answer = begin(outcome) if isinstance(outcome, GeneratorType) else outcome
+        return answer
 
     def advance(self, now_ms: int) -> None:
         """Fire the timers that are due at `now_ms`."""

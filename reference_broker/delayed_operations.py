@@ -34,7 +34,7 @@ class DelayedOperation:
         check_unsent: called with the response instead of sending it, if the client expects none; what it raises closes
             the connection.
         steps: what is to be done before the response, in pieces between which others may have their turn; None if
-            nothing is left.
+            nothing is left. If they return something, it is the response, or what has it later.
     """
 
     __slots__ = (
@@ -82,8 +82,12 @@ class DelayedOperation:
         assert self.steps is not None, "there is no step left"
         try:
             next(self.steps)
-        except StopIteration:
+        except StopIteration as end:
             self.steps = None
+            if isinstance(end.value, DelayedOperation):
+                self._follow(end.value)
+            elif end.value is not None:
+                self.complete(end.value)
         except BrokerEnd:
             raise
         except BaseException as error:
@@ -91,6 +95,13 @@ class DelayedOperation:
             if self.on_error is None:
                 raise
             self._fail(error)
+
+    def _follow(self, other: DelayedOperation) -> None:
+        """Complete the operation when another is, which nobody knows but this one."""
+        if self.on_error is not None:
+            other.answers(self.on_error)
+        self.on_cancel = other.cancel
+        other.then(self.complete, self._fail)
 
     def complete_by(self, make: Callable[[], Message]) -> None:
         """Complete the operation with what `make` returns; if that fails, or is None, the client gets an error."""
@@ -107,8 +118,15 @@ class DelayedOperation:
             return
         if not self._is_over:  # which `make` may have changed
             self.response = response
-            if self._then is not None:
-                self._then(response)
+            then, _ = self._let_go()
+            if then is not None:
+                then(response)
+
+    def _let_go(self) -> tuple[Callable[[Message], object] | None, Callable[[RemoteProtocolError], object] | None]:
+        """Forget who waits, and what is cancelled: they refer to this operation, and to all of the request."""
+        waiting = self._then, self._otherwise
+        self.on_cancel = self._then = self._otherwise = None
+        return waiting
 
     def _fail(self, error: BaseException) -> None:
         """Complete the operation with the response of an error, if there is one."""
@@ -118,8 +136,9 @@ class DelayedOperation:
         except RemoteProtocolError as failure:
             if not self._is_over:
                 self.failure = failure
-                if self._otherwise is not None:
-                    self._otherwise(failure)
+                _, otherwise = self._let_go()
+                if otherwise is not None:
+                    otherwise(failure)
         else:
             self.complete(response)
 
@@ -131,10 +150,11 @@ class DelayedOperation:
         self, action: Callable[[Message], object], otherwise: Callable[[RemoteProtocolError], object] | None = None
     ) -> None:
         """Call `action` with the response, or `otherwise` with the failure, immediately if it is known."""
-        self._then, self._otherwise = action, otherwise
         if self.response is not None:
             action(self.response)
-        elif self.failure is not None and otherwise is not None:
+        elif self.failure is None:
+            self._then, self._otherwise = action, otherwise
+        elif otherwise is not None:
             otherwise(self.failure)
 
     def cancel(self) -> None:
@@ -142,7 +162,8 @@ class DelayedOperation:
         if not self._is_over:
             self.is_cancelled = True
             self.steps = None
-            on_cancel, self.on_cancel, self._then, self._otherwise = self.on_cancel, None, None, None
+            on_cancel = self.on_cancel
+            self._let_go()
             if on_cancel is not None:
                 on_cancel()
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from kafkawire.reference_broker.apis.registry import Answer, Call, Handler
+from kafkawire.reference_broker.apis.registry import Answer, Call
 from kafkawire.reference_broker.broker_end import BrokerEnd
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.error_responses import error_response
@@ -22,15 +22,18 @@ from kafkawire.sdk.errors import BrokerError, DecodeError, RemoteProtocolError
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["ELEMENTS", "Element", "answer_errors", "chain", "log_requests"]
+__all__ = ["ELEMENTS", "Element", "Following", "answer_errors", "chain", "log_requests"]
 
 #: A line for each request, at the level DEBUG; Kafka calls it the request log.
 _requests = logging.getLogger("kafkawire.broker.requests")
 
-Element = Callable[[Handler, Call, Any], Answer]
+#: What follows an element.
+Following = Callable[[Call, Any], Answer]
+
+Element = Callable[[Following, Call, Any], Answer]
 
 
-def answer_errors(following: Handler, call: Call, message: Any) -> Answer:
+def answer_errors(following: Following, call: Call, message: Any) -> Answer:
     """Answer what goes wrong in the handler, or later in its delayed operation, with an error code.
 
     Raises:
@@ -59,7 +62,7 @@ def _answer_of(call: Call, message: Any, error: BaseException) -> Message:
     return error_response(call, message, ErrorCode.UNKNOWN_SERVER_ERROR, "")
 
 
-def log_requests(following: Handler, call: Call, message: Any) -> Answer:
+def log_requests(following: Following, call: Call, message: Any) -> Answer:
     """Write the request log."""
     answer = following(call, message)
     if _requests.isEnabledFor(logging.DEBUG):
@@ -76,7 +79,7 @@ def log_requests(following: Handler, call: Call, message: Any) -> Answer:
 ELEMENTS: tuple[Element, ...] = (log_requests, answer_errors)
 
 
-def chain(elements: Iterable[Element], handler: Handler) -> Handler:
+def chain(elements: Iterable[Element], handler: Following) -> Following:
     """Return a handler that passes each request through the elements, the first one first."""
     for element in reversed(tuple(elements)):
         handler = partial(element, handler)

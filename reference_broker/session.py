@@ -269,16 +269,16 @@ class Session:
         else:
             self._delayed = answer
             self._delayed_bytes = request.size_bytes
-            self._take_steps(request, call, answer)
+            self._take_steps(request, call, answer, self._core.timers.jumped_ms)
 
-    def _take_steps(self, request: Request, call: Call, answer: DelayedOperation) -> None:
+    def _take_steps(self, request: Request, call: Call, answer: DelayedOperation, jumped_ms: int) -> None:
         """Do what comes before a response, for a while, and wait for what it needs otherwise."""
         until_ms = self._now_ms + TURN_MS
         while answer.steps is not None:
             if self._clock() > until_ms:
-                self._defer(partial(self._go_on, request, call, answer))
+                self._core.turns.later(partial(self._go_on, request, call, answer, jumped_ms), self._defer)
                 return
-            answer.step()
+            self._core.timers.as_of(jumped_ms, answer.step)
         if answer.response is not None:
             self._delayed = None
             self._delayed_bytes = 0
@@ -289,11 +289,11 @@ class Session:
                 lambda failure: self._defer(partial(self._give_up, failure)),
             )
 
-    def _go_on(self, request: Request, call: Call, answer: DelayedOperation) -> None:
+    def _go_on(self, request: Request, call: Call, answer: DelayedOperation, jumped_ms: int) -> None:
         """Do more of a request after others had their turn; none of it once the connection has ended."""
         if self._delayed is answer and self._wire.is_open:
             self._now_ms = self._clock()
-            self._guarded(self._take_steps, request, call, answer)
+            self._guarded(self._take_steps, request, call, answer, jumped_ms)
             self._work()
             if self.on_answer is not None:
                 self.on_answer()

@@ -6,7 +6,6 @@ throttled. 7: topic ids.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from kafkawire.reference_broker.apis.registry import Call, serves
@@ -14,6 +13,7 @@ from kafkawire.reference_broker.delayed_operations import DelayedOperation, Part
 from kafkawire.reference_broker.log.config import TOPIC_CONFIGS
 from kafkawire.reference_broker.log.log_directory import Topic
 from kafkawire.reference_broker.topics import DEFAULT, PARTITIONS_MAX, check_name, plan_configs, plan_partitions
+from kafkawire.reference_broker.turns import Work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -27,34 +27,37 @@ _REPLICATION_FACTOR = 1
 
 
 @serves(ApiKey.CREATE_TOPICS)
-def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse | DelayedOperation:
+def handle(call: Call, request: CreateTopicsRequest) -> Work[CreateTopicsResponse | DelayedOperation]:
     """Handle CreateTopics; the response is delayed until the topics are on the disk, or for as long as it may take."""
     parts: Parts[CreateTopicsResponse] = Parts()
-    counts = Counter(topic.name for topic in request.topics)
-    topics = {topic.name: topic for topic in request.topics}
-    refusal = _refusal(call, request, [topic for name, topic in topics.items() if counts[name] == 1])
+    topics: dict[str, list[CreateTopicsRequest.CreatableTopic]] = {}
+    for topic in request.topics:
+        topics.setdefault(topic.name, []).append(topic)
+        yield
+    refusal = yield from _refusal(call, request, [same[0] for same in topics.values() if len(same) == 1])
     results = []
-    for name, topic in topics.items():
+    for name, same in topics.items():
         try:
-            if counts[name] > 1:
+            if len(same) > 1:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             if refusal is not None:
                 raise refusal
-            results.append(_create(call, topic, parts, request.validate_only))
+            results.append(_create(call, same[0], parts, request.validate_only))
         except BrokerError as error:
             result = CreateTopicsResponse.CreatableTopicResult(name)
             _refuse(result, error)
             results.append(result)
+        yield
     deadline_ms = call.now_ms + request.timeout_ms
     return parts.respond_by(deadline_ms, call.core.timers, CreateTopicsResponse(topics=results))
 
 
 def _refusal(
     call: Call, request: CreateTopicsRequest, topics: Sequence[CreateTopicsRequest.CreatableTopic]
-) -> BrokerError | None:
+) -> Work[BrokerError | None]:
     """Return why none of the topics is created, if there is a reason."""
     default = call.core.options.num_partitions
-    asked = (len(topic.assignments) or topic.num_partitions for topic in topics)
+    asked = yield from each(topics, lambda topic: len(topic.assignments) or topic.num_partitions)
     if sum(default if count == DEFAULT else max(count, 0) for count in asked) > PARTITIONS_MAX:
         return BrokerError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
     if request.timeout_ms <= 0:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
 from kafkawire.reference_broker.internal_topics import INTERNAL_TOPICS
+from kafkawire.reference_broker.turns import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -26,19 +27,24 @@ _HIGH_WATERMARK = -1
 
 
 @serves(ApiKey.DELETE_RECORDS)
-def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse | DelayedOperation:
+def handle(call: Call, request: DeleteRecordsRequest) -> Work[DeleteRecordsResponse | DelayedOperation]:
     """Handle DeleteRecords; of a partition that is named twice, the last offset counts, as in Kafka."""
     parts: Parts[DeleteRecordsResponse] = Parts()
     asked: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         offsets = asked.setdefault(topic.name, {})
-        offsets.update((partition.partition_index, partition.offset) for partition in topic.partitions)
-    topics = [
-        DeleteRecordsResponse.DeleteRecordsTopicResult(
-            name, [_delete(call, name, number, offset, parts) for number, offset in offsets.items()]
-        )
-        for name, offsets in asked.items()
-    ]
+        for partition in topic.partitions:
+            offsets[partition.partition_index] = partition.offset
+            yield
+        yield
+    topics = []
+    for name, offsets in asked.items():
+        results: list[Result] = []
+        topics.append(DeleteRecordsResponse.DeleteRecordsTopicResult(name, results))
+        for number, offset in offsets.items():
+            results.append(_delete(call, name, number, offset, parts))
+            yield
+        yield
     deadline_ms = call.now_ms + request.timeout_ms
     if request.timeout_ms <= 0:
         # Who gives no time is answered when it is done: in Kafka the time is that of the other replicas alone.

@@ -8,13 +8,13 @@ begins anew.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Set
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
 from kafkawire.reference_broker.log.log_directory import Topic
+from kafkawire.reference_broker.turns import Work, counted
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -25,14 +25,18 @@ __all__ = ["handle"]
 
 
 @serves(ApiKey.DELETE_TOPICS)
-def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse | DelayedOperation:
+def handle(call: Call, request: DeleteTopicsRequest) -> Work[DeleteTopicsResponse | DelayedOperation]:
     """Handle DeleteTopics; the response is delayed until the topics cannot come back, or for as long as it may take."""
     parts: Parts[DeleteTopicsResponse] = Parts()
-    wanted = request.topics or [DeleteTopicsRequest.DeleteTopicState(name) for name in request.topic_names]
-    counts = Counter(_Wanted(state.name, state.topic_id) for state in wanted)
-    once = {each for each, count in counts.items() if count == 1}
+    by_state = (_Wanted(state.name, state.topic_id) for state in request.topics)
+    by_name = (_Wanted(name, ZERO_UUID) for name in request.topic_names)
+    counts = yield from counted(by_state if request.topics else by_name)
     is_late = request.timeout_ms <= 0
-    results = [_delete(call, each, once, parts, is_late=is_late) for each in counts if not _is_named(call, each, once)]
+    results = []
+    for wanted in counts:
+        if not _is_named(call, wanted, counts):
+            results.append(_delete(call, wanted, counts, parts, is_late=is_late))
+        yield
     deadline_ms = call.now_ms + request.timeout_ms
     return parts.respond_by(deadline_ms, call.core.timers, DeleteTopicsResponse(responses=results))
 
@@ -44,20 +48,25 @@ class _Wanted(NamedTuple):
     topic_id: bytes
 
 
-def _is_named(call: Call, wanted: _Wanted, once: Set[_Wanted]) -> bool:
+def _is_named(call: Call, wanted: _Wanted, counts: Mapping[_Wanted, int]) -> bool:
     """Return whether an id is that of a topic which the request names too; the name is answered."""
     topic = call.core.directory.topics_by_id.get(wanted.topic_id)
-    return wanted in once and wanted.name is None and topic is not None and _Wanted(topic.name, ZERO_UUID) in once
+    return (
+        counts[wanted] == 1
+        and wanted.name is None
+        and topic is not None
+        and counts.get(_Wanted(topic.name, ZERO_UUID)) == 1
+    )
 
 
 def _delete(
-    call: Call, wanted: _Wanted, once: Set[_Wanted], parts: Parts[DeleteTopicsResponse], *, is_late: bool
+    call: Call, wanted: _Wanted, counts: Mapping[_Wanted, int], parts: Parts[DeleteTopicsResponse], *, is_late: bool
 ) -> DeleteTopicsResponse.DeletableTopicResult:
     result = DeleteTopicsResponse.DeletableTopicResult(*wanted)
     try:
-        topic = _find(call, wanted, once)
+        topic = _find(call, wanted, counts)
         result.name, result.topic_id = topic.name, topic.topic_id
-        if wanted.name is not None and _Wanted(None, topic.topic_id) in once:
+        if wanted.name is not None and counts.get(_Wanted(None, topic.topic_id)) == 1:
             reason = "The provided topic name maps to an ID that was already supplied."
             raise BrokerError(ErrorCode.INVALID_REQUEST, reason)
         if is_late:
@@ -79,7 +88,7 @@ def _delete(
     return result
 
 
-def _find(call: Call, wanted: _Wanted, once: Set[_Wanted]) -> Topic:
+def _find(call: Call, wanted: _Wanted, counts: Mapping[_Wanted, int]) -> Topic:
     """Return the topic that is wanted.
 
     Raises:
@@ -90,7 +99,7 @@ def _find(call: Call, wanted: _Wanted, once: Set[_Wanted]) -> Topic:
         raise BrokerError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
     if name is not None and topic_id != ZERO_UUID:
         raise BrokerError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
-    if wanted not in once:
+    if counts[wanted] > 1:
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.")
     directory = call.core.directory
     if name is None:

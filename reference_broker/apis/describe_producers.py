@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.log.producer_snapshots import in_table_order
 from kafkawire.reference_broker.topics import check_characters
+from kafkawire.reference_broker.turns import Work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -21,16 +24,14 @@ ProducerState = DescribeProducersResponse.ProducerState
 
 
 @serves(ApiKey.DESCRIBE_PRODUCERS)
-def handle(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:
+def handle(call: Call, request: DescribeProducersRequest) -> Work[DescribeProducersResponse]:
     """Handle DescribeProducers."""
-    return DescribeProducersResponse(
-        topics=[
-            DescribeProducersResponse.TopicResponse(
-                topic.name, [_describe(call, topic.name, number) for number in topic.partition_indexes]
-            )
-            for topic in request.topics
-        ]
-    )
+    topics = []
+    for topic in request.topics:
+        partitions = yield from each(topic.partition_indexes, partial(_describe, call, topic.name))
+        topics.append(DescribeProducersResponse.TopicResponse(topic.name, partitions))
+        yield
+    return DescribeProducersResponse(topics=topics)
 
 
 def _describe(call: Call, name: str, number: int) -> PartitionResponse:

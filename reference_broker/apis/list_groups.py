@@ -6,6 +6,10 @@
 from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.groups.classic.group import ClassicGroup
+from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
+from kafkawire.reference_broker.groups.unserved import UnservedGroup
+from kafkawire.reference_broker.turns import Work
 from kafkawire.sdk.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_PROTOCOL_TYPE
@@ -14,29 +18,30 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 __all__ = ["handle"]
 
 Listed = ListGroupsResponse.ListedGroup
+Group = ClassicGroup | ConsumerGroup | UnservedGroup
 
 
 @serves(ApiKey.LIST_GROUPS)
-def handle(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
+def handle(call: Call, request: ListGroupsRequest) -> Work[ListGroupsResponse]:
     """Handle ListGroups."""
     groups = call.core.groups
     if groups.is_loading:
         return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     states = {state.strip().lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
-    listed = [
-        Listed(group.group_id, group.protocol_type or "", group.state.value, "classic")
-        for group in groups.classic_groups()
-    ]
-    listed += [
-        Listed(group.group_id, CONSUMER_PROTOCOL_TYPE, group.state.value, "consumer")
-        for group in groups.consumer_groups()
-    ]
-    listed += [Listed(group.group_id, group.kind, group.state, group.kind) for group in groups.unserved_groups()]
-    return ListGroupsResponse(
-        groups=[
-            group
-            for group in listed
-            if (not states or group.group_state.lower() in states) and (not types or group.group_type in types)
-        ]
-    )
+    listed = []
+    known: list[Group] = [*groups.classic_groups(), *groups.consumer_groups(), *groups.unserved_groups()]
+    for group in known:
+        each = _listed(group)
+        if (not states or each.group_state.lower() in states) and (not types or each.group_type in types):
+            listed.append(each)
+        yield
+    return ListGroupsResponse(groups=listed)
+
+
+def _listed(group: Group) -> Listed:
+    if isinstance(group, ClassicGroup):
+        return Listed(group.group_id, group.protocol_type or "", group.state.value, "classic")
+    if isinstance(group, ConsumerGroup):
+        return Listed(group.group_id, CONSUMER_PROTOCOL_TYPE, group.state.value, "consumer")
+    return Listed(group.group_id, group.kind, group.state, group.kind)

@@ -7,8 +7,7 @@ copied to remote storage.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from kafkawire.reference_broker.apis.fetch import check_isolation, check_partition
@@ -17,6 +16,7 @@ from kafkawire.reference_broker.delayed_operations import DelayedOperation, Part
 from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.segments import TimestampAndOffset
+from kafkawire.reference_broker.turns import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
@@ -41,40 +41,30 @@ _NOTHING = TimestampAndOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, NO_PARTITION_LEADER_
 
 
 @serves(ApiKey.LIST_OFFSETS)
-def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse | DelayedOperation:
+def handle(call: Call, request: ListOffsetsRequest) -> Work[ListOffsetsResponse | DelayedOperation]:
     """Handle ListOffsets: respond at once, unless the index of a segment has to be rebuilt first."""
-    asked = [(topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions]
-    # Counting takes longer than the rest, and normally there is nothing to count.
-    twice = _named_twice(asked) if len(set(asked)) < len(asked) else ()
+    asked: dict[Partition, int] = {}
+    for topic in request.topics:
+        for partition in topic.partitions:
+            key = topic.name, partition.partition_index
+            asked[key] = asked.get(key, 0) + 1
+            yield
+        yield
     is_committed = request.isolation_level == IsolationLevel.READ_COMMITTED
     check_isolation(request.isolation_level)
     # A replica, and a tool that passes for one, needs the end of the log.
     is_committed &= request.replica_id == CONSUMER_REPLICA_ID
     parts: Parts[ListOffsetsResponse] = Parts()
-    response = ListOffsetsResponse(
-        topics=[
-            ListOffsetsResponse.ListOffsetsTopicResponse(
-                topic.name,
-                [
-                    _find(
-                        call,
-                        parts,
-                        topic.name,
-                        partition,
-                        is_committed=is_committed,
-                        is_twice=(topic.name, partition.partition_index) in twice,
-                    )
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-    return parts.respond(response)
-
-
-def _named_twice(partitions: Sequence[Partition]) -> set[Partition]:
-    return {partition for partition, count in Counter(partitions).items() if count > 1}
+    topics = []
+    for topic in request.topics:
+        partitions: list[PartitionResponse] = []
+        topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(topic.name, partitions))
+        for partition in topic.partitions:
+            is_twice = asked[topic.name, partition.partition_index] > 1
+            partitions.append(_find(call, parts, topic.name, partition, is_committed=is_committed, is_twice=is_twice))
+            yield
+        yield
+    return parts.respond(ListOffsetsResponse(topics=topics))
 
 
 def _find(

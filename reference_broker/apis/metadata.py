@@ -17,6 +17,7 @@ from kafkawire.reference_broker.internal_topics import INTERNAL_TOPICS
 from kafkawire.reference_broker.log.log_directory import Topic
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.topics import PARTITIONS_MAX, check_characters, create_by_default
+from kafkawire.reference_broker.turns import Work, counted, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
@@ -32,25 +33,32 @@ _BY_ID_SINCE = 12
 
 
 @serves(ApiKey.METADATA)
-def handle(call: Call, request: MetadataRequest) -> MetadataResponse | DelayedOperation:
+def handle(call: Call, request: MetadataRequest) -> Work[MetadataResponse | DelayedOperation]:
     """Handle Metadata; the response is delayed while topics are created for it."""
     core = call.core
     parts: Parts[MetadataResponse] = Parts()
-    if call.version < _BY_ID_SINCE and any(
-        wanted.name is None or wanted.topic_id != ZERO_UUID for wanted in request.topics or ()
-    ):
-        reason = f"topics have no ids in version {call.version}, and need a name"
-        raise BrokerError(ErrorCode.INVALID_REQUEST, reason)
+    by_name = call.version < _BY_ID_SINCE
+    for wanted in request.topics or ():
+        if by_name and (wanted.name is None or wanted.topic_id != ZERO_UUID):
+            reason = f"topics have no ids in version {call.version}, and need a name"
+            raise BrokerError(ErrorCode.INVALID_REQUEST, reason)
+        yield
     is_first_version = call.version == APIS[ApiKey.METADATA].versions.first
     if request.topics is None or (is_first_version and not request.topics):
-        topics = [_describe(call, topic) for topic in core.directory.topics.values()]
+        topics = yield from _describe_all(call)
     else:
         # What is named twice is answered once; where there are ids, names do not count.
-        ids = dict.fromkeys(wanted.topic_id for wanted in request.topics if wanted.topic_id != ZERO_UUID)
-        names = {} if ids else dict.fromkeys(wanted.name for wanted in request.topics)
-        refusal = _refusal(core, names, request.allow_auto_topic_creation)
-        topics = [_find_id(call, topic_id) for topic_id in ids]
-        topics += [_find(call, name, parts, refusal) for name in names]
+        ids = yield from counted(wanted.topic_id for wanted in request.topics)
+        ids.pop(ZERO_UUID, None)
+        names = {} if ids else (yield from counted(wanted.name for wanted in request.topics))
+        refusal = yield from _refusal(core, names, request.allow_auto_topic_creation)
+        topics = []
+        for topic_id in ids:
+            topics.append((yield from _find_id(call, topic_id)))
+            yield
+        for name in names:
+            topics.append((yield from _find(call, name, parts, refusal)))
+            yield
     response = MetadataResponse(
         brokers=[MetadataResponse.MetadataResponseBroker(core.options.node_id, *call.peer.listener.advertised)],
         cluster_id=core.directory.cluster_id,
@@ -66,32 +74,43 @@ def handle(call: Call, request: MetadataRequest) -> MetadataResponse | DelayedOp
     return parts.respond(response)
 
 
-def _refusal(core: Core, names: Iterable[str | None], may_create: bool) -> BrokerError | None:
+def _describe_all(call: Call) -> Work[list[MetadataResponse.MetadataResponseTopic]]:
+    """Describe all topics but those that are deleted meanwhile."""
+    known = call.core.directory.topics
+    topics = []
+    for topic in tuple(known.values()):
+        if known.get(topic.name) is topic:
+            topics.append((yield from _describe(call, topic)))
+        yield
+    return topics
+
+
+def _refusal(core: Core, names: Iterable[str | None], may_create: bool) -> Work[BrokerError | None]:
     """Return why those topics that do not exist are not created, if there is a reason."""
     if not (may_create and core.options.auto_create_topics):
         return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    missing = sum(name not in core.directory.topics for name in names)
+    missing = sum((yield from each(names, lambda name: name not in core.directory.topics)))
     if missing * core.options.num_partitions > PARTITIONS_MAX:
         return BrokerError(ErrorCode.POLICY_VIOLATION)
     return None
 
 
-def _find_id(call: Call, topic_id: bytes) -> MetadataResponse.MetadataResponseTopic:
+def _find_id(call: Call, topic_id: bytes) -> Work[MetadataResponse.MetadataResponseTopic]:
     topic = call.core.directory.topics_by_id.get(topic_id)
     if topic is None:
         return MetadataResponse.MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
-    return _describe(call, topic)
+    return (yield from _describe(call, topic))
 
 
 def _find(
     call: Call, name: str | None, parts: Parts[MetadataResponse], refusal: BrokerError | None
-) -> MetadataResponse.MetadataResponseTopic:
+) -> Work[MetadataResponse.MetadataResponseTopic]:
     core = call.core
     if name is None:
         return MetadataResponse.MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None)
     topic = core.directory.topics.get(name)
     if topic is not None:
-        return _describe(call, topic)
+        return (yield from _describe(call, topic))
     response = MetadataResponse.MetadataResponseTopic(name=name)
 
     def created(made: Topic | BrokerError) -> None:
@@ -99,6 +118,7 @@ def _find(
             response.error_code = made.code
         else:
             _fill(call, made, response)
+            response.partitions = [_partition(call, number, log) for number, log in enumerate(made.logs)]
         parts.arrived()
 
     parts.expect()
@@ -113,16 +133,16 @@ def _find(
     return response
 
 
-def _describe(call: Call, topic: Topic) -> MetadataResponse.MetadataResponseTopic:
+def _describe(call: Call, topic: Topic) -> Work[MetadataResponse.MetadataResponseTopic]:
     response = MetadataResponse.MetadataResponseTopic(name=topic.name)
     _fill(call, topic, response)
+    response.partitions = yield from each(enumerate(topic.logs), lambda entry: _partition(call, *entry))
     return response
 
 
 def _fill(call: Call, topic: Topic, response: MetadataResponse.MetadataResponseTopic) -> None:
     response.topic_id = topic.topic_id
     response.is_internal = topic.name in INTERNAL_TOPICS
-    response.partitions = [_partition(call, number, log) for number, log in enumerate(topic.logs)]
 
 
 def _partition(call: Call, number: int, log: PartitionLog) -> MetadataResponse.MetadataResponsePartition:

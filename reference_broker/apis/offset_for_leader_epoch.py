@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kafkawire.reference_broker.apis.fetch import check_partition
 from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.turns import Work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -21,16 +24,14 @@ EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 
 
 @serves(ApiKey.OFFSET_FOR_LEADER_EPOCH)
-def handle(call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+def handle(call: Call, request: OffsetForLeaderEpochRequest) -> Work[OffsetForLeaderEpochResponse]:
     """Handle OffsetForLeaderEpoch."""
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
-                topic.topic, [_find(call, topic.topic, partition) for partition in topic.partitions]
-            )
-            for topic in request.topics
-        ]
-    )
+    topics = []
+    for topic in request.topics:
+        partitions = yield from each(topic.partitions, partial(_find, call, topic.topic))
+        topics.append(OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic.topic, partitions))
+        yield
+    return OffsetForLeaderEpochResponse(topics=topics)
 
 
 def _find(call: Call, topic: str, partition: OffsetForLeaderEpochRequest.OffsetForLeaderPartition) -> EpochEndOffset:

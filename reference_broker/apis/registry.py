@@ -10,10 +10,12 @@ import pkgutil
 from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import import_module
-from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
+from inspect import isasyncgenfunction, iscoroutinefunction, signature
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.network.peer import Peer
+from kafkawire.reference_broker.turns import Work
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry
 from kafkawire.sdk.protocol.connection import Request
@@ -23,7 +25,6 @@ from kafkawire.sdk.protocol.versions import VersionRange
 
 if TYPE_CHECKING:
     from kafkawire.reference_broker.core import Core
-    from kafkawire.reference_broker.delayed_operations import DelayedOperation
 
 __all__ = ["Answer", "ApiHandler", "Call", "Handler", "ServedApis", "load", "serves", "since"]
 
@@ -58,10 +59,11 @@ class Call:
         return self.peer.host
 
 
-#: What a handler returns: a response, a delayed operation, or None if there is no response (acks=0).
-Answer: TypeAlias = "Message | DelayedOperation | None"
+#: The answer to a request: a response, a delayed operation, or None if there is no response (acks=0).
+Answer: TypeAlias = Message | DelayedOperation | None
 
-Handler = Callable[[Call, Any], Answer]
+#: Returns the answer; or a generator that yields where others may have their turn, and returns it.
+Handler = Callable[[Call, Any], Answer | Work[Answer]]
 
 
 class ApiHandler:
@@ -70,9 +72,10 @@ class ApiHandler:
     Args:
         api: of a generated table: `APIS[ApiKey.GREET]`.
         handle: called with the `Call` and the request, on the broker's event loop, so it must not block. It returns the
-            response, or a `DelayedOperation` of its own that will have it. A `BrokerError` that it raises is answered
-            with its code, a `RemoteProtocolError` closes the connection unless it is a `DecodeError`, and anything
-            else, or None, is answered with UNKNOWN_SERVER_ERROR.
+            response, or a `DelayedOperation` of its own that will have it. If it may have much to do, it is a generator
+            function, and yields after each entry of the request: others have their turn after some of them. A
+            `BrokerError` that it raises is answered with its code, a `RemoteProtocolError` closes the connection unless
+            it is a `DecodeError`, and anything else, or None, is answered with UNKNOWN_SERVER_ERROR.
         versions: that it serves; None for all stable ones.
         advertised_from: the lowest version that clients are told, if it is not the lowest one served; it may be one
             that does not exist any more, for clients that look for it.
@@ -128,8 +131,8 @@ def _unfit(handle: object) -> str:
     called = (inner, type(inner).__call__)
     if any(map(iscoroutinefunction, called)):
         return "is a function to be awaited"
-    if any(map(isgeneratorfunction, called)) or any(map(isasyncgenfunction, called)):
-        return "is a generator"
+    if any(map(isasyncgenfunction, called)):
+        return "is a generator to be awaited"
     try:
         signature(handle).bind(None, None)
     except TypeError as error:

@@ -9,6 +9,7 @@ from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
 from kafkawire.reference_broker.log.producers import Marker
 from kafkawire.reference_broker.transactions.participants import write_marker
+from kafkawire.reference_broker.turns import Work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -27,21 +28,22 @@ _NOT_HERE = frozenset(
 
 
 @serves(ApiKey.WRITE_TXN_MARKERS)
-def handle(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse | DelayedOperation:
+def handle(call: Call, request: WriteTxnMarkersRequest) -> Work[WriteTxnMarkersResponse | DelayedOperation]:
     """Handle WriteTxnMarkers; the response waits until all markers can be read."""
     parts: Parts[WriteTxnMarkersResponse] = Parts()
-    results: dict[int, MarkerResult] = {}
+    results: dict[int, list[TopicResult]] = {}
     for wanted in request.markers:
         marker = Marker(wanted.producer_id, wanted.producer_epoch, wanted.transaction_result, wanted.coordinator_epoch)
         for topic in wanted.topics:
             if topic.partition_indexes:
-                result = results.setdefault(marker.producer_id, MarkerResult(marker.producer_id, []))
-                partitions = [
-                    _write(call, topic.name, number, marker, wanted.transaction_version, parts)
-                    for number in topic.partition_indexes
-                ]
-                result.topics = [*result.topics, TopicResult(topic.name, partitions)]
-    return parts.respond(WriteTxnMarkersResponse(list(results.values())))
+                partitions: list[PartitionResult] = []
+                results.setdefault(marker.producer_id, []).append(TopicResult(topic.name, partitions))
+                for number in topic.partition_indexes:
+                    partitions.append(_write(call, topic.name, number, marker, wanted.transaction_version, parts))
+                    yield
+            yield
+    markers = yield from each(results.items(), lambda result: MarkerResult(*result))
+    return parts.respond(WriteTxnMarkersResponse(markers))
 
 
 def _write(

@@ -1,0 +1,210 @@
+"""A request that asks for much is done in pieces, and others have their turn between them; a small one is done at once.
+
+Method: handlers of the test, one step at a time; large requests of each kind to a broker without sockets, whose pieces
+are counted; connections that take turns by a list of deferred calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kafkawire.reference_broker.apis.registry import Call
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.turns import AT_A_TIME, Turns, begin, counted, each
+from kafkawire.sdk.errors import BrokerError, LocalProtocolError
+from kafkawire.sdk.protocol.connection import Request
+from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
+from kafkawire.sdk.protocol.messages.delete_records import DeleteRecordsRequest
+from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
+from kafkawire.sdk.protocol.messages.describe_producers import DescribeProducersRequest
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
+from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
+from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from kafkawire.sdk.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.broker_bench import BrokerBench
+
+#: So many entries take many turns.
+MANY = 50 * AT_A_TIME
+
+NUMBERS = list(range(MANY))
+NAMES = [f"name{number}" for number in NUMBERS]
+
+FIRST = HeartbeatResponse(1)
+
+
+def working(entries: int, answer):
+    """Return the work of a handler."""
+    for _ in range(entries):
+        yield
+    return answer
+
+
+def all_steps(delayed: DelayedOperation) -> int:
+    """Do the rest of a request; return in how many pieces."""
+    steps = 0
+    while delayed.steps is not None:
+        delayed.step()
+        steps += 1
+    return steps
+
+
+def answered(error: BaseException) -> Message:
+    assert isinstance(error, BrokerError)
+    return HeartbeatResponse(error_code=error.code)
+
+
+@pytest.mark.parametrize("answer", [FIRST, None, DelayedOperation()])
+def test_small_request_is_answered_at_once(answer):
+    assert begin(working(AT_A_TIME - 1, answer)) is answer
+
+
+def test_large_request_is_answered_after_its_last_piece():
+    delayed = begin(working(3 * AT_A_TIME, FIRST))
+    for _ in range(2):
+        delayed.step()
+        assert delayed.response is None
+    delayed.step()
+    assert (delayed.response, delayed.steps) == (FIRST, None)
+
+
+def test_large_request_may_wait_for_something_after_its_last_piece():
+    later, heard = DelayedOperation(), []
+    delayed = begin(working(AT_A_TIME, later))
+    delayed.then(heard.append)
+    all_steps(delayed)
+    assert not heard
+    later.complete(FIRST)
+    assert heard == [FIRST]
+
+
+def test_what_a_large_request_waits_for_is_cancelled_with_it():
+    later = DelayedOperation()
+    delayed = begin(working(AT_A_TIME, later))
+    all_steps(delayed)
+    delayed.cancel()
+    assert later.is_cancelled
+
+
+def test_error_after_the_first_piece_is_answered():
+    def failing():
+        yield from working(AT_A_TIME, None)
+        raise BrokerError(ErrorCode.POLICY_VIOLATION)
+
+    delayed = begin(failing())
+    delayed.answers(answered)
+    all_steps(delayed)
+    assert delayed.response.error_code == ErrorCode.POLICY_VIOLATION
+
+
+def test_error_of_what_a_large_request_waits_for_is_answered():
+    def fail():
+        raise BrokerError(ErrorCode.POLICY_VIOLATION)
+
+    later = DelayedOperation()
+    delayed = begin(working(AT_A_TIME, later))
+    delayed.answers(answered)
+    all_steps(delayed)
+    later.complete_by(fail)
+    assert delayed.response.error_code == ErrorCode.POLICY_VIOLATION
+
+
+def test_no_answer_after_the_first_piece_is_an_error():
+    delayed = begin(working(AT_A_TIME, None))
+    with pytest.raises(LocalProtocolError, match="has returned None"):
+        all_steps(delayed)
+
+
+def test_each_entry_gives_way():
+    assert len(list(each(NUMBERS, str))) == len(list(counted(NUMBERS))) == MANY
+    assert begin(each([1, 2], str)) == ["1", "2"]
+    assert begin(counted("abca")) == {"a": 2, "b": 1, "c": 1}
+
+
+def test_connections_take_turns():
+    turns, deferred, done = Turns(), [], []
+
+    def work(name: str, left: int) -> Callable[[], None]:
+        def step() -> None:
+            done.append(name)
+            if left > 1:
+                turns.later(work(name, left - 1), deferred.append)
+
+        return step
+
+    for name in "abc":
+        turns.later(work(name, 2), deferred.append)
+    while deferred:
+        (following,) = deferred
+        deferred.clear()
+        following()
+    assert "".join(done) == "abcabc"
+
+
+def test_turn_that_fails_takes_no_other_with_it():
+    turns, deferred, done = Turns(), [], []
+
+    def fail() -> None:
+        raise ValueError("odd")
+
+    turns.later(fail, deferred.append)
+    turns.later(lambda: done.append("b"), deferred.append)
+    with pytest.raises(ValueError, match="odd"):
+        deferred.pop()()
+    deferred.pop()()
+    assert done == ["b"]
+    assert not deferred
+
+
+ListPartition = ListOffsetsRequest.ListOffsetsPartition
+EpochPartition = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
+Marker = WriteTxnMarkersRequest.WritableTxnMarker
+MarkerTopic = WriteTxnMarkersRequest.WritableTxnMarkerTopic
+
+LARGE = [
+    CreateTopicsRequest([CreateTopicsRequest.CreatableTopic(f"{name}/", 1, 1) for name in NAMES]),
+    DeleteRecordsRequest(
+        [
+            DeleteRecordsRequest.DeleteRecordsTopic(
+                "t", [DeleteRecordsRequest.DeleteRecordsPartition(n) for n in NUMBERS]
+            )
+        ]
+    ),
+    DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState(name) for name in NAMES]),
+    DescribeProducersRequest([DescribeProducersRequest.TopicRequest("t", NUMBERS)]),
+    ListOffsetsRequest(topics=[ListOffsetsRequest.ListOffsetsTopic("t", [ListPartition(n) for n in NUMBERS])]),
+    MetadataRequest([MetadataRequest.MetadataRequestTopic(name=name) for name in NAMES], False),
+    OffsetForLeaderEpochRequest(
+        topics=[OffsetForLeaderEpochRequest.OffsetForLeaderTopic("t", [EpochPartition(n) for n in NUMBERS])]
+    ),
+    WriteTxnMarkersRequest([Marker(1, 1, topics=[MarkerTopic("t", NUMBERS)])]),
+]
+
+
+@pytest.mark.parametrize("large", LARGE, ids=lambda large: type(large).__name__)
+def test_no_request_is_done_in_one_turn(bench: BrokerBench, large: Message):
+    bench.create()
+    api = APIS[ApiKey(large.SCHEMA.key)]
+    request = Request(api, api.stable_versions.last, 0, "client", large, 1)
+    delayed = bench.core.handle(Call(bench.core, request, bench.peer, bench.now_ms), large)
+    assert isinstance(delayed, DelayedOperation)
+    assert all_steps(delayed) >= MANY // AT_A_TIME - 1
+    assert delayed.response is not None
+
+
+def test_all_topics_are_described_in_turns_but_those_deleted_meanwhile(bench: BrokerBench):
+    for number in range(2 * AT_A_TIME):
+        bench.create(f"t{number}")
+    api = APIS[ApiKey.METADATA]
+    request = Request(api, 12, 0, "client", MetadataRequest(None), 1)
+    delayed = bench.core.handle(Call(bench.core, request, bench.peer, bench.now_ms), MetadataRequest(None))
+    assert isinstance(delayed, DelayedOperation)
+    assert delayed.response is None
+    bench.ask(DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState(f"t{2 * AT_A_TIME - 1}")], timeout_ms=1))
+    all_steps(delayed)
+    assert len(delayed.response.topics) == 2 * AT_A_TIME - 1
