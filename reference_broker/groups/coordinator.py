@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from kafkawire.reference_broker.coordinators.runtime import CoordinatorRuntime
 from kafkawire.reference_broker.coordinators.shard import (
@@ -27,6 +27,7 @@ from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
 from kafkawire.reference_broker.groups.migration import StaysConsumerGroup
 from kafkawire.reference_broker.groups.records import Committed
 from kafkawire.reference_broker.groups.requests import (
+    PROTOCOLS_MAX,
     Beat,
     Commit,
     Fetched,
@@ -75,6 +76,15 @@ class VerifyCommit(Protocol):
 
         What it brings is from `Producers.begin_verification`; None if the transaction is open there already.
         """
+
+
+class _Forgotten(NamedTuple):
+    """A deleted topic, the partitions of the offsets topic that may have offsets of it, and who waits for the end."""
+
+    topic: str
+    topic_id: bytes
+    left: set[int]
+    done: Callable[[], None]
 
 
 class GroupCoordinator:
@@ -150,26 +160,31 @@ class GroupCoordinator:
 
     def join(self, request: Join, reply: JoinReply, now_ms: int) -> None:
         """Join a member, now or once the others have joined too."""
-        answer = _once(reply)
-
-        def submit(request: Join) -> None:
-            self._submit(request.group_id, lambda shard: shard.join(request, answer, now_ms), taken, now_ms)
-
-        def taken(outcome: Join | BrokerError | None) -> None:
-            if isinstance(outcome, BrokerError):
-                answer(JoinGroupResponse(error_code=outcome.code, member_id=request.member_id))
-            elif outcome is not None:
-                submit(outcome)
-
         limits = self._limits
+        error: BrokerError | None = None
         if not request.group_id:
-            taken(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
+            error = BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+        elif len(request.protocols) > PROTOCOLS_MAX:
+            text = f"{len(request.protocols)} protocols, the limit is {PROTOCOLS_MAX}"
+            error = BrokerError(ErrorCode.MESSAGE_TOO_LARGE, text)
         elif not (
             limits.group_min_session_timeout_ms <= request.session_timeout_ms <= limits.group_max_session_timeout_ms
         ):
-            taken(BrokerError(ErrorCode.INVALID_SESSION_TIMEOUT, f"{request.session_timeout_ms} ms"))
+            error = BrokerError(ErrorCode.INVALID_SESSION_TIMEOUT, f"{request.session_timeout_ms} ms")
+        if error is not None:
+            reply(JoinGroupResponse(error_code=error.code, member_id=request.member_id))
         else:
-            submit(request)
+            self._join(request, _once(reply), now_ms)
+
+    def _join(self, request: Join, answer: JoinReply, now_ms: int) -> None:
+        joined = partial(self._joined, request.member_id, answer, now_ms)
+        self._submit(request.group_id, lambda shard: shard.join(request, answer, now_ms), joined, now_ms)
+
+    def _joined(self, member_id: str, answer: JoinReply, now_ms: int, outcome: Join | BrokerError | None) -> None:
+        if isinstance(outcome, BrokerError):
+            answer(JoinGroupResponse(error_code=outcome.code, member_id=member_id))
+        elif outcome is not None:
+            self._join(outcome, answer, now_ms)
 
     def sync(self, request: Sync, reply: SyncReply, now_ms: int) -> None:
         """Return a member's assignment, now or once the leader has sent it."""
@@ -319,34 +334,37 @@ class GroupCoordinator:
             now_ms: the current time.
         """
         left = set(self._runtime.numbers())
-
-        def look(number: int, now_ms: int) -> None:
-            def has_offsets(shard: GroupShard) -> Result[bool]:
-                found = chain(shard.offsets.of_topic(topic), shard.pending.of_topic(topic))
-                return Result(next(iter(found), None) is not None)
-
-            self._runtime.submit_to(number, has_offsets, partial(answered, number, now_ms), now_ms)
-
-        def step(number: int, now_ms: int) -> None:
-            def forget(shard: GroupShard) -> Result[bool]:
-                return shard.forget_topic(topic, topic_id)
-
-            self._runtime.submit_to(number, forget, partial(answered, number, now_ms), now_ms)
-
-        def answered(number: int, now_ms: int, is_more: bool | BrokerError) -> None:
-            if is_more is True:
-                self._timers.in_turn(now_ms, partial(step, number))
-            elif isinstance(is_more, BrokerError) and is_more.code in _PASSING:
-                self._timers.at(now_ms + _RETRY_MS, partial(look, number))
-            else:
-                left.discard(number)
-                if not left:
-                    done()
-
         if not left:
             done()
         for number in sorted(left):
-            look(number, now_ms)
+            self._look_for(_Forgotten(topic, topic_id, left, done), number, now_ms)
+
+    def _look_for(self, forgotten: _Forgotten, number: int, now_ms: int) -> None:
+        """Find out whether a partition of the offsets topic has offsets of a deleted topic."""
+
+        def has_offsets(shard: GroupShard) -> Result[bool]:
+            found = chain(shard.offsets.of_topic(forgotten.topic), shard.pending.of_topic(forgotten.topic))
+            return Result(next(iter(found), None) is not None)
+
+        self._runtime.submit_to(number, has_offsets, partial(self._after_piece, forgotten, number, now_ms), now_ms)
+
+    def _forget(self, forgotten: _Forgotten, number: int, now_ms: int) -> None:
+        """Delete some of them."""
+
+        def forget(shard: GroupShard) -> Result[bool]:
+            return shard.forget_topic(forgotten.topic, forgotten.topic_id)
+
+        self._runtime.submit_to(number, forget, partial(self._after_piece, forgotten, number, now_ms), now_ms)
+
+    def _after_piece(self, forgotten: _Forgotten, number: int, now_ms: int, is_more: bool | BrokerError) -> None:
+        if is_more is True:
+            self._timers.in_turn(now_ms, partial(self._forget, forgotten, number))
+        elif isinstance(is_more, BrokerError) and is_more.code in _PASSING:
+            self._timers.at(now_ms + _RETRY_MS, partial(self._look_for, forgotten, number))
+        else:
+            forgotten.left.discard(number)
+            if not forgotten.left:
+                forgotten.done()
 
     # Groups.
 

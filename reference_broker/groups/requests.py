@@ -16,10 +16,26 @@ from kafkawire.reference_broker.options import BrokerOptions
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["PROTOCOLS_BYTES_MAX", "Beat", "Commit", "Fetched", "GroupLimits", "Join", "Sync", "TransactionalCommit"]
+__all__ = [
+    "PROTOCOLS_BYTES_MAX",
+    "PROTOCOLS_MAX",
+    "SUBSCRIBED_TOPICS_MAX",
+    "Beat",
+    "Commit",
+    "Fetched",
+    "GroupLimits",
+    "Join",
+    "Sync",
+    "TransactionalCommit",
+]
 
 #: Most bytes of a member's subscriptions: a group record with more does not fit into the offsets topic.
 PROTOCOLS_BYTES_MAX = 1024 * 1024
+
+#: Most protocols of a member, and most names that one subscribes to. Consumers have two or three protocols; a name has
+#: to be looked at several times in one turn, and few clusters have as many topics.
+PROTOCOLS_MAX = 1_000
+SUBSCRIBED_TOPICS_MAX = 50_000
 
 
 @dataclass(frozen=True, slots=True)

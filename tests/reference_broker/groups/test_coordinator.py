@@ -5,9 +5,13 @@ Method: a coordinator over logs in memory, also without any.
 
 from __future__ import annotations
 
+import gc
+
+import pytest
+
 from kafkawire.reference_broker.coordinators.placement import partition_of
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
-from kafkawire.reference_broker.groups.requests import GroupLimits
+from kafkawire.reference_broker.groups.requests import PROTOCOLS_MAX, GroupLimits, Join
 from kafkawire.reference_broker.groups.slices import Slices
 from kafkawire.reference_broker.options import read_options
 from kafkawire.reference_broker.timers import Timers
@@ -50,6 +54,28 @@ def test_heartbeats_are_answered_while_loading():
     while bench.groups.is_loading:
         bench.timers.fire(0)
     assert bench.heartbeat("m", 1) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"member_id": "unknown"},
+        {"session_timeout_ms": 1},
+        {"group_id": ""},
+        {"protocols": ()},
+        {"protocols": tuple((f"p{number}", b"") for number in range(PROTOCOLS_MAX + 1))},
+    ],
+)
+def test_no_join_outlives_its_answer(fields):
+    bench = GroupBench()
+    gc.collect()
+    gc.disable()
+    try:
+        assert bench.join(**fields), "it is answered"
+        assert not [each for each in gc.get_objects() if type(each) is Join]
+    finally:
+        gc.enable()
 
 
 def test_empty_group_ids():
