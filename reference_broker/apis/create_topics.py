@@ -41,7 +41,7 @@ def handle(call: Call, request: CreateTopicsRequest) -> Work[CreateTopicsRespons
             if len(same) > 1:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             if refusal is not None:
-                raise refusal
+                raise refusal.again()
             results.append(_create(call, same[0], parts, request.validate_only))
         except BrokerError as error:
             result = CreateTopicsResponse.CreatableTopicResult(name)

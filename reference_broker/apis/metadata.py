@@ -69,6 +69,7 @@ def handle(call: Call, request: MetadataRequest) -> Work[MetadataResponse | Dela
         for described in topics:
             if described.name is not None:
                 described.topic_authorized_operations = TOPIC_OPERATIONS
+            yield
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return parts.respond(response)
@@ -126,7 +127,7 @@ def _find(
         if refusal is not None:
             # An invalid name gets its own error, so that clients do not wait for the topic to appear.
             check_characters(name)
-            raise refusal
+            raise refusal.again()
         create_by_default(core, name, created)
     except BrokerError as error:
         created(error)
