@@ -256,6 +256,9 @@ class _TopicsOf(Topics):
         topic = self._topics[name]
         return TopicFacts(topic.topic_id, len(topic.logs))
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._topics  # which costs a tenth of asking for what is not there
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._topics)
 

@@ -8,7 +8,7 @@ Source: `DelayedOperation`, `DelayedFetch`, `DelayedJoin` in Apache Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, Generic, TypeVar
 
 from kafkawire.reference_broker.broker_end import BrokerEnd
@@ -16,9 +16,13 @@ from kafkawire.reference_broker.timers import Timer, Timers
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.schema import Message
 
-__all__ = ["DelayedOperation", "Parts"]
+__all__ = ["DelayedOperation", "OnError", "Parts", "finished"]
 
 M = TypeVar("M", bound=Message)
+R = TypeVar("R")
+
+#: Returns what yields now and then, and returns the response.
+OnError = Callable[[BaseException], Generator[None, None, Message]]
 
 
 class DelayedOperation:
@@ -29,8 +33,8 @@ class DelayedOperation:
         failure: why the connection is closed instead; None if it is not.
         is_cancelled: whether the client has gone.
         on_cancel: called once when the operation is cancelled, to release what it holds; what it raises is logged.
-        on_error: makes the response of an error, or raises `RemoteProtocolError` if there is none; None while the
-            handler itself runs: its errors are answered anyway.
+        on_error: returns the work that makes the response of an error, or raises `RemoteProtocolError` if there is
+            none; None while the handler itself runs: its errors are answered anyway.
         check_unsent: called with the response instead of sending it, if the client expects none; what it raises closes
             the connection.
         steps: what is to be done before the response, in pieces between which others may have their turn; None if
@@ -54,7 +58,7 @@ class DelayedOperation:
         self.failure: RemoteProtocolError | None = None
         self.is_cancelled = False
         self.on_cancel: Callable[[], None] | None = None
-        self.on_error: Callable[[BaseException], Message] | None = None
+        self.on_error: OnError | None = None
         self.check_unsent: Callable[[Any], None] | None = None
         self.steps: Iterator[None] | None = None
         self._then: Callable[[Message], object] | None = None
@@ -64,7 +68,7 @@ class DelayedOperation:
     def _is_over(self) -> bool:
         return self.response is not None or self.failure is not None or self.is_cancelled
 
-    def answers(self, on_error: Callable[[BaseException], Message]) -> None:
+    def answers(self, on_error: OnError) -> None:
         """Note that this is the answer to a request.
 
         Args:
@@ -94,14 +98,17 @@ class DelayedOperation:
             self.steps = None
             if self.on_error is None:
                 raise
-            self._fail(error)
+            try:
+                self.steps = self.on_error(error)
+            except RemoteProtocolError as failure:
+                self._end(failure)
 
     def _follow(self, other: DelayedOperation) -> None:
         """Complete the operation when another is, which nobody knows but this one."""
         if self.on_error is not None:
             other.answers(self.on_error)
         self.on_cancel = other.cancel
-        other.then(self.complete, self._fail)
+        other.then(self.complete, self._end)
 
     def complete_by(self, make: Callable[[], Message]) -> None:
         """Complete the operation with what `make` returns; if that fails, or is None, the client gets an error."""
@@ -132,15 +139,19 @@ class DelayedOperation:
         """Complete the operation with the response of an error, if there is one."""
         assert self.on_error is not None, "there is a request to answer"
         try:
-            response = self.on_error(error)
+            work = self.on_error(error)
         except RemoteProtocolError as failure:
-            if not self._is_over:
-                self.failure = failure
-                _, otherwise = self._let_go()
-                if otherwise is not None:
-                    otherwise(failure)
+            self._end(failure)
         else:
-            self.complete(response)
+            self.complete(finished(work))
+
+    def _end(self, failure: RemoteProtocolError) -> None:
+        """Close the connection, because there is no answer."""
+        if not self._is_over:
+            self.failure = failure
+            _, otherwise = self._let_go()
+            if otherwise is not None:
+                otherwise(failure)
 
     def complete(self, response: Message) -> None:
         """Complete the operation; ignored if it is completed or cancelled. For None the client gets an error."""
@@ -166,6 +177,16 @@ class DelayedOperation:
             self._let_go()
             if on_cancel is not None:
                 on_cancel()
+
+
+def finished(work: Generator[None, None, R]) -> R:
+    """Do all of a piece of work at once; return its result."""
+    try:
+        while True:
+            next(work)
+    except StopIteration as end:
+        result: R = end.value
+        return result
 
 
 def _checked(response: Message | None) -> Message:

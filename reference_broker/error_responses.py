@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 from kafkawire.reference_broker.apis.registry import Call
+from kafkawire.reference_broker.turns import Work
 from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.schema import Field, Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -43,8 +44,8 @@ _IDENTITIES = (
 )
 
 
-def error_response(call: Call, message: Any, code: ErrorCode, text: str) -> Message:
-    """Return the response to a request that has failed.
+def error_response(call: Call, message: Any, code: ErrorCode, text: str) -> Work[Message]:
+    """Return the response to a request that has failed; yield after each element.
 
     Args:
         call: its context.
@@ -58,11 +59,15 @@ def error_response(call: Call, message: Any, code: ErrorCode, text: str) -> Mess
     response = call.api.response()
     if (call.api.key == ApiKey.PRODUCE and message.acks == Acks.NONE) or not _has_code(type(response), call.version):
         raise RemoteProtocolError(f"{call.api.name} version {call.version} failed with {code.name}")
-    _fill(response, message, call.version, code, text)
+    return _filled(response, message, call.version, code, text)
+
+
+def _filled(response: Message, message: Any, version: int, code: ErrorCode, text: str) -> Work[Message]:
+    yield from _fill(response, message, version, code, text)
     return response
 
 
-def _fill(response: Message, request: Message | None, version: int, code: ErrorCode, text: str) -> None:
+def _fill(response: Message, request: Message | None, version: int, code: ErrorCode, text: str) -> Work[None]:
     """Set the error of a response, or of one of its elements, and of everything inside that has one of its own."""
     fields = _fields(type(response), version)
     own = [name for name in _CODES if name in fields]
@@ -80,12 +85,13 @@ def _fill(response: Message, request: Message | None, version: int, code: ErrorC
             for asked in _elements(request, version):
                 element = field.type()
                 _identify(element, asked, version)
-                _fill(element, asked, version, code, text)
+                yield from _fill(element, asked, version, code, text)
                 elements.append(element)
+                yield
             setattr(response, field.name, elements)
         else:
             inner = field.type()
-            _fill(inner, request, version, code, text)
+            yield from _fill(inner, request, version, code, text)
             setattr(response, field.name, inner)
 
 

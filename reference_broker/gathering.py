@@ -1,26 +1,30 @@
 """Parts of one response that come from several shards, each in its own time.
 
-A request may ask about a hundred thousand things: after some of them, other requests have their turn.
+What a request names more than once is asked about once, and the same part answers each; as in Kafka, there are as many
+as there are names. So a kilobyte could ask for any number of megabytes: what is repeated is limited.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Generic, NoReturn, TypeVar
+from typing import Generic, TypeVar
 
 from kafkawire.reference_broker.apis.registry import Call
-from kafkawire.reference_broker.broker_end import BrokerEnd
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.turns import Work, complete_by_work, counted, each
+from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["AT_A_TIME", "Gathering", "gather"]
+__all__ = ["Gathering", "Repetitions", "collect", "gather", "size_of"]
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Hashable)
 P = TypeVar("P")
+PartMessage = TypeVar("PartMessage", bound=Message)
 
-#: So many groups can be asked about in a few milliseconds.
-AT_A_TIME = 500
+#: A number, or the length of what has one.
+_NUMBER_BYTES = 4
 
 
 class Gathering(Generic[P]):
@@ -45,43 +49,100 @@ class Gathering(Generic[P]):
             self._complete([self._parts[number] for number in range(self._count)])
 
 
-def gather(
+class Repetitions:
+    """Counts the bytes of a response that are in it because a client names things again.
+
+    Args:
+        call: the context of the request.
+    """
+
+    def __init__(self, call: Call) -> None:
+        # What responses may take of the memory that all connections share.
+        self._limit_bytes = call.core.options.queued_max_request_bytes // 2
+        self._bytes = 0
+
+    def add(self, size_bytes: int) -> None:
+        """Add bytes.
+
+        Raises:
+            BrokerError: POLICY_VIOLATION, they are too many.
+        """
+        self._bytes += size_bytes
+        if self._bytes > self._limit_bytes:
+            reason = f"The response would repeat more than {self._limit_bytes} bytes: name everything once."
+            raise BrokerError(ErrorCode.POLICY_VIOLATION, reason)
+
+
+def collect(
     call: Call,
-    asked: Collection[A],
+    asked: Iterable[A],
     ask: Callable[[A, Callable[[P], None]], None],
-    respond: Callable[[list[P]], Message],
-    at_a_time: int = AT_A_TIME,
-) -> DelayedOperation:
+    respond: Callable[[Mapping[A, P]], Work[Message]],
+) -> Work[Message | DelayedOperation]:
     """Answer a request that asks about any number of things.
 
     Args:
         call: the context of the request.
-        asked: what it asks about.
-        ask: asks about one thing, and passes on the part of the response when it is known.
-        respond: returns the response with all parts, in order.
-        at_a_time: after how many of them other requests have their turn.
+        asked: what it asks about, nothing twice.
+        ask: asks about one thing, and passes on its part of the response when it is known.
+        respond: returns the response from all parts.
     """
     delayed = DelayedOperation()
-    parts = Gathering[P](len(asked), lambda found: delayed.complete(respond(found)))
+    parts: dict[A, P] = {}
+    unknown = 1  # until all is asked
 
-    def in_turns() -> Generator[None, None, None]:
-        try:
-            for number, each in enumerate(asked):
-                if number and not number % at_a_time:
-                    yield
-                ask(each, partial(parts.put, number))
-        except (BrokerEnd, GeneratorExit):
-            raise
-        except BaseException as error:
-            delayed.complete_by(partial(_fail, error))
+    def put(one: A, part: P) -> None:
+        nonlocal unknown
+        parts[one] = part
+        unknown -= 1
+        if not unknown:
+            complete_by_work(call, delayed, respond(parts))
 
-    call.core.slices.begin(in_turns(), lambda: not delayed.is_cancelled, _ignore, call.now_ms)
-    return delayed
-
-
-def _fail(error: BaseException) -> NoReturn:
-    raise error
+    for one in asked:
+        unknown += 1
+        ask(one, partial(put, one))
+        yield
+    unknown -= 1
+    return delayed if unknown else (yield from respond(parts))
 
 
-def _ignore(result: None, now_ms: int) -> None:
-    """What was asked is answered by then, or waits for a shard."""
+def gather(
+    call: Call,
+    asked: Sequence[A],
+    ask: Callable[[A, Callable[[PartMessage], None]], None],
+    respond: Callable[[list[PartMessage]], Message],
+) -> Work[Message | DelayedOperation]:
+    """Answer a request that asks about any number of things, some of them more than once.
+
+    Args:
+        call: the context of the request.
+        asked: what it asks about.
+        ask: see `collect`.
+        respond: returns the response with a part for each, in order.
+
+    Raises:
+        BrokerError: see `Repetitions`.
+    """
+    counts = yield from counted(asked)
+
+    def repeat(parts: Mapping[A, PartMessage]) -> Work[Message]:
+        repetitions = Repetitions(call)
+        for one, count in counts.items():
+            if count > 1:
+                repetitions.add((count - 1) * size_of(parts[one]))
+            yield
+        return respond((yield from each(asked, parts.__getitem__)))
+
+    return (yield from collect(call, counts, ask, repeat))
+
+
+def size_of(value: object) -> int:
+    """Return about how many bytes a part of a response takes."""
+    if isinstance(value, Message):
+        return sum(size_of(getattr(value, field.name)) for field in value.FIELDS)
+    if isinstance(value, str | bytes):
+        return _NUMBER_BYTES + len(value)
+    if isinstance(value, list | tuple) and value:
+        inner = len(value) * _NUMBER_BYTES if isinstance(value[0], int) else sum(map(size_of, value))
+        return _NUMBER_BYTES + inner
+    return _NUMBER_BYTES

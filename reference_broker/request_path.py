@@ -18,6 +18,7 @@ from kafkawire.reference_broker.apis.registry import Answer, Call
 from kafkawire.reference_broker.broker_end import BrokerEnd
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.error_responses import error_response
+from kafkawire.reference_broker.turns import Work, begin
 from kafkawire.sdk.errors import BrokerError, DecodeError, RemoteProtocolError
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -46,11 +47,11 @@ def answer_errors(following: Following, call: Call, message: Any) -> Answer:
     except BrokerEnd:
         raise
     except BaseException as error:
-        return _answer_of(call, message, error)
+        return begin(_answer_of(call, message, error))
     return answer
 
 
-def _answer_of(call: Call, message: Any, error: BaseException) -> Message:
+def _answer_of(call: Call, message: Any, error: BaseException) -> Work[Message]:
     """Return the answer to a request that an error has ended, in the form of the API's response."""
     if isinstance(error, BrokerError) and error.code != ErrorCode.NONE:  # which says that nothing has failed
         return error_response(call, message, error.code, error.detail)

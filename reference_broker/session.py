@@ -17,7 +17,7 @@ from functools import partial
 from kafkawire.reference_broker.apis.registry import Call
 from kafkawire.reference_broker.broker_end import BrokerEnd
 from kafkawire.reference_broker.core import Core
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.delayed_operations import DelayedOperation, finished
 from kafkawire.reference_broker.disk.disk import FileSlice
 from kafkawire.reference_broker.error_responses import error_response
 from kafkawire.reference_broker.network.peer import Peer
@@ -326,7 +326,7 @@ class Session:
         except LocalProtocolError:
             name = request.api.name
             self._lines.exception(("response", name), call.now_ms, "the response of %s cannot be written", name)
-            failed = error_response(call, request.message, ErrorCode.UNKNOWN_SERVER_ERROR, "")
+            failed = finished(error_response(call, request.message, ErrorCode.UNKNOWN_SERVER_ERROR, ""))
             parts = self._protocol.respond(request, failed)
         for part in parts:
             self._outgoing.append(self._part(part))

@@ -11,15 +11,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Hashable, Iterable
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
 
+from kafkawire.reference_broker.broker_end import BrokerEnd
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
+from kafkawire.sdk.protocol.schema import Message
 
 if TYPE_CHECKING:
-    from kafkawire.reference_broker.apis.registry import Answer
+    from kafkawire.reference_broker.apis.registry import Answer, Call
 
-__all__ = ["AT_A_TIME", "Turns", "Work", "begin", "counted", "each"]
+__all__ = ["AT_A_TIME", "Turns", "Work", "begin", "complete_by_work", "counted", "each"]
 
 E = TypeVar("E")
 K = TypeVar("K", bound=Hashable)
@@ -30,6 +33,9 @@ Work: TypeAlias = Generator[None, None, R]
 
 #: Entries of a piece: a few microseconds each as a rule, and a tenth of a millisecond where a topic is created.
 AT_A_TIME = 20
+
+#: The same of what is done after something was waited for: those who do that take turns of at most a few milliseconds.
+_LATE_AT_A_TIME = 500
 
 
 def begin(work: Work[Answer]) -> Answer:
@@ -45,7 +51,40 @@ def begin(work: Work[Answer]) -> Answer:
     return delayed
 
 
-def _pieces(work: Work[Answer]) -> Work[Answer]:
+def complete_by_work(call: Call, delayed: DelayedOperation, work: Work[Message]) -> None:
+    """Complete a delayed operation with a response that takes long to make, at once if it is small.
+
+    Args:
+        call: the context of the request.
+        delayed: what waits for the response.
+        work: makes it.
+    """
+
+    def guarded() -> Work[None]:
+        try:
+            delayed.complete((yield from _pieces(work, _LATE_AT_A_TIME)))
+        except (BrokerEnd, GeneratorExit):
+            raise
+        except BaseException as error:
+            try:
+                if delayed.on_error is None:
+                    raise
+                delayed.complete((yield from _pieces(delayed.on_error(error), _LATE_AT_A_TIME)))
+            except RemoteProtocolError as failure:
+                delayed.complete_by(partial(_fail, failure))
+
+    call.core.slices.begin(guarded(), lambda: not delayed.is_cancelled, _ignore, call.now_ms)
+
+
+def _fail(error: BaseException) -> NoReturn:
+    raise error
+
+
+def _ignore(result: None, now_ms: int) -> None:
+    """The delayed operation has it."""
+
+
+def _pieces(work: Work[R], at_a_time: int = AT_A_TIME) -> Work[R]:
     """Yield after each piece.
 
     Raises:
@@ -53,13 +92,13 @@ def _pieces(work: Work[Answer]) -> Work[Answer]:
     """
     while True:
         try:
-            for _ in range(AT_A_TIME):
+            for _ in range(at_a_time):
                 next(work)
         except StopIteration as end:
             if end.value is None:
                 raise LocalProtocolError("a handler has returned None, which is no response") from None
-            answer: Answer = end.value
-            return answer
+            result: R = end.value
+            return result
         yield
 
 

@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
@@ -14,6 +16,7 @@ from kafkawire.reference_broker.gathering import Gathering
 from kafkawire.reference_broker.internal_topics import INTERNAL_TOPICS
 from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
+from kafkawire.reference_broker.turns import Work, complete_by_work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -31,8 +34,13 @@ Result = AddPartitionsToTxnResponse.AddPartitionsToTxnResult
 TopicResult = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
 PartitionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
 
-#: A code for each partition, NONE for those that are missing.
-Codes = Mapping[Partition, ErrorCode]
+
+class _Outcome(NamedTuple):
+    """What became of the partitions of a transaction: a code for some of them, and that of the others."""
+
+    codes: Mapping[Partition, ErrorCode]
+    otherwise: ErrorCode
+
 
 _SEVERAL_SINCE = since(AddPartitionsToTxnRequest, "transactions")
 
@@ -41,7 +49,7 @@ _FENCED_SINCE = 2
 
 
 @serves(ApiKey.ADD_PARTITIONS_TO_TXN)
-def handle(call: Call, request: AddPartitionsToTxnRequest) -> DelayedOperation:
+def handle(call: Call, request: AddPartitionsToTxnRequest) -> Work[DelayedOperation]:
     """Handle AddPartitionsToTxn."""
     delayed = DelayedOperation()
     transactions = request.transactions
@@ -55,40 +63,42 @@ def handle(call: Call, request: AddPartitionsToTxnRequest) -> DelayedOperation:
             )
         ]
 
-    def complete(results: list[Result]) -> None:
-        if call.version < _SEVERAL_SINCE:
-            response = AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
-        else:
-            response = AddPartitionsToTxnResponse(results_by_transaction=results)
-        delayed.complete(response)
+    def complete(outcomes: list[_Outcome]) -> None:
+        complete_by_work(call, delayed, _respond(call.version, transactions, outcomes))
 
-    parts = Gathering[Result](len(transactions), complete)
+    parts = Gathering[_Outcome](len(transactions), complete)
     for number, transaction in enumerate(transactions):
-        _add(call, transaction, number, parts)
+        yield from _add(call, transaction, partial(parts.put, number))
+        yield
     return delayed
 
 
-def _add(call: Call, transaction: Transaction, number: int, parts: Gathering[Result]) -> None:
+def _add(call: Call, transaction: Transaction, put: Callable[[_Outcome], None]) -> Work[None]:
     """Add the partitions of one transaction, all or none."""
-    partitions = [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
-
-    def finish(codes: Codes) -> None:
-        parts.put(number, Result(transaction.transactional_id, _topics(transaction.topics, codes)))
 
     def added(outcome: Mapping[Partition, BrokerError] | BrokerError | None) -> None:
         if isinstance(outcome, BrokerError):
             code = outcome.code
             if code is ErrorCode.PRODUCER_FENCED and call.version < _FENCED_SINCE:
                 code = ErrorCode.INVALID_PRODUCER_EPOCH
-            finish(dict.fromkeys(partitions, code))
+            put(_Outcome({}, code))
         else:
-            finish({partition: error.code for partition, error in (outcome or {}).items()})
+            codes = {partition: error.code for partition, error in (outcome or {}).items()}
+            put(_Outcome(codes, ErrorCode.NONE))
 
-    refused = _refused(call, partitions)
+    partitions: dict[Partition, None] = {}
+    refused: dict[Partition, ErrorCode] = {}
+    for topic in transaction.topics:
+        for index in topic.partitions:
+            partitions[topic.name, index] = None
+            if code := _refusal(call, topic.name, index):
+                refused[topic.name, index] = code
+            yield
+        yield
     producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
     coordinator = call.core.transactions
     if refused:
-        finish({partition: refused.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED) for partition in partitions})
+        put(_Outcome(refused, ErrorCode.OPERATION_NOT_ATTEMPTED))
     elif transaction.verify_only:
         coordinator.check_partitions(transaction.transactional_id, producer, partitions, added, call.now_ms)
     else:
@@ -96,24 +106,31 @@ def _add(call: Call, transaction: Transaction, number: int, parts: Gathering[Res
         coordinator.add_partitions(transaction.transactional_id, producer, partitions, version, added, call.now_ms)
 
 
-def _refused(call: Call, partitions: Sequence[Partition]) -> dict[Partition, ErrorCode]:
-    """Return the partitions that cannot be in a transaction; only brokers add those of internal topics."""
-    topics = call.core.directory.topics
-    refused = {}
-    for name, index in partitions:
-        topic = topics.get(name)
-        if call.version < _SEVERAL_SINCE and name in INTERNAL_TOPICS:
-            refused[name, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif topic is None or not 0 <= index < len(topic.logs):
-            refused[name, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return refused
+def _refusal(call: Call, name: str, index: int) -> ErrorCode:
+    """Return why a partition cannot be in a transaction; only brokers add those of internal topics."""
+    topic = call.core.directory.topics.get(name)
+    if call.version < _SEVERAL_SINCE and name in INTERNAL_TOPICS:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if topic is None or not 0 <= index < len(topic.logs):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE
 
 
-def _topics(topics: Sequence[Topic], codes: Codes) -> list[TopicResult]:
-    return [
-        TopicResult(
-            topic.name,
-            [PartitionResult(index, codes.get((topic.name, index), ErrorCode.NONE)) for index in topic.partitions],
-        )
-        for topic in topics
-    ]
+def _respond(
+    version: int, transactions: Sequence[Transaction], outcomes: Sequence[_Outcome]
+) -> Work[AddPartitionsToTxnResponse]:
+    results = []
+    for transaction, (codes, otherwise) in zip(transactions, outcomes, strict=True):
+        topics = []
+        for topic in transaction.topics:
+            partitions: list[PartitionResult] = []
+            topics.append(TopicResult(topic.name, partitions))
+            for index in topic.partitions:
+                partitions.append(PartitionResult(index, codes.get((topic.name, index), otherwise)))
+                yield
+            yield
+        results.append(Result(transaction.transactional_id, topics))
+        yield
+    if version < _SEVERAL_SINCE:
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
+    return AddPartitionsToTxnResponse(results_by_transaction=results)

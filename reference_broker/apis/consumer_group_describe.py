@@ -13,11 +13,13 @@ from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.gathering import gather
 from kafkawire.reference_broker.groups.consumer.changes import preferred_assignor
 from kafkawire.reference_broker.groups.consumer.group import NOTHING, ConsumerGroup, Partitions
+from kafkawire.reference_broker.turns import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
 )
+from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 
 __all__ = ["handle"]
@@ -29,7 +31,7 @@ _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 
 @serves(ApiKey.CONSUMER_GROUP_DESCRIBE)
-def handle(call: Call, request: ConsumerGroupDescribeRequest) -> DelayedOperation:
+def handle(call: Call, request: ConsumerGroupDescribeRequest) -> Work[Message | DelayedOperation]:
     """Handle ConsumerGroupDescribe."""
 
     def ask(group_id: str, put: Callable[[Described], None]) -> None:
@@ -41,7 +43,7 @@ def handle(call: Call, request: ConsumerGroupDescribeRequest) -> DelayedOperatio
 
         call.core.groups.describe_consumer(group_id, answer, call.now_ms)
 
-    return gather(call, request.group_ids, ask, lambda found: ConsumerGroupDescribeResponse(groups=found))
+    return (yield from gather(call, request.group_ids, ask, lambda found: ConsumerGroupDescribeResponse(groups=found)))
 
 
 def _described(call: Call, group_id: str, outcome: ConsumerGroup | BrokerError) -> Described:

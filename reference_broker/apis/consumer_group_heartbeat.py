@@ -8,6 +8,7 @@ from __future__ import annotations
 from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.groups.requests import Beat
+from kafkawire.reference_broker.turns import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -22,10 +23,15 @@ _IDS_OF_MEMBERS_SINCE = since(ConsumerGroupHeartbeatRequest, "subscribed_topic_r
 
 
 @serves(ApiKey.CONSUMER_GROUP_HEARTBEAT)
-def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> DelayedOperation:
+def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> Work[DelayedOperation]:
     """Handle ConsumerGroupHeartbeat."""
     delayed = DelayedOperation()
-    owned = request.topic_partitions
+    owned: dict[bytes, frozenset[int]] | None = None
+    if request.topic_partitions is not None:
+        owned = {}
+        for part in request.topic_partitions:
+            owned[bytes(part.topic_id)] = frozenset(part.partitions)
+            yield
 
     def answer(outcome: ConsumerGroupHeartbeatResponse | BrokerError) -> None:
         if isinstance(outcome, BrokerError):
@@ -42,7 +48,7 @@ def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> DelayedOperati
         request.subscribed_topic_names,
         request.subscribed_topic_regex,
         request.server_assignor,
-        None if owned is None else {bytes(part.topic_id): frozenset(part.partitions) for part in owned},
+        owned,
         call.client_id,
         call.client_host,
         may_lack_id=call.version < _IDS_OF_MEMBERS_SINCE,

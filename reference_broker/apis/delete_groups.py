@@ -10,8 +10,10 @@ from collections.abc import Callable
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.gathering import gather
+from kafkawire.reference_broker.turns import Work, counted
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -21,7 +23,7 @@ Deleted = DeleteGroupsResponse.DeletableGroupResult
 
 
 @serves(ApiKey.DELETE_GROUPS)
-def handle(call: Call, request: DeleteGroupsRequest) -> DelayedOperation:
+def handle(call: Call, request: DeleteGroupsRequest) -> Work[Message | DelayedOperation]:
     """Handle DeleteGroups; a group that is named twice is deleted once."""
 
     def ask(group_id: str, put: Callable[[Deleted], None]) -> None:
@@ -30,5 +32,5 @@ def handle(call: Call, request: DeleteGroupsRequest) -> DelayedOperation:
 
         call.core.groups.delete(group_id, answer, call.now_ms)
 
-    group_ids = dict.fromkeys(request.groups_names)
-    return gather(call, group_ids, ask, lambda found: DeleteGroupsResponse(results=found))
+    group_ids = yield from counted(request.groups_names)
+    return (yield from gather(call, list(group_ids), ask, lambda found: DeleteGroupsResponse(results=found)))

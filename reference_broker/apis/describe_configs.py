@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
@@ -13,15 +14,16 @@ from kafkawire.reference_broker.gathering import gather
 from kafkawire.reference_broker.log.config import TOPIC_CONFIGS
 from kafkawire.reference_broker.options import TOPIC_DEFAULTS, BrokerOptions
 from kafkawire.reference_broker.topics import check_characters
+from kafkawire.reference_broker.turns import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource, ConfigType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
-Resource = DescribeConfigsRequest.DescribeConfigsResource
 Result = DescribeConfigsResponse.DescribeConfigsResult
 Entry = DescribeConfigsResponse.DescribeConfigsResourceResult
 Synonym = DescribeConfigsResponse.DescribeConfigsSynonym
@@ -46,40 +48,47 @@ _NO_BROKER_DEFAULT = {
     "segment.ms",
 }
 
-
-#: So many topics, with thirty configurations each, can be described in a few milliseconds.
-_AT_A_TIME = 20
-
 _RESOURCE_TYPES = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}
 
 
+class _Resource(NamedTuple):
+    """What a client asks about, with the configurations that it wants, none for all."""
+
+    resource_type: int
+    resource_name: str
+    keys: frozenset[str]
+
+
 @serves(ApiKey.DESCRIBE_CONFIGS)
-def handle(call: Call, request: DescribeConfigsRequest) -> DelayedOperation:
+def handle(call: Call, request: DescribeConfigsRequest) -> Work[Message | DelayedOperation]:
     """Handle DescribeConfigs.
 
     Raises:
         BrokerError: INVALID_REQUEST, nobody knows the type of a resource.
     """
+    resources = []
     for resource in request.resources:
         if resource.resource_type not in _RESOURCE_TYPES:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"Unknown resource type: {resource.resource_type}")
+        # Clients of Kafka send an empty list too when they want everything.
+        keys = frozenset(resource.configuration_keys or ())
+        resources.append(_Resource(resource.resource_type, resource.resource_name, keys))
+        yield
 
-    def ask(resource: Resource, put: Callable[[Result], None]) -> None:
+    def ask(resource: _Resource, put: Callable[[Result], None]) -> None:
         put(_result(call, request, resource))
 
-    return gather(call, request.resources, ask, lambda found: DescribeConfigsResponse(results=found), _AT_A_TIME)
+    return (yield from gather(call, resources, ask, lambda found: DescribeConfigsResponse(results=found)))
 
 
-def _result(call: Call, request: DescribeConfigsRequest, resource: Resource) -> Result:
+def _result(call: Call, request: DescribeConfigsRequest, resource: _Resource) -> Result:
     result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None)
     try:
         entries = _entries(call, resource)
     except BrokerError as error:
         result.error_code, result.error_message = error.code, error.detail
         return result
-    # Clients of Kafka send an empty list too when they want everything.
-    wanted = resource.configuration_keys
-    result.configs = [entry for entry in entries if not wanted or entry.name in wanted]
+    result.configs = [entry for entry in entries if not resource.keys or entry.name in resource.keys]
     for entry in result.configs:
         if not request.include_synonyms:
             entry.synonyms = ()
@@ -88,7 +97,7 @@ def _result(call: Call, request: DescribeConfigsRequest, resource: Resource) -> 
     return result
 
 
-def _entries(call: Call, resource: Resource) -> list[Entry]:
+def _entries(call: Call, resource: _Resource) -> list[Entry]:
     core = call.core
     if resource.resource_type == ConfigResourceType.TOPIC:
         check_characters(resource.resource_name)

@@ -13,8 +13,10 @@ from kafkawire.reference_broker.authorized_operations import GROUP_OPERATIONS
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.gathering import gather
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState
+from kafkawire.reference_broker.turns import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -26,7 +28,7 @@ _NOT_FOUND_SINCE = since(DescribedGroup, "error_message")
 
 
 @serves(ApiKey.DESCRIBE_GROUPS)
-def handle(call: Call, request: DescribeGroupsRequest) -> DelayedOperation:
+def handle(call: Call, request: DescribeGroupsRequest) -> Work[Message | DelayedOperation]:
     """Handle DescribeGroups."""
 
     def ask(group_id: str, put: Callable[[DescribedGroup], None]) -> None:
@@ -38,7 +40,7 @@ def handle(call: Call, request: DescribeGroupsRequest) -> DelayedOperation:
 
         call.core.groups.describe(group_id, answer, call.now_ms)
 
-    return gather(call, request.groups, ask, lambda found: DescribeGroupsResponse(groups=found))
+    return (yield from gather(call, request.groups, ask, lambda found: DescribeGroupsResponse(groups=found)))
 
 
 def _described(version: int, group_id: str, outcome: ClassicGroup | BrokerError) -> DescribedGroup:

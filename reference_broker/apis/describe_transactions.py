@@ -12,11 +12,13 @@ from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.gathering import gather
 from kafkawire.reference_broker.transactions.transaction import Transaction, state_name
+from kafkawire.reference_broker.turns import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
+from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -27,7 +29,7 @@ TopicData = DescribeTransactionsResponse.TopicData
 
 
 @serves(ApiKey.DESCRIBE_TRANSACTIONS)
-def handle(call: Call, request: DescribeTransactionsRequest) -> DelayedOperation:
+def handle(call: Call, request: DescribeTransactionsRequest) -> Work[Message | DelayedOperation]:
     """Handle DescribeTransactions."""
 
     def ask(transactional_id: str, put: Callable[[State], None]) -> None:
@@ -39,11 +41,13 @@ def handle(call: Call, request: DescribeTransactionsRequest) -> DelayedOperation
         else:
             answer(BrokerError(ErrorCode.INVALID_REQUEST))
 
-    return gather(
-        call,
-        request.transactional_ids,
-        ask,
-        lambda found: DescribeTransactionsResponse(transaction_states=found),
+    return (
+        yield from gather(
+            call,
+            request.transactional_ids,
+            ask,
+            lambda found: DescribeTransactionsResponse(transaction_states=found),
+        )
     )
 
 

@@ -16,9 +16,11 @@ from kafkawire.reference_broker.coordinators.placement import partition_of
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.gathering import gather
 from kafkawire.reference_broker.log.log_directory import Topic
+from kafkawire.reference_broker.turns import Work
 from kafkawire.sdk.errors import BrokerError, LocalProtocolError
 from kafkawire.sdk.options import parse_integer
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import NO_LEADER_ID, CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -39,7 +41,7 @@ _NO_PORT = -1
 
 
 @serves(ApiKey.FIND_COORDINATOR)
-def handle(call: Call, request: FindCoordinatorRequest) -> DelayedOperation:
+def handle(call: Call, request: FindCoordinatorRequest) -> Work[Message | DelayedOperation]:
     """Handle FindCoordinator; the response is delayed while the coordinator's topic is created."""
 
     def ask(key: str, put: Callable[[Coordinator], None]) -> None:
@@ -54,8 +56,12 @@ def handle(call: Call, request: FindCoordinatorRequest) -> DelayedOperation:
             put(_find(call, request, key, None))
 
     if call.version >= _SEVERAL_SINCE:
-        return gather(call, request.coordinator_keys, ask, lambda found: FindCoordinatorResponse(coordinators=found))
-    return gather(call, [request.key], ask, _single)
+        return (
+            yield from gather(
+                call, request.coordinator_keys, ask, lambda found: FindCoordinatorResponse(coordinators=found)
+            )
+        )
+    return (yield from gather(call, [request.key], ask, _single))
 
 
 def _single(found: Sequence[Coordinator]) -> FindCoordinatorResponse:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.groups.requests import Join
+from kafkawire.reference_broker.turns import Work, each
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 
@@ -24,17 +25,18 @@ _MEMBER_ID_REQUIRED_SINCE = 4
 
 
 @serves(ApiKey.JOIN_GROUP)
-def handle(call: Call, request: JoinGroupRequest) -> DelayedOperation:
+def handle(call: Call, request: JoinGroupRequest) -> Work[DelayedOperation]:
     """Handle JoinGroup; the response usually waits until the other members have joined."""
     delayed_join = DelayedOperation()
     has_rebalance_timeout = call.version >= _REBALANCE_TIMEOUT_SINCE
+    # Copied, so that a member does not keep the request's buffer alive.
+    protocols = yield from each(request.protocols, lambda protocol: (protocol.name, bytes(protocol.metadata)))
     join = Join(
         request.group_id,
         request.member_id,
         request.group_instance_id,
         request.protocol_type,
-        # Copied, so that a member does not keep the request's buffer alive.
-        tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols),
+        tuple(protocols),
         request.session_timeout_ms,
         request.rebalance_timeout_ms if has_rebalance_timeout else request.session_timeout_ms,
         call.client_id,

@@ -6,8 +6,13 @@ reason.
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import chain
+
 from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.gathering import Gathering
+from kafkawire.reference_broker.turns import Work, complete_by_work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -15,30 +20,43 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
+#: So many members leave together: what the group does is not divided, however many are named.
+_AT_A_TIME = 100
+
+MemberResponse = LeaveGroupResponse.MemberResponse
+
 _SEVERAL_SINCE = since(LeaveGroupRequest, "members")
 
 
 @serves(ApiKey.LEAVE_GROUP)
-def handle(call: Call, request: LeaveGroupRequest) -> DelayedOperation:
+def handle(call: Call, request: LeaveGroupRequest) -> Work[DelayedOperation]:
     """Handle LeaveGroup."""
     delayed = DelayedOperation()
     if call.version < _SEVERAL_SINCE:
         leaving: list[tuple[str, str | None]] = [(request.member_id, None)]
     else:
-        leaving = [(member.member_id, member.group_instance_id) for member in request.members]
+        leaving = yield from each(request.members, lambda member: (member.member_id, member.group_instance_id))
 
-    def answer(outcome: list[ErrorCode] | BrokerError) -> None:
-        if isinstance(outcome, BrokerError):
-            response = LeaveGroupResponse(error_code=outcome.code)
-        elif call.version < _SEVERAL_SINCE:
-            response = LeaveGroupResponse(error_code=outcome[0])
-        else:
-            responses = [
-                LeaveGroupResponse.MemberResponse(member_id, instance_id, code)
-                for (member_id, instance_id), code in zip(leaving, outcome, strict=True)
-            ]
-            response = LeaveGroupResponse(members=responses)
-        delayed.complete(response)
+    def complete(outcomes: list[list[ErrorCode] | BrokerError]) -> None:
+        complete_by_work(call, delayed, _respond(call.version, leaving, outcomes))
 
-    call.core.groups.leave(request.group_id, leaving, answer, call.now_ms)
+    together = [leaving[first : first + _AT_A_TIME] for first in range(0, len(leaving) or 1, _AT_A_TIME)]
+    parts = Gathering[list[ErrorCode] | BrokerError](len(together), complete)
+    for number, members in enumerate(together):
+        call.core.groups.leave(request.group_id, members, partial(parts.put, number), call.now_ms)
+        yield
     return delayed
+
+
+def _respond(
+    version: int, leaving: list[tuple[str, str | None]], outcomes: list[list[ErrorCode] | BrokerError]
+) -> Work[LeaveGroupResponse]:
+    codes: list[list[ErrorCode]] = []
+    for outcome in outcomes:
+        if isinstance(outcome, BrokerError):
+            return LeaveGroupResponse(error_code=outcome.code)
+        codes.append(outcome)
+    if version < _SEVERAL_SINCE:
+        return LeaveGroupResponse(error_code=codes[0][0])
+    members = zip(leaving, chain.from_iterable(codes), strict=True)
+    return LeaveGroupResponse(members=(yield from each(members, lambda entry: MemberResponse(*entry[0], entry[1]))))

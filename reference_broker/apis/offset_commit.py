@@ -6,18 +6,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.groups.checked_offsets import CheckedOffsets
 from kafkawire.reference_broker.groups.records import NO_EXPIRY
 from kafkawire.reference_broker.groups.requests import Commit
 from kafkawire.reference_broker.log.config import NEVER_MS
+from kafkawire.reference_broker.turns import Work, complete_by_work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
+
+PartitionResponse = OffsetCommitResponse.OffsetCommitResponsePartition
 
 #: Before KIP-848, a member had no epoch. The KIP added no field.
 _EPOCHS_SINCE = 9
@@ -29,7 +34,7 @@ _BROKERS_RETENTION_MS = -1
 
 
 @serves(ApiKey.OFFSET_COMMIT)
-def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse | DelayedOperation:
+def handle(call: Call, request: OffsetCommitRequest) -> Work[OffsetCommitResponse | DelayedOperation]:
     """Handle OffsetCommit."""
     directory, by_id = call.core.directory, call.version >= _BY_ID_SINCE
     retention_ms = request.retention_time_ms
@@ -44,14 +49,15 @@ def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse | D
     )
     for wanted in request.topics:
         topic = directory.topics_by_id.get(wanted.topic_id) if by_id else directory.topics.get(wanted.name)
-        checked.check(topic, wanted.partitions)
+        yield from checked.check(topic, wanted.partitions)
+        yield
     if not checked.need_the_group:
-        return _respond(request, checked.codes())
+        return (yield from _respond(request, checked.codes()))
     delayed = DelayedOperation()
 
     def answer(outcome: BrokerError | None) -> None:
         code = ErrorCode.NONE if outcome is None else outcome.code
-        delayed.complete(_respond(request, checked.codes(code)))
+        complete_by_work(call, delayed, _respond(request, checked.codes(code)))
 
     committer = Commit(
         request.group_id,
@@ -64,17 +70,13 @@ def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse | D
     return delayed
 
 
-def _respond(request: OffsetCommitRequest, codes: list[list[ErrorCode]]) -> OffsetCommitResponse:
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponse.OffsetCommitResponseTopic(
-                topic.name,
-                topic.topic_id,
-                [
-                    OffsetCommitResponse.OffsetCommitResponsePartition(partition.partition_index, code)
-                    for partition, code in zip(topic.partitions, of_topic, strict=True)
-                ],
-            )
-            for topic, of_topic in zip(request.topics, codes, strict=True)
-        ]
-    )
+def _respond(request: OffsetCommitRequest, codes: Iterator[Iterator[ErrorCode]]) -> Work[OffsetCommitResponse]:
+    topics = []
+    for topic, of_topic in zip(request.topics, codes, strict=True):
+        partitions: list[PartitionResponse] = []
+        topics.append(OffsetCommitResponse.OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
+        for partition, code in zip(topic.partitions, of_topic, strict=True):
+            partitions.append(PartitionResponse(partition.partition_index, code))
+            yield
+        yield
+    return OffsetCommitResponse(topics=topics)

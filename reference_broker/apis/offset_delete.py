@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.log.file_names import Partition
+from kafkawire.reference_broker.turns import Work, complete_by_work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -20,35 +23,40 @@ Deleted = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 
 @serves(ApiKey.OFFSET_DELETE)
-def handle(call: Call, request: OffsetDeleteRequest) -> DelayedOperation:
+def handle(call: Call, request: OffsetDeleteRequest) -> Work[DelayedOperation]:
     """Handle OffsetDelete."""
     topics = call.core.directory.topics
-    asked = [(topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions]
-    known = [(name, number) for name, number in asked if name in topics and 0 <= number < len(topics[name].logs)]
-    codes = dict.fromkeys(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    # What is named twice is deleted once.
+    known: dict[Partition, None] = {}
+    for topic in request.topics:
+        for partition in topic.partitions:
+            name, number = topic.name, partition.partition_index
+            if name in topics and 0 <= number < len(topics[name].logs):
+                known[name, number] = None
+            yield
+        yield
     delayed = DelayedOperation()
 
     def answer(outcome: list[ErrorCode] | BrokerError) -> None:
         if isinstance(outcome, BrokerError):
             delayed.complete(OffsetDeleteResponse(error_code=outcome.code))
         else:
-            codes.update(zip(known, outcome, strict=True))
-            delayed.complete(_respond(request, codes))
+            codes = dict(zip(known, outcome, strict=True))
+            complete_by_work(call, delayed, _respond(request, codes))
 
-    call.core.groups.delete_offsets(request.group_id, known, answer, call.now_ms)
+    call.core.groups.delete_offsets(request.group_id, list(known), answer, call.now_ms)
     return delayed
 
 
-def _respond(request: OffsetDeleteRequest, codes: dict[Partition, ErrorCode]) -> OffsetDeleteResponse:
-    return OffsetDeleteResponse(
-        topics=[
-            Topic(
-                topic.name,
-                [
-                    Deleted(partition.partition_index, codes[topic.name, partition.partition_index])
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+def _respond(request: OffsetDeleteRequest, codes: Mapping[Partition, ErrorCode]) -> Work[OffsetDeleteResponse]:
+    topics = []
+    for topic in request.topics:
+        partitions: list[Deleted] = []
+        topics.append(Topic(topic.name, partitions))
+        for partition in topic.partitions:
+            number = partition.partition_index
+            code = codes.get((topic.name, number), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            partitions.append(Deleted(number, code))
+            yield
+        yield
+    return OffsetDeleteResponse(topics=topics)

@@ -7,15 +7,18 @@ epoch. 6: flexible. 7: whether to wait for offsets of open transactions. 8: seve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.gathering import gather
+from kafkawire.reference_broker.gathering import Repetitions, collect
 from kafkawire.reference_broker.groups.requests import Fetched
+from kafkawire.reference_broker.turns import Work, counted, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH, UNKNOWN_OFFSET
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -33,29 +36,44 @@ FetchedGroup = OffsetFetchResponse.OffsetFetchResponseGroup
 FetchedTopics = OffsetFetchResponse.OffsetFetchResponseTopics
 FetchedPartitions = OffsetFetchResponse.OffsetFetchResponsePartitions
 
+#: A partition without its metadata.
+_PARTITION_BYTES = 20
+
 
 @serves(ApiKey.OFFSET_FETCH)
-def handle(call: Call, request: OffsetFetchRequest) -> DelayedOperation:
-    """Handle OffsetFetch."""
-    if call.version < _SEVERAL_SINCE:
-        delayed = DelayedOperation()
+def handle(call: Call, request: OffsetFetchRequest) -> Work[Message | DelayedOperation]:
+    """Handle OffsetFetch.
 
-        def answer_one(outcome: Fetched | BrokerError) -> None:
-            delayed.complete(_single(call.version, request, _allowed(request, outcome)))
+    Raises:
+        BrokerError: see `Repetitions`.
+    """
+    asked = [_Asked(request.group_id)]
+    if call.version >= _SEVERAL_SINCE:
+        asked = yield from each(request.groups, _asked)
+    names_members = call.version >= _EPOCH_SINCE
 
-        call.core.groups.fetch(request.group_id, answer_one, call.now_ms)
-        return delayed
+    def ask(one: _Asked, put: Callable[[Fetched | BrokerError], None]) -> None:
+        by_member = one[1:] if names_members else ()
+        call.core.groups.fetch(one.group_id, lambda outcome: put(_allowed(request, outcome)), call.now_ms, *by_member)
 
-    def ask(group: Group, put: Callable[[FetchedGroup], None]) -> None:
-        def answer(outcome: Fetched | BrokerError) -> None:
-            put(_group(call, group, _allowed(request, outcome)))
+    def respond(found: Mapping[_Asked, Fetched | BrokerError]) -> Work[Message]:
+        if call.version < _SEVERAL_SINCE:
+            return _single(call, request, found[asked[0]])
+        return _several(call, request, found)
 
-        if call.version >= _EPOCH_SINCE:
-            call.core.groups.fetch(group.group_id, answer, call.now_ms, group.member_id, group.member_epoch)
-        else:
-            call.core.groups.fetch(group.group_id, answer, call.now_ms)
+    return (yield from collect(call, (yield from counted(asked)), ask, respond))
 
-    return gather(call, request.groups, ask, lambda found: OffsetFetchResponse(groups=found))
+
+class _Asked(NamedTuple):
+    """Whose offsets are asked for, and by which member."""
+
+    group_id: str
+    member_id: str | None = None
+    epoch: int = -1
+
+
+def _asked(group: Group) -> _Asked:
+    return _Asked(group.group_id, group.member_id, group.member_epoch)
 
 
 def _allowed(request: OffsetFetchRequest, outcome: Fetched | BrokerError) -> Fetched | BrokerError:
@@ -65,53 +83,98 @@ def _allowed(request: OffsetFetchRequest, outcome: Fetched | BrokerError) -> Fet
     return outcome._replace(unstable=frozenset())
 
 
-def _single(version: int, request: OffsetFetchRequest, outcome: Fetched | BrokerError) -> OffsetFetchResponse:
+def _single(call: Call, request: OffsetFetchRequest, outcome: Fetched | BrokerError) -> Work[OffsetFetchResponse]:
     """Return the response of the versions with one group, where the first has no place for an error of the group."""
     error = ErrorCode.NONE
     offsets = Fetched({}, frozenset())
-    if isinstance(outcome, BrokerError):
-        error = outcome.code
-        wanted = [] if request.topics is None else [(topic.name, topic.partition_indexes) for topic in request.topics]
-        if version >= _GROUP_ERROR_SINCE:
-            return OffsetFetchResponse(error_code=error)
-    else:
+    if not isinstance(outcome, BrokerError):
         offsets = outcome
-        if request.topics is None:
-            wanted = _all(offsets)
-        else:
-            wanted = [(topic.name, topic.partition_indexes) for topic in request.topics]
-    return OffsetFetchResponse(
-        topics=[
-            OffsetFetchResponse.OffsetFetchResponseTopic(
-                name,
-                [
-                    OffsetFetchResponse.OffsetFetchResponsePartition(number, *_position(offsets, name, number, error))
-                    for number in numbers
-                ],
-            )
-            for name, numbers in wanted
-        ]
-    )
-
-
-def _group(call: Call, group: Group, outcome: Fetched | BrokerError) -> FetchedGroup:
-    if isinstance(outcome, BrokerError):
-        return FetchedGroup(group.group_id, error_code=outcome.code)
-    directory = call.core.directory
+    elif call.version >= _GROUP_ERROR_SINCE:
+        return OffsetFetchResponse(error_code=outcome.code)
+    else:
+        error = outcome.code
+    wanted: Iterable[tuple[str, Sequence[int]]]
+    if request.topics is not None:
+        wanted = ((topic.name, topic.partition_indexes) for topic in request.topics)
+    else:
+        wanted = _all(offsets)
+    repetitions = Repetitions(call)
     topics = []
-    if group.topics is None:
-        for name, numbers in _all(outcome):
-            topic = directory.topics.get(name)
-            topics.append(_topic(outcome, name, topic.topic_id if topic else ZERO_UUID, numbers))
-        return FetchedGroup(group.group_id, topics)
-    for asked in group.topics:
-        if call.version < _BY_ID_SINCE:
-            topics.append(_topic(outcome, asked.name, ZERO_UUID, asked.partition_indexes))
-        elif (topic := directory.topics_by_id.get(asked.topic_id)) is not None:
-            topics.append(_topic(outcome, topic.name, topic.topic_id, asked.partition_indexes))
+    for name, numbers in wanted:
+        partitions: list[OffsetFetchResponse.OffsetFetchResponsePartition] = []
+        topics.append(OffsetFetchResponse.OffsetFetchResponseTopic(name, partitions))
+        for number in numbers:
+            position = _position(offsets, name, number, error)
+            partitions.append(OffsetFetchResponse.OffsetFetchResponsePartition(number, *position))
+            if request.topics is not None:
+                repetitions.add(_size(position))
+            yield
+        yield
+    return OffsetFetchResponse(topics=topics)
+
+
+def _several(
+    call: Call, request: OffsetFetchRequest, found: Mapping[_Asked, Fetched | BrokerError]
+) -> Work[OffsetFetchResponse]:
+    """Return the response of the versions with any number of groups; all offsets of a group are found once."""
+    repetitions = Repetitions(call)
+    complete: dict[_Asked, list[FetchedTopics]] = {}
+    sizes: dict[_Asked, int] = {}
+    groups = []
+    for group in request.groups:
+        one = _asked(group)
+        outcome = found[one]
+        if isinstance(outcome, BrokerError):
+            groups.append(FetchedGroup(group.group_id, error_code=outcome.code))
+        elif group.topics is not None:
+            topics = []
+            for asked in group.topics:
+                topics.append((yield from _wanted(call, outcome, asked, repetitions)))
+                yield
+            groups.append(FetchedGroup(group.group_id, topics))
         else:
-            topics.append(_unknown_id(asked))
-    return FetchedGroup(group.group_id, topics)
+            if one not in complete:
+                complete[one], sizes[one] = yield from _whole(call, outcome)
+            else:
+                repetitions.add(sizes[one])
+            groups.append(FetchedGroup(group.group_id, complete[one]))
+        yield
+    return OffsetFetchResponse(groups=groups)
+
+
+def _whole(call: Call, offsets: Fetched) -> Work[tuple[list[FetchedTopics], int]]:
+    """Return all offsets of a group, and their size in bytes."""
+    topics, size_bytes = [], 0
+    for name, numbers in _all(offsets):
+        known = call.core.directory.topics.get(name)
+        partitions: list[FetchedPartitions] = []
+        topics.append(FetchedTopics(name, known.topic_id if known else ZERO_UUID, partitions))
+        for number in numbers:
+            position = _position(offsets, name, number)
+            partitions.append(FetchedPartitions(number, *position))
+            size_bytes += _size(position)
+            yield
+        yield
+    return topics, size_bytes
+
+
+def _wanted(
+    call: Call, offsets: Fetched, asked: OffsetFetchRequest.OffsetFetchRequestTopics, repetitions: Repetitions
+) -> Work[FetchedTopics]:
+    """Return the offsets of a topic that are asked for; a client may name a partition any number of times."""
+    by_id = call.version >= _BY_ID_SINCE
+    topic = call.core.directory.topics_by_id.get(asked.topic_id) if by_id else None
+    is_unknown = by_id and topic is None
+    name = topic.name if topic is not None else asked.name
+    partitions: list[FetchedPartitions] = []
+    for number in asked.partition_indexes:
+        position = _no_position(ErrorCode.UNKNOWN_TOPIC_ID) if is_unknown else _position(offsets, name, number)
+        partitions.append(FetchedPartitions(number, *position))
+        repetitions.add(_size(position))
+        yield
+    if is_unknown:
+        return FetchedTopics(topic_id=asked.topic_id, partitions=partitions)
+    return FetchedTopics(name, topic.topic_id if topic is not None else ZERO_UUID, partitions)
 
 
 def _all(offsets: Fetched) -> list[tuple[str, Sequence[int]]]:
@@ -120,16 +183,9 @@ def _all(offsets: Fetched) -> list[tuple[str, Sequence[int]]]:
     return [(name, [number for _, number in of_topic]) for name, of_topic in by_topic]
 
 
-def _topic(offsets: Fetched, name: str, topic_id: bytes, numbers: Sequence[int]) -> FetchedTopics:
-    partitions = [FetchedPartitions(number, *_position(offsets, name, number)) for number in numbers]
-    return FetchedTopics(name, topic_id, partitions)
-
-
-def _unknown_id(asked: OffsetFetchRequest.OffsetFetchRequestTopics) -> FetchedTopics:
-    partitions = [
-        FetchedPartitions(number, *_no_position(ErrorCode.UNKNOWN_TOPIC_ID)) for number in asked.partition_indexes
-    ]
-    return FetchedTopics(topic_id=asked.topic_id, partitions=partitions)
+def _size(position: tuple[int, int, str, ErrorCode]) -> int:
+    """Return about how many bytes a partition takes in a response."""
+    return _PARTITION_BYTES + len(position[2])
 
 
 def _position(

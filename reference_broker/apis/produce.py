@@ -22,6 +22,7 @@ from kafkawire.reference_broker.log.partition_log import Appended
 from kafkawire.reference_broker.log.producers import Verification
 from kafkawire.reference_broker.log.validation import validate
 from kafkawire.reference_broker.transaction_verification import Unverified, append_verified, transaction_version
+from kafkawire.reference_broker.turns import AT_A_TIME, Work
 from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -49,6 +50,9 @@ _ACKS = frozenset(Acks)
 
 #: Records that are checked in less than a millisecond unless they are compressed.
 _LONG_BYTES = 64 * 1024
+
+#: Batches whose producer is looked at in less than a millisecond.
+_LOOKED_AT_A_TIME = 2_000
 
 _FINISHED = object()
 
@@ -94,17 +98,21 @@ def _append_all(
     """Append to one partition after the other, and add what became of it to the responses.
 
     What follows a batch that may have taken long is another step: a few bytes may hold 100 MiB of compressed records.
+    So is what follows many short ones.
     """
     transactional: list[Unverified] = []
-    refused = _refusal(request)
+    refused = yield from _refusal(request)
     is_answered = request.acks != Acks.NONE
+    short = 0
     last: tuple[Buffer | None, Topic | None] | None = None
     for data in request.topic_data:
         topic, error = _find(call, data)
         answers: list[PartitionResponse] = []
         responses.append(ProduceResponse.TopicProduceResponse(data.name, data.topic_id, answers))
         for partition in data.partition_data:
-            if last is not None and _may_take_long(*last):
+            short += 1
+            if last is not None and (short > AT_A_TIME or _may_take_long(*last)):
+                short = 0
                 yield
             last = partition.records, topic
             answers.append(_append(call, refused, topic, error, partition, parts, transactional, is_answered))
@@ -130,16 +138,18 @@ def _may_take_long(records: Buffer | None, topic: Topic | None) -> bool:
     return topic is not None and topic.logs[0].config.compression is not None
 
 
-def _refusal(request: ProduceRequest) -> BrokerError | None:
+def _refusal(request: ProduceRequest) -> Work[BrokerError | None]:
     """Return what is wrong with the whole request, if anything is."""
     if request.acks not in _ACKS:
         return BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}, expected -1, 0 or 1")
-    producers = {
-        producer
-        for topic in request.topic_data
-        for partition in topic.partition_data
-        if (producer := transactional_producer(partition.records)) is not None
-    }
+    producers, looked_at = set(), 0
+    for topic in request.topic_data:
+        for partition in topic.partition_data:
+            if (producer := transactional_producer(partition.records)) is not None:
+                producers.add(producer)
+            looked_at += 1
+            if not looked_at % _LOOKED_AT_A_TIME:
+                yield
     if producers and request.transactional_id is None:
         reason = "records of a transaction need a transactional id"
         return BrokerError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, reason)
@@ -168,7 +178,7 @@ def _append(
 ) -> PartitionResponse:
     try:
         if refused is not None:
-            raise refused
+            raise refused.again()
         if topic is None:
             raise BrokerError(missing)
         if not 0 <= partition.index < len(topic.logs):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.groups.requests import Sync
+from kafkawire.reference_broker.turns import Work
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -18,10 +19,14 @@ _PROTOCOL_SINCE = since(SyncGroupRequest, "protocol_type")
 
 
 @serves(ApiKey.SYNC_GROUP)
-def handle(call: Call, request: SyncGroupRequest) -> SyncGroupResponse | DelayedOperation:
+def handle(call: Call, request: SyncGroupRequest) -> Work[SyncGroupResponse | DelayedOperation]:
     """Handle SyncGroup; the response waits for the leader's assignment."""
     if call.version >= _PROTOCOL_SINCE and None in (request.protocol_type, request.protocol_name):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    assignments = {}
+    for entry in request.assignments:
+        assignments[entry.member_id] = bytes(entry.assignment)
+        yield
     delayed_sync = DelayedOperation()
     sync = Sync(
         request.group_id,
@@ -30,7 +35,7 @@ def handle(call: Call, request: SyncGroupRequest) -> SyncGroupResponse | Delayed
         request.group_instance_id,
         request.protocol_type,
         request.protocol_name,
-        {entry.member_id: bytes(entry.assignment) for entry in request.assignments},
+        assignments,
     )
     call.core.groups.sync(sync, delayed_sync.complete, call.now_ms)
     return delayed_sync

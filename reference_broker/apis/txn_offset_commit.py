@@ -6,10 +6,13 @@ TRANSACTION_ABORTABLE. 5: adds the group to the transaction (KIP-890).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.groups.checked_offsets import CheckedOffsets
 from kafkawire.reference_broker.groups.requests import Commit, TransactionalCommit
+from kafkawire.reference_broker.turns import Work, complete_by_work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -18,22 +21,26 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
+PartitionResponse = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
+
 #: TRANSACTION_ABORTABLE came with KIP-890, which added no field.
 _ABORTABLE_SINCE = 4
 
 
 @serves(ApiKey.TXN_OFFSET_COMMIT)
-def handle(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse | DelayedOperation:
+def handle(call: Call, request: TxnOffsetCommitRequest) -> Work[TxnOffsetCommitResponse | DelayedOperation]:
     """Handle TxnOffsetCommit."""
     checked = CheckedOffsets(call.core.options.offset_metadata_max_bytes, call.now_ms)
     for wanted in request.topics:
-        checked.check(call.core.directory.topics.get(wanted.name), wanted.partitions)
+        yield from checked.check(call.core.directory.topics.get(wanted.name), wanted.partitions)
+        yield
     if not checked.need_the_group:
-        return _respond(request, checked.codes())
+        return (yield from _respond(request, checked.codes()))
     delayed = DelayedOperation()
 
     def answer(outcome: BrokerError | None) -> None:
-        delayed.complete(_respond(request, checked.codes(ErrorCode.NONE if outcome is None else outcome.code)))
+        code = ErrorCode.NONE if outcome is None else outcome.code
+        complete_by_work(call, delayed, _respond(request, checked.codes(code)))
 
     call.core.groups.commit_in_transaction(
         Commit(request.group_id, request.generation_id, request.member_id, request.group_instance_id),
@@ -52,16 +59,13 @@ def _version(call: Call) -> TransactionVersion:
     return TransactionVersion.TV_1 if call.version >= _ABORTABLE_SINCE else TransactionVersion.TV_0
 
 
-def _respond(request: TxnOffsetCommitRequest, codes: list[list[ErrorCode]]) -> TxnOffsetCommitResponse:
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic(
-                topic.name,
-                [
-                    TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition(partition.partition_index, code)
-                    for partition, code in zip(topic.partitions, of_topic, strict=True)
-                ],
-            )
-            for topic, of_topic in zip(request.topics, codes, strict=True)
-        ]
-    )
+def _respond(request: TxnOffsetCommitRequest, codes: Iterator[Iterator[ErrorCode]]) -> Work[TxnOffsetCommitResponse]:
+    topics = []
+    for topic, of_topic in zip(request.topics, codes, strict=True):
+        partitions: list[PartitionResponse] = []
+        topics.append(TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic(topic.name, partitions))
+        for partition, code in zip(topic.partitions, of_topic, strict=True):
+            partitions.append(PartitionResponse(partition.partition_index, code))
+            yield
+        yield
+    return TxnOffsetCommitResponse(topics=topics)

@@ -5,11 +5,12 @@ Source: `KafkaApis.handleOffsetCommitRequest`, `handleTxnOffsetCommitRequest` in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from kafkawire.reference_broker.groups.records import NO_EXPIRY, Committed
 from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.log_directory import Topic
+from kafkawire.reference_broker.turns import Work
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -35,6 +36,7 @@ class CheckedOffsets:
 
     Attributes:
         offsets: what can be committed.
+        need_the_group: whether the group has a say: not if all partitions are unknown.
     """
 
     def __init__(
@@ -53,11 +55,13 @@ class CheckedOffsets:
         self._expire_timestamp = expire_timestamp
         #: Of each partition, by topic.
         self._codes: list[list[ErrorCode]] = []
+        self.need_the_group = False
         self.offsets: dict[Partition, Committed] = {}
 
-    def check(self, topic: Topic | None, partitions: Sequence[Wanted]) -> None:
-        """Check the offsets of the next topic of the request, None if it does not exist."""
-        codes = []
+    def check(self, topic: Topic | None, partitions: Sequence[Wanted]) -> Work[None]:
+        """Check the offsets of the next topic of the request, None if it does not exist; yield after each."""
+        codes: list[ErrorCode] = []
+        self._codes.append(codes)
         for wanted in partitions:
             number, metadata = wanted.partition_index, wanted.committed_metadata or ""
             if topic is None:
@@ -76,15 +80,13 @@ class CheckedOffsets:
                     topic.topic_id if self._with_topic_ids else ZERO_UUID,
                     self._expire_timestamp,
                 )
-        self._codes.append(codes)
+            self.need_the_group |= codes[-1] in _CODES_OF_THE_GROUP
+            yield
 
-    @property
-    def need_the_group(self) -> bool:
-        """Whether the group has a say: not if all partitions are unknown."""
-        return any(code in _CODES_OF_THE_GROUP for of_topic in self._codes for code in of_topic)
+    def codes(self, error: ErrorCode = ErrorCode.NONE) -> Iterator[Iterator[ErrorCode]]:
+        """Give the answers to the partitions, by topic; an error of the group applies to all that it was given."""
 
-    def codes(self, error: ErrorCode = ErrorCode.NONE) -> list[list[ErrorCode]]:
-        """Return the answers to the partitions, by topic; an error of the group applies to all that it was given."""
-        if not error:
-            return self._codes
-        return [[error if code in _CODES_OF_THE_GROUP else code for code in of_topic] for of_topic in self._codes]
+        def final(code: ErrorCode) -> ErrorCode:
+            return error if error and code in _CODES_OF_THE_GROUP else code
+
+        return (map(final, of_topic) for of_topic in self._codes)

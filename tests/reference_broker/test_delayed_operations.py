@@ -14,6 +14,12 @@ from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
 FIRST, SECOND = HeartbeatResponse(1), HeartbeatResponse(2)
 
 
+def made(response):
+    """Return the work of making a response."""
+    yield
+    return response
+
+
 @pytest.mark.parametrize("early", [True, False])
 def test_only_the_first_completion_counts(early):
     waiting, heard = DelayedOperation(), []
@@ -76,7 +82,7 @@ def test_none_is_no_response():
     for complete in (lambda: waiting.complete(nothing), lambda: waiting.complete_by(lambda: nothing)):
         with pytest.raises(LocalProtocolError, match="completed with None"):
             complete()
-    waiting.on_error = lambda error: errors.append(error) or SECOND
+    waiting.on_error = lambda error: made(errors.append(error) or SECOND)
     waiting.complete(nothing)
     assert waiting.response is SECOND
     assert [type(error) for error in errors] == [LocalProtocolError]
@@ -127,7 +133,7 @@ def test_completed_by_a_function_or_by_its_error():
     waiting = DelayedOperation()
     with pytest.raises(OSError, match="gone"):
         waiting.complete_by(fail)
-    waiting.on_error = lambda error: SECOND
+    waiting.on_error = lambda error: made(SECOND)
     waiting.complete_by(fail)
     assert waiting.response is SECOND
     waiting.complete_by(fail)

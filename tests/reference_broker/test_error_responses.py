@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kafkawire.reference_broker.apis.registry import Call, load
+from kafkawire.reference_broker.delayed_operations import finished
 from kafkawire.reference_broker.error_responses import error_response
 from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.connection import Request
@@ -28,6 +29,11 @@ from tests.own_package import own_package
 CODE = ErrorCode.UNKNOWN_SERVER_ERROR
 
 VERSIONS = [(key, version) for key, served in load().handlers.items() for version in served.versions.numbers()]
+
+
+def answer_of(*arguments):
+    """Return the whole response."""
+    return finished(error_response(*arguments))
 
 
 def filled(kind, version: int):
@@ -57,7 +63,7 @@ def codes(message: Message, version: int) -> list[int]:
 def failed(bench, message, version, text=""):
     api = APIS[ApiKey(message.SCHEMA.key)]
     call = Call(bench.core, Request(api, version, 0, "c", message, 10), bench.peer, bench.now_ms)
-    return bench.through(error_response(call, message, CODE, text), version)
+    return bench.through(answer_of(call, message, CODE, text), version)
 
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS)
@@ -130,6 +136,6 @@ def test_a_response_of_any_other_shape(bench, tmp_path):
         api = apis.APIS[apis.ApiKey.NEST]
         request = api.request([1.5], ["a", "b"])
         call = Call(bench.core, Request(api, 0, 0, "c", request, 10), bench.peer, bench.now_ms)
-        response: Any = bench.through(error_response(call, request, CODE, "why"), 0)
+        response: Any = bench.through(answer_of(call, request, CODE, "why"), 0)
         assert (response.outcome.error_code, response.outcome.error_message) == (CODE, "why")
         assert [(page.error_code, page.number) for page in response.pages] == [(CODE, 0)] * 3

@@ -17,7 +17,7 @@ from kafkawire.reference_broker.groups.consumer.group import NOTHING, ConsumerGr
 from kafkawire.reference_broker.groups.consumer.records import current_record
 from kafkawire.reference_broker.groups.consumer.topic_pattern import TopicPattern
 from kafkawire.reference_broker.groups.outbox import Outbox
-from kafkawire.reference_broker.groups.requests import Beat, GroupLimits
+from kafkawire.reference_broker.groups.requests import SUBSCRIBED_TOPICS_MAX, Beat, GroupLimits
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafkawire.sdk.protocol.tables.enums import LEAVE_GROUP_MEMBER_EPOCH, LEAVE_GROUP_STATIC_MEMBER_EPOCH
@@ -193,6 +193,10 @@ def check_beat(request: Beat) -> None:
             "InstanceId can't be null.",
         ),
         (request.epoch < LEAVE_GROUP_STATIC_MEMBER_EPOCH, "MemberEpoch is invalid."),
+        (
+            len(request.topics or ()) > SUBSCRIBED_TOPICS_MAX,
+            f"SubscribedTopicNames can't have more than {SUBSCRIBED_TOPICS_MAX} names.",
+        ),
     )
     for is_fault, text in faults:
         if is_fault:

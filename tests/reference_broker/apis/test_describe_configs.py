@@ -103,15 +103,3 @@ def test_resource_of_an_unknown_type_spoils_the_request(bench, unknown):
         (unknown, "x", ErrorCode.INVALID_REQUEST),
         (ConfigResourceType.TOPIC, "own", ErrorCode.INVALID_REQUEST),
     ]
-
-
-def test_many_topics_leave_other_requests_their_turns(bench):
-    many = [Resource(ConfigResourceType.TOPIC, "own", ["retention.ms"])] * 100
-    waiting = bench.ask(DescribeConfigsRequest(many))
-    turns = 0
-    while waiting.response is None:
-        bench.advance(0)
-        turns += 1
-    assert turns == 4
-    results = bench.through(waiting.response, 4).results
-    assert [result.configs[0].value for result in results] == ["1000"] * 100
