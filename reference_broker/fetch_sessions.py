@@ -10,9 +10,10 @@ Source: `FetchSession`, `FetchManager`, `FetchSessionCacheShard` in Apache Kafka
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Protocol
 
+from kafkawire.reference_broker.turns import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.tables.enums import (
@@ -32,6 +33,8 @@ PartitionData = FetchResponse.PartitionData
 #: A session that was not used for this long makes room for any other; a younger one makes no room for a consumer's.
 EVICTION_MS = 120_000
 
+#: Partitions that are added or removed in a fraction of a millisecond.
+_AT_A_TIME = 100
 
 #: A topic's id or its name, and the number of a partition.
 _Key = tuple[bytes | str, int]
@@ -140,7 +143,7 @@ class SessionPartition:
 
 
 class FetchSession:
-    """The partitions that a client fetches. One without an id ends with the response.
+    """The partitions that a client fetches, none before it is told by `want`. One without an id ends with the response.
 
     Args:
         request: a full one.
@@ -155,6 +158,9 @@ class FetchSession:
         created_ms: when it came into the cache.
         used_ms: when a request last used it.
         waiting: the fetch that waits for something new.
+        is_busy: whether a fetch is under way that does not wait, in pieces.
+        is_removed: whether it is not in the cache any more.
+        has_news: whether something has changed since this was last set to False.
     """
 
     def __init__(self, request: FetchRequest, by_id: bool) -> None:
@@ -165,21 +171,21 @@ class FetchSession:
         self.is_full = True
         self.created_ms = self.used_ms = 0
         self.waiting: WaitingFetch | None = None
+        self.is_busy = self.is_removed = self.has_news = False
         self._isolation_level = request.isolation_level
         self._partitions: dict[_Key, SessionPartition] = {}
         self._ready: dict[SessionPartition, None] = {}
         #: Those whose log has changed since the last `follow`.
         self._unfollowed: list[SessionPartition] = []
         self._turns = 0
-        self._want(request)
 
     def __len__(self) -> int:
         return len(self._partitions)
 
-    def update(self, request: FetchRequest) -> None:
-        """Add, change and forget partitions as a request says."""
-        self._want(request)
-        self._forget(request)
+    def update(self, request: FetchRequest) -> Work[None]:
+        """Add, change and forget partitions as a request says; yield now and then."""
+        yield from self.want(request)
+        yield from self._forget(request)
         if request.isolation_level != self._isolation_level:
             # What is at its end for one level may not be for the other.
             self._isolation_level = request.isolation_level
@@ -187,7 +193,9 @@ class FetchSession:
             self.end()
             self._unfollowed = list(self._partitions.values())
 
-    def _want(self, request: FetchRequest) -> None:
+    def want(self, request: FetchRequest) -> Work[None]:
+        """Add and change partitions as a request says; yield now and then."""
+        number = 0
         for topic in request.topics:
             name = topic.topic_id if self.by_id else topic.topic
             for wanted in topic.partitions:
@@ -198,8 +206,12 @@ class FetchSession:
                     self._to_end(partition)
                 partition.wanted = wanted
                 self._ready[partition] = None
+                number += 1
+                if not number % _AT_A_TIME:
+                    yield
 
-    def _forget(self, request: FetchRequest) -> None:
+    def _forget(self, request: FetchRequest) -> Work[None]:
+        number = 0
         for forgotten in request.forgotten_topics_data:
             name = forgotten.topic_id if self.by_id else forgotten.topic
             for number in forgotten.partitions:
@@ -207,10 +219,18 @@ class FetchSession:
                 if gone is not None:
                     gone.unfollow()
                     self._ready.pop(gone, None)
+                number += 1
+                if not number % _AT_A_TIME:
+                    yield
 
     def to_read(self) -> list[SessionPartition]:
         """Return the partitions that may have something new, in their order."""
         return sorted(self._ready, key=_turn)
+
+    @property
+    def ready(self) -> int:
+        """How many partitions may have something new."""
+        return len(self._ready)
 
     def was_read(self, partition: SessionPartition, log: Watched | None, *, is_at_end: bool) -> None:
         """Take note of a read.
@@ -228,6 +248,7 @@ class FetchSession:
     def changed(self, partition: SessionPartition, size_bytes: int) -> None:
         """Take note that there may be something new in a partition."""
         self._ready[partition] = None
+        self.has_news = True
         if self.waiting is not None:
             self.waiting.more(size_bytes)
 
@@ -238,18 +259,26 @@ class FetchSession:
             partition.follow(is_committed=is_committed)
         self._unfollowed.clear()
 
-    def tell(self, found: Iterable[tuple[SessionPartition, PartitionData]]) -> None:
-        """Take note of what the response says, in its order."""
-        for partition, data in found:
-            partition.tell(data)
-            if data.records or self.is_full:
-                self._to_end(partition)
+    def tell(self, partition: SessionPartition, data: PartitionData) -> None:
+        """Take note of what the response says of the next partition in its order."""
+        partition.tell(data)
+        if data.records or self.is_full:
+            self._to_end(partition)
 
     def end(self) -> None:
         """Leave the logs alone."""
         for partition in self._partitions.values():
             partition.unfollow()
         self._unfollowed.clear()
+
+    def check(self) -> None:
+        """Check that the session is there after others had their turn.
+
+        Raises:
+            BrokerError: FETCH_SESSION_ID_NOT_FOUND.
+        """
+        if self.is_removed:
+            raise BrokerError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"session {self.id}")
 
     def interrupt(self, code: ErrorCode) -> None:
         """Respond to the fetch that waits."""
@@ -278,8 +307,8 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, request: FetchRequest, now_ms: int, *, by_id: bool) -> FetchSession:
-        """Return the session of a request, brought up to date by it.
+    def begin(self, request: FetchRequest, now_ms: int, *, by_id: bool) -> Work[FetchSession]:
+        """Return the session of a request, brought up to date by it; yield now and then.
 
         Args:
             request: the request.
@@ -295,22 +324,32 @@ class FetchSessions:
         if request.session_epoch in (INITIAL_FETCH_SESSION_EPOCH, FINAL_FETCH_SESSION_EPOCH):
             if session is not None:
                 self._remove(session)
-            return FetchSession(request, by_id)
+            return (yield from _new(request, by_id))
         if session is None:
             raise BrokerError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"session {request.session_id}")
-        if request.session_epoch != session.epoch:
+        if request.session_epoch != session.epoch or session.is_busy:
             reason = f"epoch {request.session_epoch}, expected {session.epoch}"
             raise BrokerError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, reason)
         if by_id != session.by_id:
             raise BrokerError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "names and ids of topics in one session")
         session.interrupt(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         session.is_full = False
-        session.update(request)
-        if not session:
-            self._remove(session)
-            return FetchSession(request, by_id)
+        session.is_busy = True
         session.epoch = _after(session.epoch)
         self._touch(session, now_ms)
+        try:
+            yield from session.update(request)
+            session.check()
+        except GeneratorExit:
+            # Its client has gone, and nobody knows what has been updated.
+            if not session.is_removed:
+                self._remove(session)
+            raise
+        finally:
+            session.is_busy = False
+        if not session:
+            self._remove(session)
+            return (yield from _new(request, by_id))
         return session
 
     def keep(self, session: FetchSession, now_ms: int) -> bool:
@@ -341,6 +380,7 @@ class FetchSessions:
 
     def _remove(self, session: FetchSession) -> None:
         del self._sessions[session.id]
+        session.is_removed = True
         session.end()
         session.interrupt(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 
@@ -355,6 +395,12 @@ class FetchSessions:
         while session_id == NO_FETCH_SESSION_ID or session_id in self._sessions:
             session_id = zlib.crc32(self._new_id().encode()) & INT32_MAX
         return session_id
+
+
+def _new(request: FetchRequest, by_id: bool) -> Work[FetchSession]:
+    session = FetchSession(request, by_id)
+    yield from session.want(request)
+    return session
 
 
 def _turn(partition: SessionPartition) -> int:

@@ -51,18 +51,21 @@ def begin(work: Work[Answer]) -> Answer:
     return delayed
 
 
-def complete_by_work(call: Call, delayed: DelayedOperation, work: Work[Message]) -> None:
+def complete_by_work(
+    call: Call, delayed: DelayedOperation, work: Work[Message], at_a_time: int = _LATE_AT_A_TIME
+) -> None:
     """Complete a delayed operation with a response that takes long to make, at once if it is small.
 
     Args:
         call: the context of the request.
         delayed: what waits for the response.
         work: makes it.
+        at_a_time: after how many of its yields others have their turn.
     """
 
     def guarded() -> Work[None]:
         try:
-            delayed.complete((yield from _pieces(work, _LATE_AT_A_TIME)))
+            delayed.complete((yield from _pieces(work, at_a_time)))
         except (BrokerEnd, GeneratorExit):
             raise
         except BaseException as error:

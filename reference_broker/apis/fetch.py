@@ -10,17 +10,15 @@ depends on how many partitions have something new.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import groupby
-
 from kafkawire.reference_broker.apis.registry import Call, serves, since
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.delayed_operations import DelayedOperation, finished
 from kafkawire.reference_broker.fetch_sessions import FetchSession, SessionPartition
 from kafkawire.reference_broker.log.log_directory import Topic
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.preparation import NotPrepared
 from kafkawire.reference_broker.log.segments import Read
 from kafkawire.reference_broker.timers import Timer
+from kafkawire.reference_broker.turns import AT_A_TIME, Work, complete_by_work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -44,20 +42,21 @@ _UNKNOWN: dict[int, int] = {ErrorCode.UNKNOWN_TOPIC_ID: 1, ErrorCode.UNKNOWN_TOP
 
 _ISOLATION_LEVELS = frozenset(IsolationLevel)
 
+#: So many partitions are not read in one turn.
+_MANY = 500
+
 _Found = tuple[SessionPartition, PartitionData]
 
 
 @serves(ApiKey.FETCH)
-def handle(call: Call, request: FetchRequest) -> FetchResponse | DelayedOperation:
+def handle(call: Call, request: FetchRequest) -> Work[FetchResponse | DelayedOperation]:
     """Handle Fetch: respond at once with enough bytes or an error of reading, otherwise delay the response."""
     check_isolation(request.isolation_level)
     try:
-        session = call.core.fetch_sessions.begin(request, call.now_ms, by_id=call.version >= _BY_ID_SINCE)
+        session = yield from call.core.fetch_sessions.begin(request, call.now_ms, by_id=call.version >= _BY_ID_SINCE)
     except BrokerError as error:
         return FetchResponse(error_code=error.code)
-    fetch = _Fetch(call, request, session)
-    fetch.read()
-    return fetch.wait() if fetch.may_wait else fetch.response()
+    return (yield from _Fetch(call, request, session).answer())
 
 
 class _Fetch:
@@ -73,15 +72,54 @@ class _Fetch:
         self._size_bytes = 0
         self._has_errors = False
         self._unknown = 0
+        self._reads = 0
         self._delayed: DelayedOperation | None = None
         self._timer: Timer | None = None
 
-    def read(self) -> None:
-        """Read the partitions that may have something new."""
+    def answer(self) -> Work[FetchResponse | DelayedOperation]:
+        """Return what was found if that is enough, and wait for more otherwise."""
+        session = self._session
+        session.is_busy = True
+        try:
+            yield from self._read()
+            if self._may_wait and session.has_news:
+                yield from self._read()
+            return self._wait() if self._may_wait else (yield from self._response())
+        except BrokerError as error:
+            return FetchResponse(error_code=error.code, session_id=session.id)
+        except GeneratorExit:
+            self._cancel()
+            raise
+        finally:
+            session.is_busy = False
+
+    def _answer_now(self) -> Work[FetchResponse]:
+        """Return what can be found now."""
+        session = self._session
+        session.is_busy = True
+        try:
+            yield from self._read()
+            return (yield from self._response())
+        except BrokerError as error:
+            return FetchResponse(error_code=error.code, session_id=session.id)
+        except GeneratorExit:
+            self._cancel()
+            raise
+        finally:
+            session.is_busy = False
+
+    def _read(self) -> Work[None]:
+        """Read the partitions that may have something new.
+
+        Raises:
+            BrokerError: the session has ended meanwhile.
+        """
         call, request, session, found = self._call, self._request, self._session, self._found
         left = max(min(request.max_bytes, call.core.options.fetch_max_bytes), 0)
         self._size_bytes, self._has_errors, self._unknown = 0, False, 0
-        for partition in session.to_read():
+        self._reads += 1
+        session.has_news = False
+        for number, partition in enumerate(session.to_read(), 1):
             topic = _find(call, partition)
             # The first partition with data returns at least one batch; otherwise a large one could never be read.
             data = _read_partition(call, topic, partition.wanted, left, not self._size_bytes, self._is_committed)
@@ -100,31 +138,58 @@ class _Fetch:
                 found[partition] = data
             else:
                 found.pop(partition, None)
+            if not number % AT_A_TIME:
+                session.follow()  # what comes meanwhile is to be known
+                yield
+                session.check()
 
     @property
-    def may_wait(self) -> bool:
+    def _may_wait(self) -> bool:
         """Whether the client would rather wait than have a response now."""
         request = self._request
         is_enough = self._has_errors or self._size_bytes >= request.min_bytes
         # What is unknown is read again each time, so the rest of the session exists.
         return not is_enough and request.max_wait_ms > 0 and len(self._session) > self._unknown
 
-    def response(self) -> FetchResponse:
+    def _response(self) -> Work[FetchResponse]:
         """Return what was found."""
         session, sessions, request = self._session, self._call.core.fetch_sessions, self._request
-        found = _in_order(self._found.items())
-        if session.is_full and not (
-            request.session_epoch == INITIAL_FETCH_SESSION_EPOCH and sessions.keep(session, self._call.now_ms)
-        ):
+        may_last = not session.is_full or request.session_epoch == INITIAL_FETCH_SESSION_EPOCH
+        topics: list[FetchResponse.FetchableTopicResponse] = []
+        last: tuple[str, bytes] | None = None
+        partitions: list[PartitionData] = []
+        for number, entry in enumerate((yield from self._in_order()), 1):
+            partition, data = entry
+            if last != (topic := (partition.topic, partition.topic_id)):
+                last, partitions = topic, []
+                topics.append(FetchResponse.FetchableTopicResponse(*topic, partitions))
+            partitions.append(data)
+            if may_last:
+                session.tell(partition, data)
+            if not number % AT_A_TIME:
+                yield
+        session.check()
+        if session.is_full and not (may_last and sessions.keep(session, self._call.now_ms)):
             session.end()
         else:
             session.follow()
-            session.tell(found)
-        return FetchResponse(session_id=session.id, responses=_topics(found))
+        return FetchResponse(session_id=session.id, responses=topics)
+
+    def _in_order(self) -> Work[list[_Found]]:
+        """Return what was found in the order of the session, what is unknown after the rest, as in Kafka."""
+        places: tuple[list[_Found], ...] = ([], [], [])
+        for number, entry in enumerate(self._found.items(), 1):
+            places[_UNKNOWN.get(entry[1].error_code, 0)].append(entry)
+            if not number % AT_A_TIME:
+                yield
+        if self._reads > 1:  # otherwise they are in order
+            for entries in places:
+                entries.sort(key=_turn)
+        return [*places[0], *places[1], *places[2]]
 
     # Waiting.
 
-    def wait(self) -> DelayedOperation:
+    def _wait(self) -> DelayedOperation:
         """Delay the response until `min_bytes` can be read, or `max_wait_ms` has passed."""
         call = self._call
         self._delayed = DelayedOperation()
@@ -148,12 +213,12 @@ class _Fetch:
 
     def _finish(self, now_ms: int) -> None:
         self._stop_waiting()
-        if self._delayed is not None:
-            self._delayed.complete_by(self._read_again)
-
-    def _read_again(self) -> FetchResponse:
-        self.read()
-        return self.response()
+        if self._delayed is None:
+            return
+        if self._session.ready < _MANY:
+            self._delayed.complete_by(lambda: finished(self._answer_now()))
+        else:
+            complete_by_work(self._call, self._delayed, self._answer_now(), AT_A_TIME)
 
     def _cancel(self) -> None:
         self._stop_waiting()
@@ -177,26 +242,8 @@ def _log(topic: Topic | None, partition: SessionPartition) -> PartitionLog | Non
     return None if topic is None else topic.logs[partition.wanted.partition]
 
 
-def _in_order(found: Iterable[_Found]) -> list[_Found]:
-    """Return what was found in the order of the session, what is unknown after the rest, as in Kafka."""
-    return sorted(found, key=_place)
-
-
-def _place(entry: _Found) -> tuple[int, int]:
-    partition, data = entry
-    return _UNKNOWN.get(data.error_code, 0), partition.turn
-
-
-def _topics(found: Iterable[_Found]) -> list[FetchResponse.FetchableTopicResponse]:
-    """Return the partitions by topics, in the order in which they are."""
-    return [
-        FetchResponse.FetchableTopicResponse(*topic, [data for _, data in entries])
-        for topic, entries in groupby(found, key=_topic)
-    ]
-
-
-def _topic(entry: _Found) -> tuple[str, bytes]:
-    return entry[0].topic, entry[0].topic_id
+def _turn(entry: _Found) -> int:
+    return entry[0].turn
 
 
 def _read_partition(

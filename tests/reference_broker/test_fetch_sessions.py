@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.delayed_operations import DelayedOperation, finished
 from kafkawire.reference_broker.fetch_sessions import EVICTION_MS, FetchSession, FetchSessions
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.sdk.errors import BrokerError
@@ -59,6 +59,13 @@ class Waiting:
         self._session.waiting = None
 
 
+def begun(request):
+    """Return a session that is in no cache."""
+    session = FetchSession(request, False)
+    finished(session.want(request))
+    return session
+
+
 def wanted(*numbers: int, topic: str = "t", offset: int = 0, **fields: Any) -> FetchRequest:
     partitions = [FetchRequest.FetchPartition(number, fetch_offset=offset) for number in numbers]
     topics = [FetchRequest.FetchTopic(topic, partitions=partitions)] if partitions else []
@@ -72,13 +79,13 @@ def sessions(slots=2):
 
 
 def kept(cache: FetchSessions, *numbers: int, now_ms: int = 0, **fields: Any) -> Any:
-    session = cache.begin(wanted(*numbers, **fields), now_ms, by_id=False)
+    session = finished(cache.begin(wanted(*numbers, **fields), now_ms, by_id=False))
     return session if cache.keep(session, now_ms) else None
 
 
 def next_of(cache, session, now_ms=0, **fields):
     request = wanted(**({"session_id": session.id, "session_epoch": session.epoch} | fields))
-    return cache.begin(request, now_ms, by_id=False)
+    return finished(cache.begin(request, now_ms, by_id=False))
 
 
 def is_known(cache, session):
@@ -190,7 +197,7 @@ def test_logs_are_followed_until_the_session_ends():
 
 
 def test_partition_follows_another_log():
-    session, old, new = FetchSession(wanted(0), False), Log(), Log()
+    session, old, new = begun(wanted(0)), Log(), Log()
     (partition,) = session.to_read()
     for log in (old, old, new):
         session.was_read(partition, log, is_at_end=True)
@@ -279,14 +286,14 @@ def test_committed_records_are_waited_for_and_the_high_watermark_is_news():
     ],
 )
 def test_news(fields, is_news):
-    (partition,) = FetchSession(wanted(0), False).to_read()
+    (partition,) = begun(wanted(0)).to_read()
     known = {"high_watermark": 5, "log_start_offset": 2, "records": b""}
     partition.tell(FetchResponse.PartitionData(0, **known))
     assert partition.is_news(FetchResponse.PartitionData(0, **(known | fields))) == is_news
 
 
 def test_after_an_error_everything_is_news():
-    (partition,) = FetchSession(wanted(0), False).to_read()
+    (partition,) = begun(wanted(0)).to_read()
     data = FetchResponse.PartitionData(0, ErrorCode.KAFKA_STORAGE_ERROR, 5, log_start_offset=2, records=b"")
     partition.tell(data)
     assert partition.is_news(FetchResponse.PartitionData(0, ErrorCode.NONE, 5, log_start_offset=2, records=b""))
