@@ -324,7 +324,9 @@ class FetchSessions:
         if request.session_epoch in (INITIAL_FETCH_SESSION_EPOCH, FINAL_FETCH_SESSION_EPOCH):
             if session is not None:
                 self._remove(session)
-            return (yield from _new(request, by_id))
+            new = FetchSession(request, by_id)
+            yield from new.want(request)
+            return new
         if session is None:
             raise BrokerError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"session {request.session_id}")
         if request.session_epoch != session.epoch or session.is_busy:
@@ -349,7 +351,9 @@ class FetchSessions:
             session.is_busy = False
         if not session:
             self._remove(session)
-            return (yield from _new(request, by_id))
+            new = FetchSession(request, by_id)
+            yield from new.want(request)
+            return new
         return session
 
     def keep(self, session: FetchSession, now_ms: int) -> bool:
@@ -395,12 +399,6 @@ class FetchSessions:
         while session_id == NO_FETCH_SESSION_ID or session_id in self._sessions:
             session_id = zlib.crc32(self._new_id().encode()) & INT32_MAX
         return session_id
-
-
-def _new(request: FetchRequest, by_id: bool) -> Work[FetchSession]:
-    session = FetchSession(request, by_id)
-    yield from session.want(request)
-    return session
 
 
 def _turn(partition: SessionPartition) -> int:

@@ -158,7 +158,8 @@ class _Fetch:
         topics: list[FetchResponse.FetchableTopicResponse] = []
         last: tuple[str, bytes] | None = None
         partitions: list[PartitionData] = []
-        for number, entry in enumerate((yield from self._in_order()), 1):
+        entries = [*self._found.items()] if len(self._found) == 1 else (yield from self._in_order())
+        for number, entry in enumerate(entries, 1):
             partition, data = entry
             if last != (topic := (partition.topic, partition.topic_id)):
                 last, partitions = topic, []

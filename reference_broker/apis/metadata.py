@@ -17,7 +17,7 @@ from kafkawire.reference_broker.internal_topics import INTERNAL_TOPICS
 from kafkawire.reference_broker.log.log_directory import Topic
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.topics import PARTITIONS_MAX, check_characters, create_by_default
-from kafkawire.reference_broker.turns import Work, counted, each
+from kafkawire.reference_broker.turns import Work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
@@ -38,19 +38,23 @@ def handle(call: Call, request: MetadataRequest) -> Work[MetadataResponse | Dela
     core = call.core
     parts: Parts[MetadataResponse] = Parts()
     by_name = call.version < _BY_ID_SINCE
+    # What is named twice is answered once; where there are ids, names do not count.
+    ids: dict[bytes, None] = {}
+    names: dict[str | None, None] = {}
     for wanted in request.topics or ():
         if by_name and (wanted.name is None or wanted.topic_id != ZERO_UUID):
             reason = f"topics have no ids in version {call.version}, and need a name"
             raise BrokerError(ErrorCode.INVALID_REQUEST, reason)
+        if wanted.topic_id != ZERO_UUID:
+            ids[wanted.topic_id] = None
+        names[wanted.name] = None
         yield
     is_first_version = call.version == APIS[ApiKey.METADATA].versions.first
     if request.topics is None or (is_first_version and not request.topics):
         topics = yield from _describe_all(call)
     else:
-        # What is named twice is answered once; where there are ids, names do not count.
-        ids = yield from counted(wanted.topic_id for wanted in request.topics)
-        ids.pop(ZERO_UUID, None)
-        names = {} if ids else (yield from counted(wanted.name for wanted in request.topics))
+        if ids:
+            names.clear()
         refusal = yield from _refusal(core, names, request.allow_auto_topic_creation)
         topics = []
         for topic_id in ids:
@@ -137,7 +141,11 @@ def _find(
 def _describe(call: Call, topic: Topic) -> Work[MetadataResponse.MetadataResponseTopic]:
     response = MetadataResponse.MetadataResponseTopic(name=topic.name)
     _fill(call, topic, response)
-    response.partitions = yield from each(enumerate(topic.logs), lambda entry: _partition(call, *entry))
+    partitions: list[MetadataResponse.MetadataResponsePartition] = []
+    response.partitions = partitions
+    for number, log in enumerate(topic.logs):
+        partitions.append(_partition(call, number, log))
+        yield
     return response
 
 
