@@ -12,12 +12,13 @@ import pytest
 
 from kafkawire.reference_broker.apis.registry import Call
 from kafkawire.reference_broker.broker_end import BrokerEnd
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.delayed_operations import DelayedOperation, finished
 from kafkawire.reference_broker.disk.memory import PowerCut
 from kafkawire.reference_broker.gathering import gather
 from kafkawire.reference_broker.request_path import ELEMENTS, chain
 from kafkawire.reference_broker.session import Session
 from kafkawire.reference_broker.timers import Timers
+from kafkawire.reference_broker.turns import complete_by_work
 from kafkawire.sdk.protocol.connection import ClientConnection, Request
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -53,7 +54,12 @@ def in_timer(bench: BrokerBench) -> None:
 
 def in_gathering(bench: BrokerBench) -> None:
     request = Request(APIS[ApiKey.HEARTBEAT], 4, 0, None, HeartbeatRequest(), 10)
-    gather(Call(bench.core, request, bench.peer, bench.now_ms), [1], end, end)
+    finished(gather(Call(bench.core, request, bench.peer, bench.now_ms), [1], end, end))
+
+
+def in_late_work(bench: BrokerBench) -> None:
+    request = Request(APIS[ApiKey.HEARTBEAT], 4, 0, None, HeartbeatRequest(), 10)
+    complete_by_work(Call(bench.core, request, bench.peer, bench.now_ms), waiting(), steps())
 
 
 def session_of(bench: BrokerBench, answer) -> Session:
@@ -81,6 +87,7 @@ def in_cancel(bench: BrokerBench) -> None:
         in_handler,
         in_timer,
         in_gathering,
+        in_late_work,
         in_session,
         in_cancel,
         lambda bench: waiting().step(),

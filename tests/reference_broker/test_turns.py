@@ -12,8 +12,8 @@ import pytest
 
 from kafkawire.reference_broker.apis.registry import Call
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.turns import AT_A_TIME, Turns, Work, begin, counted, each
-from kafkawire.sdk.errors import BrokerError, LocalProtocolError
+from kafkawire.reference_broker.turns import AT_A_TIME, Turns, Work, begin, complete_by_work, counted, each
+from kafkawire.sdk.errors import BrokerError, LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -133,6 +133,40 @@ def test_no_answer_after_the_first_piece_is_an_error():
     delayed = begin(working(AT_A_TIME, None))
     with pytest.raises(LocalProtocolError, match="has returned None"):
         all_steps(delayed)
+
+
+@pytest.mark.parametrize("entries", [1, 5_000])
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (None, ErrorCode.NONE),
+        (BrokerError(ErrorCode.POLICY_VIOLATION), ErrorCode.POLICY_VIOLATION),
+        (RemoteProtocolError("there is no answer"), None),
+    ],
+)
+def test_response_that_is_made_late(bench: BrokerBench, entries: int, error: Exception | None, code: ErrorCode | None):
+    def making() -> Work[Message]:
+        yield from working(entries, None)
+        if error is not None:
+            raise error
+        return HeartbeatResponse()
+
+    def on_error(failure: BaseException) -> Work[Message]:
+        if isinstance(failure, RemoteProtocolError):
+            raise failure
+        return answered(failure)
+
+    request = Request(APIS[ApiKey.HEARTBEAT], 4, 0, None, FIRST, 1)
+    delayed = DelayedOperation()
+    delayed.answers(on_error)
+    complete_by_work(Call(bench.core, request, bench.peer, bench.now_ms), delayed, making())
+    assert (delayed.response or delayed.failure) is None if entries > 1 else True
+    for _ in range(entries):
+        bench.advance(0)
+    if code is None:
+        assert delayed.failure is error
+    else:
+        assert delayed.response.error_code == code
 
 
 def test_each_entry_gives_way():

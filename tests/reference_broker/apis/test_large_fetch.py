@@ -1,0 +1,100 @@
+"""A fetch of many partitions is read in pieces, and nothing that happens between two of them is lost.
+
+Method: a broker without sockets, and requests that are done one step at a time.
+"""
+
+import pytest
+
+from kafkawire.reference_broker.apis.registry import Call
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.sdk.protocol.connection import Request
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.log.produced_batches import produced
+
+#: So many partitions are read in several turns.
+MANY = 2_000
+
+
+def of_many(first: int = 0, **fields: object) -> FetchRequest:
+    """Ask for partition 0 of `t`, and for many that do not exist."""
+    partitions = [FetchRequest.FetchPartition(number, partition_max_bytes=1000) for number in range(first, MANY)]
+    return FetchRequest(topics=[FetchRequest.FetchTopic("t", partitions=partitions)], **fields)
+
+
+def begun(bench, request: FetchRequest) -> DelayedOperation:
+    """Return the answer to a request of which the first piece is done."""
+    asked = Request(APIS[ApiKey.FETCH], 12, 0, "client", request, 1)
+    answer = bench.core.handle(Call(bench.core, asked, bench.peer, bench.now_ms), request)
+    assert isinstance(answer, DelayedOperation)
+    assert answer.response is None
+    return answer
+
+
+def all_steps(answer: DelayedOperation) -> None:
+    while answer.steps is not None:
+        answer.step()
+
+
+def test_many_partitions_are_read_in_turns(bench):
+    bench.create()
+    bench.produce(produced(b"x"))
+    answer = begun(bench, of_many(session_epoch=-1, max_wait_ms=0))
+    all_steps(answer)
+    partitions = [part for topic in answer.response.responses for part in topic.partitions]
+    assert [part.partition_index for part in partitions] == list(range(MANY))
+    assert {part.error_code for part in partitions[1:]} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert partitions[0].records
+
+
+@pytest.mark.parametrize("min_bytes", [1, 10_000])
+def test_records_that_come_between_two_turns_are_known(bench, min_bytes):
+    bench.create()
+    answer = begun(bench, of_many(session_epoch=0, max_wait_ms=500, min_bytes=min_bytes))
+    for _ in range(3):
+        answer.step()
+    bench.produce(produced(b"x"))
+    all_steps(answer)
+    if min_bytes > 1:
+        assert answer.response is None
+        bench.advance(500)
+        for _ in range(MANY):
+            bench.advance(0)
+    first = answer.response.responses[0].partitions[0]
+    assert (first.partition_index, bool(first.records)) == (0, True)
+
+
+def test_logs_are_left_alone_when_a_client_goes_between_two_turns(bench):
+    bench.create()
+    for wait in (0, 500):
+        answer = begun(bench, of_many(max_wait_ms=wait))
+        for _ in range(4):
+            answer.step()
+        answer.cancel()
+        assert answer.steps is None
+    assert not bench.core.fetch_sessions
+    bench.produce(produced(b"x"))
+
+
+@pytest.mark.parametrize("epoch", [0, 2])
+def test_session_that_is_used_by_another_between_two_turns(bench, epoch):
+    bench.create()
+    session = bench.ask(fetch_of_one(session_epoch=0), 12).session_id
+    answer = begun(bench, of_many(first=1, session_id=session, session_epoch=1, max_wait_ms=500))
+    other = bench.ask(fetch_of_one(session_id=session, session_epoch=epoch), 12)
+    all_steps(answer)
+    if epoch:
+        assert other.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        bench.advance(500)
+        for _ in range(MANY):
+            bench.advance(0)
+        assert answer.response.session_id == session
+    else:
+        assert not other.error_code
+        assert answer.response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def fetch_of_one(**fields: object) -> FetchRequest:
+    partition = FetchRequest.FetchPartition(0, partition_max_bytes=1000)
+    return FetchRequest(topics=[FetchRequest.FetchTopic("t", partitions=[partition])], max_wait_ms=0, **fields)
