@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkawire.reference_broker.delayed_operations import finished
 from kafkawire.reference_broker.groups.checked_offsets import CheckedOffsets
 from kafkawire.reference_broker.groups.records import NO_EXPIRY, Committed
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
@@ -23,6 +24,10 @@ KINDS = [
 ]
 
 
+def codes_of(checked: CheckedOffsets, error: ErrorCode = NONE) -> list[list[ErrorCode]]:
+    return [list(of_topic) for of_topic in checked.codes(error)]
+
+
 @pytest.fixture
 def topic(bench: BrokerBench):
     bench.create(partitions=2)
@@ -32,17 +37,19 @@ def topic(bench: BrokerBench):
 @pytest.mark.parametrize("kind", KINDS)
 def test_codes(topic, kind):
     checked = CheckedOffsets(3, 1_000)
-    checked.check(topic, [kind(number, 5, 1, metadata) for number, metadata in [(1, "abc"), (0, "abcd"), (2, "")]])
-    checked.check(None, [kind(1, 5)])
-    assert checked.codes() == [[NONE, TOO_LARGE, UNKNOWN], [UNKNOWN]]
-    assert checked.codes(STALE) == [[STALE, STALE, UNKNOWN], [UNKNOWN]]
+    finished(
+        checked.check(topic, [kind(number, 5, 1, metadata) for number, metadata in [(1, "abc"), (0, "abcd"), (2, "")]])
+    )
+    finished(checked.check(None, [kind(1, 5)]))
+    assert codes_of(checked) == [[NONE, TOO_LARGE, UNKNOWN], [UNKNOWN]]
+    assert codes_of(checked, STALE) == [[STALE, STALE, UNKNOWN], [UNKNOWN]]
     assert checked.offsets == {("t", 1): Committed(5, 1, "abc", 1_000, ZERO_UUID, NO_EXPIRY)}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_stored(topic, kind):
     checked = CheckedOffsets(0, 1_000, with_topic_ids=True, expire_timestamp=2_000)
-    checked.check(topic, [kind(0, 5, 1, None)])
+    finished(checked.check(topic, [kind(0, 5, 1, None)]))
     assert checked.offsets == {("t", 0): Committed(5, 1, "", 1_000, topic.topic_id, 2_000)}
 
 
@@ -50,10 +57,10 @@ def test_the_group_is_asked_about_what_it_could_know(topic):
     kind = KINDS[0]
     checked = CheckedOffsets(0, 1_000, unknown=ErrorCode.UNKNOWN_TOPIC_ID)
     assert not checked.need_the_group
-    checked.check(None, [kind(0)])
-    checked.check(topic, [kind(-1), kind(2)])
+    finished(checked.check(None, [kind(0)]))
+    finished(checked.check(topic, [kind(-1), kind(2)]))
     assert not checked.need_the_group
-    assert checked.codes() == [[ErrorCode.UNKNOWN_TOPIC_ID], [UNKNOWN, UNKNOWN]]
-    checked.check(topic, [kind(0, committed_metadata="m")])
+    assert codes_of(checked) == [[ErrorCode.UNKNOWN_TOPIC_ID], [UNKNOWN, UNKNOWN]]
+    finished(checked.check(topic, [kind(0, committed_metadata="m")]))
     assert checked.need_the_group
     assert not checked.offsets
