@@ -179,28 +179,34 @@ def test_a_second_producer_fences_the_first(node: ApacheKafka) -> None:
     run(test())
 
 
-def test_the_coordinator_ends_what_takes_too_long(node: ApacheKafka, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("sends", [False, True])
+def test_the_coordinator_ends_what_takes_too_long(
+    node: ApacheKafka, request: pytest.FixtureRequest, sends: bool
+) -> None:
+    topic = f"slow-{sends}"
+
     async def test() -> None:
-        await created(node.bootstrap, "slow", 1)
-        async with Producer(node.bootstrap, transactional_id="slow", transaction_timeout_ms=500) as producer:
+        await created(node.bootstrap, topic, 1)
+        async with Producer(node.bootstrap, transactional_id=topic, transaction_timeout_ms=500) as producer:
             await producer.begin_transaction()
-            await producer.send("slow", b"slow")
+            await producer.send(topic, b"slow")
             await ended()
-            producer.send("slow", b"late")
+            if sends:
+                producer.send(topic, b"late")
             if request.node.callspec.params["node"] == 1:
                 with pytest.raises(ProducerFenced, match="or transaction_timeout_ms=500 has passed"):
                     await producer.commit_transaction()
                 return
-            with pytest.raises(TransactionAborted, match="INVALID_PRODUCER_EPOCH"):
+            with pytest.raises(TransactionAborted, match="INVALID_PRODUCER_EPOCH" if sends else "INVALID_TXN_STATE"):
                 await producer.commit_transaction()
             async with producer.transaction():
-                producer.send("slow", b"quick")
-        assert await values(node.bootstrap, "slow") == [b"quick"]
+                producer.send(topic, b"quick")
+        assert await values(node.bootstrap, topic) == [b"quick"]
 
     async def ended() -> None:
         """Wait until the end of the transaction is in the log: the marker has an offset of its own."""
-        place = TopicPartition("slow", 0)
-        async with Consumer(node.bootstrap, "slow") as reader:
+        place = TopicPartition(topic, 0)
+        async with Consumer(node.bootstrap, topic) as reader:
             while (await reader.end_offsets([place]))[place] < 2:
                 pass
 
