@@ -1,7 +1,7 @@
 """What every engine's `RecordLines` keeps to: limits, and how bytes become text or JSON.
 
-Text shows bytes as UTF-8. Control characters, which could move a terminal's cursor, and bytes that are no UTF-8 are
-escaped: `\\n`, `\\r`, `\\t`, `\\x1b`. A backslash stays as it is; JSON is exact.
+Text shows bytes as UTF-8. Characters that could move a terminal's cursor, end a line, turn text round or hide in it are
+escaped, and so are bytes that are no UTF-8: `\\n`, `\\r`, `\\t`, `\\x1b`. A backslash stays as it is; JSON is exact.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ DECODED_BYTES_MAX = 768 * 1024
 #: Long values are converted in pieces of so many bytes, so that several copies of a large one are never needed.
 PIECE_BYTES = 64 * 1024
 
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
-#: What JSON leaves as it is, and a terminal does not show.
-_UNSHOWN = re.compile("[\x7f-\x9f]")
+#: What JSON leaves as it is, and a terminal does not show as it is: control characters, separators of lines, marks that
+#: have no width or change the direction of text.
+_UNSHOWN_CHARACTERS = r"\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+_UNSHOWN = re.compile(f"[{_UNSHOWN_CHARACTERS}]")
+_CONTROL = re.compile(rf"[\x00-\x1f{_UNSHOWN_CHARACTERS}]")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 

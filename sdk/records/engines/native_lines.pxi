@@ -277,12 +277,12 @@ cdef class RecordLines:
                 p = q
                 continue
             length = utf8_bytes(p, end)
-            if length > 1 and not is_control(p):
+            if length > 1 and not is_unshown(p, length):
                 self.put_c(<const char *>p, length)
                 p += length
                 continue
             length = max(length, 1)
-            while length:  # of a control character each byte
+            while length:  # of a character that is not shown, each byte
                 self.put_escaped(p[0])
                 p += 1
                 length -= 1
@@ -332,18 +332,22 @@ cdef class RecordLines:
                 p = q
                 continue
             length = utf8_bytes(p, end)
-            if length > 1 and not is_control(p):
+            if length > 1 and not is_unshown(p, length):
                 self.put_c(<const char *>p, length)
+            elif length == 1:
+                self.put_json_escape(p[0])
+            elif length == 2:
+                self.put_json_escape((p[0] & 0x1F) << 6 | p[1] & 0x3F)
             else:
-                self.put_json_escape(p[length - 1])
+                self.put_json_escape((p[0] & 0x0F) << 12 | (p[1] & 0x3F) << 6 | p[2] & 0x3F)
             p += length
         return 0
 
-    cdef int put_json_escape(self, uint8_t code) except -1:
+    cdef int put_json_escape(self, uint16_t code) except -1:
         cdef const char *hexadecimal = b"0123456789abcdef"
         cdef uint8_t letter = 0
         if code == 34 or code == 92:
-            letter = code
+            letter = <uint8_t>code
         elif code == 8:
             letter = 98
         elif code == 9:
@@ -360,8 +364,10 @@ cdef class RecordLines:
             self.start[self.used + 1] = letter
             self.used += 2
             return 0
-        memcpy(self.start + self.used + 1, b"u00", 3)
-        self.start[self.used + 4] = hexadecimal[code >> 4]
+        self.start[self.used + 1] = 117
+        self.start[self.used + 2] = hexadecimal[code >> 12]
+        self.start[self.used + 3] = hexadecimal[code >> 8 & 15]
+        self.start[self.used + 4] = hexadecimal[code >> 4 & 15]
         self.start[self.used + 5] = hexadecimal[code & 15]
         self.used += 6
         return 0
@@ -388,9 +394,15 @@ cdef class RecordLines:
         return 0
 
 
-cdef inline bint is_control(const uint8_t *p) noexcept nogil:
-    """Return whether a character of two bytes is one of the control characters from U+0080 to U+009F."""
-    return p[0] == 0xC2 and p[1] < 0xA0
+cdef inline bint is_unshown(const uint8_t *p, Py_ssize_t length) noexcept nogil:
+    """Return whether a character of two bytes or more is one that `lines_form.py` has escaped."""
+    if p[0] == 0xE2:
+        if p[1] == 0x80:  # U+200B to U+200F, U+2028 to U+202E
+            return 0x8B <= p[2] <= 0x8F or 0xA8 <= p[2] <= 0xAE
+        return p[1] == 0x81 and 0xA0 <= p[2] <= 0xAF  # U+2060 to U+206F
+    if length == 2:  # U+0080 to U+009F, U+061C
+        return (p[0] == 0xC2 and p[1] < 0xA0) or (p[0] == 0xD8 and p[1] == 0x9C)
+    return p[0] == 0xEF and p[1] == 0xBB and p[2] == 0xBF  # U+FEFF
 
 
 cdef inline Py_ssize_t utf8_bytes(const uint8_t *p, const uint8_t *end) noexcept nogil:

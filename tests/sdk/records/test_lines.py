@@ -289,3 +289,27 @@ def test_what_write_raises_is_passed_on(engine: str) -> None:
     data = batch_of([(0, None, b"x" * 300_000, ())])
     with pytest.raises(BrokenPipeError):
         lines.add(record_batch_class(engine)(data), b"record", b"CreateTime")
+
+
+@pytest.mark.parametrize("engine", AVAILABLE)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_is_not_shown_as_it_is(engine: str, as_json: bool) -> None:
+    """Of all characters of two or three bytes, those are escaped that end lines, have no width or turn text round."""
+    unshown = {
+        *range(0x80, 0xA0),
+        0x61C,
+        *range(0x200B, 0x2010),
+        *range(0x2028, 0x202F),
+        *range(0x2060, 0x2070),
+        0xFEFF,
+    }
+    codes = {code for code in range(0x80, 0x10000) if not 0xD800 <= code < 0xE000}
+    text = "".join(map(chr, sorted(codes)))
+    data = batch_of([(0, None, text.encode(), (("\u202eh", b"\xe2\x80\xa8"),))])
+    (line,) = written(engine, data, as_json=as_json).decode().splitlines()
+    assert {ord(character) for character in line if character >= "\x80"} == codes - unshown
+    if as_json:
+        found = json.loads(line)
+        assert (found["value"], found["headers"]) == (text, [{"key": "\u202eh", "value": "\u2028"}])
+    else:
+        assert r"headerKeys: [\xe2\x80\xaeh] headerValues: [\xe2\x80\xa8]" in line

@@ -25,6 +25,7 @@ def text(data: bytes) -> str:
         ("€ ключ".encode(), "€ ключ"),
         (b"\n\r\t\x00\x1b[0m\x7f", "\\n\\r\\t\\x00\\x1b[0m\\x7f"),
         ("\x85\x9f\xa0".encode(), "\\xc2\\x85\\xc2\\x9f\xa0"),
+        ("a\u2028\u202eb".encode(), "a\\xe2\\x80\\xa8\\xe2\\x80\\xaeb"),
         (b"\xff\xe2\x82A", "\\xff\\xe2\\x82A"),
         (b"\xed\xa0\x80", "\\xed\\xa0\\x80"),
     ],
