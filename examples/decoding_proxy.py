@@ -4,20 +4,10 @@ Bytes pass unchanged. The broker must advertise LISTEN_HOST:PORT, as clients con
 
 import asyncio
 import itertools
-import os
 import signal
 import sys
 
 from kafkawire.protocol import FrameBuffer, FrameTooLarge, ObservedConnection
-
-
-def show(*words):
-    """Print a line; the proxy stops, as if told to, once nobody reads what it shows, as behind `head`."""
-    try:
-        print(*words, flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is written until then
-        signal.raise_signal(signal.SIGTERM)
 
 
 async def pump(reader, writer, decode, name):
@@ -27,9 +17,9 @@ async def pump(reader, writer, decode, name):
         writer.write(data)
         try:  # before the other side can answer: no other task runs until the next await; b"" lets an error out
             for frame in (each for piece in (data, b"") for each in frames.receive(piece)) if frames else ():
-                show(name, decode(frame))
+                print(name, decode(frame), flush=True)
         except FrameTooLarge as error:  # TLS, for one: it passes, but there is nothing more to decode
-            show(name, f"<not decoded from here on: {error}>")
+            print(name, f"<not decoded from here on: {error}>", flush=True)
             frames = None
         await writer.drain()
     writer.write_eof()
@@ -45,7 +35,7 @@ async def relay(client, to_client, broker_address, name):
             both.create_task(pump(client, to_broker, observed.receive_request, f"{name} >"))
             both.create_task(pump(broker, to_client, observed.receive_response, f"{name} <"))
     except* OSError as gone:
-        show(name, f"<lost: {gone.exceptions[0]}>")
+        print(name, f"<lost: {gone.exceptions[0]}>", flush=True)
     finally:
         for writer in writers:
             writer.close()
@@ -60,14 +50,11 @@ async def main(listen, broker):
         task.add_done_callback(relays.discard)
 
     server = await asyncio.start_server(connected, *listen.rsplit(":", 1))
-    show("listening on port", server.sockets[0].getsockname()[1])
+    print("listening on port", server.sockets[0].getsockname()[1], flush=True)
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     await stop.wait()
     server.close()
 
 
-if len(sys.argv) != 3 or not all(":" in address for address in sys.argv[1:]):
-    print("usage: decoding_proxy.py LISTEN_HOST:PORT BROKER_HOST:PORT", file=sys.stderr)
-    sys.exit(2)
-asyncio.run(main(*sys.argv[1:]))
+sys.exit("usage: decoding_proxy.py LISTEN BROKER") if len(sys.argv) != 3 else asyncio.run(main(*sys.argv[1:]))

@@ -365,8 +365,7 @@ class BackgroundBroker:
         self._broker = Broker(data, host, port, handlers=handlers, wall_ms=wall_ms, **options)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        #: Held while the thread is started or ended.
-        self._changing = threading.Lock()
+        self._changing = threading.Lock()  # held while the thread is started or ended
         fork.watch(self)
 
     @property

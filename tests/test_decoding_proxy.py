@@ -6,7 +6,6 @@ test, which send frames in pieces, end one side first, reset, and send what is n
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import socket
@@ -32,7 +31,7 @@ from tests.ports import free_port
 from tests.proxy import DecodingProxy
 from tools.processes import status_kb
 
-LINES_MAX = 75
+LINES_MAX = 60
 
 TIMEOUT_SECONDS = 30
 
@@ -88,29 +87,12 @@ def test_it_is_short() -> None:
     assert len(program.read_text("utf-8").splitlines()) <= LINES_MAX
 
 
-@pytest.mark.parametrize("arguments", [[], ["localhost:1"], ["localhost", "localhost:1"]])
+@pytest.mark.parametrize("arguments", [[], ["localhost:1"]])
 def test_wrong_arguments(arguments: list[str]) -> None:
     program = Path(__file__).parents[1] / "examples" / "decoding_proxy.py"
     found = subprocess.run([sys.executable, str(program), *arguments], capture_output=True, text=True, check=False)
-    assert (found.returncode, found.stdout) == (2, "")
-    assert found.stderr == "usage: decoding_proxy.py LISTEN_HOST:PORT BROKER_HOST:PORT\n"
-
-
-def test_it_ends_once_nobody_reads(listener: socket.socket) -> None:
-    program = Path(__file__).parents[1] / "examples" / "decoding_proxy.py"
-    command = [sys.executable, str(program), "127.0.0.1:0", f"127.0.0.1:{listener.getsockname()[1]}"]
-    reader, writer = os.pipe()
-    with subprocess.Popen(command, stdout=writer, stderr=subprocess.PIPE) as process:
-        os.close(writer)
-        with os.fdopen(reader, "rb") as stdout:
-            port = int(stdout.readline().split()[-1])
-        with socket.create_connection(("127.0.0.1", port), TIMEOUT_SECONDS) as client:
-            client.sendall(b"".join(ClientConnection("me").request(HeartbeatRequest("g"), 4).parts))
-            try:
-                _, error = process.communicate(timeout=TIMEOUT_SECONDS)
-            finally:
-                process.kill()  # if it goes on, so that the test ends
-    assert (process.returncode, error) == (0, b"")
+    assert (found.returncode, found.stdout) == (1, "")
+    assert found.stderr == "usage: decoding_proxy.py LISTEN BROKER\n"
 
 
 def test_between_kafka_python_and_the_reference_broker() -> None:
