@@ -53,8 +53,11 @@ def handle(call: Call, request: OffsetFetchRequest) -> Work[Message | DelayedOpe
     names_members = call.version >= _EPOCH_SINCE
 
     def ask(one: _Asked, put: Callable[[Fetched | BrokerError], None]) -> None:
-        by_member = one[1:] if names_members else ()
-        call.core.groups.fetch(one.group_id, lambda outcome: put(_allowed(request, outcome)), call.now_ms, *by_member)
+        def done(outcome: Fetched | BrokerError) -> None:
+            put(_allowed(request, outcome))
+
+        by = one if names_members else _Asked(one.group_id)
+        call.core.groups.fetch(one.group_id, done, call.now_ms, by.member_id, by.epoch)
 
     def respond(found: Mapping[_Asked, Fetched | BrokerError]) -> Work[Message]:
         if call.version < _SEVERAL_SINCE:

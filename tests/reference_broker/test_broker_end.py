@@ -18,10 +18,11 @@ from kafkawire.reference_broker.gathering import gather
 from kafkawire.reference_broker.request_path import ELEMENTS, chain
 from kafkawire.reference_broker.session import Session
 from kafkawire.reference_broker.timers import Timers
-from kafkawire.reference_broker.turns import complete_by_work
+from kafkawire.reference_broker.turns import Work, complete_by_work
 from kafkawire.sdk.protocol.connection import ClientConnection, Request
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from tests.reference_broker.broker_bench import BrokerBench
 
@@ -30,13 +31,18 @@ def end(*arguments):
     raise BrokerEnd
 
 
-def steps():
+def steps() -> Work[Any]:
     yield end()
+
+
+def answered(error: BaseException) -> Work[Message]:
+    yield
+    return HeartbeatResponse()
 
 
 def waiting() -> DelayedOperation:
     delayed = DelayedOperation()
-    delayed.on_error = lambda error: HeartbeatResponse()
+    delayed.on_error = answered
     delayed.on_cancel = end
     delayed.steps = steps()
     return delayed

@@ -14,7 +14,7 @@ from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest
-from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest
+from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafkawire.sdk.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
@@ -86,6 +86,7 @@ def test_part_that_comes_late_completes_the_response(bench, monkeypatch):
     for done in late:
         assert waiting.response is None
         done(BrokerError(ErrorCode.NOT_COORDINATOR))
+    assert isinstance(waiting.response, DescribeGroupsResponse)
     assert [group.group_id for group in waiting.response.groups] == REPEATED
 
 

@@ -3,12 +3,14 @@
 Method: a broker without sockets, and requests that are done one step at a time.
 """
 
+from typing import Any
+
 import pytest
 
 from kafkawire.reference_broker.apis.registry import Call
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.sdk.protocol.connection import Request
-from kafkawire.sdk.protocol.messages.fetch import FetchRequest
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.log.produced_batches import produced
@@ -17,7 +19,7 @@ from tests.reference_broker.log.produced_batches import produced
 MANY = 2_000
 
 
-def of_many(first: int = 0, **fields: object) -> FetchRequest:
+def of_many(first: int = 0, **fields: Any) -> FetchRequest:
     """Ask for partition 0 of `t`, and for many that do not exist."""
     partitions = [FetchRequest.FetchPartition(number, partition_max_bytes=1000) for number in range(first, MANY)]
     return FetchRequest(topics=[FetchRequest.FetchTopic("t", partitions=partitions)], **fields)
@@ -32,6 +34,11 @@ def begun(bench, request: FetchRequest) -> DelayedOperation:
     return answer
 
 
+def response_of(answer: DelayedOperation) -> FetchResponse:
+    assert isinstance(answer.response, FetchResponse)
+    return answer.response
+
+
 def all_steps(answer: DelayedOperation) -> None:
     while answer.steps is not None:
         answer.step()
@@ -42,7 +49,7 @@ def test_many_partitions_are_read_in_turns(bench):
     bench.produce(produced(b"x"))
     answer = begun(bench, of_many(session_epoch=-1, max_wait_ms=0))
     all_steps(answer)
-    partitions = [part for topic in answer.response.responses for part in topic.partitions]
+    partitions = [part for topic in response_of(answer).responses for part in topic.partitions]
     assert [part.partition_index for part in partitions] == list(range(MANY))
     assert {part.error_code for part in partitions[1:]} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert partitions[0].records
@@ -61,7 +68,7 @@ def test_records_that_come_between_two_turns_are_known(bench, min_bytes):
         bench.advance(500)
         for _ in range(MANY):
             bench.advance(0)
-    first = answer.response.responses[0].partitions[0]
+    first = response_of(answer).responses[0].partitions[0]
     assert (first.partition_index, bool(first.records)) == (0, True)
 
 
@@ -89,12 +96,12 @@ def test_session_that_is_used_by_another_between_two_turns(bench, epoch):
         bench.advance(500)
         for _ in range(MANY):
             bench.advance(0)
-        assert answer.response.session_id == session
+        assert response_of(answer).session_id == session
     else:
         assert not other.error_code
-        assert answer.response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        assert response_of(answer).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def fetch_of_one(**fields: object) -> FetchRequest:
+def fetch_of_one(**fields: Any) -> FetchRequest:
     partition = FetchRequest.FetchPartition(0, partition_max_bytes=1000)
     return FetchRequest(topics=[FetchRequest.FetchTopic("t", partitions=[partition])], max_wait_ms=0, **fields)

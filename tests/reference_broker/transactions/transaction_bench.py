@@ -7,8 +7,10 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
+from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.producers import Marker
+from kafkawire.reference_broker.log.services import LogServices
 from kafkawire.reference_broker.options import read_options
 from kafkawire.reference_broker.producer_ids import ProducerIds
 from kafkawire.reference_broker.timers import Timers
@@ -56,7 +58,7 @@ class TransactionBench:
         self.failing: dict[Partition, ErrorCode] = {}
         self.no_ids = False
         ids = count(1000, 1000)
-        self.producer_ids = ProducerIds(lambda wanted: next(ids), self._background)
+        self.producer_ids = ProducerIds(lambda wanted: next(ids), LogServices(MemoryDisk(), self._background))
         self.limits = limits
         self.transactions = TransactionCoordinator(
             self.timers, replace(_DEFAULTS, **limits), lambda: self.logs, self.producer_ids, self._write

@@ -9,7 +9,6 @@ from datetime import timedelta
 
 import pytest
 
-from kafkawire.sdk.client.groups.assignor import Assignor
 from kafkawire.sdk.client.option_values import (
     ACKS,
     COMPRESSIONS,
@@ -22,6 +21,7 @@ from kafkawire.sdk.client.option_values import (
     read_optional_flag,
 )
 from kafkawire.sdk.client.options import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions, read_options
+from kafkawire.sdk.consumer.classic.assignors.range import RangeAssignor
 from kafkawire.sdk.errors import ConfigurationError
 
 
@@ -80,7 +80,7 @@ def test_text_that_goes_into_requests(kind: type[ClientOptions], name: str, give
 
 
 def test_names_of_assignors_go_into_requests() -> None:
-    class Unspeakable(Assignor):
+    class Unspeakable(RangeAssignor):
         name = "\ud800"
 
     with pytest.raises(ConfigurationError, match="cannot be sent"):

@@ -88,7 +88,7 @@ def test_a_coordinator_that_listens_nowhere(response: FindCoordinatorResponse) -
 
 def test_a_group_among_others() -> None:
     groups = [DescribeGroupsResponse.DescribedGroup(group_id=group_id) for group_id in ("f", "g")]
-    response = DescribeGroupsResponse(groups)
+    response = DescribeGroupsResponse(groups=groups)
     assert group_in(response, groups, "g") is groups[1]
     with pytest.raises(RemoteProtocolError, match=r"^the response to DescribeGroups lacks group h$"):
         group_in(response, groups, "h")

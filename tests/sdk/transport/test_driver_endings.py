@@ -72,9 +72,9 @@ def test_work_that_had_no_time_to_begin_settles_its_promise(turns: int) -> None:
 def test_the_first_call_after_the_loop_was_closed_ends_the_client() -> None:
     client = Client(ScriptedBroker())
 
-    async def forgets() -> Promise[None]:
+    async def forgets() -> Promise[bool]:
         client.driver.start()
-        work = client.driver.perform(Promise[None]().within(None))  # type: ignore[arg-type]  # its result does not matter
+        work = client.driver.perform(Promise[None]().within(None))
         await asyncio.sleep(0)
         return work
 
