@@ -19,6 +19,7 @@ from kafkawire.sdk.errors import DeserializationFailed
 from kafkawire.sdk.records import Record
 from kafkawire.sdk.records.engines.python_record import new_record
 from kafkawire.sdk.records.type_variables import Key, Value
+from kafkawire.sdk.transport.user_code import contained
 
 __all__ = ["ConsumerHooks", "ConsumerInterceptor", "HookedHandout"]
 
@@ -98,7 +99,8 @@ class ConsumerHooks(Generic[Key, Value]):
         for interceptor in self._interceptors:
             try:
                 interceptor.on_commit(offsets)
-            except Exception:
+            except BaseException as error:
+                contained(error)
                 logger.exception("%s.on_commit raised", type(interceptor).__name__)
 
 

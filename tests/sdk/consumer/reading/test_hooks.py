@@ -185,9 +185,10 @@ def test_batches_are_as_they_were_sent() -> None:
 class Interceptor(ConsumerInterceptor[bytes, bytes]):
     """Notes what it sees, and replaces or raises."""
 
-    def __init__(self) -> None:
+    def __init__(self, error: BaseException) -> None:
         self.seen: list[int] = []
         self.commits: list[dict[TopicPartition, int]] = []
+        self.error = error
 
     def on_consume(self, record: Record) -> Record:
         self.seen.append(record.offset)
@@ -197,15 +198,16 @@ class Interceptor(ConsumerInterceptor[bytes, bytes]):
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         self.commits.append({partition: offset.offset for partition, offset in offsets.items()})
-        raise ZeroDivisionError
+        raise self.error
 
 
-def test_interceptors(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("error", [ZeroDivisionError(), asyncio.CancelledError(), GeneratorExit()])
+def test_interceptors(caplog: pytest.LogCaptureFixture, error: BaseException) -> None:
     class Marking(ConsumerInterceptor[bytes, bytes]):
         def on_consume(self, record: Record) -> Record:
             return Record(record.offset, record.timestamp, b"marked", record.value)
 
-    first = Interceptor()
+    first = Interceptor(error)
     broker = filled()
     with (
         caplog.at_level(logging.ERROR),
