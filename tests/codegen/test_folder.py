@@ -11,19 +11,8 @@ import pytest
 
 from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.located import SchemaError
+from tests.codegen.texts import API, A
 
-API = """\
-api: {name}
-key: {key}
-listeners: [broker]
-request:
-  versions: 0-1
-  fields: []
-response:
-  versions: 0-1
-  fields: []
-"""
-A = API.format(name="A", key=1)
 METADATA = "message: {}\nkind: metadata\ntype: 4\nversions: 0\nfields: []\n"
 GONE = "message: A\nkind: metadata\ntype: 4\nversions: none\nfields: []\n"
 

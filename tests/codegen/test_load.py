@@ -15,19 +15,8 @@ from kafkawire.codegen.located import SchemaError
 from kafkawire.codegen.spec import ApiFile, FieldSpec, RecordFile, Removal, SingleFile
 from kafkawire.codegen.versions import NONE, Versions
 from tests.codegen.conftest import Read, Write
+from tests.codegen.texts import API, A
 
-API = """\
-api: {name}
-key: {key}
-listeners: [broker]
-request:
-  versions: 0-1
-  fields: []
-response:
-  versions: 0-1
-  fields: []
-"""
-A = API.format(name="A", key=1)
 FIELD = "message: Sample\nkind: data\nversions: 0-3\nflexible: 2+\nfields:\n  - {}\n"
 
 
