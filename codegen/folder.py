@@ -72,9 +72,8 @@ def _clashes(folder: Path, files: Mapping[Path, SchemaFile]) -> Iterator[Problem
             if message.name in names:
                 yield Problem(folder / path, message.line, f"{message.name} is also in {names[message.name]}")
             names[message.name] = path
-            taken_over = (
-                message.removed and not message.versions
-            )  # as ListConfigResources has ListClientMetricsResources'
+            # As ListConfigResources has that of ListClientMetricsResources.
+            taken_over = message.removed and not message.versions
             if message.key is not None and not taken_over:
                 other = keys.setdefault((message.kind, path.parent, message.key), message.name)
                 if other != message.name:
