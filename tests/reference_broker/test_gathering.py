@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.reference_broker.apis.registry import Call
-from kafkawire.reference_broker.gathering import Gathering, size_of
+from kafkawire.reference_broker.gathering import Gathering, Repetitions, size_of
 from kafkawire.reference_broker.turns import AT_A_TIME
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.connection import Request
@@ -131,6 +131,15 @@ def test_repeated_descriptions_are_limited(bench):
     assert {result.error_code for result in response.results} == {ErrorCode.POLICY_VIOLATION}
     few = bench.ask(DescribeConfigsRequest([resource] * 10, include_documentation=True))
     assert {result.error_code for result in few.results} == {ErrorCode.NONE}
+
+
+def test_repetitions_take_half_of_the_memory_of_all_connections(bench):
+    request = Request(APIS[ApiKey.DESCRIBE_GROUPS], 5, 0, "client", DescribeGroupsRequest(), 1)
+    repetitions = Repetitions(Call(bench.core, request, bench.peer, bench.now_ms))
+    limit = bench.core.options.queued_max_request_bytes // 2
+    repetitions.add(limit)
+    with pytest.raises(BrokerError, match=f"repeat more than {limit} bytes"):
+        repetitions.add(1)
 
 
 def test_all_offsets_of_a_group_are_found_once(bench):

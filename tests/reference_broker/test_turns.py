@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kafkawire.reference_broker.apis.registry import Call
+from kafkawire.reference_broker.broker_end import BrokerEnd
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.turns import AT_A_TIME, Turns, Work, begin, complete_by_work, counted, each
 from kafkawire.sdk.errors import BrokerError, LocalProtocolError, RemoteProtocolError
@@ -176,6 +177,37 @@ def test_response_that_is_made_late(bench: BrokerBench, entries: int, error: Exc
         assert delayed.response.error_code == code
 
 
+def test_error_of_a_late_response_that_nobody_answers_is_raised(bench: BrokerBench):
+    error, delayed = BrokerError(ErrorCode.POLICY_VIOLATION), DelayedOperation()
+
+    def failing() -> Work[Message]:
+        raise error
+        yield
+
+    request = Request(APIS[ApiKey.HEARTBEAT], 4, 0, None, FIRST, 1)
+    with pytest.raises(BrokerError) as raised:
+        complete_by_work(Call(bench.core, request, bench.peer, bench.now_ms), delayed, failing())
+    assert raised.value is error
+
+
+def test_end_of_the_broker_is_no_error_to_answer(bench: BrokerBench):
+    heard, delayed = list[BaseException](), DelayedOperation()
+
+    def on_error(error: BaseException) -> Work[Message]:
+        heard.append(error)
+        return answered(error)
+
+    def ending() -> Work[Message]:
+        raise BrokerEnd
+        yield
+
+    delayed.answers(on_error)
+    request = Request(APIS[ApiKey.HEARTBEAT], 4, 0, None, FIRST, 1)
+    with pytest.raises(BrokerEnd):
+        complete_by_work(Call(bench.core, request, bench.peer, bench.now_ms), delayed, ending())
+    assert not heard
+
+
 def test_each_entry_gives_way():
     assert len(list(each(NUMBERS, str))) == len(list(counted(NUMBERS))) == MANY
     assert begun(each([1, 2], str)) == ["1", "2"]
@@ -200,6 +232,13 @@ def test_connections_take_turns():
         deferred.clear()
         following()
     assert "".join(done) == "abcabc"
+
+
+def test_connection_that_is_alone_has_its_turn():
+    turns, deferred, done = Turns(), [], []
+    turns.later(lambda: done.append("a"), deferred.append)
+    deferred.pop()()
+    assert (done, deferred) == (["a"], [])
 
 
 def test_turn_that_fails_takes_no_other_with_it():
