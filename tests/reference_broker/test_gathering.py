@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.reference_broker.apis.registry import Call
-from kafkawire.reference_broker.gathering import Gathering, Repetitions, size_of
+from kafkawire.reference_broker.gathering import Gathering, Repetitions, gather, size_of
 from kafkawire.reference_broker.turns import AT_A_TIME
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.connection import Request
@@ -133,13 +133,30 @@ def test_repeated_descriptions_are_limited(bench):
     assert {result.error_code for result in few.results} == {ErrorCode.NONE}
 
 
-def test_repetitions_take_half_of_the_memory_of_all_connections(bench):
+def call_to(bench):
     request = Request(APIS[ApiKey.DESCRIBE_GROUPS], 5, 0, "client", DescribeGroupsRequest(), 1)
-    repetitions = Repetitions(Call(bench.core, request, bench.peer, bench.now_ms))
+    return Call(bench.core, request, bench.peer, bench.now_ms)
+
+
+def test_repetitions_take_half_of_the_memory_of_all_connections(bench):
+    repetitions = Repetitions(call_to(bench))
     limit = bench.core.options.queued_max_request_bytes // 2
     repetitions.add(limit)
     with pytest.raises(BrokerError, match=f"repeat more than {limit} bytes"):
         repetitions.add(1)
+
+
+def test_first_of_each_is_no_repetition(bench, monkeypatch):
+    sizes = []
+    monkeypatch.setattr(Repetitions, "add", lambda repetitions, size_bytes: sizes.append(size_bytes))
+    one = bench.ask(DescribeGroupsRequest(REPEATED)).groups[0]
+    assert sizes == [2 * size_of(one)]
+
+
+def test_each_entry_gives_way_whenever_it_is_looked_at(bench):
+    """When it is counted, asked about, counted as a repetition, and put into the response."""
+    work = gather(call_to(bench), range(50), lambda one, put: put(HeartbeatResponse(one)), DescribeGroupsResponse)
+    assert len(list(work)) == 4 * 50
 
 
 def test_all_offsets_of_a_group_are_found_once(bench):
@@ -151,7 +168,18 @@ def test_all_offsets_of_a_group_are_found_once(bench):
 
 @pytest.mark.parametrize(
     ("value", "size_bytes"),
-    [(7, 4), ("abc", 7), (b"abc", 7), ([1, 2], 12), (["a", "b"], 14), ((), 4), (None, 4), (HeartbeatResponse(1, 2), 8)],
+    [
+        (7, 4),
+        ("abc", 7),
+        (b"abc", 7),
+        ([1], 8),
+        ([1, 2], 12),
+        (["a"], 9),
+        (["a", "b"], 14),
+        ((), 4),
+        (None, 4),
+        (HeartbeatResponse(1, 2), 8),
+    ],
 )
 def test_sizes(value, size_bytes):
     assert size_of(value) == size_bytes

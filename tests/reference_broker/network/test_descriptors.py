@@ -18,7 +18,7 @@ class Bench:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, limit: int = 100) -> None:
         monkeypatch.setattr("resource.getrlimit", lambda which: (limit, limit))
-        self.now_ms = 0
+        self.now_ms = 1_000_000
         self.open: int | None = 50
         self.counts = 0
         self.descriptors = Descriptors(lambda: self.now_ms, self._count)
@@ -65,6 +65,14 @@ def test_files_that_were_opened_since_are_counted(monkeypatch):
     assert bench.accept() == ""
 
 
+def test_files_that_are_opened_at_this_moment_take_half_of_the_room_at_most(monkeypatch):
+    bench = Bench(monkeypatch)
+    assert bench.accept() == ""
+    bench.open = 90
+    refused = [bool(bench.accept()) for _ in range(13)]
+    assert (refused[0], refused[-1]) == (False, True)
+
+
 def test_there_may_be_no_limit_or_nobody_knows(monkeypatch):
     unlimited = Bench(monkeypatch, resource.RLIM_INFINITY)
     assert not any(unlimited.accept() for _ in range(100))
@@ -73,9 +81,17 @@ def test_there_may_be_no_limit_or_nobody_knows(monkeypatch):
     assert silent.descriptors.refusal() == ""
 
 
+def is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
+
+
 def test_open_descriptors_of_this_process(monkeypatch):
     before = open_descriptors()
-    assert before is not None
+    assert before == sum(map(is_open, range(resource.getrlimit(resource.RLIMIT_NOFILE)[0])))
     descriptor = os.dup(0)
     assert open_descriptors() == before + 1
     os.close(descriptor)
