@@ -20,40 +20,10 @@ from kafkawire.sdk.consumer.reading.handout import Handout
 from kafkawire.sdk.consumer.reading.unfinished import Unfinished
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 
-__all__ = ["Assigned", "Assignment", "Fetching", "Reading"]
+__all__ = ["Assignment", "Fetching", "Reading"]
 
 #: Shared by all partitions: one that was revoked and assigned again must not accept what was fetched for it before.
 _epochs = count(1)
-
-
-class Assigned(Protocol):
-    """What a group sees of its consumer; called on the I/O side."""
-
-    @property
-    def assigned(self) -> frozenset[TopicPartition]:
-        """The partitions assigned now."""
-        ...
-
-    @property
-    def last_handed_out_ms(self) -> int | None:
-        """When the last record was handed out, or reading began; None while a read is waiting."""
-        ...
-
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions; those already assigned keep their positions, stopped ones go on."""
-        ...
-
-    def stop(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out nothing more of these partitions, until `assign` names them again."""
-        ...
-
-    def to_commit(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return what is finished and not committed yet; None for all partitions."""
-        ...
-
-    def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Take note of what was committed."""
-        ...
 
 
 class Fetching(Protocol):
