@@ -21,7 +21,7 @@ from kafkawire.sdk.client.groups.departure import Departure
 from kafkawire.sdk.client.groups.handover import Handover
 from kafkawire.sdk.client.groups.offsets import Offsets
 from kafkawire.sdk.client.groups.poll_interval import PollInterval
-from kafkawire.sdk.client.groups.protocol import Event, GroupMetadata, GroupSettings, Notify, OnFailure, Reader
+from kafkawire.sdk.client.groups.protocol import Event, GroupMetadata, GroupSettings, MemberReader, Notify, OnFailure
 from kafkawire.sdk.client.groups.rebalance import Rebalance
 from kafkawire.sdk.client.groups.refusal import Reports, is_final, is_news, refusal_of
 from kafkawire.sdk.client.groups.subscription import Subscription
@@ -83,7 +83,7 @@ class ClassicGroup:
         settings: GroupSettings,
         protocol: AssignmentProtocol,
         subscription: Subscription,
-        reader: Reader,
+        reader: MemberReader,
         offsets: Offsets,
         notify: Notify,
         on_failure: OnFailure,

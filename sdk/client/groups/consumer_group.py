@@ -20,7 +20,7 @@ from kafkawire.sdk.client.groups.departure import Departure
 from kafkawire.sdk.client.groups.handover import Handover
 from kafkawire.sdk.client.groups.offsets import Offsets
 from kafkawire.sdk.client.groups.poll_interval import PollInterval
-from kafkawire.sdk.client.groups.protocol import Event, GroupMetadata, GroupSettings, Notify, OnFailure, Reader
+from kafkawire.sdk.client.groups.protocol import Event, GroupMetadata, GroupSettings, MemberReader, Notify, OnFailure
 from kafkawire.sdk.client.groups.rebalance_metrics import RebalanceMetrics
 from kafkawire.sdk.client.groups.refusal import Reports, is_final, refusal_of
 from kafkawire.sdk.client.groups.subscription import Subscription
@@ -94,7 +94,7 @@ class ConsumerGroup:
         settings: GroupSettings,
         member_id: str,
         subscription: Subscription,
-        reader: Reader,
+        reader: MemberReader,
         offsets: Offsets,
         notify: Notify,
         on_failure: OnFailure,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from kafkawire.sdk.client.call import Call
 from kafkawire.sdk.client.groups.handover import Handover
-from kafkawire.sdk.client.groups.protocol import Reader
+from kafkawire.sdk.client.groups.protocol import MemberReader
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import Closed
 from kafkawire.sdk.transport.promise import Promise
@@ -46,7 +46,7 @@ class Departure:
         self,
         router: Router,
         handover: Handover,
-        reader: Reader,
+        reader: MemberReader,
         leave: Leave,
         deadline_ms: int,
         promise: Promise[None],

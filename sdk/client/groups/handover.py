@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final, Protocol
 
 from kafkawire.sdk.client.groups.commit_outcome import Committed, OnDone, Outcome
-from kafkawire.sdk.client.groups.protocol import Assigned, Event, Lost, Notify, Reader, Revoking, Step
+from kafkawire.sdk.client.groups.protocol import Assigned, Event, Lost, MemberReader, Notify, Revoking, Step
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.log_limit import LogLimit
@@ -54,7 +54,9 @@ class Handover:
         group_id: as given.
     """
 
-    def __init__(self, group_id: str, reader: Reader, offsets: Commits, notify: Notify, *, auto_commit: bool) -> None:
+    def __init__(
+        self, group_id: str, reader: MemberReader, offsets: Commits, notify: Notify, *, auto_commit: bool
+    ) -> None:
         self.group_id = group_id
         self._reader = reader
         self._offsets = offsets

@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 from kafkawire.sdk.client.call import Call, Coordinator, Purpose
 from kafkawire.sdk.client.groups.commit_outcome import CommitWaiter, OnDone, Outcome
 from kafkawire.sdk.client.groups.offset_requests import TopicNames, commit_request, commit_results
-from kafkawire.sdk.client.groups.protocol import GroupMetadata, Reader
+from kafkawire.sdk.client.groups.protocol import GroupMetadata, MemberReader
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.client.router import Router
@@ -105,7 +105,7 @@ class Offsets:
         router: Router,
         backoff: Backoff,
         group_id: str,
-        reader: Reader,
+        reader: MemberReader,
         auto_commit_interval_ms: int | None,
         api_timeout_ms: int,
     ) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from kafkawire.sdk.client.groups.protocol import GroupSettings, Reader
+from kafkawire.sdk.client.groups.protocol import GroupSettings, MemberReader
 from kafkawire.sdk.errors import RequestTimedOut
 
 __all__ = ["PollInterval"]
@@ -23,7 +23,7 @@ class PollInterval:
         settings: how long it may be.
     """
 
-    def __init__(self, reader: Reader, settings: GroupSettings) -> None:
+    def __init__(self, reader: MemberReader, settings: GroupSettings) -> None:
         self._reader = reader
         self._group_id = settings.group_id
         self._limit_ms = settings.max_poll_interval_ms

@@ -1,7 +1,7 @@
 """The interface between a client and the group that it is a member of.
 
-A group protocol is a machine. It learns what the coordinator assigns, tells a `Reader` what to read, and reports each
-change as an event that the user's side acknowledges once the application's listener has run. Classic groups
+A group protocol is a machine. It learns what the coordinator assigns, tells a `MemberReader` what to read, and reports
+each change as an event that the user's side acknowledges once the application's listener has run. Classic groups
 (`classic.py`) and KIP-848 groups (`consumer_group.py`) implement it.
 """
 
@@ -24,9 +24,9 @@ __all__ = [
     "GroupProtocol",
     "GroupSettings",
     "Lost",
+    "MemberReader",
     "Notify",
     "OnFailure",
-    "Reader",
     "Revoking",
     "Step",
 ]
@@ -122,8 +122,8 @@ class Lost(Event):
 Notify = Callable[[Event, int], None]
 
 
-class Reader(Protocol):
-    """The reading half of a consumer, as its group sees it.
+class MemberReader(Protocol):
+    """The reading half of a consumer, as its group sees it: `sdk/consumer/reading/assignment.py` implements it.
 
     Attributes:
         last_handed_out_ms: when the last record was handed out, or reading began; None while a read is waiting. A read

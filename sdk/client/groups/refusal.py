@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafkawire.sdk.client.groups.protocol import Reader
+from kafkawire.sdk.client.groups.protocol import MemberReader
 from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -78,7 +78,7 @@ class Reports:
         reader: raises them.
     """
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: MemberReader) -> None:
         self._reader = reader
         self._error: KafkaWireError | None = None
 

@@ -12,7 +12,7 @@ __all__ = ["Listener", "MemoryReader"]
 
 
 class MemoryReader:
-    """A reader of partitions that never end; see `Reader`.
+    """A reader of partitions that never end; see `MemberReader`.
 
     Args:
         start: returns where reading of a partition starts.
