@@ -160,7 +160,7 @@ class ConsumerCore:
         def step(now_ms: int) -> None:
             group.acknowledge(event, now_ms)
             if error is not None:
-                self.assignment.stop(event.partitions)
+                self.assignment.withhold(event.partitions)
 
         if error is not None:
             self.queue.fail(error)

@@ -130,7 +130,7 @@ def _of_consumer(core: ConsumerCore, partitions: Iterable[WaitsFor]) -> WaitsFor
 def _of_partition(core: ConsumerCore, reading: Reading) -> WaitsFor:
     fetch = core.planner.current(reading.partition)
     handout = reading.handout
-    if reading.stopped:
+    if reading.withheld:
         return WaitsFor.HANDOVER
     if reading.paused:
         return WaitsFor.RESUME

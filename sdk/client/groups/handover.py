@@ -1,6 +1,6 @@
 """Hand partitions over: what happens, and in which order, when a member gains, gives up or loses some.
 
-    revoke: stop handing out → commit what is finished → tell the listener → let go
+    revoke: withhold → commit what is finished → tell the listener → let go
     assign: add, hand out nothing yet → tell the listener → hand out
     lose:   let go → tell the listener
 
@@ -96,7 +96,7 @@ class Handover:
         self._then = then
         event = self._event = Revoking(going, generation)
         self._is_told = False
-        self._reader.stop(going)
+        self._reader.withhold(going)
         offsets = self._reader.to_commit(going) if self._auto_commit else {}
         if not offsets:
             self._tell(now_ms)
@@ -127,7 +127,7 @@ class Handover:
             then(now_ms)
             return
         logger.info("group %s, generation %d: assigned %s", self.group_id, generation, _listed(added))
-        self._reader.stop(added)
+        self._reader.withhold(added)
         self._then = then
         self._event = Assigned(added, generation)
         self._tell(now_ms)
@@ -167,14 +167,14 @@ class Handover:
     def keep_to(self, topics: Collection[str] | None) -> None:
         """Hand out nothing of other topics than these; their partitions are given up later.
 
-        What an earlier call stopped of these topics is handed out again; None for all topics.
+        What an earlier call withheld of these topics is handed out again; None for all topics.
         """
         assigned = self._reader.assigned
         others = frozenset() if topics is None else frozenset(each for each in assigned if each.topic not in topics)
         if self._others - others and not self.busy:  # the end of an operation has the reader go on, too
             self._reader.assign(assigned)
         self._others = others
-        self._reader.stop(others)
+        self._reader.withhold(others)
 
     def abandon(self, now_ms: int) -> None:
         """Let go of everything at once, and wait for nobody."""

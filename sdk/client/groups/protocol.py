@@ -132,17 +132,17 @@ class MemberReader(Protocol):
 
     @property
     def assigned(self) -> frozenset[TopicPartition]:
-        """The partitions that are read, also those that are stopped."""
+        """The partitions that are read, also those that are withheld."""
         ...
 
     @property
     def last_handed_out_ms(self) -> int | None: ...
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
-        """Read exactly these; those already assigned keep their positions, those stopped are handed out again."""
+        """Read exactly these; those already assigned keep their positions, those withheld are handed out again."""
         ...
 
-    def stop(self, partitions: Collection[TopicPartition]) -> None:
+    def withhold(self, partitions: Collection[TopicPartition]) -> None:
         """Hand out no more records of these, from now on, until `assign` names them again."""
         ...
 

@@ -28,8 +28,8 @@ class PartitionFetch:
         checked_epoch: the leader epoch at which the position was found to be in the leader's log.
         leader_epoch: of the leader as last known.
         topic_id: of the topic when the partition was first seen.
-        paused: by the user's side.
-        halted: whether an error ended it; a seek begins anew.
+        paused: by the user's side: by the application, or because the group withholds it.
+        halted: by an error; a seek begins anew.
         buffered_bytes: fetched and not handed out.
         attempts: at fetching and looking up.
         home: the node that it is fetched from, None while it is not.

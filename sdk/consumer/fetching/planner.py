@@ -188,7 +188,7 @@ class FetchPlanner:
             self.consider(fetch, now_ms)
 
     def pause(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
-        """Fetch nothing more of these partitions."""
+        """Fetch nothing more of these partitions: the application has paused them, or the group withholds them."""
         for partition in partitions:
             fetch = self._partitions.get(partition)
             if fetch is not None:
@@ -203,8 +203,8 @@ class FetchPlanner:
                 fetch.paused = False
                 self.consider(fetch, now_ms)
 
-    def stop(self, partition: TopicPartition, now_ms: int) -> None:
-        """Fetch nothing more of a partition until it is sought elsewhere: what it has is damaged."""
+    def halt(self, partition: TopicPartition, now_ms: int) -> None:
+        """Fetch nothing more of a partition until it is sought: an error is raised for it."""
         fetch = self._partitions.get(partition)
         if fetch is not None:
             fetch.halted = True
@@ -251,8 +251,8 @@ class FetchPlanner:
         self._lines.warning(subject, now_ms, "%s (%d in a row)", error, fetch.attempts.failures)
         self.consider(fetch, now_ms)
 
-    def halt(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
-        """End fetching from a partition: the application gets the error, once."""
+    def halt_with(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
+        """Fetch nothing more of a partition until it is sought: the application gets the error, once."""
         if not isinstance(error, Closed):  # the consumer has ended, which needs no line for each partition
             self._lines.error(("halt", fetch.partition.topic), now_ms, "reading %s stops: %s", fetch.partition, error)
         fetch.halted = True
@@ -279,7 +279,7 @@ class FetchPlanner:
         place = self._lookups.reset_place()
         self._move(fetch, None)
         if place is None:
-            self.halt(fetch, NoOffset(f"{reason}, and auto_offset_reset is none"), now_ms)
+            self.halt_with(fetch, NoOffset(f"{reason}, and auto_offset_reset is none"), now_ms)
             return
         if fetch.place is not None or fetch.position is not None:
             policy = self._options.auto_offset_reset
@@ -313,7 +313,7 @@ class FetchPlanner:
         refused = self._metadata.errors.get(fetch.partition.topic)
         if refused is not None and refused not in RETRIABLE:
             del self._leaderless[fetch.partition]
-            self.halt(fetch, BrokerError(refused, f"topic {fetch.partition.topic}"), now_ms)
+            self.halt_with(fetch, BrokerError(refused, f"topic {fetch.partition.topic}"), now_ms)
             return
         missing = self._metadata.absence(fetch.partition) or "the cluster does not have it"
         reason = "it has no leader" if known is not None else missing

@@ -168,7 +168,7 @@ class PositionLookups:
         place = self.reset_place()
         if place is None:
             error = NoOffset(f"{fetch.partition} has no committed offset, and auto_offset_reset is none")
-            self._planner.halt(fetch, error, now_ms)
+            self._planner.halt_with(fetch, error, now_ms)
         else:
             fetch.place = place
             self._planner.consider(fetch, now_ms)
@@ -235,7 +235,7 @@ class PositionLookups:
         """Go back to where the leader's log and what was read part."""
         reason = f"{fetch.partition}: the log was truncated before offset {position.offset}, to {end.offset}"
         if self.reset_place() is None:
-            self._planner.halt(fetch, NoOffset(f"{reason}, and auto_offset_reset is none"), now_ms)
+            self._planner.halt_with(fetch, NoOffset(f"{reason}, and auto_offset_reset is none"), now_ms)
             return
         subject = "truncated", fetch.partition.topic
         self._lines.warning(subject, now_ms, "%s: records from there on were lost, or are others now", reason)
@@ -289,7 +289,7 @@ class PositionLookups:
         if passes:
             self._planner.retry(fetch, error, now_ms)
         else:
-            self._planner.halt(fetch, error, now_ms)
+            self._planner.halt_with(fetch, error, now_ms)
 
 
 def _can_check(versions: Versions) -> bool:

@@ -139,7 +139,7 @@ class FetchResponses:
             reason = found.damage or f"{len(records)} bytes end before it"
             error = RemoteProtocolError(f"fetch from {fetch.partition} at offset {start.offset}: {reason}")
             error.__cause__ = found.damage
-            self._planner.halt(fetch, error, now_ms)
+            self._planner.halt_with(fetch, error, now_ms)
             return
         if found.damage is None and found.size_bytes < len(records):
             records = memoryview(records)[: found.size_bytes]  # the rest is asked for next
@@ -178,7 +178,7 @@ class FetchResponses:
             self._planner.reset(fetch, f"{fetch.partition}: offset {offset} is out of range", now_ms)
             return
         if error.code is ErrorCode.CORRUPT_MESSAGE or not (error.retriable or error.code in _PASSING):
-            self._planner.halt(fetch, error, now_ms)
+            self._planner.halt_with(fetch, error, now_ms)
             return
         if has_moved:
             leader_id, subject = data.current_leader.leader_id, ("moved", fetch.partition.topic)

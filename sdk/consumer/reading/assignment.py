@@ -1,7 +1,7 @@
 """The partitions of a consumer and what the application was handed of each.
 
-`Assignment` is what a group's machine sees of a consumer: it assigns and stops partitions and asks what to commit. The
-user's side reads, seeks and pauses; every change is passed on to the I/O side, which fetches. The two may be two
+`Assignment` is what a group's machine sees of a consumer: it assigns and withholds partitions and asks what to commit.
+The user's side reads, seeks and pauses; every change is passed on to the I/O side, which fetches. The two may be two
 threads: a reading has one writer for each attribute, and changes of the whole are made under a lock.
 """
 
@@ -38,15 +38,15 @@ class Fetching(Protocol):
         ...
 
     def pause(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
-        """Fetch nothing more of these partitions."""
+        """Fetch nothing more of these partitions: the application has paused them, or the group withholds them."""
         ...
 
     def resume(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
         """Fetch these partitions again."""
         ...
 
-    def stop(self, partition: TopicPartition, now_ms: int) -> None:
-        """Fetch nothing more of a partition until it is sought elsewhere: what it has is damaged."""
+    def halt(self, partition: TopicPartition, now_ms: int) -> None:
+        """Fetch nothing more of a partition until it is sought: an error is raised for it."""
         ...
 
 
@@ -64,8 +64,8 @@ class Reading:
             finishes it.
         committed: the last offset committed from here, -1 if none.
         paused: by the application.
-        stopped: by the group: about to be revoked, or assigned and the application was not told yet.
-        halted: whether an error was raised for it; ends with a seek or `resume`.
+        withheld: by the group: about to be revoked, or assigned and the application was not told yet.
+        halted: by an error that was raised for it, until a seek or `resume`.
         until: where a bounded read ends; None for no end.
         end_offset: the first offset that was not readable at the last fetch, -1 if not known.
     """
@@ -81,15 +81,15 @@ class Reading:
         "paused",
         "place",
         "start",
-        "stopped",
         "unfinished",
         "until",
+        "withheld",
     )
 
     def __init__(self, partition: TopicPartition, place: Place = None, *, auto_finish: bool = True) -> None:
         self.partition = partition
         self.unfinished = None if auto_finish else Unfinished(partition)
-        self.paused = self.stopped = False
+        self.paused = self.withheld = False
         self.committed = self.end_offset = -1
         self.until: int | None = None
         self.begin(place)
@@ -121,7 +121,7 @@ class Reading:
     @property
     def is_held(self) -> bool:
         """Whether nothing of it may be handed out now."""
-        return self.paused or self.stopped or self.halted or (self.until is not None and self.is_at_end)
+        return self.paused or self.withheld or self.halted or (self.until is not None and self.is_at_end)
 
     @property
     def is_at_end(self) -> bool:
@@ -201,7 +201,7 @@ class Assignment:
     def assign(
         self, partitions: Iterable[TopicPartition] | Mapping[TopicPartition, Position], place: Place = None
     ) -> None:
-        """Read exactly these partitions; those already assigned keep their positions, stopped ones go on.
+        """Read exactly these partitions; those already assigned keep their positions, withheld ones go on.
 
         Args:
             partitions: replace those assigned before; a mapping says where each of them begins.
@@ -215,34 +215,34 @@ class Assignment:
                 for each in sorted(partitions)
             }
             for partition in former.keys() - chosen.keys():
-                former[partition].stopped = True
+                former[partition].withheld = True
                 self._cut(former[partition])
                 self._queue.forget(partition)
             for reading in chosen.values():
-                if reading.stopped:  # hand it out again, from where it stopped or was sought meanwhile
-                    reading.stopped = False
+                if reading.withheld:  # hand it out again, from where it was or was sought meanwhile
+                    reading.withheld = False
                     reading.begin(reading.place if reading.position is None else reading.position)
                     self._queue.forget(reading.partition)
             self.readings = chosen
             epochs = {each: (reading.epoch, reading.place) for each, reading in chosen.items()}
-            held = [each for each, reading in chosen.items() if reading.paused]
+            paused = [each for each, reading in chosen.items() if reading.paused]
         self._run(partial(self._fetching.assign, epochs))
-        if held:
-            self._run(partial(self._fetching.pause, held))
+        if paused:
+            self._run(partial(self._fetching.pause, paused))
         for partition in begins.keys() & former.keys():
             self.seek(partition, begins[partition])
         self._queue.signal()
 
     # The group's side.
 
-    def stop(self, partitions: Iterable[TopicPartition]) -> None:
+    def withhold(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out nothing more of these partitions, until `assign` names them again."""
-        stopped = [each for each in partitions if each in self.readings]
+        withheld = [each for each in partitions if each in self.readings]
         with self._lock:
-            for partition in stopped:
-                self.readings[partition].stopped = True
+            for partition in withheld:
+                self.readings[partition].withheld = True
                 self._cut(self.readings[partition])
-        self._run(partial(self._fetching.pause, stopped))
+        self._run(partial(self._fetching.pause, withheld))
 
     def to_commit(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return what is finished and not committed yet; None for all partitions."""
@@ -333,7 +333,7 @@ class Assignment:
         self._run(partial(self._fetching.pause, [reading.partition for reading in chosen]))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out paused partitions again; try again to read those that an error has stopped.
+        """Hand out paused partitions again; try again to read those that an error has halted.
 
         Raises:
             LocalProtocolError: a partition is not assigned.
@@ -347,13 +347,13 @@ class Assignment:
         self._run(partial(self._fetching.resume, [reading.partition for reading in chosen]))
 
     def halt(self, reading: Reading) -> None:
-        """Stop a partition because of an error, until it is sought or resumed."""
+        """Hand out nothing more of a partition because of an error, until it is sought or resumed."""
         start = reading.position
         reading.begin(reading.place)
         reading.start = reading.done = start
         reading.halted = True
         self._queue.forget(reading.partition)
-        self._run(partial(self._fetching.stop, reading.partition))
+        self._run(partial(self._fetching.halt, reading.partition))
 
     def finish(self, partition: TopicPartition, start_offset: int, end_offset: int | None = None) -> None:
         """Count a record, or a whole batch up to `end_offset`, as finished; nothing if its partition was given up.

@@ -54,7 +54,7 @@ class Course:
     def is_over(self) -> bool:
         """Whether nothing more of it may be handed out."""
         reading = self.reading
-        return reading.epoch != self.epoch or reading.stopped or (reading.until is not None and reading.is_at_end)
+        return reading.epoch != self.epoch or reading.withheld or (reading.until is not None and reading.is_at_end)
 
     def next(self) -> Batch | None:
         """Return the next batch, None at the end.

@@ -272,7 +272,7 @@ class Reader:
         self.handout = handout
         if self.stream is not None:
             self.stream.handout = handout
-        if course.is_over:  # the group's side has stopped it meanwhile
+        if course.is_over:  # the group withholds it meanwhile
             handout.cut()
 
     def _leave(self, handout: Handout) -> None:

@@ -90,5 +90,5 @@ class UserSide:
     def resume(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
         self.told.append(("resume", *partitions))
 
-    def stop(self, partition: TopicPartition, now_ms: int) -> None:
-        self.told.append(("stop", partition))
+    def halt(self, partition: TopicPartition, now_ms: int) -> None:
+        self.told.append(("halt", partition))

@@ -18,7 +18,7 @@ class MemoryReader:
         start: returns where reading of a partition starts.
 
     Attributes:
-        stopped: partitions whose records are not handed out.
+        withheld: partitions whose records are not handed out.
         positions: the next offset to hand out, by partition.
         stored: what was committed.
         log: the calls, in order.
@@ -27,7 +27,7 @@ class MemoryReader:
 
     def __init__(self, start: Callable[[TopicPartition], int] = lambda partition: 0) -> None:
         self._start = start
-        self.stopped: set[TopicPartition] = set()
+        self.withheld: set[TopicPartition] = set()
         self.positions: dict[TopicPartition, int] = {}
         self.stored: dict[TopicPartition, OffsetAndMetadata] = {}
         self.last_handed_out_ms: int | None = None
@@ -41,7 +41,7 @@ class MemoryReader:
     @property
     def handed_out(self) -> frozenset[TopicPartition]:
         """The partitions whose records are handed out."""
-        return frozenset(self.positions) - self.stopped
+        return frozenset(self.positions) - self.withheld
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
         self.log.append(("assign", frozenset(partitions)))
@@ -50,13 +50,13 @@ class MemoryReader:
             for partition in partitions
         }
         self.stored = {partition: offset for partition, offset in self.stored.items() if partition in self.positions}
-        self.stopped.clear()
+        self.withheld.clear()
 
-    def stop(self, partitions: Collection[TopicPartition]) -> None:
+    def withhold(self, partitions: Collection[TopicPartition]) -> None:
         assert set(partitions) <= self.positions.keys()
         if partitions:
-            self.log.append(("stop", frozenset(partitions)))
-        self.stopped |= set(partitions)
+            self.log.append(("withhold", frozenset(partitions)))
+        self.withheld |= set(partitions)
 
     def to_commit(
         self, partitions: Collection[TopicPartition] | None = None

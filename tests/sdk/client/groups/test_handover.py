@@ -213,7 +213,7 @@ def test_former_topics_are_handed_out_again_once_they_are_wanted_again(topics: s
     assert scene.reader.handed_out == {P, other}
 
 
-def test_what_an_operation_has_stopped_is_not_handed_out_because_it_is_wanted_again() -> None:
+def test_what_an_operation_withholds_is_not_handed_out_because_it_is_wanted_again() -> None:
     scene = Scene(auto_commit=False)
     other = TopicPartition("u", 0)
     scene.own(P, Q, other)

@@ -320,9 +320,9 @@ def test_the_end_wakes_readers() -> None:
         cluster.reader.advance()
 
 
-def test_a_partition_that_was_stopped_is_fetched_again_once_it_is_assigned() -> None:
+def test_a_partition_that_was_withheld_is_fetched_again_once_it_is_assigned() -> None:
     cluster = reading(T0, T1)
-    cluster.assignment.stop([T1])
+    cluster.assignment.withhold([T1])
     cluster.logs[T1].append(b"a")
     assert cluster.read() == []
     cluster.assignment.pause([T0])

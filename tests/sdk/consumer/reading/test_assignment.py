@@ -88,10 +88,10 @@ def test_partitions_that_are_not_assigned(call: str) -> None:
 
 
 def test_nothing_of_a_new_partition_is_handed_out_before_the_application_knows_of_it() -> None:
-    """The group assigns and stops it, tells the listener, which may seek, and assigns it again."""
+    """The group assigns and withholds it, tells the listener, which may seek, and assigns it again."""
     side = UserSide(T0)
     side.assignment.assign([T0, T1], Position(0))
-    side.assignment.stop([T1])
+    side.assignment.withhold([T1])
     side.put(T1, made(0, b"a"))
     side.put(T0, made(0, b"b"))
     assert side.take_all() == [0]
@@ -103,9 +103,9 @@ def test_nothing_of_a_new_partition_is_handed_out_before_the_application_knows_o
     assert side.take_all() == [5]
 
 
-def test_a_stopped_partition_is_not_fetched() -> None:
+def test_a_withheld_partition_is_not_fetched() -> None:
     side = UserSide(T0, T1)
-    side.assignment.stop([T0, T2])
+    side.assignment.withhold([T0, T2])
     assert side.told == [("pause", T0)]
     assert side.assignment[T0].is_held
 

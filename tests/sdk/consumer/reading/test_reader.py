@@ -193,7 +193,7 @@ def test_a_revocation_stops_at_once(side: UserSide) -> None:
     """The record in progress becomes finished, if the application asks for the next one before the commit."""
     side.put(T0, made(0, b"a", b"b", b"c") + made(3, b"d"))
     assert [side.take(), side.take()] == [0, 1]
-    side.assignment.stop([T0])
+    side.assignment.withhold([T0])
     assert side.assignment.to_commit([T0])[T0].offset == 1
     assert side.take() is None
     assert side.assignment.to_commit([T0])[T0].offset == 2
@@ -204,7 +204,7 @@ def test_a_revocation_stops_at_once(side: UserSide) -> None:
 def test_a_partition_that_is_assigned_again_goes_on_where_it_stopped(side: UserSide) -> None:
     side.put(T0, made(0, b"a", b"b", b"c"))
     assert side.take() == 0
-    side.assignment.stop([T0])
+    side.assignment.withhold([T0])
     side.assignment.assign([T0, T1])
     assert side.told[-1] == ("assign", {T0: Position(1, 0), T1: Position(0)})
     assert side.take() is None
@@ -366,7 +366,7 @@ def test_what_is_not_finished_stays_so_when_the_rest_is_fetched_again(side: User
     assert side.finished(T0) == Position(2, 0)
 
 
-def test_a_partition_that_an_error_has_stopped_stays_stopped(side: UserSide) -> None:
+def test_a_partition_that_an_error_has_halted_stays_halted(side: UserSide) -> None:
     side.assignment.halt(side.assignment[T0])
     side.reader.rewind()
     assert side.assignment[T0].halted
