@@ -91,22 +91,18 @@ class FetchResponses:
         if damage is not None and node_id not in self._damaged:
             self._damaged.add(node_id)  # an accident, perhaps; if not, reads would wait for ever and not know why
         elif damage is not None:
-            self._raise(damage)
+            self._queue.report(damage)
         elif not error.retriable and not is_connection_error(error):
-            self._raise(error)
+            self._queue.report(error)
 
     def refused(self, fetches: Iterable[PartitionFetch], error: BrokerError, now_ms: int) -> None:
-        """Handle a response that is an error as a whole."""
+        """Handle a response that is an error as a whole; fetching goes on after a pause, whatever it is."""
         if error.code in INVALID_METADATA:
             self._metadata.invalidate()
         if not error.retriable and error.code not in _PASSING:
-            self._raise(error)
+            self._queue.report(error)
         for fetch in fetches:
             self._planner.retry(fetch, error, now_ms)
-
-    def _raise(self, error: KafkaWireError) -> None:
-        """Have the next read raise an error that concerns no partition; fetching goes on."""
-        self._queue.report(error)
 
     def _take(
         self, node_id: int, fetch: PartitionFetch, data: FetchResponse.PartitionData, has_moved: bool, now_ms: int
