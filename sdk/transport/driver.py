@@ -195,8 +195,9 @@ class Driver(Generic[AnyLink, AnyCall]):
         promise: Promise[Result] = Promise()
 
         def give_up(*_: object) -> None:
-            work.close()  # nobody has looked at it, if the task was cancelled before it ran
-            promise.fail(Closed(str(self._ended or self._without_loop())))  # which cancels its tasks as it ends
+            # The driver cancels its tasks as it ends. One that had not begun leaves `work` open and nothing settled.
+            work.close()
+            promise.fail(Closed(str(self._ended or self._without_loop())))
 
         def step(now_ms: int) -> None:
             if self._ended is not None:

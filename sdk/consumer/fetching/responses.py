@@ -32,7 +32,7 @@ __all__ = ["FetchResponses"]
 
 logger = logging.getLogger("kafkawire.consumer")
 
-#: Errors that pass although no list calls them retriable, or that name the follower, not the partition.
+#: Errors that may pass although the schema does not call them retriable: the consumer of Apache Kafka goes on, too.
 _PASSING = (ErrorCode.UNKNOWN_SERVER_ERROR,)
 
 
@@ -165,8 +165,9 @@ class FetchResponses:
         offset = fetch.position.offset
         error = BrokerError(data.error_code, f"fetch from {fetch.partition} at offset {offset}")
         if fetch.replica is not None and fetch.replica[0] == node_id:
-            fetch.replica = None  # the leader knows better; but if it recommends the same follower again, that must not
-            if error.code in INVALID_METADATA:  # become a loop without a pause
+            # The leader is asked next. It may recommend the same follower at once, so there is a pause before that.
+            fetch.replica = None
+            if error.code in INVALID_METADATA:
                 self._metadata.invalidate()
             self._planner.retry(fetch, error, now_ms)
             return

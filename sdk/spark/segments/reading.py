@@ -138,7 +138,7 @@ def read_parts(
     Args:
         parts: the parts, in order.
         files: where they are.
-        options: see above.
+        options: the columns, and what becomes of damage and of missing files.
 
     Yields:
         Arrow batches with the columns of `options.names`.
@@ -398,7 +398,7 @@ class _Reading:
 
 
 def _is_same(batch: Batch, other: Batch) -> bool:
-    """Return whether a batch is another one, or what cleaning left of it: it keeps offsets and producer."""
+    """Return whether a batch is the same as another, or what cleaning has left of it: offsets and producer stay."""
     is_left = batch.crc == other.crc or batch.records_count < other.records_count
     return is_left and _identity(batch) == _identity(other)
 
