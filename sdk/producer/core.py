@@ -121,7 +121,7 @@ class ProducerCore:
         records.
         """
         now_ms = monotonic_ms()
-        if self.client.driver.is_due or now_ms != self._rested_ms:
+        if self.client.driver.is_scheduled or now_ms != self._rested_ms:
             await turn()
             self._rested_ms = now_ms
 

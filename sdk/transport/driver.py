@@ -102,7 +102,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         return ended
 
     @property
-    def is_due(self) -> bool:
+    def is_scheduled(self) -> bool:
         """Whether a turn comes as soon as the event loop goes on."""
         return self._is_scheduled
 
@@ -301,9 +301,9 @@ class Driver(Generic[AnyLink, AnyCall]):
                 return
             self._timer.cancel()
         self._timer_due_ms = max(due_ms, now_ms + 1)
-        self._timer = self._loop.call_later((self._timer_due_ms - now_ms) / 1000, self._is_due)
+        self._timer = self._loop.call_later((self._timer_due_ms - now_ms) / 1000, self._timer_fired)
 
-    def _is_due(self) -> None:
+    def _timer_fired(self) -> None:
         self._lag_ms = max(monotonic_ms() - self._timer_due_ms, 0)
         self._timer_due_ms = 0
         self.wake()

@@ -78,7 +78,7 @@ def test_connecting_and_responses(monkeypatch: pytest.MonkeyPatch, limits: list[
 
 def test_turns_of_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
-        delays = timers(monkeypatch, "_is_due")
+        delays = timers(monkeypatch, "_timer_fired")
         router, driver = told(ScriptedBroker())
         assert isinstance(driver, Driver)
         router.due = monotonic_ms() + 100_000
