@@ -38,7 +38,7 @@ from kafkawire.sdk.producer.transactions.errors import (
 )
 from kafkawire.sdk.producer.transactions.partitions import TransactionPartitions
 from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction
-from kafkawire.sdk.producer.transactions.states import CAN_BE_ABORTED, ENDS, GOES_WELL, RESTS, State
+from kafkawire.sdk.producer.transactions.states import ENDS, GOES_WELL, RESTS, UNDECIDED, State
 from kafkawire.sdk.producer.transactions.waiters import TransactionWaiters
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
@@ -163,7 +163,7 @@ class Transactions:
     def abort(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
         """Fail what has not left yet, and abort."""
         self._check()
-        if self.state in CAN_BE_ABORTED:
+        if self.state in UNDECIDED:
             self._reason = self._aborted()  # whoever waits until it is prepared hears it
             self._drop(self._reason, now_ms)
         elif self.state is not State.DOOMED:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-__all__ = ["CAN_BE_ABORTED", "ENDS", "GOES_WELL", "RESTS", "State"]
+__all__ = ["ENDS", "GOES_WELL", "RESTS", "UNDECIDED", "State"]
 
 
 class State(Enum):
@@ -28,5 +28,5 @@ GOES_WELL: Final = frozenset({State.OPEN, State.PREPARING, State.COMMITTING})
 RESTS: Final = frozenset({State.READY, State.PREPARED, State.FATAL})
 #: The end is under way.
 ENDS: Final = frozenset({State.COMMITTING, State.ABORTING, State.RENEWING})
-#: Nothing has gone wrong, and it need not be committed.
-CAN_BE_ABORTED: Final = frozenset({State.OPEN, State.PREPARING, State.PREPARED})
+#: It may yet be committed or aborted: nothing has gone wrong, and no end was asked for.
+UNDECIDED: Final = frozenset({State.OPEN, State.PREPARING, State.PREPARED})

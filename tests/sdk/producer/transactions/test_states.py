@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.producer.transactions.states import CAN_BE_ABORTED, ENDS, GOES_WELL, RESTS, State
+from kafkawire.sdk.producer.transactions.states import ENDS, GOES_WELL, RESTS, UNDECIDED, State
 
 
 @pytest.mark.parametrize(
-    ("state", "rests", "goes_well", "ends", "can_be_aborted"),
+    ("state", "rests", "goes_well", "ends", "is_undecided"),
     [
         (State.READY, True, False, False, False),
         (State.OPEN, False, True, False, True),
@@ -21,6 +21,6 @@ from kafkawire.sdk.producer.transactions.states import CAN_BE_ABORTED, ENDS, GOE
         (State.FATAL, True, False, False, False),
     ],
 )
-def test_kinds(state: State, rests: bool, goes_well: bool, ends: bool, can_be_aborted: bool) -> None:
-    found = [state in kind for kind in (RESTS, GOES_WELL, ENDS, CAN_BE_ABORTED)]
-    assert found == [rests, goes_well, ends, can_be_aborted]
+def test_kinds(state: State, rests: bool, goes_well: bool, ends: bool, is_undecided: bool) -> None:
+    found = [state in kind for kind in (RESTS, GOES_WELL, ENDS, UNDECIDED)]
+    assert found == [rests, goes_well, ends, is_undecided]
