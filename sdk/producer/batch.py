@@ -93,7 +93,8 @@ class ProducerBatch(Batch):
         self.on_wire = False
 
     def __str__(self) -> str:
-        return f"{self.builder.count} records for {self.queue.partition}"
+        count = self.builder.count
+        return f"{count} record{'s' if count != 1 else ''} for {self.queue.partition}"
 
     def stamp(self, producer: ProducerId, sequence: int) -> None:
         """Set whom the batch comes from, and the sequence number of its first record."""

@@ -126,7 +126,7 @@ class Outcome:
             # One line a batch: a callback that raises does so for every record.
             raised += not _told(callback, logs=not raised)
         if raised > 1:
-            logger.error("a callback of a delivery raised for %d more records of the batch", raised - 1)
+            logger.error("callbacks of deliveries raised for %d records of this batch in all", raised)
 
     # The user's side: each takes the index of a record.
 

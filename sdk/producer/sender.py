@@ -391,7 +391,7 @@ class Sender:
         """Send the records of a batch that is too large in smaller ones."""
         queue, accumulator = batch.queue, self._accumulator
         parts = accumulator.parts_of(batch)
-        logger.info("%s are too many for one batch, they go in %d", batch, len(parts))
+        logger.info("%s are too large for one batch: sending them again in %d smaller ones", batch, len(parts))
         queue.sequences.divide(batch, parts)
         for part in parts:
             part.admitted_bytes = part.used_bytes
@@ -438,7 +438,7 @@ class Sender:
             self._accumulator.note_failure(outcome)
             outcome.fail(error)
             if not isinstance(error, Closed | TransactionAborted):
-                self._lines.error(("failed", batch.queue.partition.topic), now_ms, "not acknowledged: %s", error)
+                self._lines.error(("failed", batch.queue.partition.topic), now_ms, "delivery failed: %s", error)
         self._ended(outcome)
 
     def _ended(self, outcome: Outcome) -> None:

@@ -11,17 +11,18 @@ from kafkawire.sdk.producer.partition_queue import PartitionQueue
 from kafkawire.sdk.records import BatchBuilder, Compression, RecordBatch
 
 
-def batch(compression: Compression = Compression.NONE) -> ProducerBatch:
+def batch(compression: Compression = Compression.NONE, count: int = 10) -> ProducerBatch:
     queue = PartitionQueue(TopicPartition("t", 4))
     attempts = Attempts(Backoff(1, 1, lambda: 0.5), 700)
     made = ProducerBatch(queue, (1,), BatchBuilder(4096, compression), attempts, 4096, 0)
-    for number in range(10):
+    for number in range(count):
         made.builder.append(number, b"k", b"%d" % number + b"x" * 100, [("h", b"1")])
     return made
 
 
 def test_about() -> None:
     assert str(batch()) == "10 records for t-4"
+    assert str(batch(count=1)) == "1 record for t-4"
     assert batch().deadline_ms == 700
 
 

@@ -218,7 +218,7 @@ def test_callbacks_that_all_raise_give_two_lines_a_batch(caplog: pytest.LogCaptu
     outcome.settle(1)
     assert caplog.messages == [
         "a callback of a delivery raised",
-        "a callback of a delivery raised for 999 more records of the batch",
+        "callbacks of deliveries raised for 1000 records of this batch in all",
     ]
 
 

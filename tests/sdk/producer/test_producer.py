@@ -271,7 +271,7 @@ def test_passing_errors_are_retried_in_order(code: ErrorCode) -> None:
 def test_lasting_errors_are_raised_by_the_delivery() -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
         broker.script(ApiKey.PRODUCE, refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-        with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED: 1 records for t-0"):
+        with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED: 1 record for t-0"):
             await producer.send("t", b"v")
         await producer.flush()
 

@@ -78,7 +78,7 @@ def test_a_request_of_a_transaction(level: int, expected: int) -> None:
 )
 def test_timed_out(cause: BrokerError | None, has_leader: bool, reason: str) -> None:
     error = timed_out(batch("t", 0), 700, cause, has_leader=has_leader)
-    assert str(error) == f"1 records for t-0: not acknowledged within delivery_timeout_ms=700{reason}"
+    assert str(error) == f"1 record for t-0: not acknowledged within delivery_timeout_ms=700{reason}"
     assert error.__cause__ is cause
 
 
@@ -99,7 +99,7 @@ def test_results(by_name: bool) -> None:
     first, second, third = results(response, [good, bad, lost], known())
     assert (first.batch, first.error, first.base_offset, first.log_append_time_ms) == (good, None, 40, 500)
     assert isinstance(second.error, BrokerError)
-    assert str(second.error) == "INVALID_RECORD: 1 records for t-1: bad; record 0: no key"
+    assert str(second.error) == "INVALID_RECORD: 1 record for t-1: bad; record 0: no key"
     assert second.log_start_offset == 3
     assert isinstance(third.error, RemoteProtocolError)
 

@@ -119,7 +119,7 @@ def test_an_unanswered_batch_fails_by_its_deadline_though_it_is_in_flight() -> N
     producer.run(1 + GRACE_MS)
     error = outcome_of(delivery)
     assert isinstance(error, DeliveryTimedOut)
-    assert "1 records for t-0: not acknowledged within delivery_timeout_ms=700" in str(error)
+    assert "1 record for t-0: not acknowledged within delivery_timeout_ms=700" in str(error)
     held = producer.accumulator.bytes_held
     assert held > 0, "the request still has the memory"
     producer.run(40_000)

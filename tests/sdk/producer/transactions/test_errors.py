@@ -55,11 +55,11 @@ def test_fenced(code: ErrorCode) -> None:
 
 def test_aborted() -> None:
     assert str(aborted("x", 500)) == "transactional id x: the transaction was aborted"
-    cause = BrokerError(ErrorCode.INVALID_RECORD, "1 records for t-0")
+    cause = BrokerError(ErrorCode.INVALID_RECORD, "1 record for t-0")
     error = aborted("x", 500, cause)
     assert isinstance(error, TransactionAborted)
     assert error.__cause__ is cause
-    assert str(error).endswith("the transaction cannot be committed: INVALID_RECORD: 1 records for t-0")
+    assert str(error).endswith("the transaction cannot be committed: INVALID_RECORD: 1 record for t-0")
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH])

@@ -73,9 +73,9 @@ def test_what_is_behind_an_error() -> None:
     ],
 )
 def test_sizes(columns: list[dict[str, Any]], expected: int) -> None:
-    error = raised(BrokerError(ErrorCode.MESSAGE_TOO_LARGE, "1 records for out-0"), "out", *columns)
+    error = raised(BrokerError(ErrorCode.MESSAGE_TOO_LARGE, "1 record for out-0"), "out", *columns)
     assert str(error) == (
-        f"MESSAGE_TOO_LARGE: 1 records for out-0; the largest row of the task so far has {expected} bytes of key and "
+        f"MESSAGE_TOO_LARGE: 1 record for out-0; the largest row of the task so far has {expected} bytes of key and "
         "value, and max.message.bytes of the topic is the limit, or message.max.bytes of the brokers"
     )
 

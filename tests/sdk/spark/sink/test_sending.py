@@ -90,7 +90,7 @@ def test_a_broker_that_is_away_at_first(broker: Broker, monkeypatch: pytest.Monk
 
 
 def test_a_record_that_the_broker_refuses(broker: Broker) -> None:
-    with pytest.raises(BrokerError, match=r"MESSAGE_TOO_LARGE: 1 records for out-[01].*; .* 2000 bytes"):
+    with pytest.raises(BrokerError, match=r"MESSAGE_TOO_LARGE: 1 record for out-[01].*; .* 2000 bytes"):
         sent(broker, [{"value": ["v" * 2_000, "v"]}], topic="out")
 
 
