@@ -115,11 +115,10 @@ def open_segments(disk: Disk, folder: str, config: LogConfig, places: Places, *,
     end = segments[-1].next_offset
     if end < recovery_point:
         logger.error(
-            "%s: the log ends at offset %d, although everything before %d was durable: %d offsets are gone",
+            "%s: the log ends at offset %d, although everything before offset %d was durable: the rest is gone",
             disk.describe(folder),
             end,
             recovery_point,
-            recovery_point - end,
         )
     if end < log_start_offset:
         # Clients know the start of the log: no offset before it may be given again.
@@ -157,7 +156,7 @@ def _delete_from(disk: Disk, folder: str, config: LogConfig, bases: list[int], r
         segment.delete()
     disk.sync_folder(folder)
     logger.warning(
-        "%s: deleting %d segments of %d bytes in all, from offset %d on: %s",
+        "%s: deleting all segments (%d, %d bytes) from offset %d on: %s",
         disk.describe(folder),
         len(bases),
         deleted,
@@ -213,7 +212,8 @@ def _without_deleted(disk: Disk, folder: str, config: LogConfig, bases: list[int
 
 def _write_again(disk: Disk, folder: str, bases: list[int]) -> None:
     """Write what no sync will write any more: the segments that were not durable when a sync failed."""
-    logger.warning("%s: a sync has failed, %d segments are written again", disk.describe(folder), len(bases))
+    what = "a sync has failed, what may not be durable is written again"
+    logger.warning("%s: %s (segments: %d)", disk.describe(folder), what, len(bases))
     for base in bases:
         path = f"{folder}/{file_name(base, LOG_SUFFIX)}"
         original, copy = disk.open(path), disk.open(path + _COPY_SUFFIX, create=True)

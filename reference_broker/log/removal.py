@@ -64,10 +64,10 @@ def remove_old(directory: LogDirectory, log: PartitionLog, retired: Retired, now
         return
     dropped = log.drop_first(count)
     logger.info(
-        "%s: removing %d segments, the log begins at offset %d now",
+        "%s: the log begins at offset %d now, removing what was before (segments: %d)",
         directory.services.disk.describe(log.folder),
-        count,
         log.log_start_offset,
+        count,
     )
     # If that fails, they go nevertheless, oldest first: a full disk needs the room. The log begins with what is left.
     yield lambda done: directory.checkpoint(lambda error: done(None))

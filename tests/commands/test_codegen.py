@@ -43,8 +43,8 @@ def run(*arguments: object, code: int = 0) -> str:
 def test_import(tmp_path: Path, release: Path) -> None:
     folder = tmp_path / "new" / "schemas"
     output = run("import", release, "--schemas", folder)
-    assert "added    messages/ping.yaml\n2 messages read, 1 files changed\n" in output
-    assert "2 messages have no description yet: PingRequest, PingResponse" in output
+    assert "added    messages/ping.yaml\n2 messages read, 1 file changed\n" in output
+    assert "2 messages without a description yet: PingRequest, PingResponse" in output
     path = folder / "messages" / "ping.yaml"
     path.write_text(path.read_text().replace("\nrequest:", "about: Hello.\n\nrequest:"))
     assert run("import", release, "--schemas", folder) == "2 messages read, 0 files changed\n"
@@ -56,9 +56,9 @@ def test_import_keeps_what_the_jars_do_not_have(tmp_path: Path, schemas: Path) -
     ]
     jar = write_jar(tmp_path / "kafka-clients-2.jar", *other)
     output = run("import", jar, "--schemas", schemas)
-    assert "added    messages/peng.yaml\nkept     messages/ping.yaml\n2 messages read, 1 files changed\n" in output
-    assert "1 files kept that are not in these jars; --remove removes them" in output
-    assert "removed  messages/ping.yaml\n2 messages read, 1 files changed" in run(
+    assert "added    messages/peng.yaml\nkept     messages/ping.yaml\n2 messages read, 1 file changed\n" in output
+    assert "1 file kept that these jars do not have; --remove removes such files" in output
+    assert "removed  messages/ping.yaml\n2 messages read, 1 file changed" in run(
         "import", jar, "--schemas", schemas, "--remove"
     )
     assert [path.name for path in schemas.rglob("*")] == ["messages", "peng.yaml"]
@@ -76,7 +76,7 @@ def test_import_of_history(tmp_path: Path, schemas: Path) -> None:
         with zipfile.ZipFile(jar, "a") as archive:
             archive.writestr("kafka/kafka-version.properties", f"commitId=0\nversion={number}\n")
     options = ("--history", older, "--later", between, "--schemas", schemas)
-    assert run("import", *options).startswith("changed  messages/ping.yaml\n2 messages read, 1 files changed\n")
+    assert run("import", *options).startswith("changed  messages/ping.yaml\n2 messages read, 1 file changed\n")
     assert path.read_text().count('removed: {"4.0": 0}') == 2
     assert run("import", *options).startswith("2 messages read, 0 files changed\n")
     assert "PingRequest   request   900  1-3       0 in 4.0  2-3" in run("list", "--schemas", schemas)
@@ -221,7 +221,7 @@ def test_diff_of_own_apis_with_a_release(schemas: Path, own_is_first: bool, chan
     assert all(change in line for line in lines[1:3])
     assert len(lines) == 5
     count = len(load_state(SCHEMAS).names)
-    assert lines[-1] == f"{count} messages that {schemas} does not define are left out"
+    assert lines[-1] == f"left out: {count} messages that {schemas} does not define"
 
 
 def test_list(schemas: Path) -> None:

@@ -163,7 +163,8 @@ class Rebalance:
             member.member_id: MemberInfo(bytes(member.metadata), member.group_instance_id)
             for member in response.members
         }
-        role = f", leads {len(response.members)} members" if response.leader == response.member_id else ""
+        count = len(response.members)
+        role = f", leads {count} member{'s' if count != 1 else ''}" if response.leader == response.member_id else ""
         where = self._settings.group_id, response.generation_id
         logger.info("group %s, generation %d: joined as %s%s", *where, response.member_id, role)
         self._member.joined(response.member_id, response.generation_id, now_ms)

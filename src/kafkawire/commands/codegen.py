@@ -104,12 +104,13 @@ def _report(messages: list[MessageSpec], result: ImportResult) -> None:
     for path in result.kept:
         print_line(f"kept     {path}", "yellow")
     count = len(result.added) + len(result.changed) + len(result.removed)
-    print_line(f"{len(messages)} messages read, {count} files changed")
+    print_line(f"{counted(len(messages), 'message')} read, {counted(count, 'file')} changed")
     if result.kept:
-        print_line(f"{len(result.kept)} files kept that are not in these jars; --remove removes them", "yellow")
+        kept = counted(len(result.kept), "file")
+        print_line(f"{kept} kept that these jars do not have; --remove removes such files", "yellow")
     if result.undescribed:
         names = ", ".join(result.undescribed)
-        print_line(f"{len(result.undescribed)} messages have no description yet: {names}", "yellow")
+        print_line(f"{counted(len(result.undescribed), 'message')} without a description yet: {names}", "yellow")
 
 
 @app.command()
@@ -174,7 +175,7 @@ def diff(
     print_line(f"{total}: {compatible} compatible, {note} with a note, {breaks} that break the wire")
     for path, before, after in zip((new, old), states, compared, strict=True):
         if left_out := len(before.names) - len(after.names):
-            print_line(f"{left_out} messages that {path} does not define are left out")
+            print_line(f"left out: {counted(left_out, 'message')} that {path} does not define")
     if counts[Verdict.BREAKS]:
         raise typer.Exit(1)
 

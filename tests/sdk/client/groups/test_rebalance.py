@@ -145,7 +145,9 @@ def test_a_leader_waits_for_the_topics_of_the_others() -> None:
     assert scene.router.metadata.wanted == {"t", "u"}
 
 
-@pytest.mark.parametrize(("topics", "role"), [([], ""), ([b"t", b"t"], ", leads 2 members")])
+@pytest.mark.parametrize(
+    ("topics", "role"), [([], ""), ([b"t"], ", leads 1 member"), ([b"t", b"t"], ", leads 2 members")]
+)
 def test_the_log_says_who_joined_and_who_leads(
     topics: list[bytes], role: str, caplog: pytest.LogCaptureFixture
 ) -> None:
