@@ -149,7 +149,7 @@ def _kafkawire_columns(task: Task) -> int:
         count = 0
         async with _kafkawire_consumer(task) as consumer:
             while count < task.messages:
-                count += to_arrow(await consumer.getbatches(1000)).num_rows
+                count += to_arrow(await consumer.getbatches(1000, 500)).num_rows
         return count
 
     return asyncio.run(run())

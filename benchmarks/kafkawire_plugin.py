@@ -167,7 +167,7 @@ async def _consume_columns(task: Any) -> Moved:
         got = 0
         counted = _Count(task)
         while got < task.n:
-            table = to_arrow(await consumer.getbatches(1000))
+            table = to_arrow(await consumer.getbatches(1000, 500))
             if not got:
                 counted.first(table.num_rows)
             got += table.num_rows

@@ -216,7 +216,8 @@ class ConsumerOptions(ClientOptions):
         session_timeout_ms: after this long without a heartbeat the coordinator removes the member.
         heartbeat_interval_ms: time between heartbeats.
         max_poll_interval_ms: longest time between two reads by the application before the member leaves its group.
-        max_poll_records: most records returned by one `getmany`.
+        max_poll_records: most records returned by one `getmany`; `getbatches` returns whole batches until they have so
+            many, unless it is told how many batches.
         fetch_min_bytes: a broker delays a fetch until it has this many bytes, or `fetch_max_wait_ms` has passed.
         fetch_max_wait_ms: longest delay of a fetch; its response may take `request_timeout_ms` on top of it.
         fetch_max_bytes: most bytes of one fetch, and of everything fetched ahead.

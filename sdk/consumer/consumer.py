@@ -190,23 +190,24 @@ class Consumer(ConsumerFace[Key, Value]):
             Records by partition, in the order of their offsets; empty if none arrived in time.
         """
         core = self._started()
-        limit = self._most("max_records", max_records)
+        limit = self._record_limit(max_records)
         deadline_ms = monotonic_ms() + checked_timeout_ms(timeout_ms)
         return await self._wait(core, lambda: core.reader.take_many(limit) or None, deadline_ms) or {}
 
     async def getbatches(self, timeout_ms: int = 0, max_batches: int | None = None) -> list[ConsumerBatch]:
         """Return the batches that are available; all of them are finished at the next read.
 
-        `kafkawire.sdk.consumer.arrow.to_arrow` makes columns of all of them in one call.
+        `kafkawire.sdk.consumer.arrow.to_arrow` makes columns of all of them in one call; the more there are, the less
+        each record costs.
 
         Args:
             timeout_ms: how long to wait for the first batch, in milliseconds from 0.
-            max_batches: the most batches to return; None for `max_poll_records`.
+            max_batches: the most batches to return, whatever is in them; None for as many as have `max_poll_records`
+                records, of which the last one may have more.
         """
-        core = self._started()
-        limit = self._most("max_batches", max_batches)
+        core, limits = self._started(), self._batch_limits(max_batches)
         deadline_ms = monotonic_ms() + checked_timeout_ms(timeout_ms)
-        return await self._wait(core, lambda: core.reader.take_batches(limit) or None, deadline_ms) or []
+        return await self._wait(core, lambda: core.reader.take_batches(*limits) or None, deadline_ms) or []
 
     def records(
         self, *, until: Mapping[TopicPartition, int] | int | datetime | None = None, stop_at_end: bool = False

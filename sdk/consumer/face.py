@@ -264,5 +264,11 @@ class ConsumerFace(Generic[Key, Value]):
             raise LocalProtocolError("committed offsets belong to a group: set group_id")
         return core
 
-    def _most(self, name: str, given: int | None) -> int:
-        return self._options.max_poll_records if given is None else checked_number(name, given, 1, MAX_INT32)
+    def _record_limit(self, given: int | None) -> int:
+        return self._options.max_poll_records if given is None else checked_number("max_records", given, 1, MAX_INT32)
+
+    def _batch_limits(self, given: int | None) -> tuple[int, int | None]:
+        """Return how many batches a list may have, and how many records are enough."""
+        if given is None:
+            return MAX_INT32, self._options.max_poll_records
+        return checked_number("max_batches", given, 1, MAX_INT32), None

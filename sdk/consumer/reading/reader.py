@@ -22,7 +22,7 @@ from kafkawire.sdk.consumer.reading.course import Course
 from kafkawire.sdk.consumer.reading.fetched_batches import fetched_batches
 from kafkawire.sdk.consumer.reading.handout import Handout, RecordIterator, RecordStream
 from kafkawire.sdk.errors import DecodeError, KafkaWireError
-from kafkawire.sdk.records import Record
+from kafkawire.sdk.records import MessageBatch, Record
 
 if TYPE_CHECKING:
     from kafkawire.sdk.consumer.reading.bounds import Bounds
@@ -139,18 +139,20 @@ class Reader:
             self.settle()
         return found
 
-    def take_batches(self, limit: int) -> list[ConsumerBatch]:
+    def take_batches(self, limit: int, enough_records: int | None = None) -> list[ConsumerBatch]:
         """Hand out whole batches that are there; they are finished at the next read.
 
         Args:
             limit: the most batches.
+            enough_records: no further batch is handed out once they have so many; None for no limit.
 
         Raises:
             KafkaWireError: see `advance`; none if batches were found before.
         """
         self.settle()
         found: list[ConsumerBatch] = []
-        while len(found) < limit:
+        records_count = 0
+        while len(found) < limit and (enough_records is None or records_count < enough_records):
             try:
                 batch = self._rest() or self._next_batch()
             except KafkaWireError as error:
@@ -162,6 +164,7 @@ class Reader:
                 break
             self._hand_over(batch, self._course)
             found.append(batch)
+            records_count += _most_records(batch)
         if not found:
             self.settle()
         return found
@@ -380,3 +383,9 @@ class Reader:
                 self.taken += 1
                 return Course(reading, fetched, fetched_batches(fetched, self._check_crcs))
         return None
+
+
+def _most_records(batch: ConsumerBatch) -> int:
+    """Return how many records a batch hands out at most; it is not decoded for that, which might fail."""
+    spread = batch.next_offset - batch.start_offset
+    return spread if isinstance(batch.batch, MessageBatch) else min(batch.batch.records_count, spread)

@@ -34,6 +34,9 @@ __all__ = ["ReadOptions", "read_options", "read_range"]
 #: How long a read waits for a batch before it is asked how far the consumer came: what has no records wakes nobody.
 _READ_MS: Final = 50
 
+#: Most batches of one read. What is fetched ahead waits in memory anyway: it is a bound for one turn of the loop.
+_READ_BATCHES: Final = 500
+
 #: The partition may take so long to say where it ends, even if the time for the next record is over.
 _ASK_MS: Final = 1_000
 
@@ -148,7 +151,7 @@ class _Reading:
         """Wait a moment for batches, and note how far the consumer came."""
         partition = self._wanted.partition
         try:
-            found = deque(self._consumer.getbatches(min(_READ_MS, self._options.poll_timeout_ms)))
+            found = deque(self._consumer.getbatches(min(_READ_MS, self._options.poll_timeout_ms), _READ_BATCHES))
             self._offset = self._consumer.position(partition)
         except NoOffset as error:
             self._offset = self._offset_after(error)

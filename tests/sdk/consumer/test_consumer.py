@@ -85,6 +85,14 @@ def test_records_one_after_the_other() -> None:
     consuming(test)
 
 
+@pytest.mark.parametrize(("max_batches", "sizes"), [(None, [10, 10]), (1, [10]), (3, [10, 10, 10])])
+def test_a_list_of_batches_has_as_many_records_as_a_list_of_records(max_batches: int | None, sizes: list[int]) -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        assert [len(batch) for batch in await consumer.getbatches(1000, max_batches)] == sizes
+
+    consuming(test, max_poll_records=15)
+
+
 def test_every_way_of_reading_continues_where_the_last_one_stopped() -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         assert [record.value for record in await read(consumer, 3)] == values(3)

@@ -11,6 +11,7 @@ from kafkawire.sdk.consumer.fetching.queue import Fetched
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import BrokerError, Closed, DecodeError, NoOffset
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.records import MessageSetBuilder
 from tests.sdk.consumer.batches import made, marker
 from tests.sdk.consumer.user_side import T0, T1, UserSide
 
@@ -58,6 +59,31 @@ def test_a_list_of_batches_is_finished_by_the_next_read(side: UserSide) -> None:
     assert side.finished(T0) == Position(0)
     assert [batch.start_offset for batch in side.reader.take_batches(1)] == [2]
     assert (side.position(T0), side.finished(T0)) == (Position(3, 0), Position(2, 0))
+
+
+@pytest.mark.parametrize(
+    ("limit", "enough", "counts"), [(9, 1, [2]), (9, 2, [2]), (9, 3, [2, 1]), (1, 9, [2]), (9, 9, [2, 1, 3])]
+)
+def test_a_list_of_batches_ends_once_it_has_enough_records(
+    side: UserSide, limit: int, enough: int, counts: list[int]
+) -> None:
+    side.put(T0, made(0, b"a", b"b") + made(2, b"c") + made(3, b"d", b"e", b"f"))
+    assert [len(batch) for batch in side.reader.take_batches(limit, enough)] == counts
+
+
+def test_of_a_batch_that_is_cut_only_what_is_handed_out_counts(side: UserSide) -> None:
+    side.assignment.seek(T0, Position(2))
+    side.put(T0, made(0, b"a", b"b", b"c") + made(3, b"d", b"e", b"f"))
+    side.assignment.readings[T0].until = 5
+    assert [len(batch) for batch in side.reader.take_batches(9, 2)] == [1, 2]
+
+
+def test_records_of_old_formats_are_counted_by_their_offsets(side: UserSide) -> None:
+    messages = MessageSetBuilder(1)
+    for value in (b"a", b"b", b"c"):
+        messages.append(5, None, value)
+    side.put(T0, messages.build())
+    assert [len(batch) for batch in side.reader.take_batches(9, 2)] == [1, 1]
 
 
 def test_what_a_list_has_is_finished_by_the_next_read(side: UserSide) -> None:

@@ -203,7 +203,7 @@ class Scripted:
     def assign(self, offsets: dict[Any, int]) -> None:
         (self.offset,) = offsets.values()
 
-    def getbatches(self, timeout_ms: int) -> list[Any]:
+    def getbatches(self, timeout_ms: int, max_batches: int) -> list[Any]:
         self.now_ms += 60
         if self.offset == self.refused:
             self.refused = None
