@@ -111,7 +111,7 @@ def _builders(values: list[bytes], compression: Compression, seconds: float) -> 
     ):
         builder = _peer(name, module, "DefaultRecordBatchBuilder")
         if builder is not None:
-            functions[f"{name} append"] = partial(_peer_build, builder, values, compression, len(data))
+            functions[f"{name} append"] = partial(_peer_build, builder, values, compression)
     if compression == Compression.NONE:
         for name, function in functions.items():
             # Peers do not write what the broker sets: base offset, leader epoch.
@@ -154,7 +154,7 @@ def _own_builders(values: list[bytes], compression: Compression) -> dict[str, Fu
     return {**functions, "python append": partial(appended, batch_builder_class("python"))}
 
 
-def _peer_build(builder_class: Any, values: Iterable[bytes], compression: Compression, limit: int) -> object:
+def _peer_build(builder_class: Any, values: Iterable[bytes], compression: Compression) -> object:
     builder = builder_class(
         magic=BATCH_MAGIC,
         compression_type=int(compression),

@@ -122,7 +122,7 @@ def _find(
         if isinstance(made, BrokerError):
             response.error_code = made.code
         else:
-            _fill(call, made, response)
+            _fill(made, response)
             response.partitions = [_partition(call, number, log) for number, log in enumerate(made.logs)]
         parts.arrived()
 
@@ -140,7 +140,7 @@ def _find(
 
 def _describe(call: Call, topic: Topic) -> Work[MetadataResponse.MetadataResponseTopic]:
     response = MetadataResponse.MetadataResponseTopic(name=topic.name)
-    _fill(call, topic, response)
+    _fill(topic, response)
     partitions: list[MetadataResponse.MetadataResponsePartition] = []
     response.partitions = partitions
     for number, log in enumerate(topic.logs):
@@ -149,7 +149,7 @@ def _describe(call: Call, topic: Topic) -> Work[MetadataResponse.MetadataRespons
     return response
 
 
-def _fill(call: Call, topic: Topic, response: MetadataResponse.MetadataResponseTopic) -> None:
+def _fill(topic: Topic, response: MetadataResponse.MetadataResponseTopic) -> None:
     response.topic_id = topic.topic_id
     response.is_internal = topic.name in INTERNAL_TOPICS
 

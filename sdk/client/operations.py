@@ -60,7 +60,6 @@ class Operations:
         check: Callable[[Response], object] | None = None,
         *,
         deadline_ms: int | None = None,
-        retries: bool = True,
         final: Collection[ErrorCode] = (),
     ) -> Response:
         """Send a request and return its response.
@@ -71,7 +70,6 @@ class Operations:
             response: the class of its response.
             check: raises the error that a response carries.
             deadline_ms: when to give up; None for the timeout of the operations, from now.
-            retries: whether what is retriable is tried again.
             final: retriable codes that are not.
 
         Raises:
@@ -112,7 +110,6 @@ class Operations:
             monotonic_ms() + self._timeout_ms if deadline_ms is None else deadline_ms,
             done,
             check=error_of,
-            retries=retries,
             final=final,
         )
         promise: Promise[Response] = Promise(call.cancel)

@@ -146,12 +146,12 @@ class Router:
                 return
         self._enqueue(entry, now_ms)
 
-    def reach(self, node_id: int, now_ms: int, purpose: Purpose = Purpose.DATA) -> Link | None:
-        """Return the link to a broker if it takes calls now; otherwise see that it opens.
+    def reach(self, node_id: int, now_ms: int) -> Link | None:
+        """Return the link for data to a broker if it takes calls now; otherwise see that it opens.
 
         For machines that prepare a request when it can be sent. A broker that has refused this client is left alone.
         """
-        link = self._links.to_node(node_id, purpose)
+        link = self._links.to_node(node_id, Purpose.DATA)
         if link is None:
             self.metadata.invalidate()
             return None

@@ -18,6 +18,7 @@ __all__ = ["WIDE", "Bar", "Part", "Series", "TimeFrame", "bars", "columns", "lin
 _WIDTH: Final = 540
 WIDE: Final = 1110
 _SMALL: Final = 340
+_HEIGHT: Final = 180
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 10, 10, 24
 
 #: Between two marks of a time axis, in ms.
@@ -95,7 +96,7 @@ class Part(NamedTuple):
 
 
 def stacked(
-    series: Sequence[Series], frame: TimeFrame, unit: Callable[[float], str], width: int = _WIDTH, height: int = 180
+    series: Sequence[Series], frame: TimeFrame, unit: Callable[[float], str], width: int = _WIDTH, height: int = _HEIGHT
 ) -> str:
     """Return numbers over time as stacked columns, one for each step."""
     count = max((frame.end_ms - frame.start_ms) // frame.step_ms, 1)
@@ -134,7 +135,7 @@ def stacked(
 
 
 def lines(
-    series: Sequence[Series], frame: TimeFrame, unit: Callable[[float], str], width: int = _WIDTH, height: int = 180
+    series: Sequence[Series], frame: TimeFrame, unit: Callable[[float], str], width: int = _WIDTH, height: int = _HEIGHT
 ) -> str:
     """Return numbers over time as lines that stay level until the next point."""
     top = _ceiling(max((value for each in series for _, value in each.points), default=0), unit)
@@ -188,53 +189,53 @@ def bars(items: Sequence[Bar], name_width: int = 150, width: int = _WIDTH) -> st
     return _svg(body, width, height)
 
 
-def columns(items: Sequence[Bar], unit: Callable[[float], str], height: int = 180) -> str:
+def columns(items: Sequence[Bar], unit: Callable[[float], str]) -> str:
     """Return columns beside each other, with names below where there is room."""
     top = _ceiling(max((item.value for item in items), default=0), unit)
     width = (_WIDTH - _LEFT - _RIGHT) / max(len(items), 1)
     bar = min(max(width * 0.72, width - 3), 46) if width > 3 else width
     longest = max((len(item.name) for item in items), default=1)
     every = max(1, -(-(longest * 7 + 6) // max(int(width), 1)))
-    body = [_grid(top, unit, _WIDTH, height)]
+    body = [_grid(top, unit, _WIDTH, _HEIGHT)]
     for number, item in enumerate(items):
         x = _LEFT + number * width
-        y = _y(item.value, top, height)
+        y = _y(item.value, top, _HEIGHT)
         body.append(f"<g><title>{escape(item.title)}</title>")
         body.append(
-            f'<rect class="ghost" x="{x:.1f}" y="{_TOP}" width="{width:.1f}" height="{height - _TOP - _BOTTOM}"/>'
+            f'<rect class="ghost" x="{x:.1f}" y="{_TOP}" width="{width:.1f}" height="{_HEIGHT - _TOP - _BOTTOM}"/>'
         )
         left = x + (width - bar) / 2
-        tall = height - _BOTTOM - y
+        tall = _HEIGHT - _BOTTOM - y
         if item.value:
             body.append(
-                f'<rect class="{item.style}" x="{left:.1f}" y="{min(y, height - _BOTTOM - 1):.1f}" width="{bar:.1f}" '
+                f'<rect class="{item.style}" x="{left:.1f}" y="{min(y, _HEIGHT - _BOTTOM - 1):.1f}" width="{bar:.1f}" '
                 f'height="{max(tall, 1):.1f}" rx="{min(2, bar / 4):.1f}"/>'
             )
         if number % every == 0:
-            body.append(f'<text class="tick mid" x="{x + width / 2:.1f}" y="{height - 8}">{escape(item.name)}</text>')
+            body.append(f'<text class="tick mid" x="{x + width / 2:.1f}" y="{_HEIGHT - 8}">{escape(item.name)}</text>')
         body.append("</g>")
-    return _svg(body, _WIDTH, height)
+    return _svg(body, _WIDTH, _HEIGHT)
 
 
-def lorenz(points: Sequence[tuple[float, float]], title: str, height: int = 180) -> str:
+def lorenz(points: Sequence[tuple[float, float]], title: str) -> str:
     """Return a Lorenz curve: the share of the records (upwards) that belongs to a share of the keys, rarest first."""
-    width, size = _WIDTH - _LEFT - _RIGHT, height - _TOP - _BOTTOM
+    width, size = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 
     def place(keys: float, records: float) -> str:
         return f"{_LEFT + keys * width:.1f} {_TOP + (1 - records) * size:.1f}"
 
     path = "L".join(place(*point) for point in [(0.0, 0.0), *points])
-    body = [_grid(1, percent_text, _WIDTH, height)]
+    body = [_grid(1, percent_text, _WIDTH, _HEIGHT)]
     body.append(f'<path class="even" d="M{place(0, 0)}L{place(1, 1)}"/>')
     body.append(f'<path class="c1 faint" d="M{path}L{place(1, 0)}z"/>')
     body.append(f'<path class="line c1" d="M{path}"><title>{escape(title)}</title></path>')
     for part in (0, 0.25, 0.5, 0.75, 1):
         anchor = "mid" if 0 < part < 1 else "first" if part == 0 else "last"
         body.append(
-            f'<text class="tick {anchor}" x="{_LEFT + part * width:.1f}" y="{height - 8}">{percent_text(part)}'
+            f'<text class="tick {anchor}" x="{_LEFT + part * width:.1f}" y="{_HEIGHT - 8}">{percent_text(part)}'
             f"{' of keys' if part == 1 else ''}</text>"
         )
-    return _svg(body, _WIDTH, height)
+    return _svg(body, _WIDTH, _HEIGHT)
 
 
 def split(parts: Sequence[Part]) -> str:

@@ -143,7 +143,7 @@ def parse_options(given: Mapping[str, str]) -> WireOptions:
     """
     client, own = split_client_options(given)
     values = _OPTIONS.read(own)
-    _take_isolation(client, own, values)
+    _take_isolation(client, values)
     settings = ClientSettings(client)
     if one_of(values, own, _TOPICS) is None:
         raise ConfigurationError("subscribe", None, f"one of {', '.join(_TOPICS)} is needed")
@@ -163,7 +163,7 @@ def parse_options(given: Mapping[str, str]) -> WireOptions:
     )
 
 
-def _take_isolation(client: dict[str, str], own: Mapping[str, str], values: Mapping[str, Any]) -> None:
+def _take_isolation(client: dict[str, str], values: Mapping[str, Any]) -> None:
     """Put the isolation level where the clients find it."""
     if "isolationLevel" not in values:
         return
