@@ -10,7 +10,7 @@ Source: Apache Kafka, `TransactionManager`; KIP-98, KIP-360 (epochs), KIP-447 (g
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 from kafkawire.sdk.client.call import Call, Coordinator, Target
@@ -112,7 +112,7 @@ class Transactions:
             raise LocalProtocolError(f"a transaction is {self.state.value}: commit or abort it first")
         self._was_to_commit, self._reason = False, None
         self._groups.clear()
-        self._is_uncertain = self._is_forgotten = False
+        self._is_adding = self._is_uncertain = self._is_forgotten = False
         self._partitions.begin(self._identity.transaction_version)
         self._accumulator.failed = None
         self.state = State.OPEN
@@ -261,6 +261,7 @@ class Transactions:
         self._is_adding = True
 
         def added(now_ms: int) -> None:
+            self._is_adding = False
             self._partitions.add(queues)
 
         self._call(
@@ -271,6 +272,7 @@ class Transactions:
             now_ms,
             requests.add_partitions_error,
             added,
+            pauses={} if self._partitions.joined else SOON_AFTER_THE_LAST,
         )
 
     def _commit_offsets(
@@ -298,6 +300,7 @@ class Transactions:
             requests.commit_offsets_error,
             lambda _: promise.keep(None),
             promise,
+            final=FINAL_FOR_OFFSETS,
         )
 
     def _call(
@@ -310,13 +313,13 @@ class Transactions:
         check: Callable[[Message], KafkaWireError | None],
         on_success: Callable[[int], None],
         promise: Promise[None] | None = None,
+        final: Collection[ErrorCode] = (),
+        pauses: Mapping[ErrorCode, int] | None = None,
     ) -> None:
         """Ask for something that joins the transaction; an error dooms it, and fails the promise."""
 
         def done(call: Call, now_ms: int) -> None:
             self._calls -= 1
-            if response is AddPartitionsToTxnResponse:
-                self._is_adding = False
             error = call.error
             if error is None:
                 on_success(now_ms)
@@ -329,10 +332,7 @@ class Transactions:
                 promise.fail(self.error or error)
 
         self._calls += 1
-        final = FINAL_FOR_OFFSETS if response is TxnOffsetCommitResponse else ()
-        is_first = response is AddPartitionsToTxnResponse and not self._partitions.joined
-        pauses = SOON_AFTER_THE_LAST if is_first else {}
-        call = Call(target, request, response, deadline_ms, done, check=check, final=final, pauses=pauses)
+        call = Call(target, request, response, deadline_ms, done, check=check, final=final, pauses=pauses or {})
         self._router.submit(call, now_ms)
 
     # What goes wrong.

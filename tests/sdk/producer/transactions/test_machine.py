@@ -377,6 +377,17 @@ def test_offsets_alone_are_committed(version: int) -> None:
     assert producer.offsets == {("in", 0): 5}
 
 
+def test_a_partition_is_added_after_a_transaction_in_which_that_was_refused() -> None:
+    producer = TransactionalProducer(1)
+    producer.refusals[AddPartitionsToTxnRequest] = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    for expected in ([], [b"v"]):
+        producer.begin()
+        producer.send("t", b"v", partition=0)
+        producer.run(1_000)
+        assert (error_of(producer.commit()) is None) == bool(expected)
+        assert producer.committed.get(T0, []) == expected
+
+
 @pytest.mark.parametrize(
     ("code", "ends"),
     [(ErrorCode.TOPIC_AUTHORIZATION_FAILED, []), (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [False])],
