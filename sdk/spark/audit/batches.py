@@ -16,7 +16,7 @@ def read_batches(
     spark: SparkSession,
     path: str | PathLike[str] | Iterable[str | PathLike[str]],
     *,
-    is_opened: bool = False,
+    reads_records: bool = False,
     **options: object,
 ) -> DataFrame:
     """Return the batches in log segments as a DataFrame with a row for each, control batches among them.
@@ -24,7 +24,7 @@ def read_batches(
     Args:
         spark: the session; its workers need `kafkawire` and `pyarrow`.
         path: a folder with segments anywhere below it, or a segment; or several of them.
-        is_opened: whether to read the records, too, for `plainBytes`, `minTimestampMs` and `backwards`.
+        reads_records: whether to read the records, too, for `plainBytes`, `minTimestampMs` and `backwards`.
         options: those of the data source `kafka_segments`, see docs/spark_segments.md. With `startingTimestamp` and
             `endingTimestamp`, batches from other times are there, with `isCounted` false.
 
@@ -40,5 +40,5 @@ def read_batches(
     from kafkawire.sdk.spark.audit.segment_facts import KafkaBatches, OpenedBatches, read_source
     from kafkawire.sdk.spark.segments.options import option_texts
 
-    source = OpenedBatches if is_opened else KafkaBatches
+    source = OpenedBatches if reads_records else KafkaBatches
     return read_source(spark, source, option_texts(path, options))

@@ -49,7 +49,7 @@ class NotedFacts(NamedTuple):
 
     Attributes:
         mode: what becomes of damage.
-        is_opened: whether the records of batches are looked at.
+        reads_records: whether the records of batches are looked at.
         has_all_kinds: whether there are facts of every `FactKind`, in the wide table; otherwise only those about
             batches, in a table of their own.
         since_ms: batches whose highest timestamp is lower are not counted, and their records not looked at; None
@@ -58,7 +58,7 @@ class NotedFacts(NamedTuple):
     """
 
     mode: Mode = Mode.PERMISSIVE
-    is_opened: bool = True
+    reads_records: bool = True
     has_all_kinds: bool = True
     since_ms: int | None = None
     until_ms: int | None = None
@@ -116,7 +116,7 @@ class FactRows:
         try:
             row = _row(place, batch, position)
             row["isCounted"] = self._noted.counts(batch)
-            is_opened = self._noted.is_opened and row["isCounted"] and not batch.is_control
+            is_opened = self._noted.reads_records and row["isCounted"] and not batch.is_control
             if is_opened:
                 opened, row["plainBytes"] = _opened(batch)
                 self._rows.begin(opened)

@@ -38,7 +38,7 @@ class KafkaBatches(DataSource):
         logs_loss: whether files that are removed meanwhile are logged, and never a row.
     """
 
-    noted = NotedFacts(is_opened=False, has_all_kinds=False)
+    noted = NotedFacts(reads_records=False, has_all_kinds=False)
     mode: Mode | None = None
     logs_loss = False
 
@@ -72,7 +72,7 @@ class KafkaBatches(DataSource):
 class OpenedBatches(KafkaBatches):
     """The same, with what only the records of each batch say."""
 
-    noted = KafkaBatches.noted._replace(is_opened=True)
+    noted = KafkaBatches.noted._replace(reads_records=True)
 
     @classmethod
     def name(cls) -> str:

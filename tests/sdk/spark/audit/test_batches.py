@@ -36,7 +36,7 @@ def test_batches(spark: Any, folder: Path) -> None:
     ]
     assert rows[0].plainBytes is None
     opened = read_batches(
-        spark, folder, topics=["t"], mode="DROPMALFORMED", is_opened=True, startingOffsets={"t": {"0": 10}}
+        spark, folder, topics=["t"], mode="DROPMALFORMED", reads_records=True, startingOffsets={"t": {"0": 10}}
     )
     assert [
         (row.baseOffset, row.minTimestampMs, row.plainBytes is None) for row in opened.orderBy("position").collect()

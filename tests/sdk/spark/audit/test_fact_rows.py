@@ -69,7 +69,7 @@ def test_batches(tmp_path: Path) -> None:
 
 def test_headers_alone(tmp_path: Path) -> None:
     write_segment(tmp_path / "t-0", [batch(0, compression=Compression.ZSTD)])
-    found = facts(tmp_path, NotedFacts(is_opened=False, has_all_kinds=False))
+    found = facts(tmp_path, NotedFacts(reads_records=False, has_all_kinds=False))
     assert found["batch"][0]["records"] == 10
     assert (found["batch"][0]["plainBytes"], found["batch"][0]["minTimestampMs"]) == (None, None)
     assert found["key"] == found["minute"] == []
