@@ -113,7 +113,7 @@ class TopicRegistry:
         if known is not None and known.partitions:
             if self._missing.pop(name) is not None:
                 logger.info("topic %s is known now", name)
-            accumulator.place_held(topic, len(known.partitions), self._placed, self._ended)
+            accumulator.place_held(topic, len(known.partitions), self._moved, self._ended)
             return
         code = metadata.errors.get(name)
         if code is None:
@@ -140,14 +140,11 @@ class TopicRegistry:
             if topic is None or not topic.held or not topic.partitions:
                 return
             if error is None and known is not None and known.partitions:
-                self._accumulator.place_held(topic, len(known.partitions), self._placed, self._ended)
+                self._accumulator.place_held(topic, len(known.partitions), self._moved, self._ended)
             elif error is None or error.retriable:
                 self._confirm(name)
 
         self._router.refresh(refreshed)
-
-    def _placed(self, outcome: Outcome, batch: Outcome) -> None:
-        self._moved(outcome, batch)
 
     def _give_up(self, record: Held, error: KafkaWireError, now_ms: int) -> None:
         outcome = record.outcome
@@ -169,7 +166,7 @@ class TopicRegistry:
             known = topics.get(name)
             count = 0 if known is None else len(known.partitions)
             if topic.partitions and count and count != topic.partitions:
-                self._accumulator.place_held(topic, count, self._placed, self._ended)
+                self._accumulator.place_held(topic, count, self._moved, self._ended)
 
     def _forget_idle(self, now_ms: int) -> None:
         """Stop asking for topics that nothing was sent to for long."""
