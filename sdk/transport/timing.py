@@ -30,7 +30,7 @@ def random_fraction() -> float:
 
 
 def random_text() -> str:
-    """Return a random text of letters and digits that nobody can guess, for nonces."""
+    """Return a random text of hexadecimal digits that nobody can guess, for nonces."""
     return urandom(_TEXT_BYTES).hex()
 
 
