@@ -9,7 +9,7 @@ Source: Kafka protocol guide, "Network"; `NetworkClient` in Apache Kafka.
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import (
@@ -30,8 +30,6 @@ from kafkawire.sdk.transport.gate import GateDriver
 from kafkawire.sdk.transport.wire import Address, Network, Wire
 
 __all__ = ["BrokerConnection", "ConnectionSettings", "Traffic"]
-
-Response = TypeVar("Response", bound=Message)
 
 #: Called once with the response, or with the error that stands for it.
 OnDone = Callable[[Message | None, KafkaWireError | None], None]
@@ -185,7 +183,8 @@ class BrokerConnection:
 
         Args:
             request: of an API of the settings.
-            on_done: called once, with the response or an error of `request`.
+            on_done: called once: with the response; with `RequestTimedOut` if there was none in time, which ends the
+                connection; or with `ConnectionLost` if that ended first, as it does if what comes breaks the protocol.
             version: None for the highest that both sides know.
             timeout_ms: for the response; None for `request_timeout_ms` of the settings.
 
@@ -207,28 +206,6 @@ class BrokerConnection:
         self._waiting[sent.correlation_id] = _Waiting(on_done, sent.api.name, deadline_ms, timeout_ms)
         if self._timer is None or deadline_ms < self._timer_due_ms:
             self._set_timer(deadline_ms, timeout_ms)
-
-    def send(
-        self, request: Message, response: type[Response], version: int | None = None, timeout_ms: int | None = None
-    ) -> asyncio.Future[Response]:
-        """Write a request now, and return a future for its response; see `begin`."""
-        future: asyncio.Future[Response] = self._loop.create_future()
-        on_done = _settling(future)  # type: ignore[arg-type]  # its class is checked by the API key
-        self.begin(request, on_done, version, timeout_ms)
-        return future
-
-    async def request(
-        self, request: Message, response: type[Response], version: int | None = None, timeout_ms: int | None = None
-    ) -> Response:
-        """Write a request once the write buffer has room, and wait for its response; see `send`.
-
-        Raises:
-            ConnectionLost: the connection ended first; it does if what the broker sends breaks the protocol.
-            RequestTimedOut: there was no response in time; the connection is closed.
-            LocalProtocolError: the request cannot be written; nothing was sent.
-        """
-        await self._wire.drain()
-        return await self.send(request, response, version, timeout_ms)
 
     def post(self, request: Message, version: int | None = None) -> None:
         """Write a request that has no response, Produce with acks=0; `sent` waits until it has left this process."""
@@ -342,17 +319,3 @@ class BrokerConnection:
             self.on_end(error)
         for entry in waiting.values():
             entry.on_done(None, error.again())
-
-
-def _settling(future: asyncio.Future[Message]) -> OnDone:
-    """Return what settles a future, unless whoever awaits it was cancelled."""
-
-    def settle(response: Message | None, error: KafkaWireError | None) -> None:
-        if future.done():
-            return
-        if response is not None:
-            future.set_result(response)
-        elif error is not None:
-            future.set_exception(error)
-
-    return settle

@@ -29,6 +29,7 @@ from kafkawire.sdk.transport.stream import TcpNetwork
 from kafkawire.sdk.transport.wire import Address
 from tests.kafka.apache import java_command
 from tests.ports import await_port, free_port
+from tests.sdk.transport.responses import response_to
 
 __all__ = ["NODES", "KafkaCluster"]
 
@@ -146,10 +147,10 @@ class KafkaCluster:
             TcpNetwork(), Address("127.0.0.1", self._ports[through]), ConnectionSettings()
         )
         try:
-            moved = await connection.request(kind(topics=moves), AlterPartitionReassignmentsResponse)
+            moved = await response_to(connection, kind(topics=moves), AlterPartitionReassignmentsResponse)
             _check(part for topic in moved.responses for part in topic.partitions)
             request = ElectLeadersRequest(topic_partitions=elections)
-            elected = await connection.request(request, ElectLeadersResponse)
+            elected = await response_to(connection, request, ElectLeadersResponse)
             _check(part for topic in elected.replica_election_results for part in topic.partition_result)
         finally:
             connection.close()

@@ -25,6 +25,7 @@ from kafkawire.sdk.transport.stream import TcpNetwork
 from kafkawire.sdk.transport.wire import Address
 from tests.kafka.cluster import NODES, KafkaCluster
 from tests.kafka.counting import CountingNetwork
+from tests.sdk.transport.responses import response_to
 
 TIMEOUT_SECONDS = 90
 
@@ -133,7 +134,7 @@ async def coordinator(cluster: KafkaCluster, group: str) -> int:
     try:
         while True:
             request = FindCoordinatorRequest(key_type=CoordinatorType.GROUP, coordinator_keys=[group])
-            (found,) = (await connection.request(request, FindCoordinatorResponse)).coordinators
+            (found,) = (await response_to(connection, request, FindCoordinatorResponse)).coordinators
             if found.node_id in NODES:
                 return found.node_id
             await asyncio.sleep(0.1)

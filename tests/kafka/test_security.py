@@ -33,6 +33,7 @@ from kafkawire.sdk.transport.stream import TcpNetwork
 from kafkawire.sdk.transport.wire import Address
 from tests.certificates import Certificates
 from tests.kafka.secure import PASSWORDS, SESSION_MS, SecureKafka, unsecured_token
+from tests.sdk.transport.responses import response_to
 
 TIMEOUT_SECONDS = 60
 
@@ -120,7 +121,7 @@ async def allow(kafka: SecureKafka, user: str, topic: str) -> None:
     ]
     address = Address.parse("bootstrap", kafka.bootstrap)
     connection = await BrokerConnection.open(TcpNetwork(), address, ConnectionSettings())
-    response = await connection.request(CreateAclsRequest(creations), CreateAclsResponse)
+    response = await response_to(connection, CreateAclsRequest(creations), CreateAclsResponse)
     assert [result.error_code for result in response.results] == [0, 0]
     connection.close()
 
@@ -389,7 +390,7 @@ def test_a_session_that_ended_while_the_program_was_busy(secure_kafka: SecureKaf
         connection = await BrokerConnection.open(TcpNetwork(), address, ConnectionSettings(login=login))
         Event().wait((SESSION_MS + 500) / 1000)
         for _ in range(3):
-            response = await connection.request(MetadataRequest([]), MetadataResponse)
+            response = await response_to(connection, MetadataRequest([]), MetadataResponse)
             assert len(response.brokers) == 1
         connection.close()
 
@@ -412,7 +413,7 @@ def test_a_password_that_is_wrong_from_now_on(secure_kafka: SecureKafka) -> None
 
         async def ask_until_it_fails() -> None:
             while True:
-                await connection.request(MetadataRequest([]), MetadataResponse)
+                await response_to(connection, MetadataRequest([]), MetadataResponse)
 
         with pytest.raises(KafkaWireError) as caught:
             await ask_until_it_fails()

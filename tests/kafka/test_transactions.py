@@ -24,6 +24,7 @@ from kafkawire.sdk.transport.wire import addresses
 from tests.kafka import topics
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.cluster import KafkaCluster
+from tests.sdk.transport.responses import response_to
 
 TIMEOUT_SECONDS = 90
 
@@ -246,7 +247,7 @@ async def coordinator_of(bootstrap: str, key: str) -> int:
         try:
             version = connection.version_for(FindCoordinatorRequest)
             request = find_coordinator(key, version, CoordinatorType.TRANSACTION)
-            response = await connection.request(request, FindCoordinatorResponse, version)
+            response = await response_to(connection, request, FindCoordinatorResponse, version)
             return coordinator(response, key)[0]
         finally:
             connection.close()

@@ -24,6 +24,7 @@ from kafkawire.sdk.transport.wire import Address
 from tests.kafka.counting import CountingNetwork
 from tests.kafka.servers import Server
 from tests.kafka.troubles import create, on, values
+from tests.sdk.transport.responses import response_to
 
 GRACE_MS = 100 + 150
 
@@ -44,8 +45,8 @@ async def grow(bootstrap: str, topic: str, count: int) -> None:
     connection = await BrokerConnection.open(TcpNetwork(), Address(host, int(port)), ConnectionSettings())
     try:
         wanted = CreatePartitionsRequest.CreatePartitionsTopic(topic, count, None)
-        response = await connection.request(
-            CreatePartitionsRequest([wanted], timeout_ms=10_000), CreatePartitionsResponse
+        response = await response_to(
+            connection, CreatePartitionsRequest([wanted], timeout_ms=10_000), CreatePartitionsResponse
         )
         assert [each.error_code for each in response.results] == [ErrorCode.NONE]
     finally:

@@ -12,13 +12,14 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataRe
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
 from kafkawire.sdk.transport.wire import Address
+from tests.sdk.transport.responses import response_to
 from tools.soak.weather import BrokerProcess, StormyNetwork
 
 
 async def _ask(network: StormyNetwork, broker: BrokerProcess) -> BrokerConnection:
     host, port = broker.bootstrap.split(":")
     connection = await BrokerConnection.open(network, Address(host, int(port)), ConnectionSettings())
-    assert isinstance(await connection.request(MetadataRequest(None), MetadataResponse), MetadataResponse)
+    assert isinstance(await response_to(connection, MetadataRequest(None), MetadataResponse), MetadataResponse)
     return connection
 
 

@@ -17,6 +17,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.secret import Secret
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
 from tests.sdk.scripted_broker import BROKER, ScriptedBroker
+from tests.sdk.transport.responses import response_to
 
 __all__ = ["PASSWORD", "SaslBroker", "ask", "log_in_again", "plain", "until", "with_broker"]
 
@@ -93,5 +94,5 @@ def log_in_again(connection: BrokerConnection) -> None:
 
 
 async def ask(connection: BrokerConnection) -> list[str]:
-    response = await connection.request(MetadataRequest(None), MetadataResponse)
+    response = await response_to(connection, MetadataRequest(None), MetadataResponse)
     return [topic.name or "" for topic in response.topics]

@@ -38,6 +38,7 @@ from kafkawire.sdk.transport.memory import MemoryWire
 from kafkawire.sdk.transport.stream import TcpNetwork
 from kafkawire.sdk.transport.wire import Address, Wire
 from tests.sdk.scripted_broker import BROKER, ScriptedBroker
+from tests.sdk.transport.responses import response_to, send_request
 
 SETTINGS = ConnectionSettings(connect_timeout_ms=1000, request_timeout_ms=1000)
 
@@ -65,9 +66,9 @@ def test_responses_reach_their_requests() -> None:
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
         named = MetadataRequest([MetadataRequest.MetadataRequestTopic(name="t")])
         responses = await asyncio.gather(
-            connection.request(MetadataRequest([]), MetadataResponse),
-            connection.request(named, MetadataResponse),
-            connection.request(MetadataRequest(None), MetadataResponse, 4),
+            response_to(connection, MetadataRequest([]), MetadataResponse),
+            response_to(connection, named, MetadataResponse),
+            response_to(connection, MetadataRequest(None), MetadataResponse, 4),
         )
         assert [len(response.topics) for response in responses] == [0, 1, 1]
         assert connection.in_flight == 0
@@ -86,7 +87,7 @@ def test_version_is_the_highest_of_both() -> None:
         connection = await BrokerConnection.open(broker.network, BROKER, SETTINGS)
         assert connection.version_for(MetadataRequest) == 9
         assert connection.feature_level("transaction.version") == 0
-        await connection.request(MetadataRequest([]), MetadataResponse)  # a later version would end the connection
+        await response_to(connection, MetadataRequest([]), MetadataResponse)  # a later version would end the connection
         with pytest.raises(UnsupportedVersion, match="FindCoordinator: the broker does not offer it"):
             connection.version_for(FindCoordinatorRequest)
         with pytest.raises(UnsupportedVersion, match="the broker offers 0-3"):
@@ -203,7 +204,7 @@ def test_a_broker_that_does_not_speak_the_protocol() -> None:
 def test_a_lost_connection_fails_all_pending_requests() -> None:
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
         broker.script(ApiKey.FIND_COORDINATOR, lambda request: None, lambda request: None)
-        waiting = [connection.send(FindCoordinatorRequest(), FindCoordinatorResponse, 0) for _ in range(2)]
+        waiting = [send_request(connection, FindCoordinatorRequest(), FindCoordinatorResponse, 0) for _ in range(2)]
         await asyncio.sleep(0)
         broker.stop()
         errors = []
@@ -216,7 +217,7 @@ def test_a_lost_connection_fails_all_pending_requests() -> None:
         assert errors[0] is not errors[1]
         assert not connection.is_open
         with pytest.raises(ConnectionLost, match="has ended"):
-            connection.send(FindCoordinatorRequest(), FindCoordinatorResponse, 0)
+            send_request(connection, FindCoordinatorRequest(), FindCoordinatorResponse, 0)
         with pytest.raises(ConnectionLost, match="has ended"):
             connection.post(FindCoordinatorRequest(), 0)
 
@@ -229,8 +230,8 @@ def test_a_connection_that_ends_before_any_answer_may_lack_sasl(answers: int) ->
         responses = [lambda request: FindCoordinatorResponse() for _ in range(answers)]
         broker.script(ApiKey.FIND_COORDINATOR, *responses, lambda request: None)
         for _ in range(answers):
-            await connection.send(FindCoordinatorRequest(), FindCoordinatorResponse, 0)
-        waiting = connection.send(FindCoordinatorRequest(), FindCoordinatorResponse, 0)
+            await send_request(connection, FindCoordinatorRequest(), FindCoordinatorResponse, 0)
+        waiting = send_request(connection, FindCoordinatorRequest(), FindCoordinatorResponse, 0)
         await asyncio.sleep(0)
         broker.stop()
         with pytest.raises(ConnectionLost, match="closed by the broker") as caught:
@@ -248,7 +249,7 @@ def test_a_response_that_cannot_be_decoded_ends_the_connection() -> None:
 
         broker.script(ApiKey.FIND_COORDINATOR, cut_off)
         with pytest.raises(ConnectionLost, match=r"what the broker sent is damaged: .* at byte") as caught:
-            await connection.request(FindCoordinatorRequest(), FindCoordinatorResponse, 0)
+            await response_to(connection, FindCoordinatorRequest(), FindCoordinatorResponse, 0)
         assert isinstance(caught.value.__cause__, RemoteProtocolError)
         assert not connection.is_open
 
@@ -259,7 +260,7 @@ def test_a_frame_that_breaks_the_protocol_ends_the_connection_and_is_the_cause()
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
         ends: list[KafkaWireError] = []
         connection.on_end = ends.append
-        pending = connection.send(FindCoordinatorRequest(), FindCoordinatorResponse)
+        pending = send_request(connection, FindCoordinatorRequest(), FindCoordinatorResponse)
         broker.responders[ApiKey.FIND_COORDINATOR] = lambda request: None
         error = RemoteProtocolError("4 GiB announced")
         connection.connection_lost(error)
@@ -275,7 +276,7 @@ def test_a_frame_that_breaks_the_protocol_ends_the_connection_and_is_the_cause()
 def test_an_ended_connection_leaves_no_timer() -> None:
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
         broker.responders[ApiKey.FIND_COORDINATOR] = lambda request: None
-        pending = connection.send(FindCoordinatorRequest(), FindCoordinatorResponse)
+        pending = send_request(connection, FindCoordinatorRequest(), FindCoordinatorResponse)
         timer = connection._timer
         assert timer is not None
         connection.close()
@@ -298,8 +299,8 @@ def test_a_request_that_is_not_answered_in_time() -> None:
 
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
         broker.script(ApiKey.FIND_COORDINATOR, lambda request: None, lambda request: None)
-        patient = connection.send(FindCoordinatorRequest(), FindCoordinatorResponse, 0, timeout_ms=60_000)
-        hasty = connection.send(FindCoordinatorRequest(), FindCoordinatorResponse, 0, timeout_ms=20)
+        patient = send_request(connection, FindCoordinatorRequest(), FindCoordinatorResponse, 0, timeout_ms=60_000)
+        hasty = send_request(connection, FindCoordinatorRequest(), FindCoordinatorResponse, 0, timeout_ms=20)
         for future in (hasty, patient):
             with pytest.raises(RequestTimedOut, match="broker:9092 did not respond to FindCoordinator within 20 ms"):
                 await future
@@ -311,17 +312,17 @@ def test_a_request_that_is_not_answered_in_time() -> None:
 def test_deadlines_of_answered_requests_are_over() -> None:
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
         for _ in range(3):
-            await connection.request(MetadataRequest([]), MetadataResponse, timeout_ms=20)
+            await response_to(connection, MetadataRequest([]), MetadataResponse, timeout_ms=20)
         broker.script(ApiKey.FIND_COORDINATOR, lambda request: None)
         with pytest.raises(RequestTimedOut, match="within 60 ms"):
-            await connection.request(FindCoordinatorRequest(), FindCoordinatorResponse, 0, timeout_ms=60)
+            await response_to(connection, FindCoordinatorRequest(), FindCoordinatorResponse, 0, timeout_ms=60)
 
     connected(test)
 
 
 def test_a_request_has_its_deadline_after_the_timer_of_an_earlier_one() -> None:
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
-        await connection.request(MetadataRequest([]), MetadataResponse, timeout_ms=1)
+        await response_to(connection, MetadataRequest([]), MetadataResponse, timeout_ms=1)
         timer = connection._timer
         assert timer is not None
         while connection._timer is timer and asyncio.get_running_loop().time() < timer.when() + 0.1:
@@ -329,18 +330,18 @@ def test_a_request_has_its_deadline_after_the_timer_of_an_earlier_one() -> None:
         broker.script(ApiKey.FIND_COORDINATOR, lambda request: None)
         async with asyncio.timeout(PATIENCE_SECONDS):
             with pytest.raises(RequestTimedOut, match="within 20 ms"):
-                await connection.request(FindCoordinatorRequest(), FindCoordinatorResponse, 0, timeout_ms=20)
+                await response_to(connection, FindCoordinatorRequest(), FindCoordinatorResponse, 0, timeout_ms=20)
 
     connected(test)
 
 
 def test_a_cancelled_caller_leaves_the_connection_to_the_others() -> None:
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
-        first = asyncio.ensure_future(connection.request(MetadataRequest([]), MetadataResponse))
+        first = asyncio.ensure_future(response_to(connection, MetadataRequest([]), MetadataResponse))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         first.cancel()
-        response = await connection.request(MetadataRequest(None), MetadataResponse)
+        response = await response_to(connection, MetadataRequest(None), MetadataResponse)
         assert [topic.name for topic in response.topics] == ["t"]
 
     connected(test)
@@ -348,9 +349,9 @@ def test_a_cancelled_caller_leaves_the_connection_to_the_others() -> None:
 
 def test_requests_in_flight_are_bounded() -> None:
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
-        futures = [connection.send(MetadataRequest([]), MetadataResponse) for _ in range(2)]
+        futures = [send_request(connection, MetadataRequest([]), MetadataResponse) for _ in range(2)]
         with pytest.raises(LocalProtocolError, match="2 requests in flight, at most 2 allowed"):
-            connection.send(MetadataRequest([]), MetadataResponse)
+            send_request(connection, MetadataRequest([]), MetadataResponse)
         await asyncio.gather(*futures)
 
     connected(test, SETTINGS._replace(max_in_flight=2))
@@ -387,7 +388,7 @@ def test_requests_and_responses_are_counted_and_the_handshake_is_not(monkeypatch
 
         monkeypatch.setattr(MemoryWire, "write", note)
         started_ms = monotonic_ms()
-        await connection.request(MetadataRequest(None), MetadataResponse)
+        await response_to(connection, MetadataRequest(None), MetadataResponse)
         request_bytes, response_bytes = written
         assert traffic.sent_bytes == [request_bytes]
         assert traffic.received_bytes == [response_bytes - LENGTH_BYTES]
@@ -400,7 +401,7 @@ def test_requests_and_responses_are_counted_and_the_handshake_is_not(monkeypatch
 
 def test_closing_fails_pending_requests_too() -> None:
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
-        future = connection.send(MetadataRequest([]), MetadataResponse)
+        future = send_request(connection, MetadataRequest([]), MetadataResponse)
         connection.close()
         with pytest.raises(ConnectionLost, match="was closed by this client"):
             await future

@@ -30,6 +30,7 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.secret import Secret
 from kafkawire.sdk.transport import gate
 from kafkawire.sdk.transport.connection import BrokerConnection
+from tests.sdk.transport.responses import send_request
 from tests.sdk.transport.sasl_broker import PASSWORD, SaslBroker, ask, log_in_again, plain, until, with_broker
 
 #: The requests of the gate, in their order.
@@ -210,13 +211,13 @@ def test_requests_wait_for_the_login_and_keep_their_order() -> None:
         broker.script(ApiKey.SASL_HANDSHAKE, pending.append)
         await until(lambda: bool(pending))
         names = [[MetadataRequest.MetadataRequestTopic(name=f"t{number}")] for number in range(3)]
-        waiting = [connection.send(MetadataRequest(each), MetadataResponse) for each in names]
+        waiting = [send_request(connection, MetadataRequest(each), MetadataResponse) for each in names]
         for _ in range(10):
             await asyncio.sleep(0)
         assert not any(future.done() for future in waiting)
         link = broker.links[0]
         link.wire.write(link.connection.respond(pending[0], SaslHandshakeResponse()))
-        late = connection.send(MetadataRequest([]), MetadataResponse)
+        late = send_request(connection, MetadataRequest([]), MetadataResponse)
         responses = await asyncio.gather(*waiting, late)
         assert [[topic.name for topic in each.topics] for each in responses] == [["t0"], ["t1"], ["t2"], []]
         connection.close()
@@ -250,7 +251,7 @@ def test_a_password_that_was_changed() -> None:
             held.append(request)
 
         await until(lambda: bool(held))
-        waiting = connection.send(MetadataRequest([]), MetadataResponse)
+        waiting = send_request(connection, MetadataRequest([]), MetadataResponse)
         link = broker.links[0]
         link.wire.write(link.connection.respond(held[0], SaslHandshakeResponse()))
         with pytest.raises(AuthenticationFailed, match=r"sasl: .*wrong user or password"):
@@ -300,7 +301,7 @@ def test_credentials_that_stay_away(monkeypatch: pytest.MonkeyPatch) -> None:
         connection = await broker.open(login)
         await until(lambda: not connection.is_open)
         with pytest.raises(ConnectionLost, match="has ended") as caught:
-            connection.send(MetadataRequest([]), MetadataResponse)
+            send_request(connection, MetadataRequest([]), MetadataResponse)
         assert isinstance(caught.value.__cause__, ConnectFailed)
         assert "sasl: no credentials: OSError was raised" in str(caught.value.__cause__)
 
@@ -321,7 +322,7 @@ def test_credentials_that_hang_when_the_client_logs_in_again() -> None:
         log_in_again(connection)
         await until(lambda: not connection.is_open)
         with pytest.raises(ConnectionLost) as caught:
-            connection.send(MetadataRequest([]), MetadataResponse)
+            send_request(connection, MetadataRequest([]), MetadataResponse)
         assert "sasl: no credentials within 50 ms" in str(caught.value.__cause__)
 
     with_broker(test)

@@ -10,6 +10,7 @@ from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from tests.sdk.transport.responses import send_request
 from tests.sdk.transport.sasl_broker import SaslBroker, ask, log_in_again, until, with_broker
 
 LIMIT_MS = 200
@@ -23,7 +24,7 @@ def test_a_login_that_waits_for_the_response_to_an_earlier_request() -> None:
         broker.lifetimes_ms = [20]
         connection = await broker.open(timeout_ms=LIMIT_MS)
         broker.script(ApiKey.METADATA, pending.append)
-        delayed = connection.send(MetadataRequest(None), MetadataResponse)
+        delayed = send_request(connection, MetadataRequest(None), MetadataResponse)
         await until(lambda: bool(pending))
         log_in_again(connection)
         await pause(LIMIT_MS * 19 // 10)

@@ -25,6 +25,7 @@ from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.sockets import ATTEMPT_DELAY_MS, Endpoint, connect_one
 from kafkawire.sdk.transport.timing import sleep_ms
 from tests.sdk.scripted_broker import BROKER, ScriptedBroker
+from tests.sdk.transport.responses import send_request
 from tests.sdk.transport.sasl_broker import SaslBroker, plain, until
 from tests.sdk.transport.told import told
 
@@ -66,7 +67,7 @@ def test_connecting_and_responses(monkeypatch: pytest.MonkeyPatch, limits: list[
         assert limits == [1.5]
         delays = timers(monkeypatch, "_check_deadlines")
         answers = [
-            connection.send(FindCoordinatorRequest(), FindCoordinatorResponse, timeout_ms=timeout_ms)
+            send_request(connection, FindCoordinatorRequest(), FindCoordinatorResponse, timeout_ms=timeout_ms)
             for timeout_ms in (None, 120_000, 2_500)
         ]
         assert delays == [90.0, 2.5], "the later one is looked at when the earlier is due"
