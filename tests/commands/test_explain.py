@@ -251,7 +251,7 @@ def test_a_file_is_no_hexadecimal_number(tmp_path: Path) -> None:
 
 def test_help_shows_examples() -> None:
     lines = [line.rstrip() for line in run("explain", "--help").splitlines()]
-    assert " explain FILE.log --key OffsetCommit   keys of a type" in lines
+    assert "  explain FILE.log --key OffsetCommit   keys of a type" in lines
 
 
 def test_explain_says_which_release_removed_a_version() -> None:

@@ -72,6 +72,30 @@ def test_help_of_a_command_of_a_command() -> None:
     assert "Usage: kafkawire codegen show" in run("codegen", "show", "--help")
 
 
+@pytest.mark.parametrize("name", ["codegen", "conformance", "demo", "pipeline"])
+def test_help_is_what_was_written(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No markup swallows `[spark]`, and the list of commands has whole sentences."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def shown(*arguments: str) -> str:
+        assert main([name, *arguments, "--help"]) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    app = import_module(COMMANDS[name].module).app
+    assert "..." not in shown().replace("[ARGS]...", "")
+    for command in app.registered_commands:
+        of_command = [] if name == "demo" else [command.name or command.callback.__name__]
+        first, *_ = command.callback.__doc__.split("\n\n")
+        assert " ".join(first.split()) in shown(*of_command)
+
+
+def test_help_names_the_extra(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pipeline", "--help"]) == 0
+    assert "pip install 'kafkawire[spark]'" in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [

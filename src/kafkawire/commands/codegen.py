@@ -36,6 +36,7 @@ app = typer.Typer(
     name="codegen",
     help="Import a Kafka release, generate code and documentation, compare releases, explain bytes.",
     no_args_is_help=True,
+    rich_markup_mode=None,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -126,7 +127,7 @@ def generate(schemas: _Schemas = SCHEMAS, out: _Out = None) -> None:
 
 @app.command()
 def check(schemas: _Schemas = SCHEMAS, out: _Out = None) -> None:
-    """Compare the generated code with its schemas; exit with 1 if they differ."""
+    """Compare the generated code with its schemas. Exit with 1 if they differ."""
     folder = _folder_of_code(schemas, out)
     with errors_on_one_line():
         tree = generated_tree(schemas)
@@ -155,9 +156,9 @@ def diff(
     new: Annotated[Path, typer.Argument(metavar="B", help="The new state.")] = SCHEMAS,
     verdict: Annotated[Verdict | None, typer.Option(help="Only the changes with this verdict.")] = None,
 ) -> None:
-    """Show what changed; exit with 1 if old and new programs would misread each other.
+    """Show what changed between two sets of schemas. Exit with 1 if old and new programs would misread each other.
 
-    Beside a release, a folder that is none (one without ApiVersions) counts for what it defines.
+    If one of them is a whole release (it has ApiVersions) and the other is not, only what that one defines is compared.
     """
     with errors_on_one_line():
         states = _state(old), _state(new)
@@ -235,7 +236,7 @@ def docs(
     out: Annotated[Path, typer.Option("--out", help="Folder for the pages; begin with index.html.")],
     schemas: _Schemas = SCHEMAS,
 ) -> None:
-    """Write the protocol reference as static pages: every API, version and field."""
+    """Write the protocol reference as static pages. They show every API, version and field."""
     with errors_on_one_line():
         tree = reference_of(schemas)
         for path, text in tree.items():

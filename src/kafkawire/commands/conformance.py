@@ -14,7 +14,12 @@ from kafkawire.conformance.report import Suite, summary, write_junit
 
 __all__ = ["app", "run"]
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Check codecs and brokers against Apache Kafka.")
+app = typer.Typer(
+    rich_markup_mode=None,
+    add_completion=False,
+    no_args_is_help=True,
+    help="Check codecs and brokers against Apache Kafka.",
+)
 
 _Junit = Annotated[Path | None, typer.Option("--junit", help="Write the results as JUnit XML to this file.")]
 
@@ -32,7 +37,7 @@ def codec(
     ] = None,
     junit: _Junit = None,
 ) -> None:
-    """Check the codecs against golden vectors of Apache Kafka: values decoded, bytes encoded."""
+    """Check the codecs against golden vectors of Apache Kafka. Values are decoded, bytes encoded."""
     from kafkawire.conformance.codec_suite import VECTORS, run_vectors
     from kafkawire.sdk.protocol.engines.selection import ENGINES, native
 
@@ -73,7 +78,7 @@ def run_suite(
     timeout_seconds: Annotated[float, typer.Option(help="How long one response may take.")] = 10.0,
     junit: _Junit = None,
 ) -> None:
-    """Call every API and version that a running broker advertises, and send it broken frames."""
+    """Call every API and version that a running broker advertises. Send it broken frames, too."""
     from kafkawire.conformance.broker_suite import BrokerSuite
     from kafkawire.conformance.requests import Names
     from kafkawire.sdk.errors import ConfigurationError

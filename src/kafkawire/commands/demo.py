@@ -36,7 +36,7 @@ from kafkawire.sdk.errors import KafkaWireError
 
 __all__ = ["app", "run"]
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
 
 #: A module whose source every Python installation carries: 16,000 lines of text on Python itself.
 DEFAULT_INPUT = "pydoc_data.topics"

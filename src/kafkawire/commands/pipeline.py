@@ -29,7 +29,7 @@ from kafkawire.sdk.errors import ConfigurationError, KafkaWireError
 
 __all__ = ["app", "reason_of", "run", "time_ms"]
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
+app = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
 
 #: How the last line of a traceback begins.
 _EXCEPTION: Final = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Failed): ")
@@ -52,7 +52,7 @@ def run(program: str, arguments: Sequence[str]) -> int:
 
 @app.callback()
 def pipeline() -> None:
-    """Work on stored topics with Spark; needs `pip install 'kafkawire[spark]'` and Java 17."""
+    """Work on stored topics with Spark; needs `pip install 'kafkawire[spark]'` and Java 17 or newer."""
 
 
 @app.command()
@@ -77,7 +77,7 @@ def audit(
     report: Annotated[bool, typer.Option(help="Write report.html beside the tables.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers and findings as JSON.")] = False,
 ) -> None:
-    """Find out what is in topics and what is wrong with them: Parquet tables and a report.
+    """Find out what is in topics and what is wrong with them. Write Parquet tables and a report.
 
     The exit status is 0 if the audit was made, whatever it found; 1 if it could not be made; 2 if an argument was
     refused.
@@ -115,7 +115,7 @@ def demo(
     ] = "",
     browser: Annotated[bool, typer.Option(help="Open the report in a browser, where there is one.")] = True,
 ) -> None:
-    """Let a broker write a day of a small shop, damage a copy of it, audit that, and show the report."""
+    """Audit a day of a small shop. A broker writes it, a copy is damaged, audited, and the report shown."""
     from kafkawire.commands.shop_day import write_day
 
     if out and Path(out).exists() and not (Path(out).is_dir() and not any(Path(out).iterdir())):

@@ -1,6 +1,7 @@
 """Run a Typer app as one of the commands, and print: for people in a terminal, plainly for everything else.
 
-A mistake in the arguments ends with one line and status 2. In a terminal, rich draws a table to fit the width; in a
+A mistake in the arguments ends with one line and status 2. Apps have `rich_markup_mode=None`: markup would take the
+`[spark]` of a help text for a style, and swallow it. In a terminal, rich draws a table to fit the width; in a
 pipe or file it is text in aligned columns, with nothing cut, so other programs can read it.
 """
 
