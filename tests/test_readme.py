@@ -1,7 +1,8 @@
-"""The code in the README and in the docstrings of the public modules runs.
+"""The code in the README and in the docstrings of the public modules runs, and the README's numbers were measured.
 
 Method: the Python block of the README is run as it stands, in a process of its own, and what it prints is compared with
-its comments; the examples of docstrings, which assert what they show, are run among the names of their module.
+its comments; the examples of docstrings, which assert what they show, are run among the names of their module. Each
+number in the table of speeds is compared with the least ratio of a goal in docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from decimal import ROUND_HALF_UP, Decimal
 from importlib import import_module
 from pathlib import Path
 
@@ -18,6 +20,44 @@ import pytest
 from kafkawire.sdk.protocol.tables.enums import KAFKA_RELEASE
 
 README = Path(__file__).parent.parent / "README.md"
+BENCHMARKS = README.parent / "docs" / "benchmarks.md"
+
+#: How the goals begin that the numbers of a row come from; they end with the peer at the head of the column.
+GOALS = {
+    "parse a message": ["parse: native"],
+    "build a message": ["build: native"],
+    "the same in pure Python: parse / build": ["parse: python", "build: python"],
+    "batch of 10 records and more: `append` / `append_many`": [
+        "append, 10 records and more:",
+        "append_many, 10 records and more:",
+    ],
+    "batch of 10 records and more: decode to records": ["decode to records, 10 records and more:"],
+    "batch of 1,000 records and more: decode to columns": ["decode to columns, 1,000 records and more:"],
+    "batch of 1 record: `append` / `append_many` / decode": [
+        "append, 1 record:",
+        "append_many, 1 record:",
+        "decode to records, 1 record:",
+    ],
+    "import: `kafkawire` / the whole client": ["import:", "import of the whole client:"],
+}
+
+
+def rows(text: str) -> list[list[str]]:
+    """Return the cells of the tables in a Markdown text."""
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+
+
+def measured() -> str:
+    """Return the part of the page of benchmarks that `make bench` writes about the goals."""
+    _, _, text = BENCHMARKS.read_text("utf-8").partition("<!-- measured: goals -->")
+    return text.partition("<!-- end of goals -->")[0]
+
+
+def speeds() -> tuple[str, list[list[str]]]:
+    """Return the paragraph above the README's table of speeds, and the rows of that table."""
+    _, _, section = README.read_text("utf-8").partition("\n## How fast\n")
+    section = section.partition("\n## ")[0]
+    return section.partition("\n|")[0], rows(section)
 
 
 def test_the_code_runs() -> None:
@@ -44,3 +84,29 @@ def test_the_example_of_a_module_runs(name: str) -> None:
 
 def test_it_names_the_release_of_the_schemas() -> None:
     assert f"Apache Kafka {KAFKA_RELEASE}" in README.read_text(encoding="utf-8")
+
+
+def test_the_speeds_were_measured() -> None:
+    ratios = {row[0]: Decimal(row[2].rstrip("x")) for row in rows(measured()) if len(row) == 6 and row[2].endswith("x")}
+    _, ((_, *peers), _, *table) = speeds()
+    assert [row[0] for row in table] == list(GOALS)
+    for what, *cells in table:
+        for peer, cell in zip(peers, cells, strict=True):
+            for number, goal in zip(cell.split(" / "), GOALS[what], strict=True) if cell else ():
+                (ratio,) = (
+                    ratio
+                    for name, ratio in ratios.items()
+                    if name.startswith(goal) and peer.removesuffix(" (C)") in name
+                )
+                shown = Decimal(number.rstrip("x"))
+                assert ratio.quantize(shown, ROUND_HALF_UP) == shown, f"{what}, {peer}"
+
+
+def test_the_speeds_say_where_and_when() -> None:
+    above, _ = speeds()
+    facts = {row[0]: row[1] for row in rows(measured()) if len(row) == 2}
+    assert facts["date"].split()[0] in above
+    assert facts["Python"].split(",")[0] in above
+    packages = re.findall(r"\b(?:construct|kio|kafka-python|aiokafka) [\d.]*\d", above)
+    assert len(packages) == 4
+    assert set(packages) <= set(facts["packages"].split(", "))
