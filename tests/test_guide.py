@@ -1,8 +1,7 @@
 """Every program in the user guide runs, and does what the page says.
 
 Method: the Python blocks of a page, in order, are one program; it runs in a process of its own beside a broker, with
-warnings as errors. Blocks that begin with the name of a file are files of a test suite, which pytest runs. The page on
-transactions, which the reference broker lacks, is run by tests/kafka/test_guide.py.
+warnings as errors. Blocks that begin with the name of a file are files of a test suite, which pytest runs.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.guide import GUIDE, blocks, run
+from tests.guide import GUIDE, TRANSACTIONS_GIVEN, TRANSACTIONS_THEN, blocks, run
 
 PAGES = sorted(path.stem for path in GUIDE.glob("*.md"))
 
@@ -35,6 +34,7 @@ def handle(record):
         os.kill(os.getpid(), signal.SIGTERM)
     return b"invoice " + record.value
 """,
+    "transactions": SERVERS + TRANSACTIONS_GIVEN,
 }
 
 #: What must be true after its last block.
@@ -59,10 +59,11 @@ with Consumer(servers, "invoices", auto_offset_reset="earliest") as consumer:
 with Admin(servers) as admin:
     assert [offset.offset for offset in admin.list_group_offsets("billing").values()] == [3]
 """,
+    "transactions": TRANSACTIONS_THEN,
 }
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in ("README", "testing", "transactions")])
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in ("README", "testing")])
 def test_the_programs_run(page: str, tmp_path: Path) -> None:
     given = GIVEN.get(page, SERVERS)
     assert blocks(page)
