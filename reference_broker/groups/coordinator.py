@@ -187,7 +187,7 @@ class GroupCoordinator:
             self._join(outcome, answer, now_ms)
 
     def sync(self, request: Sync, reply: SyncReply, now_ms: int) -> None:
-        """Return a member's assignment, now or once the leader has sent it."""
+        """Call `reply` once with a member's assignment, now or once the leader has sent it."""
         answer = _once(reply)
 
         def refuse(error: BrokerError | None) -> None:
@@ -312,7 +312,7 @@ class GroupCoordinator:
         member_id: str | None = None,
         epoch: int = -1,
     ) -> None:
-        """Return the committed offsets of a group; a KIP-848 member gives its id and epoch."""
+        """Call `done` with the committed offsets of a group; a KIP-848 member gives its id and epoch."""
         self._runtime.submit(group_id, lambda shard: shard.fetch(group_id, member_id, epoch), done, now_ms)
 
     def delete_offsets(
@@ -369,11 +369,11 @@ class GroupCoordinator:
     # Groups.
 
     def describe(self, group_id: str, done: Done[ClassicGroup], now_ms: int) -> None:
-        """Return a classic group; it must not be kept."""
+        """Call `done` with a classic group; it must not be kept."""
         self._runtime.submit(group_id, lambda shard: shard.find(group_id), done, now_ms)
 
     def describe_consumer(self, group_id: str, done: Done[ConsumerGroup], now_ms: int) -> None:
-        """Return a KIP-848 group; it must not be kept."""
+        """Call `done` with a KIP-848 group; it must not be kept."""
         if not group_id:
             done(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
             return

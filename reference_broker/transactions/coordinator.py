@@ -296,7 +296,10 @@ class TransactionCoordinator:
     # Looking.
 
     def describe(self, transactional_id: str, done: Done[Transaction | None], now_ms: int) -> None:
-        """Return a transaction, None if the id is unknown; a prepared one has the partitions without a marker."""
+        """Call `done` with a transaction or, if the id is unknown, None.
+
+        A prepared one has the partitions that lack a marker.
+        """
 
         def answered(outcome: Transaction | BrokerError | None) -> None:
             done(self._with_remaining(outcome) if isinstance(outcome, Transaction) else outcome)

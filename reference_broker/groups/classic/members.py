@@ -231,7 +231,7 @@ class ClassicMembers:
     # Assigning.
 
     def sync(self, request: Sync, reply: SyncReply, now_ms: int) -> None:
-        """Return a member's assignment, now or once the leader has sent it.
+        """Answer a member with its assignment, now or once the leader has sent it.
 
         Args:
             request: the member's request; the leader's carries the assignments of all members.

@@ -140,7 +140,7 @@ class ClassicProtocolMembers:
     # Assigning.
 
     def sync(self, group: ConsumerGroup, request: Sync, reply: SyncReply, now_ms: int) -> None:
-        """Return a member's assignment.
+        """Answer a member with its assignment.
 
         Args:
             group: the group.
