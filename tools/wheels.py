@@ -67,7 +67,7 @@ def build_release(root: Path, out: Path) -> list[Path]:
 
 
 def check_contents(wheel: Path, native: bool) -> None:
-    """Refuse a wheel that holds sources of extensions, or extensions if it is not `native`, or none if it is.
+    """Refuse a wheel that holds sources of extensions; one with extensions unless it is `native`; a native one without.
 
     Raises:
         ReleaseError: which file is wrong.

@@ -241,7 +241,7 @@ class Consumer(ConsumerFace[Key, Value]):
 
         Raises:
             LocalProtocolError: partitions were assigned by hand, or no topic can have one of the names.
-            ConfigurationError: there are neither topics nor a pattern, or both, or the pattern is none.
+            ConfigurationError: there are neither topics nor a pattern, or both, or the pattern is invalid.
             Closed: the consumer was closed.
         """
         self._check_open()

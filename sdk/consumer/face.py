@@ -238,7 +238,7 @@ class ConsumerFace(Generic[Key, Value]):
 
         Raises:
             LocalProtocolError: partitions were assigned by hand, or no topic can have one of the names.
-            ConfigurationError: there are neither topics nor a pattern, or both, or the pattern is none.
+            ConfigurationError: there are neither topics nor a pattern, or both, or the pattern is invalid.
         """
         if self._by_hand:
             raise LocalProtocolError("subscribe: partitions were assigned by hand")

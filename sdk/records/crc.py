@@ -31,6 +31,6 @@ def crc32c(data: Buffer, value: int = 0) -> int:
         value: the checksum of what came before.
 
     Raises:
-        TypeError: the buffer is not contiguous, or none.
+        TypeError: `data` is not a buffer, or not contiguous.
     """
     return crc32c_of_bytes(data if type(data) is bytes else bytes_of(data), value)

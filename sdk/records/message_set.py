@@ -109,7 +109,7 @@ class MessageBatch:
 
     Raises:
         DecodeError: the message is cut, or smaller than any message.
-        TypeError: the buffer is not contiguous, or none; position or limit are no integers.
+        TypeError: it is not a buffer, or not contiguous; position or limit are no integers.
         OverflowError: position or limit do not fit 64 bits.
     """
 

@@ -139,7 +139,7 @@ def check_batch(
     Raises:
         InvalidBatch: some of its records are refused.
         BrokerError: the batch is.
-        TypeError: the buffer is not contiguous, or none.
+        TypeError: `records` is not a buffer, or not contiguous.
     """
     native = engines.native if engine is None else engines.built if engine == "native" else None
     if native is not None and allow_zstandard and records:

@@ -1,4 +1,4 @@
-"""The batches in stored bytes, and what between them is none: files, backups and columns are not read as a fetch is.
+"""The batches in stored bytes, and what lies between them: files, backups and columns are not read as a fetch is.
 
 Where a batch cannot be right, the next place is looked for where one with a right checksum begins; a batch whose size
 leads to another one, or to the end, is passed over by it. Nothing is left out without a `Damage` that says so, but two

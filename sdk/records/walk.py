@@ -59,7 +59,7 @@ def walk(
         PartialBatch: the bytes after the last whole batch are not a whole batch.
         DecodeError: what comes next is no batch, or its checksum is wrong.
         LocalProtocolError: the engine is not available here.
-        TypeError: the buffer is not contiguous, or none; the limit is no integer.
+        TypeError: it is not a buffer, or not contiguous; the limit is no integer.
         OverflowError: the limit does not fit 64 bits.
     """
     native = engines.native if engine is None else engines.built if engine == "native" else None

@@ -45,7 +45,7 @@ class Broker:
         options: see `BrokerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
-        ConfigurationError: an argument is none, an option is unknown or out of range, or there is a folder for an
+        ConfigurationError: an argument is invalid, an option is unknown or out of range, or there is a folder for an
             ephemeral broker.
         TypeError: `handlers` holds something else.
         LocalProtocolError: handlers clash with each other, or with those of the broker.

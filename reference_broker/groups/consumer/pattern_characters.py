@@ -20,7 +20,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-#: What differs by its case only from a letter of ASCII, although it is none.
+#: Letters outside ASCII that differ only by their case from one of ASCII.
 _OTHER_CASES: Final = "\N{KELVIN SIGN}\N{LATIN SMALL LETTER LONG S}"
 
 #: What has the capital I, but in Turkish only.

@@ -67,7 +67,7 @@ class RecordBatch(BatchHeader):
 
     Raises:
         DecodeError: the header does not fit into the buffer, or the batch is shorter than its header or cut.
-        TypeError: the buffer is not contiguous, or none; position or limit are no integers.
+        TypeError: it is not a buffer, or not contiguous; position or limit are no integers.
         OverflowError: position or limit do not fit 64 bits.
     """
 

@@ -235,7 +235,7 @@ class RecordLines:
 
 
 def _raw_record(view: memoryview, at: int, headers_shown: int) -> _Raw:
-    """Read a record; raises IndexError or ValueError if it is none."""
+    """Read a record; raises IndexError or ValueError if there is no sound one."""
     length, start = _zigzag(view, at, 32)
     if not 0 <= length <= len(view) - start:
         raise ValueError("it ends after the data")

@@ -97,7 +97,7 @@ def read_packets(stream: BinaryIO) -> Iterator[Packet]:
         stream: a file in one of the two formats.
 
     Raises:
-        CaptureError: it is none, is damaged, or is cut off; what came before was yielded.
+        CaptureError: the file is not a capture, is damaged, or is cut off; what came before was yielded.
     """
     reader = _Reader(stream)
     magic = reader.take(4, optional=True)
