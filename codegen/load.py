@@ -36,7 +36,7 @@ from kafkawire.codegen.spec import (
 )
 from kafkawire.codegen.versions import ALL, NONE, Versions
 
-__all__ = ["headers_of", "load_file", "load_folder", "message_paths"]
+__all__ = ["headers_of", "load_file", "load_folder"]
 
 T = TypeVar("T")
 
@@ -64,18 +64,6 @@ _TYPE = re.compile(r"(?P<array>\[\])?(?P<name>\w+)(?P<nullable>\?)?")
 
 #: Stands in for a message that could not be read, until its problems are raised.
 _NOTHING = MessageSpec("", "data", None, NONE)
-
-
-def message_paths(folder: Path) -> list[Path]:
-    """Return the files under `folder` that hold messages, sorted; record formats and tables are left out.
-
-    Raises:
-        SchemaError: a file cannot be read, or does not begin with a key that names a kind of document.
-    """
-    problems = Problems()
-    found = list(_message_documents(folder, problems))
-    problems.check()
-    return found
 
 
 def load_folder(folder: Path) -> dict[Path, SchemaFile]:

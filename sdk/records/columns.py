@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kafkawire.sdk.protocol.reusable_memory import take_memory
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.engines.selection import built
-from kafkawire.sdk.records.record import BinaryColumn, Headers, Record
+from kafkawire.sdk.records.record import Headers, Record
 
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Columns", "OffsetRange", "ReadableBatch", "ViewColumn", "binary_column", "columns", "cut_columns"]
+__all__ = ["Columns", "OffsetRange", "ReadableBatch", "ViewColumn", "columns", "cut_columns"]
 
 #: The offsets of the first record that is wanted and of the first that no longer is; None if all are wanted.
 OffsetRange = tuple[int, int] | None
@@ -203,22 +203,6 @@ def cut_columns(
     offset_column = view[offsets : offsets + count * _INT64.size]
     timestamp_column = view[timestamps : timestamps + count * _INT64.size]
     return Columns(count, offset_column, timestamp_column, key_column, value_column, found_headers), counts
-
-
-def binary_column(array: pyarrow.Array) -> BinaryColumn:
-    """Return an Arrow array of binary values or strings as `append_columns` takes it.
-
-    Args:
-        array: any array that can be cast to `binary`.
-    """
-    import pyarrow
-
-    plain = array.cast(pyarrow.binary())
-    if plain.offset:  # a slice shares the buffers of the whole
-        plain = pyarrow.concat_arrays([plain.slice(0, 0), plain])
-    validity, offsets, data = plain.buffers()
-    ends = memoryview(offsets)[: (len(plain) + 1) * 4] if offsets else bytes(4)
-    return BinaryColumn(ends, data or b"", validity if plain.null_count else None)
 
 
 def _memory(count: int) -> tuple[memoryview, list[int]]:

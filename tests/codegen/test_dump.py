@@ -15,14 +15,14 @@ from hypothesis import HealthCheck, given, settings
 
 from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.dump import dump, dump_enumerations, dump_errors
-from kafkawire.codegen.load import load_file, message_paths
+from kafkawire.codegen.load import load_file, load_folder
 from kafkawire.codegen.spec import FieldSpec, MessageSpec, SchemaFile, SingleFile
 from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec, load_enumerations, load_errors
 from kafkawire.codegen.versions import Versions
 from tests.codegen.strategies import schema_files
 
 
-@pytest.mark.parametrize("path", message_paths(SCHEMAS), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [SCHEMAS / path for path in load_folder(SCHEMAS)], ids=lambda path: path.stem)
 def test_file_is_written_as_it_stands(path: Path) -> None:
     depth = len(path.relative_to(SCHEMAS).parts) - 1
     assert dump(load_file(path), depth) == path.read_text()

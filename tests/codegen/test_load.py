@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkawire.codegen.load import headers_of, load_file, load_folder, message_paths
+from kafkawire.codegen.load import headers_of, load_file, load_folder
 from kafkawire.codegen.located import SchemaError
 from kafkawire.codegen.spec import ApiFile, FieldSpec, RecordFile, Removal, SingleFile
 from kafkawire.codegen.versions import NONE, Versions
@@ -336,7 +336,7 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
 
 def test_tables_and_record_formats_are_left_to_others(tmp_path: Path) -> None:
     folder(tmp_path, a=API.format(name="A", key=1), errors="errors: []\n", batch="record_format: Batch\nfields: []\n")
-    assert message_paths(tmp_path) == [tmp_path / "a.yaml"]
+    assert list(load_folder(tmp_path)) == [Path("a.yaml")]
 
 
 @pytest.mark.parametrize(
@@ -412,6 +412,6 @@ def test_a_folder_whose_only_file_cannot_be_read_is_not_empty(tmp_path: Path, co
     assert len(caught.value.problems) == 1
 
 
-def test_paths_of_a_folder_with_a_bad_file(tmp_path: Path) -> None:
+def test_a_folder_with_a_bad_file(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="apy"):
-        message_paths(folder(tmp_path, a="apy: A\n", b=A))
+        load_folder(folder(tmp_path, a="apy: A\n", b=A))

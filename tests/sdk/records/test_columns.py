@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.records import BatchBuilder, Compression, MessageSetBuilder, RecordBatch, walk
-from kafkawire.sdk.records.columns import binary_column, columns, cut_columns
+from kafkawire.sdk.records.columns import columns, cut_columns
 from tests.sdk.records.conftest import AVAILABLE, ROWS, rows
 
 
@@ -192,16 +192,3 @@ def test_broken_batches(engine: str) -> None:
     data[-1] = 0x02  # a header that is not there
     with pytest.raises(DecodeError, match=rf"^records\[3\].* at byte {len(batch_of())}: "):
         columns(walk(batch_of() + data, check_crc=False, engine=engine))
-
-
-def test_arrow_arrays_become_records() -> None:
-    values = pyarrow.array([b"zero", None, b"two", b""])
-    keys = pyarrow.array(["a", "b", None, "d"])
-    for name, start in (("all", 0), ("a slice", 1)):
-        builder = BatchBuilder()
-        taken = builder.append_columns(binary_column(values.slice(start)), 5, binary_column(keys.slice(start)))
-        assert taken == 4 - start, name
-        records = RecordBatch(builder.build()).records()
-        assert [record.value for record in records] == values.slice(start).to_pylist()
-        assert [record.key for record in records] == [key and key.encode() for key in keys.slice(start).to_pylist()]
-    assert len(binary_column(pyarrow.array([], pyarrow.binary()))) == 0
