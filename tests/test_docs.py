@@ -1,6 +1,7 @@
 """What the documentation names is there: paths, modules, classes.
 
-Method: every code span and every import of the Markdown pages is looked up in the tree. Links are checked by
+Method: every code span and every import of the Markdown pages is looked up in the tree, and every code span of a source
+that is the path of a folder, a page or another source. Links are checked by
 `tools/tidy.py`, the program of the README is run by `test_readme.py`.
 """
 
@@ -35,6 +36,8 @@ _SPAN = re.compile(r"`([^`\n]+)`")
 _PATH = re.compile(r"(?!\.\w+$)[\w.-]+(/[\w.-]+)*/?")
 _SUFFIX = re.compile(r"\.(py|pyx|pxd|pxi|md|yaml|svg|toml|json|gz|java|sh|html)$")
 _CLASS = re.compile(r"[A-Z][a-z]\w*(\.\w+)?")
+#: A path in a docstring or a comment; other spans there are names of files that programs write, or of other projects.
+_PATH_IN_SOURCE = re.compile(r"`((?:[\w-]+/)*(?:[\w-]+/|[\w-]+\.(?:py|pyx|pxd|pxi|md|yaml|toml|sh)))`")
 _LISTED = re.compile(r"^\| (\d+) \| \[(.*)\]\((.*)\) \|", re.MULTILINE)
 _IMPORT = re.compile(r"from (kafkawire[\w.]*) import ([\w, ]+)")
 
@@ -83,6 +86,16 @@ def is_missing_path(span: str) -> bool:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_paths(page: Path) -> None:
     assert [span for span in spans(page) if span not in EXAMPLES and is_missing_path(span)] == []
+
+
+def test_paths_in_sources() -> None:
+    sources = [ROOT / path for path in files() if path.endswith((".py", ".pyx", ".pxd", ".pxi"))]
+    assert [
+        f"{source.relative_to(ROOT)}: {path}"
+        for source in sources
+        for path in _PATH_IN_SOURCE.findall(source.read_text("utf-8"))
+        if is_missing_path(path)
+    ] == []
 
 
 def test_decisions_are_listed() -> None:

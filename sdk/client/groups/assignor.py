@@ -1,7 +1,7 @@
 """Assignors: how the leader of a classic group assigns partitions to its members.
 
-Consumers bring the built-in ones (`consumer/assignors/`), and applications their own. An assignor is a function of the
-subscriptions and the cluster, without side effects; any member may have to lead.
+Consumers bring the built-in ones (`consumer/classic/assignors/`), and applications their own. An assignor is a function
+of the subscriptions and the cluster, without side effects; any member may have to lead.
 
 Source: Apache Kafka, `ConsumerPartitionAssignor`, `AbstractPartitionAssignor`; KIP-429, KIP-792, KIP-881.
 """
