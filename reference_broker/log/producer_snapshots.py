@@ -33,15 +33,15 @@ _NO_OFFSET = -1
 
 
 class Known(NamedTuple):
-    """What a snapshot says of a producer; see `Producer`.
+    """What a snapshot says of a producer.
 
     Attributes:
-        producer_id: likewise.
-        epoch: likewise.
-        coordinator_epoch: likewise.
-        last_timestamp: likewise.
-        transaction_start: likewise.
-        last: its last batch.
+        producer_id: 0 or higher.
+        epoch: of its last batch or marker, -1 if there was none.
+        coordinator_epoch: of the coordinator that wrote its last marker, -1 if none did.
+        last_timestamp: of its last batch or marker.
+        transaction_start: the first offset of its open transaction; None if none is open.
+        last: its last batch of this epoch; None if there is none.
     """
 
     producer_id: int

@@ -1,8 +1,8 @@
-"""One connection to a broker, or to a client, without the socket: frames in, messages out, and back.
+"""The client's side of a connection, without the socket: requests out, responses in.
 
-`ClientConnection` numbers requests, pairs responses with them, and passes the gate (`gate.py`: versions, login);
-`ServerConnection` reads requests and lets responses out in the order of their requests. Both pipeline. Frames are cut
-by `frames.py` or by a transport; a connection whose `receive` raised is to be closed.
+`ClientConnection` numbers requests, pairs responses with them, and passes the gate (`gate.py`: versions, login).
+Requests are pipelined. Frames are cut by `frames.py` or by a transport; a connection whose `receive` raised is to be
+closed. The broker's side, which is offered here too, is in `server_connection.py`.
 
 Source: Kafka protocol guide, "Network"; KIP-482 (headers).
 """

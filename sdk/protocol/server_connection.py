@@ -1,7 +1,8 @@
 """The broker's side of a connection, without the socket: requests in, responses out in their order.
 
-`connection.py` offers it beside the client's side. What does not change between the requests of a client, or the
-responses to it, is read and written once: a broker handles tens of thousands of them a second.
+Requests may be pipelined; a connection whose `receive` raised is to be closed. `connection.py` offers this side beside
+the client's. What does not change between the requests of a client, or the responses to it, is read and written once: a
+broker handles tens of thousands of them a second.
 
 Source: Kafka protocol guide, "Network"; KIP-482 (headers).
 """
