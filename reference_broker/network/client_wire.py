@@ -23,13 +23,10 @@ from kafkawire.reference_broker.network.memory_budget import MemoryBudget
 from kafkawire.reference_broker.network.request_frames import RequestFrames
 from kafkawire.reference_broker.session import Session
 from kafkawire.sdk.protocol.schema import Buffer
-from kafkawire.sdk.transport.stream import remaining
+from kafkawire.sdk.transport.stream import CLOSE_LINGER_SECONDS, remaining
 from kafkawire.sdk.transport.wire import Wire
 
-__all__ = ["CLOSE_LINGER_SECONDS", "ClientWire", "Shared"]
-
-#: How long bytes that are unsent when a connection is closed may take to leave: long for a client that reads.
-CLOSE_LINGER_SECONDS = 5.0
+__all__ = ["ClientWire", "Shared"]
 
 #: Buffers that are sent with one call of the system; Linux takes 1,024.
 _PARTS_MAX = 1_000

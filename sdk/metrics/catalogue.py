@@ -13,7 +13,19 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-__all__ = ["CLIENT", "COORDINATOR", "FETCH", "METRICS", "NODE", "PRODUCER", "TOPIC", "Family", "Stat", "described"]
+__all__ = [
+    "CLIENT",
+    "COORDINATOR",
+    "FETCH",
+    "METRICS",
+    "NODE",
+    "PRODUCER",
+    "TOPIC",
+    "TOPICS_MAX",
+    "Family",
+    "Stat",
+    "described",
+]
 
 
 class Stat(Enum):
@@ -35,6 +47,9 @@ TOPIC: Final = "producer-topic-metrics"
 CONSUMER: Final = "consumer-metrics"
 FETCH: Final = "consumer-fetch-manager-metrics"
 COORDINATOR: Final = "consumer-coordinator-metrics"
+
+#: Topics with metrics of their own; a client that meets more counts those in its totals only.
+TOPICS_MAX: Final = 400
 
 _SUMS: Final = (Stat.RATE, Stat.TOTAL)
 _SPREAD: Final = (Stat.AVERAGE, Stat.MAXIMUM)

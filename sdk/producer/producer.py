@@ -19,7 +19,7 @@ from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.producer.contents import checked_values, contents
 from kafkawire.sdk.producer.engine import Delivery, are_plain
-from kafkawire.sdk.producer.settings import read_producer_options
+from kafkawire.sdk.producer.settings import DRAINED_FRACTION, read_producer_options
 from kafkawire.sdk.producer.transactions.transaction import Transaction
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.content import HeadersInput, record_headers
@@ -340,7 +340,7 @@ class Producer(Generic[GivenKey, GivenValue]):
         """Wait until at least half of `buffer_memory` is free; lingering batches are sent if nothing else would do."""
         core = self._started()
         await core.rest()
-        if core.accumulator.bytes_held > self._options.buffer_memory // 2:
+        if core.accumulator.bytes_held > self._options.buffer_memory * DRAINED_FRACTION:
             await core.drain()
 
     async def flush(self) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.clock import monotonic_ns
-from kafkawire.sdk.metrics.catalogue import PRODUCER, TOPIC
+from kafkawire.sdk.metrics.catalogue import PRODUCER, TOPIC, TOPICS_MAX
 from kafkawire.sdk.metrics.registry import Registry
 from kafkawire.sdk.metrics.sensor import Sensor
 from kafkawire.sdk.transport.promise import Promise
@@ -21,12 +21,9 @@ if TYPE_CHECKING:
     from kafkawire.sdk.producer.accumulator import Accumulator
     from kafkawire.sdk.producer.batch import ProducerBatch
 
-__all__ = ["TOPICS_MAX", "ProducerMetrics", "TransactionTimes"]
+__all__ = ["ProducerMetrics", "TransactionTimes"]
 
 _MS_NS: Final = 1_000_000
-
-#: Topics with metrics of their own; a producer that meets more counts those in its totals only.
-TOPICS_MAX: Final = 400
 
 
 class _TopicMetrics:

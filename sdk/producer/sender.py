@@ -28,6 +28,7 @@ from kafkawire.sdk.producer.producer_metrics import ProducerMetrics
 from kafkawire.sdk.producer.progress import Progress
 from kafkawire.sdk.producer.requests import Result, produce_request, results, timed_out
 from kafkawire.sdk.producer.schedule import Schedule
+from kafkawire.sdk.producer.settings import DRAINED_FRACTION
 from kafkawire.sdk.producer.topic_registry import TopicRegistry
 from kafkawire.sdk.producer.transactions.partitions import TransactionPartitions
 from kafkawire.sdk.producer.unsettled import Unsettled, outcome_of
@@ -47,10 +48,6 @@ _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIS
 
 #: The connection ends a request that has no response in time; this is for the case that it does not.
 _GRACE_MS: Final = 1_000
-
-#: `drain` returns once this part of `buffer_memory` is in use, so that filling and draining do not alternate record by
-#: record.
-_DRAINED_FRACTION: Final = 0.5
 
 
 class Sender:
@@ -106,7 +103,7 @@ class Sender:
         if self._failed is not None:
             promise.fail(self._failed)
             return
-        self._progress.await_room(promise, int(self._options.buffer_memory * _DRAINED_FRACTION))
+        self._progress.await_room(promise, int(self._options.buffer_memory * DRAINED_FRACTION))
 
     # What the machine of a transaction asks for.
 

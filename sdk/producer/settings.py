@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from kafkawire.sdk.client.options import ProducerOptions, read_options
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT32_MAX
 from kafkawire.sdk.protocol.tables.enums import Acks
 
-__all__ = ["IDEMPOTENT_IN_FLIGHT_MAX", "read_producer_options"]
+__all__ = ["DRAINED_FRACTION", "IDEMPOTENT_IN_FLIGHT_MAX", "read_producer_options"]
 
 logger = logging.getLogger("kafkawire.producer")
 
 #: Brokers remember the numbers of the last five batches of a producer in a partition.
 IDEMPOTENT_IN_FLIGHT_MAX = 5
+
+#: `drain` returns once this part of `buffer_memory` is in use, so that filling and draining do not alternate record by
+#: record.
+DRAINED_FRACTION: Final = 0.5
 
 
 def read_producer_options(servers: str | Iterable[str] | None, given: Mapping[str, object]) -> ProducerOptions:

@@ -7,7 +7,7 @@ from math import nan
 from typing import TYPE_CHECKING, Final
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.metrics.catalogue import CONSUMER, COORDINATOR, FETCH
+from kafkawire.sdk.metrics.catalogue import CONSUMER, COORDINATOR, FETCH, TOPICS_MAX
 from kafkawire.sdk.metrics.names import MetricName
 from kafkawire.sdk.metrics.registry import Registry
 from kafkawire.sdk.metrics.sensor import Sensor
@@ -15,10 +15,7 @@ from kafkawire.sdk.metrics.sensor import Sensor
 if TYPE_CHECKING:
     from kafkawire.sdk.consumer.reading.assignment import Assignment
 
-__all__ = ["TOPICS_MAX", "FetchMetrics", "show_group", "show_lags"]
-
-#: Topics with metrics of their own; a consumer of more counts those in its totals only.
-TOPICS_MAX: Final = 400
+__all__ = ["FetchMetrics", "show_group", "show_lags"]
 
 _SECOND_MS: Final = 1_000
 
