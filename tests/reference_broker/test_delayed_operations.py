@@ -70,12 +70,6 @@ def test_response_waits_for_its_last_part():
     assert waiting.response is FIRST
 
 
-def test_parts_of_a_request_without_a_response():
-    parts = Parts()
-    parts.expect()
-    parts.arrived()
-
-
 def test_none_is_no_response():
     waiting, errors = DelayedOperation(), []
     nothing: Any = None

@@ -5,7 +5,10 @@ Method: a few batches whose choice is known, and random histories of several pro
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,13 +16,18 @@ import pytest
 
 from kafkawire.sdk.records import BatchBuilder, stamp
 from kafkawire.sdk.records.engines import selection
-from kafkawire.sdk.records.last_batches import LastBatches, last_batches, python_last_batches
-from tests.sdk.records.conftest import message_set
+from kafkawire.sdk.records.last_batches import LastBatches, python_last_batches
+from tests.sdk.records.conftest import AVAILABLE, message_set
 
 KINDS = [python_last_batches] if selection.built is None else [python_last_batches, selection.built.last_batches]
 Kind = Callable[[Any, int, int, int], LastBatches]
 
 ALL = 2**63 - 1
+
+IS_PYTHON = """
+from kafkawire.sdk.records.last_batches import last_batches, python_last_batches
+print(last_batches is python_last_batches)
+"""
 
 
 def batch(offset: int, producer_id: int = -1, **options: Any) -> bytes:
@@ -44,8 +52,13 @@ def numbers(kind: Kind, data: list[bytes], from_offset: int = 0, end_offset: int
     return [places.index(place) for place in found]
 
 
-def test_the_fastest_there_is_is_used() -> None:
-    assert last_batches is (python_last_batches if selection.native is None else selection.native.last_batches)
+@pytest.mark.parametrize("engine", AVAILABLE)
+def test_engine_of_the_environment(engine: str) -> None:
+    environment = {**os.environ, "KAFKAWIRE_ENGINE": engine}
+    output = subprocess.run(
+        [sys.executable, "-c", IS_PYTHON], env=environment, capture_output=True, text=True, check=True
+    )
+    assert output.stdout.strip() == str(engine != "native")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,13 +1,30 @@
-"""The handouts of the engine in use are used."""
+"""The handouts are those of the engine that the environment asks for.
+
+Method: a process of its own for each engine that is available.
+"""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.sdk.records.conftest import AVAILABLE
+
+PROGRAM = """
 from kafkawire.sdk.consumer.reading import handout
-from kafkawire.sdk.protocol.engines.selection import ENGINE
-from kafkawire.sdk.records.engines.selection import built
+from kafkawire.sdk.consumer.reading.engines import {module} as engine
+print(*(getattr(handout, name) is getattr(engine, name) for name in handout.__all__))
+"""
 
 
-def test_the_engine_in_use() -> None:
-    name = "native" if ENGINE == "native" and built is not None else "python"
-    assert handout.Handout.__module__.rpartition(".")[2] == name
-    assert handout.RecordStream.__module__ == handout.Handout.__module__
+@pytest.mark.parametrize("name", AVAILABLE)
+def test_engine_of_the_environment(name: str) -> None:
+    program = PROGRAM.format(module="native" if name == "native" else "python")
+    environment = {**os.environ, "KAFKAWIRE_ENGINE": name}
+    output = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert output.stdout.split() == ["True"] * 3
