@@ -6,15 +6,11 @@ must refuse says so in a comment.
 
 from __future__ import annotations
 
-import json
-import re
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-ROOT = Path(__file__).parents[3]
+from tests.type_checkers import check_with_mypy, check_with_pyright
 
 PROGRAM = """\
 from typing import Any, assert_type
@@ -73,36 +69,13 @@ Consumer("a:1", key_deserializer=bytes.decode, value_deserializer=Order, interce
 Consumer("a:1", value_deserializer="json")  # refused
 """
 
-REFUSED = {number for number, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith("# refused")}
+
+def test_mypy(tmp_path: Path) -> None:
+    check_with_mypy(PROGRAM, tmp_path)
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("program") / "program.py"
-    path.write_text(PROGRAM)
-    return path
-
-
-def run(*command: str) -> str:
-    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert result.returncode == 1, result.stdout + result.stderr
-    return result.stdout
-
-
-def test_mypy(program: Path) -> None:
-    pytest.importorskip("mypy", reason="mypy is not installed")
-    found = run(sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(program))
-    assert {int(line) for line in re.findall(r"program\.py:(\d+): error", found)} == REFUSED, found
-
-
-def test_pyright(program: Path) -> None:
-    pytest.importorskip("pyright", reason="pyright is not installed")
-    command = (sys.executable, "-m", "pyright")
-    if subprocess.run([*command, "--version"], capture_output=True, check=False).returncode:
-        pytest.skip("pyright cannot run on this machine")
-    found = json.loads(run(*command, "--outputjson", "--pythonpath", sys.executable, str(program)))
-    lines = {each["range"]["start"]["line"] + 1 for each in found["generalDiagnostics"] if each["severity"] == "error"}
-    assert lines == REFUSED, found["generalDiagnostics"]
+def test_pyright(tmp_path: Path) -> None:
+    check_with_pyright(PROGRAM, tmp_path)
 
 
 def test_the_classes_take_types_when_a_program_runs() -> None:
