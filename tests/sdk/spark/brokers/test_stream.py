@@ -7,7 +7,6 @@ Spark runs. Time is that of a clock which only the test moves.
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Iterator
 
 import pytest
@@ -28,8 +27,7 @@ from kafkawire.sdk.spark.brokers.cluster import Cluster
 from kafkawire.sdk.spark.brokers.stream import KafkaWireStreamReader
 from kafkawire.sync import Admin
 from tests.sdk.spark.brokers.topics import create, produce, wire_options
-
-Rows = list[tuple[int, int]]
+from tests.sdk.spark.stream_query import Rows, StreamQuery, rows_of
 
 
 @pytest.fixture
@@ -41,48 +39,15 @@ def broker() -> Iterator[Broker]:
         yield node
 
 
-class Query:
-    """A streaming query: what Spark keeps in its checkpoint, and what came out of it, as (partition, offset)."""
+class Query(StreamQuery):
+    """A query of a broker's topics, by default of all that they hold."""
 
     def __init__(self, broker: Broker, **options: str) -> None:
         self.broker = broker
-        self.options = {"startingOffsets": "earliest", **options}
-        self.rows: Rows = []
-        self.offsets: list[stream.Named] = []
-        self.start()
+        super().__init__({"startingOffsets": "earliest", **options})
 
-    def start(self) -> None:
-        """Start, or start again with nothing but the checkpoint."""
-        self.reader = KafkaWireStreamReader(wire_options(self.broker, **self.options), ("partition", "offset"))
-        if not self.offsets:
-            self.offsets.append(json.loads(json.dumps(self.reader.initialOffset())))
-
-    def plan(self) -> bool:
-        """Write the end of the next micro-batch into the checkpoint; return whether there is one."""
-        end = self.reader.latestOffset(self.offsets[-1], self.reader.getDefaultReadLimit())
-        self.offsets.append(json.loads(json.dumps(end)))
-        return self.offsets[-1] != self.offsets[-2]
-
-    def run(self) -> Rows:
-        """Return the rows of the micro-batch that was planned."""
-        worker = pickle.loads(pickle.dumps(self.reader))
-        tasks = pickle.loads(pickle.dumps(self.reader.partitions(*self.offsets[-2:])))
-        found = [row for task in tasks for rows in worker.read(task) for row in rows.to_pylist()]
-        return [(row["partition"], row["offset"]) for row in found]
-
-    def take_all(self) -> list[int]:
-        """Run micro-batches until nothing is left, and return how many rows each had."""
-        sizes = []
-        while self.plan():
-            rows = self.run()
-            self.rows += rows
-            sizes.append(len(rows))
-        self.offsets.pop()
-        return sizes
-
-
-def rows_of(*ends: int) -> Rows:
-    return [(partition, offset) for partition, end in enumerate(ends) for offset in range(end)]
+    def new_reader(self) -> KafkaWireStreamReader:
+        return KafkaWireStreamReader(wire_options(self.broker, **self.options), ("partition", "offset"))
 
 
 def test_all(broker: Broker) -> None:

@@ -6,8 +6,6 @@ Spark runs.
 
 from __future__ import annotations
 
-import json
-import pickle
 import shutil
 from pathlib import Path
 
@@ -29,53 +27,18 @@ from pyspark.sql.streaming.datasource import (
 from kafkawire.sdk.spark.segments.options import parse_options
 from kafkawire.sdk.spark.segments.stream import SegmentStreamReader
 from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, records_of, write_segment
+from tests.sdk.spark.stream_query import Rows, StreamQuery, rows_of
 
-Rows = list[tuple[int, int]]
 
-
-class Query:
-    """A streaming query: what Spark keeps in its checkpoint, and what came out of it, as (partition, offset)."""
+class Query(StreamQuery):
+    """A query of the segments in a folder."""
 
     def __init__(self, folder: Path, **options: str) -> None:
         self.folder = folder
-        self.options = options
-        self.rows: Rows = []
-        self.offsets: list[dict[str, int]] = []
-        self.start()
+        super().__init__(options)
 
-    def start(self) -> None:
-        """Start, or start again with nothing but the checkpoint."""
-        options = parse_options({"path": str(self.folder), **self.options})
-        self.reader = SegmentStreamReader(options, ("partition", "offset"))
-        if not self.offsets:
-            self.offsets.append(json.loads(json.dumps(self.reader.initialOffset())))
-
-    def plan(self) -> bool:
-        """Write the end of the next micro-batch into the checkpoint; return whether there is one."""
-        end = self.reader.latestOffset(self.offsets[-1], self.reader.getDefaultReadLimit())
-        self.offsets.append(json.loads(json.dumps(end)))
-        return self.offsets[-1] != self.offsets[-2]
-
-    def run(self) -> Rows:
-        """Return the rows of the micro-batch that was planned."""
-        worker = pickle.loads(pickle.dumps(self.reader))
-        tasks = pickle.loads(pickle.dumps(self.reader.partitions(*self.offsets[-2:])))
-        found = [row for task in tasks for rows in worker.read(task) for row in rows.to_pylist()]
-        return [(row["partition"], row["offset"]) for row in found]
-
-    def take_all(self) -> list[int]:
-        """Run micro-batches until nothing is left, and return how many rows each had."""
-        sizes = []
-        while self.plan():
-            rows = self.run()
-            self.rows += rows
-            sizes.append(len(rows))
-        self.offsets.pop()
-        return sizes
-
-
-def rows_of(*ends: int) -> Rows:
-    return [(partition, offset) for partition, end in enumerate(ends) for offset in range(end)]
+    def new_reader(self) -> SegmentStreamReader:
+        return SegmentStreamReader(parse_options({"path": str(self.folder), **self.options}), ("partition", "offset"))
 
 
 @pytest.fixture

@@ -1,0 +1,66 @@
+"""A streaming query without Spark, which calls a reader in the order in which Spark calls it."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from abc import ABC, abstractmethod
+from typing import Any
+
+__all__ = ["Rows", "StreamQuery", "rows_of"]
+
+Rows = list[tuple[int, int]]
+
+
+class StreamQuery(ABC):
+    """What Spark keeps of a query in its checkpoint, and what came out of it, as (partition, offset).
+
+    Attributes:
+        options: of the reader; a new start takes what they are then.
+        reader: the one in use.
+        rows: what `take_all` read.
+        offsets: the ends of the micro-batches, the first one where the query began.
+    """
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self.options = options
+        self.rows: Rows = []
+        self.offsets: list[Any] = []
+        self.start()
+
+    @abstractmethod
+    def new_reader(self) -> Any:
+        """Return a reader of the columns partition and offset."""
+
+    def start(self) -> None:
+        """Start, or start again with nothing but the checkpoint."""
+        self.reader = self.new_reader()
+        if not self.offsets:
+            self.offsets.append(json.loads(json.dumps(self.reader.initialOffset())))
+
+    def plan(self) -> bool:
+        """Write the end of the next micro-batch into the checkpoint; return whether there is one."""
+        end = self.reader.latestOffset(self.offsets[-1], self.reader.getDefaultReadLimit())
+        self.offsets.append(json.loads(json.dumps(end)))
+        return self.offsets[-1] != self.offsets[-2]
+
+    def run(self) -> Rows:
+        """Return the rows of the micro-batch that was planned."""
+        worker = pickle.loads(pickle.dumps(self.reader))
+        tasks = pickle.loads(pickle.dumps(self.reader.partitions(*self.offsets[-2:])))
+        found = [row for task in tasks for rows in worker.read(task) for row in rows.to_pylist()]
+        return [(row["partition"], row["offset"]) for row in found]
+
+    def take_all(self) -> list[int]:
+        """Run micro-batches until nothing is left, and return how many rows each had."""
+        sizes = []
+        while self.plan():
+            rows = self.run()
+            self.rows += rows
+            sizes.append(len(rows))
+        self.offsets.pop()
+        return sizes
+
+
+def rows_of(*ends: int) -> Rows:
+    return [(partition, offset) for partition, end in enumerate(ends) for offset in range(end)]
