@@ -65,6 +65,10 @@ class FrameSocket:
         """
         return self._exactly(frame_length(self._exactly(LENGTH_BYTES), limit))
 
+    def fileno(self) -> int:
+        """Return the socket's descriptor, for `select` and the like; -1 once it is closed."""
+        return self._socket.fileno()
+
     def finish_sending(self) -> None:
         """Shut down the sending direction."""
         self._socket.shutdown(socket.SHUT_WR)

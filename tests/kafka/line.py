@@ -47,7 +47,7 @@ class Line:
 
     def is_answered(self) -> bool:
         """Return whether the response has begun to come."""
-        return bool(select.select([self.frames._socket], [], [], 0)[0])
+        return bool(select.select([self.frames], [], [], 0)[0])
 
 
 class Lines:

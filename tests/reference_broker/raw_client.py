@@ -32,10 +32,6 @@ class Client:
     def __exit__(self, *error) -> None:
         self.socket.close()
 
-    @property
-    def descriptor(self) -> int:
-        return self.socket._socket.fileno()
-
     def send(self, message, version) -> None:
         self.socket.send(*self.protocol.request(message, version).parts)
 

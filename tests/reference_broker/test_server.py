@@ -145,7 +145,7 @@ def test_stuck_reader_and_stuck_sender_are_closed_and_waiting_clients_are_not(tm
         with pytest.raises(RemoteProtocolError):
             sender.socket.receive()
         with select.epoll() as poll:  # without reading
-            poll.register(reader.descriptor, select.EPOLLRDHUP)
+            poll.register(reader.socket, select.EPOLLRDHUP)
             assert poll.poll(TIMEOUT_SECONDS)
         with pytest.raises(RemoteProtocolError):
             read_all(reader)
@@ -169,7 +169,7 @@ def test_large_announcements_take_no_memory(tmp_path):
         piece = bytes(MEBIBYTE)
         sent_bytes = 0
         with select.epoll() as poll:
-            names = {client.descriptor: client for client in clients}
+            names = {client.socket.fileno(): client for client in clients}
             for number in names:
                 os.set_blocking(number, False)
                 poll.register(number, select.EPOLLOUT)

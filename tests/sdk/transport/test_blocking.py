@@ -5,6 +5,7 @@ Method: a socket pair on loopback; the peer sends whole, cut and wrong frames, o
 
 from __future__ import annotations
 
+import select
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,6 +36,15 @@ def test_frames_cross_whole() -> None:
         peer.sendall(frame(b"x" * 100_000) + frame(b"second"))
         assert ours.receive() == b"x" * 100_000
         assert ours.receive() == b"second"
+
+
+def test_select() -> None:
+    with connected() as (ours, peer):
+        assert select.select([ours], [], [], 0)[0] == []
+        peer.sendall(b"\0")
+        assert select.select([ours], [], [])[0] == [ours]
+        ours.close()
+        assert ours.fileno() == -1
 
 
 @pytest.mark.parametrize("sent", [b"", b"\0\0", b"\0\0\0\x05", b"\0\0\0\x05abcd"])
