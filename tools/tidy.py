@@ -57,7 +57,6 @@ HOUSES = {"src": "src/kafkawire", "tools": "tools"}
 #: (rule, path pattern): why the rule does not hold there.
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("names", "conformance/vectors/misc.jsonl.gz"): "the vector format names its files",
-    ("file-length", "tests/sdk/consumer/test_consumer.py"): "goes with the consumer",
     ("sleeping", "tests/kafka/test_cluster.py"): "its nodes are processes that tell nobody when a leader has moved",
     ("sleeping", "tests/kafka/test_troubles.py"): "brokers tell nobody when a topic has gone or come",
     ("sleeping", "tests/kafka/test_hanging.py"): "a process that is stopped tells nobody",
