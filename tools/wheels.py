@@ -67,7 +67,7 @@ def build_release(root: Path, out: Path) -> list[Path]:
 
 
 def check_contents(wheel: Path, native: bool) -> None:
-    """Refuse a wheel that holds sources of extensions; one with extensions unless it is `native`; a native one without.
+    """Refuse a wheel with sources of extensions, a pure one with extensions, and a native one without any.
 
     Raises:
         ReleaseError: which file is wrong.
