@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,14 @@ from kafkawire.sdk.transport.wire import Address
 from tests.reference_broker.raw_client import TIMEOUT_SECONDS
 
 ANYWHERE = Address("127.0.0.1", 0)
+
+
+@pytest.fixture(autouse=True)
+def hangup_ends_a_process() -> Iterator[None]:
+    """These tests may run below `nohup`, which ignores it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 def test_it_runs_until_a_signal(tmp_path: Path) -> None:
@@ -58,17 +67,14 @@ def test_after_any_signal_all_end_the_process_at_once(
 
 
 def test_an_ignored_hangup_stays_ignored(tmp_path: Path) -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def started(broker: Broker) -> None:
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
         os.kill(os.getpid(), signal.SIGTERM)
 
-    try:
-        serve(ANYWHERE, tmp_path, {}, started)
-        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    serve(ANYWHERE, tmp_path, {}, started)
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 @pytest.mark.parametrize("collects", [True, False])
