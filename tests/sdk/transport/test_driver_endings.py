@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import Closed, KafkaWireError
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
@@ -19,7 +20,7 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.wire import Address, Wire
 from tests.sdk.scripted_broker import ScriptedBroker
-from tests.sdk.transport.driven import PATIENCE_SECONDS, Client, driven, on_loop
+from tests.sdk.transport.driven import PATIENCE_SECONDS, Client, Machine, driven, on_loop
 
 
 def test_a_connection_that_ends_with_the_last_response_of_its_gate_is_not_used() -> None:
@@ -65,6 +66,21 @@ def test_work_that_had_no_time_to_begin_settles_its_promise(turns: int) -> None:
         async with asyncio.timeout(PATIENCE_SECONDS):
             with pytest.raises(Closed, match="the test is over"):
                 await promise
+
+    asyncio.run(run())
+
+
+def test_an_ended_client_leaves_no_timer() -> None:
+    """It would keep the client in memory until it is due."""
+
+    async def run() -> None:
+        client = Client(ScriptedBroker(), machine := Machine(due_ms=monotonic_ms() + 60_000))
+        client.driver.start()
+        await machine.turns(1)
+        timer = client.driver._timer
+        assert timer is not None
+        await client.driver.end(Closed("the test is over"))
+        assert timer.cancelled()
 
     asyncio.run(run())
 

@@ -98,6 +98,24 @@ def test_bytes_of_former_frames_are_no_length(cut: int) -> None:
     asyncio.run(run())
 
 
+def test_a_small_frame_that_is_kept_stays_as_it_was() -> None:
+    """The buffer that it came in is used again for the next one."""
+    kept: list[Buffer] = []
+
+    class Keeping(Notes):
+        def receive_frame(self, frame: Buffer) -> None:
+            kept.append(frame)
+
+    async def run() -> None:
+        protocol = FrameProtocol(Keeping)
+        protocol.connection_made(NotingTransport())
+        for content in (b"first", b"other"):
+            feed(protocol, frame(content), 200)
+        assert kept == [b"first", b"other"]
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("step", [997, 4096, RECEIVE_BUFFER_BYTES, 10**9])
 def test_big_frames_between_small_ones(step: int) -> None:
     async def run() -> None:

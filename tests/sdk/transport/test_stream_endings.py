@@ -80,6 +80,21 @@ def test_a_single_byte_that_is_unsent_is_waited_for() -> None:
     asyncio.run(run())
 
 
+def test_who_no_longer_waits_for_unsent_bytes_leaves_the_limits_as_they_were() -> None:
+    async def run() -> None:
+        protocol = FrameProtocol(Notes)
+        transport = Slow(protocol, 1)
+        protocol.connection_made(transport)
+        sent = asyncio.ensure_future(protocol.sent())
+        await asyncio.sleep(0)
+        sent.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sent
+        assert transport.limits == [stream.WRITE_BUFFER_BYTES, 0, stream.WRITE_BUFFER_BYTES]
+
+    asyncio.run(run())
+
+
 def test_a_few_requests_may_be_unsent_before_writing_pauses() -> None:
     async def run() -> None:
         protocol = FrameProtocol(Notes)
