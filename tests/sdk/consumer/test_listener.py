@@ -252,6 +252,25 @@ def test_an_interrupted_call_is_made_again() -> None:
     assert len(listener.told) == 2
 
 
+def test_an_event_is_told_again_if_the_group_did_not_hear_of_its_end() -> None:
+    listener, done = Plain(), list[Event]()
+
+    def finish(event: Event, error: Exception | None) -> None:
+        done.append(event)
+        if len(done) == 1:
+            raise KeyboardInterrupt
+
+    calls = BlockingListenerCalls(listener, finish, lambda: None)
+    calls.notify(EVENTS[0])
+    with pytest.raises(KeyboardInterrupt):
+        calls.run()
+    calls.run()
+    assert done == [EVENTS[0]] * 2
+    assert len(listener.told) == 2
+    calls.run()
+    assert len(done) == 2
+
+
 def test_coroutine_functions_are_refused() -> None:
     errors: list[Exception | None] = []
     calls = BlockingListenerCalls(Listener(), lambda event, error: errors.append(error), lambda: None)

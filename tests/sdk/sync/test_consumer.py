@@ -100,6 +100,15 @@ def test_every_record_once(way: Callable[[Consumer], Iterator[list[Record]]]) ->
     assert sorted(found) == EVERYTHING
 
 
+def test_a_bounded_read_that_is_closed_early_leaves_no_bounds() -> None:
+    with consumer_of(filled()) as consumer:
+        consumer.assign([T0])
+        records = consumer.records(until={T0: 20})
+        assert next(records).offset == 0
+        records.close()
+        assert [record.offset for record in consumer.records(until={T0: 30})] == list(range(1, 30))
+
+
 def test_positions_and_look_ups() -> None:
     with consumer_of(filled(), group_id="g", enable_auto_commit=False) as consumer:
         consumer.assign([T0])

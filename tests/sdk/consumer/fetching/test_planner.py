@@ -53,6 +53,17 @@ def test_a_broken_connection_begins_a_session_anew() -> None:
     assert {0: 0, 1: 0} in cluster.asked()[1:]
 
 
+def test_a_broker_is_told_to_drop_the_session_of_a_fetch_that_failed() -> None:
+    """It may still have it: the fetch may have arrived."""
+    cluster = reading(T0)
+    cluster.run(100)
+    identity, before = cluster.sessions[1][0], len(cluster.fetches())
+    cluster.simulation.break_connections(1)
+    cluster.run(1_000)
+    request = cluster.fetches()[before]
+    assert (request.session_id, request.session_epoch) == (identity, 0)
+
+
 def test_brokers_without_topic_ids_are_asked_by_name() -> None:
     cluster = reading(T0)
     cluster.simulation.newest[ApiKey.METADATA] = 9
@@ -101,6 +112,16 @@ def test_a_partition_without_a_leader_is_read_once_it_has_one(caplog: pytest.Log
     cluster.logs[T0].leader = 2
     cluster.logs[T0].append(b"a")
     assert cluster.read(2_000) == [(0, 0)]
+
+
+def test_nobody_waits_for_the_leader_of_a_partition_that_is_no_longer_assigned() -> None:
+    cluster = reading(T0, T1, topics={"t": [None, 1]})
+    cluster.run(5_000)
+    cluster.assignment.assign([T1])
+    cluster.run(1_000)
+    asked = cluster.metadata_asked
+    cluster.run(60_000)
+    assert cluster.metadata_asked == asked
 
 
 def test_a_partition_that_its_topic_does_not_have(caplog: pytest.LogCaptureFixture) -> None:

@@ -53,6 +53,17 @@ def test_a_committed_offset_in_trouble_holds_up_its_own_partition_only() -> None
     assert cluster.read(3_000) == [(1, 0), (1, 1)]
 
 
+def test_a_committed_offset_that_is_found_after_a_seek_changes_nothing() -> None:
+    cluster = reading(T0, commits={T0: OffsetAndMetadata(1)})
+    cluster.logs[T0].append(b"a")
+    cluster.logs[T0].append(b"b")
+    cluster.logs[T0].append(b"c")
+    cluster.run(3)  # it was asked for, and comes after 5 ms
+    cluster.assignment.seek(T0, Position(2))
+    assert cluster.read() == [(0, 2)]
+    assert cluster.asked()[0] == {0: 2}
+
+
 @pytest.mark.parametrize(
     ("policy", "listed", "time_ms", "first"),
     [

@@ -10,11 +10,12 @@ import logging
 import pytest
 
 from kafkawire.sdk.consumer.position import Position
-from kafkawire.sdk.errors import BrokerError, NoOffset, RemoteProtocolError, UnsupportedVersion
+from kafkawire.sdk.errors import BrokerError, ConnectionLost, NoOffset, RemoteProtocolError, UnsupportedVersion
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
+from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.sdk.client.simulation import SILENT, Later, address
+from tests.sdk.client.simulation import SILENT, Later, Silent, address
 from tests.sdk.consumer.simulated_logs import reading
 from tests.sdk.consumer.user_side import T0, T1
 
@@ -240,3 +241,27 @@ def test_a_follower_that_refuses_while_the_leader_recommends_it_is_asked_after_p
     assert 5 <= len(cluster.fetches(3)) - asked <= 15
     cluster.simulation.handlers[3, FetchRequest] = usual
     assert cluster.read(2_000) == [(0, 0)]
+
+
+def test_a_sound_response_between_damaged_ones_makes_accidents_of_them() -> None:
+    cluster = reading(T0)
+    cluster.logs[T0].append(b"a")
+    usual = cluster.simulation.handlers[1, FetchRequest]
+    error = ConnectionLost("connection to node-1:9092 was lost")
+    error.__cause__ = RemoteProtocolError("the response is damaged")
+    left = 0
+
+    def damaged(request: FetchRequest, version: int) -> Message | Exception | Silent | Later | None:
+        nonlocal left
+        left -= 1
+        return error if left >= 0 else usual(request, version)
+
+    cluster.simulation.handlers[1, FetchRequest] = damaged
+    found = []
+    for _ in range(3):
+        left = 1
+        found += cluster.read(2_000)
+    assert found == [(0, 0)]
+    left = 2
+    with pytest.raises(RemoteProtocolError, match="the response is damaged"):
+        cluster.read(2_000)

@@ -45,6 +45,14 @@ def test_what_to_commit() -> None:
     assert side.assignment.to_commit([T2]) == {}
 
 
+def test_a_position_that_was_sought_back_is_committed() -> None:
+    side = UserSide(T0, start=10)
+    side.assignment.committed({T0: OffsetAndMetadata(10)})
+    assert side.assignment.to_commit() == {}
+    side.assignment.seek(T0, Position(5))
+    assert side.assignment.to_commit() == {T0: OffsetAndMetadata(5)}
+
+
 def test_a_position_that_was_looked_up() -> None:
     side = UserSide(T0, start=None)
     reading = side.assignment[T0]
