@@ -28,7 +28,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.client.groups.classic_coordinator import GroupState
 from tests.sdk.client.groups.joining import coordinator, go_on, joining, kinds
 from tests.sdk.client.groups.members import Cluster, Member, refusal
-from tests.sdk.client.simulation import SILENT
+from tests.sdk.client.simulation import SILENT, Later
 
 EAGER = pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky"])
 ALL = pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky", "cooperative-sticky"])
@@ -159,6 +159,20 @@ def test_a_late_refusal_of_a_former_generation_does_not_touch_the_present_one() 
     assert "Lost" not in kinds(first)
     assert isinstance(outcomes[0], Committed | Rebalanced)
     assert first.reader.assigned <= outcomes[0].offsets.keys()
+
+
+def test_a_late_heartbeat_of_a_former_generation_does_not_touch_the_join() -> None:
+    cluster = Cluster.of_classic("cooperative-sticky", topics={"t": 6, "u": 3})
+    member = cluster.member("a")
+    cluster.settle(member)
+    heartbeat = Later()
+    cluster.fault = once(HeartbeatRequest, heartbeat)
+    cluster.until(lambda: heartbeat.deliver is not None)
+    member.group.subscribe(Subscription(["t", "u"]), member.now_ms)
+    cluster.until(lambda: member.state == "joining")
+    heartbeat.answer(HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION))
+    cluster.settle(member, count=9)
+    assert "Lost" not in kinds(member)
 
 
 def _topic(member: Member) -> OffsetCommitRequest.OffsetCommitRequestTopic:

@@ -297,7 +297,7 @@ def test_automatic_commits_do_not_pile_up() -> None:
     client.answer = lambda request: SILENT
     client.reader.read()
     client.simulation.run(5_000)
-    assert len(client.requests) == 1
+    assert len(client.requests) == len(client.offsets._waiting) == 1
     client.answer = client.by_partition
     client.simulation.break_connections(2)
     client.simulation.run(2_000)

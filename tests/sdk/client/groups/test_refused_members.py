@@ -119,6 +119,23 @@ def test_a_session_of_refused_heartbeats_loses_the_partitions() -> None:
     cluster.settle(member)
 
 
+def test_a_coordinator_that_tells_of_a_rebalance_was_heard_from() -> None:
+    """The listener takes longer than a session to give up its partitions; one refusal then loses nothing."""
+    cluster = Cluster.of_classic()
+    member = cluster.member("a", session_timeout_ms=6_000)
+    cluster.settle(member)
+    member.listener.is_slow = True
+    other = cluster.member("b")
+    cluster.run(8_000)
+    left = [1]
+    cluster.fault = refuse(HeartbeatRequest, ErrorCode.UNKNOWN_SERVER_ERROR, left)
+    cluster.until(lambda: left == [0])
+    member.listener.is_slow = False
+    member.listener.handle(member.now_ms)
+    cluster.settle(member, other)
+    assert kinds(member) == ["Assigned", "Revoking", "Assigned"]
+
+
 # KIP-848 groups.
 
 
