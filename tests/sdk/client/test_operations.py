@@ -12,8 +12,10 @@ import pytest
 
 from kafkawire.sdk.client.call import ANY_BROKER
 from kafkawire.sdk.client.core import ClientCore
+from kafkawire.sdk.client.operations import NO_SUCH_TOPIC
 from kafkawire.sdk.client.options import ClientOptions, read_options
 from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
+from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -26,9 +28,8 @@ def operating(test: Callable[[ScriptedBroker, ClientCore], Awaitable[None]]) -> 
 
     async def run() -> None:
         broker = ScriptedBroker({"t": 2, "u": 1})
-        options = read_options(
-            ClientOptions, str(BROKER), {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "api_timeout_ms": 300}
-        )
+        # Nobody is waited for until a timeout: a short one would end the test on a machine that is busy.
+        options = read_options(ClientOptions, str(BROKER), {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5})
         core = ClientCore("reader", options, broker.network)
         await core.start()
         try:
@@ -77,7 +78,20 @@ def test_describing_topics() -> None:
         assert set(await operations.describe(None)) == {"t", "u"}
         assert await operations.describe(()) == {}
         with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION: topic gone"):
-            await operations.describe(["t", "gone"])
+            await operations.describe(["t", "gone"], final=NO_SUCH_TOPIC)
+
+    operating(test)
+
+
+def test_a_topic_that_is_just_being_created_is_asked_for_again() -> None:
+    async def test(broker: ScriptedBroker, core: ClientCore) -> None:
+        def create(request: Request) -> Message:
+            answer = broker._metadata(request)
+            broker.topics["new"] = 3
+            return answer
+
+        broker.script(ApiKey.METADATA, create)
+        assert len((await core.operations.describe(["new"]))["new"].partitions) == 3
 
     operating(test)
 
