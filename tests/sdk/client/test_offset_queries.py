@@ -110,6 +110,24 @@ def test_an_error_that_passes_and_one_that_lasts() -> None:
     assert codes == []
 
 
+@pytest.mark.parametrize("is_last", [True, False])
+def test_an_error_that_lasts_counts_for_more_than_one_that_passes(is_last: bool) -> None:
+    cluster = Cluster({"t": [1, 1]})
+    codes = [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+
+    def refuse(request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
+        kind = ListOffsetsResponse.ListOffsetsPartitionResponse
+        data = [kind(number, code) for number, code in enumerate(codes if is_last else reversed(codes))]
+        return ListOffsetsResponse(topics=[ListOffsetsResponse.ListOffsetsTopicResponse("t", data)])
+
+    cluster.simulation.handlers[ListOffsetsRequest] = refuse
+    answer = asked(cluster, T0, T1)
+    cluster.run(1_000)
+    with pytest.raises(BrokerError, match=f"TOPIC_AUTHORIZATION_FAILED: offset of t-{int(is_last)}"):
+        answer.wait(0)
+    assert len(cluster.simulation.requests(ListOffsetsRequest)) == 1
+
+
 @pytest.mark.parametrize("partition", [TopicPartition("x", 0), TopicPartition("t", 9)])
 def test_what_does_not_exist_is_not_asked_for_ever_after(partition: TopicPartition) -> None:
     cluster = Cluster({"t": [1]}, api_timeout_ms=5_000)

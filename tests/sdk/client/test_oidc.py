@@ -119,6 +119,30 @@ def test_a_token_is_fetched_again_before_it_ends(monkeypatch: pytest.MonkeyPatch
     with_service(test)
 
 
+def test_the_life_of_a_token_begins_with_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service has counted from some time before its answer arrived."""
+    now_ms = 0
+    monkeypatch.setattr(oidc, "monotonic_ms", lambda: now_ms)
+
+    async def test(service: Service) -> None:
+        usual = service._answer
+
+        async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal now_ms
+            now_ms += 20_000
+            await usual(reader, writer)
+
+        nonlocal now_ms
+        monkeypatch.setattr(service, "_answer", slow)
+        subject = credentials(service)
+        for time_ms, fetched in ((0, 1), (2_879_999, 1), (2_880_000, 2)):
+            now_ms = time_ms
+            await subject.token()
+            assert len(service.requests) == fetched
+
+    with_service(test)
+
+
 @pytest.mark.parametrize("lifetime", ["", ', "expires_in": null', ', "expires_in": "x"', ', "expires_in": 0'])
 def test_a_token_of_unknown_life_is_not_kept(lifetime: str) -> None:
     async def test(service: Service) -> None:

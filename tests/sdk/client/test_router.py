@@ -312,6 +312,21 @@ def test_a_throttled_client_waits(simulation: Simulation) -> None:
     assert simulation.sent[-1][0] - before_ms >= 699
 
 
+def test_a_short_throttle_does_not_end_a_long_one(simulation: Simulation) -> None:
+    simulation.call(heartbeat(Node(1)))
+    times_ms = [5_000, 100]
+    simulation.handlers[HeartbeatRequest] = lambda *_: HeartbeatResponse(
+        throttle_time_ms=times_ms.pop(0) if times_ms else 0
+    )
+    begun_ms = simulation.now_ms
+    for _ in range(2):
+        simulation.router.submit(heartbeat(Node(1)), begun_ms)
+    simulation.run(10)
+    assert times_ms == []
+    simulation.call(heartbeat(Node(1)))
+    assert simulation.sent[-1][0] - begun_ms >= 5_000
+
+
 def test_an_idle_connection_is_closed_and_opened_again(simulation: Simulation) -> None:
     router = Router(options(connections_max_idle_ms=5_000), backoff())
     simulation = Simulation(router)

@@ -96,14 +96,13 @@ class Setting:
         return [(at, each) for at, _, each, _ in self.simulation.sent if type(each) is PushTelemetryRequest]
 
 
-def totals(push: PushTelemetryRequest) -> float:
-    """Return the value of bytes-consumed-total in a push."""
+def total(push: PushTelemetryRequest) -> Any:
+    """Return bytes-consumed-total in a push: its value, when it begins and when it ends."""
     pb = pytest.importorskip("opentelemetry.proto.metrics.v1.metrics_pb2", reason="needs opentelemetry-proto")
     (resource,) = pb.MetricsData.FromString(bytes(push.metrics)).resource_metrics
     for metric in resource.scope_metrics[0].metrics:
         if metric.name.endswith("bytes.consumed.total"):
-            value: float = metric.sum.data_points[0].as_double
-            return value
+            return metric.sum.data_points[0]
     raise AssertionError("it has no total")
 
 
@@ -168,7 +167,16 @@ def test_cumulative_and_delta_sums() -> None:
         setting.run(65_000)
         setting.bytes.record(5, setting.simulation.now_ms)
         setting.run(120_000)
-        assert [totals(push) for _, push in setting.pushes()] == expected
+        assert [total(push).as_double for _, push in setting.pushes()] == expected
+
+
+def test_each_delta_begins_where_the_one_before_ends() -> None:
+    setting = Setting(delta_temporality=True)
+    setting.bytes.record(10, 1_000)
+    setting.run(200_000)
+    first, second, third = (total(push) for _, push in setting.pushes())
+    assert first.start_time_unix_nano < first.time_unix_nano == second.start_time_unix_nano
+    assert second.start_time_unix_nano < second.time_unix_nano == third.start_time_unix_nano
 
 
 def test_deltas_of_a_push_that_failed_are_in_the_next() -> None:
@@ -176,7 +184,7 @@ def test_deltas_of_a_push_that_failed_are_in_the_next() -> None:
     setting.codes = [ErrorCode.THROTTLING_QUOTA_EXCEEDED]
     setting.bytes.record(10, 1_000)
     setting.run(300_000)
-    assert [totals(push) for _, push in setting.pushes()][:3] == [10, 10, 0]
+    assert [total(push).as_double for _, push in setting.pushes()][:3] == [10, 10, 0]
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE])
