@@ -21,15 +21,20 @@ class Filled:
         partitions: of the topic.
         leaderless: partitions without a leader.
         given: options.
+
+    Attributes:
+        wakes: how often the I/O side was woken.
+        now_ms: the time.
     """
 
     def __init__(self, partitions: int = 1, leaderless: frozenset[int] = frozenset(), **given: object) -> None:
         self.wakes = 0
+        self.now_ms = 77
         options = read_producer_options("a:1", given)
         self.accumulator = Accumulator(
             options,
             Backoff(100, 1000, Random(1).random),
-            lambda: 77,
+            lambda: self.now_ms,
             lambda topic, number: number not in leaderless,
             self.wake,
         )

@@ -32,6 +32,16 @@ def test_records_of_unknown_topics_wait_and_are_placed_in_order() -> None:
     assert {batch.created_ms for queue in topic.queues.values() for batch in queue.waiting} == {77}
 
 
+def test_the_time_that_a_record_was_held_counts_towards_its_delivery() -> None:
+    filled = Filled()
+    filled.send("new", b"v")
+    filled.now_ms += 5_000
+    topic = filled.accumulator.topics["new"]
+    filled.accumulator.place_held(topic, 1, lambda outcome, other: None, lambda outcome: None)
+    (batch,) = topic.queues[0].waiting
+    assert batch.created_ms == 77
+
+
 def test_a_held_record_that_has_failed_is_not_placed_behind_one_that_waits() -> None:
     filled = Filled()
     waiting, given_up = (filled.send("new", value) for value in (b"waiting", b"given up"))

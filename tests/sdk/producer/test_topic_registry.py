@@ -21,7 +21,9 @@ from kafkawire.sdk.errors import (
 )
 from kafkawire.sdk.producer.outcome import RecordMetadata
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.sdk.client.simulation import Later
 from tests.sdk.producer.simulated import SimulatedProducer, outcome_of, place_of, sent
 
 #: A delivery is settled so long after `delivery_timeout_ms` at the latest.
@@ -243,6 +245,25 @@ def test_a_topic_with_records_that_wait_is_not_forgotten() -> None:
     producer.leaders["t"] = [2]
     producer.run(5_000)
     assert place_of(delivery).offset == 0
+
+
+def test_a_topic_with_a_batch_in_flight_is_not_forgotten() -> None:
+    producer = SimulatedProducer(metadata_max_idle_ms=5_000, linger_ms=0)
+    producer.learn()
+    usual, late = producer.simulation.handlers[1, ProduceRequest], Later()
+    requests: list[Any] = []
+
+    def wait(request: ProduceRequest, version: int) -> Later:
+        requests.append(request)
+        return late
+
+    producer.simulation.handlers[1, ProduceRequest] = wait
+    delivery = producer.send("t", b"v")
+    producer.run(20_000)
+    assert set(producer.accumulator.topics) == producer.router.metadata.wanted == {"t"}
+    late.answer(usual(requests[0], 0))  # type: ignore[arg-type]  # a message
+    producer.run(10)
+    assert place_of(delivery).offset == 1
 
 
 def test_a_topic_that_may_not_be_used_fails_at_once() -> None:
