@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
+from kafkawire.sdk.admin import actions
 from kafkawire.sdk.admin.admin import Admin
+from kafkawire.sdk.client import operations
+from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import BrokerError, LocalProtocolError
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsResponse
@@ -78,6 +81,32 @@ def test_a_topic_that_is_throttled_for_too_long() -> None:
                 await admin.create_topics("a")
 
     asyncio.run(run())
+
+
+def test_a_controller_that_throttles_for_ever_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All attempts share the limit, and the pauses between them grow; the clock jumps over the pauses."""
+    pauses_ms: list[float] = []
+
+    async def sleep_ms(duration_ms: float) -> None:
+        pauses_ms.append(duration_ms)
+        assert len(pauses_ms) < 100, "it never ends"
+
+    for module in (actions, operations):
+        monkeypatch.setattr(module, "monotonic_ms", lambda: monotonic_ms() + int(sum(pauses_ms)))
+    monkeypatch.setattr(actions, "sleep_ms", sleep_ms)
+
+    async def run() -> None:
+        broker = StoringBroker({"t": 2})
+        broker.responders[ApiKey.CREATE_TOPICS] = created(THROTTLED)
+        times: Any = {"api_timeout_ms": 30_000, "retry_backoff_ms": 100, "retry_backoff_max_ms": 60_000}
+        async with Admin(str(BROKER), network=broker.network, **times) as admin:
+            with pytest.raises(BrokerError, match="THROTTLING_QUOTA_EXCEEDED: create topic a"):
+                await admin.create_topics("a")
+
+    asyncio.run(run())
+    assert len(pauses_ms) > 5
+    assert pauses_ms == sorted(pauses_ms)
+    assert sum(pauses_ms) < 30_000
 
 
 def test_only_throttled_topics_are_deleted_again() -> None:
