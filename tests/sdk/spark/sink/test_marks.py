@@ -30,8 +30,9 @@ def test_the_last_one_of_the_query_counts() -> None:
     offsets = {
         TopicPartition("a", 0): OffsetAndMetadata(5, "query 1"),
         TopicPartition("b", 0): OffsetAndMetadata(6, "query 2"),
-        TopicPartition("c", 0): OffsetAndMetadata(9, "other 3"),
-        TopicPartition("d", 0): OffsetAndMetadata(9),
+        TopicPartition("c", 0): OffsetAndMetadata(4, "query 3"),
+        TopicPartition("d", 0): OffsetAndMetadata(9, "other 4"),
+        TopicPartition("e", 0): OffsetAndMetadata(9),
     }
     assert Mark.last(offsets, TASK) == Mark("query", 6, (2,))
     assert Mark.last(offsets, TASK._replace(query_id="third")) is None

@@ -279,6 +279,19 @@ def test_another_key_of_a_part_that_is_committed(broker: Broker) -> None:
         task(0, "b")
 
 
+def test_another_topic_of_a_part_that_is_committed(broker: Broker) -> None:
+    options = Query(broker).options._replace(topic=None)
+
+    def task(topic: str) -> Prepared:
+        rows = [pyarrow.RecordBatch.from_pydict({"topic": [topic], "value": ["v"]})]
+        return prepare(options, COLUMNS, WriteTask("query", 0, 0), rows)
+
+    commit(options, [task("a")])
+    assert task("a").uncommitted is None
+    with pytest.raises(LocalProtocolError, match="w-0: query query, micro-batch 0, task 0: 1 rows"):
+        task("b")
+
+
 def test_the_first_transaction_is_ended_alone(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says of how many tasks the micro-batch is: no other may be committed without it."""
     ended: list[list[str]] = []
