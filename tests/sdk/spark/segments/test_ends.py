@@ -59,6 +59,18 @@ def test_cache(files: SegmentFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert ends.of(files.find()[0]).offset == 20
 
 
+def test_end_is_looked_for_again_where_no_file_says_when_it_changed(files: SegmentFiles, tmp_path: Path) -> None:
+    """Its size may be that of the room that was reserved for it."""
+    ends = PartitionEnds(files)
+    path = write_segment(tmp_path / "orders-0", [batch(0), batch(10)])
+    whole = path.read_bytes()
+    segment = files.find()[0]._replace(modified_ns=None)
+    path.write_bytes(whole[: len(batch(0))] + bytes(len(batch(10))))
+    assert ends.of(segment).offset == 10
+    path.write_bytes(whole)
+    assert ends.of(segment).offset == 20
+
+
 def test_last_stable_offset(files: SegmentFiles, tmp_path: Path) -> None:
     ends = PartitionEnds(files)
     folder = tmp_path / "orders-0"
@@ -74,6 +86,11 @@ def test_last_stable_offset(files: SegmentFiles, tmp_path: Path) -> None:
     # Whoever begins later finds the same; what was decided before does not count.
     assert PartitionEnds(files).last_stable_offset(files.find(), 0, 8) == 6
     assert PartitionEnds(files).last_stable_offset(files.find(), 5, 8) == 6
+
+
+def test_open_transaction_that_is_begun_with_in_the_middle_of_a_batch(files: SegmentFiles, tmp_path: Path) -> None:
+    write_segment(tmp_path / "orders-0", [batch(0), records_of(10, 7, 10), batch(20)])
+    assert PartitionEnds(files).last_stable_offset(files.find(), 15, 30) == 10
 
 
 def test_last_stable_offset_looks_at_nothing_twice(
@@ -155,6 +172,8 @@ def test_transaction_that_was_cut_off(files: SegmentFiles, tmp_path: Path) -> No
     assert ends.last_stable_offset(files.find(), 0, 10) == 10
     replaced(path, batch(0), batch(10), records_of(20, 9))
     assert ends.last_stable_offset(files.find(), 0, 21) == 20
+    replaced(path, batch(0), batch(10), records_of(20, 8), marker(21, 8, True), batch(22, 1))
+    assert ends.last_stable_offset(files.find(), 0, 23) == 23, "another one of that size, in that place"
 
 
 def test_control_batches_that_end_nothing(files: SegmentFiles, tmp_path: Path) -> None:
