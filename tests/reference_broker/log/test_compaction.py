@@ -145,6 +145,27 @@ def test_what_was_aborted_takes_no_room_for_keys():
     assert compact(log.log, LogServices(log.disk), keys_bytes=1).end_offset == 2
 
 
+def test_what_a_producer_commits_after_an_abort_that_is_clean_replaces_what_was_before():
+    """The marker of the abort is not met again: no later batch may be taken for one of that transaction."""
+    log = TransactingLog(CONFIG)
+    services = LogServices(log.disk)
+
+    def fill() -> None:
+        for number in range(12):
+            write(log, -1, b"f", [b"%d" % number], is_transactional=False)
+
+    write(log, 1, b"a", [b"x"], is_transactional=True)
+    log.end(1, False)
+    write(log, -1, b"k", [b"old"], is_transactional=False)
+    fill()
+    cleaned_to = compact(log.log, services).end_offset
+    write(log, 1, b"k", [b"new"], is_transactional=True)
+    log.end(1, True)
+    fill()
+    compact(log.log, services, cleaned_to=cleaned_to)
+    assert [value for _, key, value in entries_of(log.log) if key == b"k"] == [b"new"]
+
+
 def test_last_batch_before_the_end_is_kept_empty():
     bench = Bench()
     for number in range(8):

@@ -108,6 +108,8 @@ def test_log_goes_on_when_there_are_descriptors_again(first: int, caplog: pytest
     assert bench.log.high_watermark == acknowledged, "what waited for a sync has got it"
     for _ in range(4):
         assert bench.send()
+    bench.wait()
+    assert all(segment.is_stored for segment in bench.log.segments if segment.is_sealed), "indexes are durable, too"
     values = [b"%02d" % number for number in range(acknowledged + 4)]
     assert [value for _, value in records_in(bench.log)] == values
     for seed in range(3):

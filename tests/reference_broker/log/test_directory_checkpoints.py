@@ -290,6 +290,21 @@ def test_log_that_no_checkpoint_names_was_not_compacted(is_lost):
     assert on(disk).topics["t"].logs[0].next_offset == (2 if is_lost else 0)
 
 
+def test_recovery_points_that_were_lost_once_are_written_again_whatever_new_log_goes_offline():
+    disk = MemoryDisk()
+    create(on(disk), "t", 1, {"flush.messages": "1"})
+    disk.remove("recovery-point-offset-checkpoint")
+    disk = disk.crash()
+    directory = on(disk)
+    directory.checkpoint()
+    create(directory, "other").logs[0].fail(OSError("gone"))
+    (log,) = directory.topics["t"].logs
+    append(log, b"x")
+    log.roll(lambda: None)
+    directory.checkpoint()
+    assert read_file(disk, "recovery-point-offset-checkpoint") == b"0\n1\nt 0 1\n"
+
+
 def test_new_directory_has_a_checkpoint_at_once():
     disk = MemoryDisk()
     on(disk)

@@ -203,10 +203,12 @@ class TestVerification:
             producers.check(batch(1, transactional=True), verification=first)
         assert caught.value.code == STATE
 
-    def test_batches_may_not_overtake_the_first(self) -> None:
+    @pytest.mark.parametrize("asked", [(3, 1), (1, 3)])
+    def test_batches_may_not_overtake_the_first(self, asked: tuple[int, int]) -> None:
         producers = Producers()
-        verification = producers.begin_verification(1, 0, 3, NOW_MS, has_epoch_per_transaction=False)
-        producers.begin_verification(1, 0, 1, NOW_MS, has_epoch_per_transaction=False)
+        verification, _ = (
+            producers.begin_verification(1, 0, sequence, NOW_MS, has_epoch_per_transaction=False) for sequence in asked
+        )
         with pytest.raises(BrokerError) as caught:
             producers.check(batch(3, transactional=True), verification=verification)
         assert caught.value.code == ORDER
