@@ -274,6 +274,19 @@ def test_without_the_topic_nobody_is_coordinated():
     assert codes(bench.init()) == [ErrorCode.NOT_COORDINATOR]
 
 
+def test_without_the_topic_no_marker_is_tried_again():
+    bench = TransactionBench()
+    producer = bench.producer()
+    bench.add(producer, ("a", 0))
+    bench.failing[("a", 0)] = ErrorCode.KAFKA_STORAGE_ERROR
+    bench.end(producer)
+    bench.transactions.unload()
+    bench.logs = []
+    bench.failing.clear()
+    bench.advance(60_000)
+    assert bench.markers == []
+
+
 def test_while_loading_nobody_is_coordinated():
     bench = TransactionBench()
     bench.producer()

@@ -92,6 +92,14 @@ def test_another_id():
             BASE.end(ProducerIdAndEpoch(9, 3), True, version, None, 0)
 
 
+def test_only_the_last_epoch_of_an_id_ends_what_its_successor_has():
+    """An older producer is told nothing of a transaction that is not its own."""
+    renewed = replace(BASE, epoch=0, previous_producer_id=4, state=State.COMPLETE_COMMIT)
+    assert renewed.end(ProducerIdAndEpoch(4, LAST_EPOCH), True, 2, None, 0) is None
+    with pytest.raises(BrokerError, match="INVALID_PRODUCER_ID_MAPPING"):
+        renewed.end(ProducerIdAndEpoch(4, LAST_EPOCH - 1), True, 2, None, 0)
+
+
 def test_a_step_keeps_what_was_before():
     step = BASE.with_partitions([("a", 0)], 2, 9)
     assert (step.previous_producer_id, step.updated_ms, step.start_ms) == (5, 9, 9)

@@ -5,6 +5,8 @@ Method: a coordinator over a log in memory, explicit times; answers are collecte
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafkawire.reference_broker.groups.classic.group import GroupState
@@ -92,6 +94,20 @@ def test_member_without_sync_is_out_after_the_rebalance_timeout():
     bench.timers.fire(REBALANCE_MS + 200)
     assert list(bench.group.members) == [leader.member_id]
     assert bench.group.state is GroupState.PREPARING_REBALANCE
+
+
+def test_static_member_that_neither_joins_again_nor_syncs_is_out_after_both_timeouts():
+    """Its session, which is long, keeps its place while others join, and not when they sync."""
+    bench = GroupBench()
+    long: dict[str, Any] = {"session_timeout_ms": 10 * REBALANCE_MS}
+    silent = only(bench.join(instance="a", **long)).member_id
+    bench.sync(silent, 1, {}, instance_id="a")
+    other = bench.join(instance="b", **long)
+    bench.timers.fire(REBALANCE_MS)
+    assert set(bench.group.members) == {silent, only(other).member_id}
+    bench.sync(only(other).member_id, 2, {}, now=REBALANCE_MS, instance_id="b")
+    bench.timers.fire(2 * REBALANCE_MS)
+    assert set(bench.group.members) == {only(other).member_id}
 
 
 def test_leader_leaves_and_the_next_one_leads():
