@@ -140,7 +140,7 @@ def test_young_session_of_a_consumer_gives_way_to_no_consumer():
 
 def test_unused_session_gives_way_to_any():
     cache = sessions()
-    unused, used = kept(cache, 0, 1, 2), kept(cache, 0)
+    used, unused = kept(cache, 0), kept(cache, 0, 1, 2)
     next_of(cache, used, now_ms=1)
     assert kept(cache, 0, now_ms=EVICTION_MS + 1) is not None
     assert not is_known(cache, unused)

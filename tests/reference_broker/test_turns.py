@@ -190,6 +190,23 @@ def test_error_of_a_late_response_that_nobody_answers_is_raised(bench: BrokerBen
     assert raised.value is error
 
 
+def test_response_that_is_made_late_for_a_client_that_has_gone(bench: BrokerBench):
+    done, delayed = list[int](), DelayedOperation()
+
+    def making() -> Work[Message]:
+        for number in range(5_000):
+            done.append(number)
+            yield
+        return HeartbeatResponse()
+
+    request = Request(APIS[ApiKey.HEARTBEAT], 4, 0, None, FIRST, 1)
+    complete_by_work(Call(bench.core, request, bench.peer, bench.now_ms), delayed, making())
+    delayed.cancel()
+    before = len(done)
+    bench.advance(0)
+    assert 0 < len(done) == before
+
+
 def test_end_of_the_broker_is_no_error_to_answer(bench: BrokerBench):
     heard, delayed = list[BaseException](), DelayedOperation()
 

@@ -84,6 +84,17 @@ def test_logs_are_left_alone_when_a_client_goes_between_two_turns(bench):
     bench.produce(produced(b"x"))
 
 
+def test_session_of_a_client_that_goes_while_it_is_brought_up_to_date_is_known_no_more(bench):
+    bench.create()
+    session = bench.ask(fetch_of_one(session_epoch=0), 12).session_id
+    request = of_many(first=1, session_id=session, session_epoch=1)
+    request.topics = [*request.topics] * 10  # too many for the first piece
+    begun(bench, request).cancel()
+    assert not bench.core.fetch_sessions
+    refused = bench.ask(fetch_of_one(session_id=session, session_epoch=2), 12)
+    assert refused.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
 @pytest.mark.parametrize("epoch", [0, 2])
 def test_session_that_is_used_by_another_between_two_turns(bench, epoch):
     bench.create()
