@@ -94,6 +94,15 @@ def test_a_topic_that_may_lose_what_is_needed_is_said_at_the_start(bench, caplog
     ]
 
 
+@pytest.mark.parametrize(("own", "default", "is_said"), [("compact", "delete", False), ("delete", "compact", True)])
+def test_what_a_topic_has_itself_counts_before_the_defaults_of_the_broker(tmp_path, caplog, own, default, is_said):
+    bench = BrokerBench(tmp_path / "data", log_cleanup_policy=default)
+    bench.create(TRANSACTIONS, cleanup_policy=own)
+    with caplog.at_level(logging.WARNING):
+        bench.restart()
+    assert bool(caplog.records) == is_said
+
+
 def test_nothing_is_said_of_a_topic_to_which_the_defaults_of_the_broker_give_what_it_needs(tmp_path, caplog):
     bench = BrokerBench(tmp_path / "data", log_cleanup_policy="compact")
     bench.create(TRANSACTIONS)

@@ -10,11 +10,13 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kafkawire.reference_broker.disk.memory import DiskCall, MemoryDisk
 from kafkawire.reference_broker.process import serve
 from kafkawire.reference_broker.server import Broker
 from kafkawire.sdk.transport.wire import Address
@@ -107,6 +109,31 @@ def test_a_start_that_fails_leaves_the_process_as_it_was() -> None:
     with pytest.raises(OSError, match="Cannot assign requested address"):
         serve(Address("192.0.2.1", 0), None, {})
     assert (gc.isenabled(), gc.get_freeze_count(), sys.getswitchinterval()) == (True, 0, interval)
+
+
+class Exited(Exception):
+    """Stands for the end of the process."""
+
+
+def test_a_disk_that_hangs_does_not_keep_the_process_whose_status_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, may_end = MemoryDisk(), threading.Event()
+
+    def hang(call: DiskCall) -> None:
+        may_end.wait(TIMEOUT_SECONDS)
+
+    def started(broker: Broker) -> None:
+        disk.plan = hang
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def end(status: int) -> None:
+        may_end.set()
+        raise Exited(status)
+
+    monkeypatch.setattr("kafkawire.reference_broker.server._LAST_SYNC_SECONDS", 0)
+    monkeypatch.setattr(os, "_exit", end)
+    with pytest.raises(Exited) as ended:
+        serve(ANYWHERE, disk, {}, started)
+    assert ended.value.args == (1,)
 
 
 def test_limit_of_open_files_that_may_not_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
