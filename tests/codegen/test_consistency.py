@@ -120,6 +120,13 @@ def test_contradiction_is_named(write: Write, old: str, new: str, line: int, rea
     assert caught.value.reason.startswith("Sample: ")
 
 
+def test_versions_of_a_tag_before_those_of_its_structure_need_not_be_flexible(write: Write) -> None:
+    tagged = "      - {name: text, type: string, versions: 2+, tag: 0, tagged: 2+}\n"
+    text = SOUND.replace("versions: 2-3", "versions: 3+").replace("  - {name: first", f"{tagged}  - {{name: first")
+    assert (text.count("versions: 3+"), text.count("tagged: 2+")) == (2, 1)
+    load_file(write(text))
+
+
 NESTED = """\
 message: Sample
 kind: data

@@ -321,6 +321,18 @@ def test_removed_versions(
     assert [(str(change.versions), change.what) for change in compare(*states)] == expected
 
 
+def test_newest_version_is_taken_back_where_the_others_are_history(write: Write) -> None:
+    texts = (("0-3", ""), ("none", 'removed: {"4.0": 0-2}'))
+    old, new = (
+        State({Path("lamp.yaml"): load_file(write(LAMP.format(versions=versions, removed=removed, type="bool")))})
+        for versions, removed in texts
+    )
+    assert list(map(str, compare(old, new))) == [
+        "Lamp 0-2: version dropped (note)",
+        "Lamp 3: the newest version was taken back (breaks the wire)",
+    ]
+
+
 def test_messages_come_and_go(write: Write) -> None:
     old, new = state(write, OLD), state(write, OLD.replace("api: Ping", "api: Pong"))
     assert [(change.subject, change.what, change.verdict) for change in compare(old, new)] == [
