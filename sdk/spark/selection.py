@@ -20,10 +20,12 @@ from kafkawire.sdk.options import INT32_MAX, INT64_MAX
 __all__ = [
     "EARLIEST",
     "LATEST",
+    "Bound",
     "Offsets",
     "Selection",
     "Times",
     "check_not_empty",
+    "check_order",
     "parse_offsets",
     "parse_partitions",
     "parse_pattern",
@@ -63,6 +65,25 @@ class Times(NamedTuple):
 
     others: int | None
     named: Mapping[TopicPartition, int] = {}
+
+
+class Bound(NamedTuple):
+    """Where a query begins, or ends.
+
+    Attributes:
+        option: the option that says so.
+        place: the place in each partition.
+    """
+
+    option: str
+    place: Offsets | Times
+
+    def asked(self, partition: TopicPartition) -> int | str | None:
+        """Return what the option says about a partition: an offset, a time in ms, or the name of an end."""
+        if isinstance(self.place, Times):
+            return self.place.named.get(partition, self.place.others)
+        offset = self.place.of(partition)
+        return {EARLIEST: "earliest", LATEST: "latest"}.get(offset, offset)
 
 
 class Selection(NamedTuple):
@@ -139,6 +160,25 @@ def check_not_empty(option: str, offsets: Offsets, end: int) -> None:
         (name,) = (name for name, offset in _NAMES.items() if offset == end)
         shown = json.dumps(named, separators=(",", ":")) if named else name
         raise ConfigurationError(option, shown, "a batch query would read nothing")
+
+
+def check_order(starting: Bound, ending: Bound, partition: TopicPartition, start: int, end: int) -> None:
+    """Refuse a partition that would begin behind its end.
+
+    Args:
+        starting: where the query begins.
+        ending: where it ends.
+        partition: which one.
+        start: its first offset.
+        end: the offset after its last one.
+
+    Raises:
+        ConfigurationError: it would.
+    """
+    if start > end:
+        until = f"{ending.option}={ending.asked(partition)}"
+        reason = f"{partition} would begin at offset {start}, and end before, at {end}, by {until}"
+        raise ConfigurationError(starting.option, starting.asked(partition), reason)
 
 
 def _numbers(option: str, text: str, expected: str, lowest: int, allowed: str) -> dict[TopicPartition, int]:

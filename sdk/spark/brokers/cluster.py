@@ -16,9 +16,9 @@ from typing import TypeVar
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import BrokerError, ConfigurationError, ConnectFailed, KafkaWireError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.spark.brokers.options import Bound, WireOptions
+from kafkawire.sdk.spark.brokers.options import WireOptions
 from kafkawire.sdk.spark.connecting import connect, pause
-from kafkawire.sdk.spark.selection import EARLIEST, LATEST, Times
+from kafkawire.sdk.spark.selection import EARLIEST, LATEST, Bound, Times
 from kafkawire.sdk.sync.admin import Admin
 from kafkawire.sdk.sync.consumer import Consumer
 

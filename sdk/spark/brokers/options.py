@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT32_MAX
 from kafkawire.sdk.spark import schema
@@ -30,6 +29,7 @@ from kafkawire.sdk.spark.option_values import (
 from kafkawire.sdk.spark.selection import (
     EARLIEST,
     LATEST,
+    Bound,
     Offsets,
     Selection,
     Times,
@@ -40,32 +40,13 @@ from kafkawire.sdk.spark.selection import (
     parse_times,
 )
 
-__all__ = ["TRIGGER_DELAY_MS", "Bound", "WireOptions", "parse_options"]
+__all__ = ["TRIGGER_DELAY_MS", "WireOptions", "parse_options"]
 
 #: How long a micro-batch waits for its least number of offsets, as in the connector.
 TRIGGER_DELAY_MS: Final = 15 * 60_000
 
 #: Most attempts to learn where partitions begin and end.
 _ATTEMPTS_MAX = 1000
-
-
-class Bound(NamedTuple):
-    """Where a query begins, or ends.
-
-    Attributes:
-        option: the option that says so.
-        place: the place in each partition.
-    """
-
-    option: str
-    place: Offsets | Times
-
-    def asked(self, partition: TopicPartition) -> int | str | None:
-        """Return what the option says about a partition: an offset, a time in ms, or the name of an end."""
-        if isinstance(self.place, Times):
-            return self.place.named.get(partition, self.place.others)
-        offset = self.place.of(partition)
-        return {EARLIEST: "earliest", LATEST: "latest"}.get(offset, offset)
 
 
 class WireOptions(NamedTuple):

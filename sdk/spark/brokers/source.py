@@ -24,10 +24,10 @@ from pyspark.sql.types import StructType
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.spark import schema as columns
 from kafkawire.sdk.spark.brokers.cluster import Cluster
-from kafkawire.sdk.spark.brokers.options import Bound, WireOptions, parse_options
+from kafkawire.sdk.spark.brokers.options import WireOptions, parse_options
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange, split
 from kafkawire.sdk.spark.brokers.reading import read_options, read_range
-from kafkawire.sdk.spark.selection import EARLIEST, LATEST, Offsets
+from kafkawire.sdk.spark.selection import EARLIEST, LATEST, Bound, Offsets, check_order
 
 __all__ = ["KafkaWire", "KafkaWireReader"]
 
@@ -130,10 +130,7 @@ class KafkaWireReader(DataSourceReader):
             cluster.close()
         ranges = []
         for each in partitions:
-            if starts[each] > ends[each]:
-                until = f"{ending.option}={ending.asked(each)}"
-                reason = f"{each} would begin at offset {starts[each]}, and end before, at {ends[each]}, by {until}"
-                raise ConfigurationError(starting.option, starting.asked(each), reason)
+            check_order(starting, ending, each, starts[each], ends[each])
             is_earliest = isinstance(starting.place, Offsets) and starting.place.of(each) == EARLIEST
             ranges.append(PartitionRange(each, starts[each], ends[each], is_earliest))
         return [InputPartition(each) for each in split(ranges, self._options.tasks_min, self._options.task_records_max)]

@@ -25,12 +25,12 @@ from pyspark.sql.streaming.datasource import (
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.spark.brokers.cluster import Cluster, Positions
-from kafkawire.sdk.spark.brokers.options import TRIGGER_DELAY_MS, Bound, WireOptions
+from kafkawire.sdk.spark.brokers.options import TRIGGER_DELAY_MS, WireOptions
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange, split
 from kafkawire.sdk.spark.brokers.reading import read_options, read_range
 from kafkawire.sdk.spark.loss import report_loss
 from kafkawire.sdk.spark.offset_limits import limited_by_offsets
-from kafkawire.sdk.spark.selection import LATEST, Offsets
+from kafkawire.sdk.spark.selection import LATEST, Bound, Offsets
 
 __all__ = ["KafkaWireStreamReader"]
 

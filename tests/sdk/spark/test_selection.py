@@ -12,9 +12,12 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.spark.selection import (
     EARLIEST,
     LATEST,
+    Bound,
+    Offsets,
     Selection,
     Times,
     check_not_empty,
+    check_order,
     parse_offsets,
     parse_partitions,
     parse_pattern,
@@ -111,3 +114,28 @@ def test_nothing_between(text: str, end: int, shown: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         check_not_empty("o", offsets, end)
     assert str(caught.value) == f"o={shown}: a batch query would read nothing"
+
+
+@pytest.mark.parametrize(
+    ("starting", "ending", "reason"),
+    [
+        (
+            Offsets(EARLIEST),
+            Offsets(LATEST, {ORDERS: 4}),
+            "'earliest': orders-0 would begin at offset 5, and end before",
+        ),
+        (
+            Offsets(LATEST, {ORDERS: 5}),
+            Offsets(LATEST),
+            "5: orders-0 would begin at offset 5, and end before, at 4, by",
+        ),
+        (Times(7), Times(None, {ORDERS: 8}), "7: orders-0 would begin at offset 5, and end before, at 4, by end=8"),
+    ],
+)
+def test_order(starting: Offsets | Times, ending: Offsets | Times, reason: str) -> None:
+    """The error says what was asked for, and what that comes to."""
+    bounds = Bound("start", starting), Bound("end", ending)
+    check_order(*bounds, ORDERS, 4, 4)
+    with pytest.raises(ConfigurationError) as caught:
+        check_order(*bounds, ORDERS, 5, 4)
+    assert str(caught.value).startswith(f"start={reason}")

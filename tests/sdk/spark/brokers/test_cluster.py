@@ -15,8 +15,8 @@ pytest.importorskip("pyarrow")
 
 from kafkawire.sdk.spark import connecting
 from kafkawire.sdk.spark.brokers.cluster import Cluster
-from kafkawire.sdk.spark.brokers.options import Bound, parse_options
-from kafkawire.sdk.spark.selection import LATEST, Offsets, Times, parse_offsets
+from kafkawire.sdk.spark.brokers.options import parse_options
+from kafkawire.sdk.spark.selection import LATEST, Bound, Offsets, Times, parse_offsets
 from kafkawire.sync import Admin, Producer
 from tests.sdk.spark.brokers.topics import QUICK, create, produce, wire_options
 

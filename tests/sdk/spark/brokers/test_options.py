@@ -11,9 +11,9 @@ from kafkawire.sdk.errors import ConfigurationError
 
 pytest.importorskip("pyarrow")
 
-from kafkawire.sdk.spark.brokers.options import Bound, WireOptions, parse_options
+from kafkawire.sdk.spark.brokers.options import WireOptions, parse_options
 from kafkawire.sdk.spark.schema import CONNECTOR, HEADERS
-from kafkawire.sdk.spark.selection import EARLIEST, LATEST, Offsets, Selection, Times
+from kafkawire.sdk.spark.selection import EARLIEST, LATEST, Bound, Offsets, Selection, Times
 
 GIVEN = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "orders"}
 ORDERS = TopicPartition("orders", 0)
