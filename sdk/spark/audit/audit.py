@@ -110,8 +110,6 @@ def audit(
         files, segments = _segments(texts, chosen, before)
         check_continuation(files, segments, before.next_offsets, before.last_batches, str(store.folder))
         cleaned = cleaned_offsets(files, segments)
-        if before.next_offsets:
-            texts["startingOffsets"] = json.dumps(before.next_offsets)
         facts = read_source(spark, AuditFacts, texts)
         on_step("reading segments")
         return _complete(spark, store, facts, cleaned, shown_paths(texts), with_report, on_step)
@@ -187,7 +185,9 @@ def _asked(topics: Iterable[str] | None, since_ms: int | None, until_ms: int | N
 def _segments(
     texts: dict[str, str], topics: Sequence[str] | None, before: Manifest
 ) -> tuple[SegmentFiles, list[FoundSegment]]:
-    """Return the files of a query, and all segments among them; leave out topics that were deleted since.
+    """Return the files of a query, and all segments among them; go on where the last audit stopped.
+
+    Topics that were deleted since are left out, both where topics are named and where offsets are.
 
     Raises:
         ConfigurationError: an option is refused, or there are no segments, or none of a topic that is named.
@@ -208,6 +208,9 @@ def _segments(
         reason = "there are no segments: expected TOPIC-PARTITION/OFFSET.log"
         raise ConfigurationError("path", shown_paths(texts), reason)
     options.check_there(found)
+    there = {segment.folder.topic for segment in found}
+    if starts := {topic: offsets for topic, offsets in before.next_offsets.items() if topic in there}:
+        texts["startingOffsets"] = json.dumps(starts)
     return files, found
 
 

@@ -33,9 +33,11 @@ from kafkawire.sdk.spark.segments.plan import SPLIT_BYTES, Wanted
 from kafkawire.sdk.spark.selection import (
     EARLIEST,
     LATEST,
+    Bound,
     Offsets,
     Selection,
     check_not_empty,
+    check_order,
     parse_offsets,
     parse_partitions,
     parse_pattern,
@@ -107,15 +109,38 @@ class SegmentOptions(NamedTuple):
         """Refuse what only a stream can do, and warn of what only a stream heeds.
 
         Raises:
-            ConfigurationError: records from the latest offset on, or up to the earliest, are asked for.
+            ConfigurationError: records from the latest offset on, or up to the earliest, are asked for; offsets name a
+                partition that is not selected, or begin behind their end.
         """
-        if self.starting_offsets is not None:
-            check_not_empty("startingOffsets", self.starting_offsets, LATEST)
-        if self.ending_offsets is not None:
-            check_not_empty("endingOffsets", self.ending_offsets, EARLIEST)
+        starts, ends = self.starting_offsets or Offsets(EARLIEST), self.ending_offsets or Offsets(LATEST)
+        for option, offsets, end in (("startingOffsets", starts, LATEST), ("endingOffsets", ends, EARLIEST)):
+            check_not_empty(option, offsets, end)
+            self._check_selected(option, offsets)
+        starting, ending = Bound("startingOffsets", starts), Bound("endingOffsets", ends)
+        for partition in sorted(starts.named.keys() & ends.named.keys()):
+            if ends.of(partition) != LATEST:
+                check_order(starting, ending, partition, starts.of(partition), ends.of(partition))
         warn_of_streams(
             {"maxBytesPerTrigger": self.trigger_bytes_max, "maxOffsetsPerTrigger": self.trigger_offsets_max}
         )
+
+    def check_new_stream(self) -> None:
+        """Refuse offsets of partitions that a stream which begins can never have; others may come later.
+
+        Raises:
+            ConfigurationError: offsets name one.
+        """
+        if self.starting_offsets is not None:
+            self._check_selected("startingOffsets", self.starting_offsets)
+
+    def _check_selected(self, option: str, offsets: Offsets) -> None:
+        """Refuse offsets of partitions that are not selected, such as those of a topic whose name is mistyped."""
+        if others := [partition for partition in offsets.named if not self.selection.has(partition)]:
+            selecting = "subscribePattern" if self.selection.pattern is not None else self.topics_option
+            if self.selection.partitions is not None:
+                selecting = "assign"
+            shown = ", ".join(map(str, sorted(others)))
+            raise ConfigurationError(option, shown, f"expected only partitions that {selecting} selects")
 
     def check_without_columns(self) -> None:
         """Refuse to add columns where none are read, as for rows of batches.

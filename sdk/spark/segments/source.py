@@ -155,7 +155,7 @@ class SegmentReader(DataSourceReader):
             lasts[segment.folder] = segment
         starts = {} if options.starting_offsets is None else options.starting_offsets.named
         ends = {} if options.ending_offsets is None else options.ending_offsets.named
-        for folder in sorted(filter(options.selection.has, {*starts, *ends})):
+        for folder in sorted({*starts, *ends}):
             start, end = starts.get(folder, EARLIEST), ends.get(folder, LATEST)
             if folder not in lasts:
                 report_loss(f"{folder} is not there, and its offsets are asked for", fails=fails)

@@ -76,9 +76,10 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where a new query begins.
 
         Raises:
-            ConfigurationError: a path does not exist.
+            ConfigurationError: a path does not exist, or offsets name a partition that is not selected.
             OSError: a folder or a segment cannot be read.
         """
+        self._options.check_new_stream()
         found = {}
         for key, segments in self._partitions().items():
             offset = self._asked.of(segments[0].folder)

@@ -21,6 +21,7 @@ from kafkawire.sdk.records import BatchBuilder, Compression
 from kafkawire.sdk.spark.audit import audit as module
 from kafkawire.sdk.spark.audit import merging
 from kafkawire.sdk.spark.audit.audit import audit, audit_brokers
+from kafkawire.sdk.spark.audit.segment_facts import AuditFacts
 from kafkawire.sdk.spark.audit.store import Manifest
 from kafkawire.sdk.spark.audit.tables import TABLES
 from kafkawire.sync import Admin
@@ -240,8 +241,10 @@ def test_segments_without_those_of_topics_that_were_deleted(tmp_path: Path) -> N
     """What is known of them stays in the audit; who names a topic that never was is told."""
     write_segment(tmp_path / "a-0", [batch(0)])
     texts = {"path": str(tmp_path), "topics": "a,gone"}
-    _, found = module._segments(texts, ["a", "gone"], Manifest(next_offsets={"gone": {"0": 5}}))
+    _, found = module._segments(texts, ["a", "gone"], Manifest(next_offsets={"a": {"0": 7}, "gone": {"0": 5}}))
     assert (texts["topics"], [segment.folder.topic for segment in found]) == ("a", ["a"])
+    assert texts["startingOffsets"] == '{"a": {"0": 7}}'
+    AuditFacts(texts).reader(None)  # type: ignore[arg-type]  # not looked at
     for topics in ["a", "gone"], ["gone"]:
         with pytest.raises(ConfigurationError, match="topics='gone': there are a"):
             module._segments({"path": str(tmp_path), "topics": ",".join(topics)}, topics, Manifest())

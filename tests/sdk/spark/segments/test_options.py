@@ -238,6 +238,43 @@ def test_stream(given: dict[str, Any], reason: str) -> None:
         options(**given).check_stream()
 
 
+@pytest.mark.parametrize(
+    ("given", "option"),
+    [
+        ({"topics": "a,b"}, "topics"),
+        ({"subscribe": "a,b"}, "subscribe"),
+        ({"subscribePattern": "[ab]"}, "subscribePattern"),
+        ({"assign": '{"a":[0,1],"b":[1]}'}, "assign"),
+    ],
+)
+def test_offsets_of_what_is_not_selected(given: dict[str, str], option: str) -> None:
+    """A stream may name what is selected and not there yet; without a selection that is so for all topics."""
+    selected = {**given, "startingOffsets": '{"b":{"1":5}}'}
+    for allowed in (selected, {"startingOffsets": '{"c":{"0":5}}'}, given):
+        options(**allowed).check_batch()
+        options(**allowed).check_new_stream()
+    others = options(**given, startingOffsets='{"d":{"0":5},"b":{"1":5},"c":{"1":-2}}')
+    reason = f"startingOffsets='c-1, d-0': expected only partitions that {option} selects"
+    for check in (others.check_batch, others.check_new_stream):
+        with pytest.raises(ConfigurationError) as caught:
+            check()
+        assert str(caught.value) == reason
+    with pytest.raises(ConfigurationError, match=f"^endingOffsets='c-0': expected only partitions that {option}"):
+        options(**given, endingOffsets='{"c":{"0":-1}}').check_batch()
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "is_allowed"), [(5, 5, True), (5, -1, True), (-2, 0, True), (5, 4, False), (1, 0, False)]
+)
+def test_offsets_in_order(start: int, end: int, is_allowed: bool) -> None:
+    found = options(startingOffsets=f'{{"a":{{"0":7,"1":{start}}}}}', endingOffsets=f'{{"a":{{"1":{end}}}}}')
+    if is_allowed:
+        found.check_batch()
+        return
+    with pytest.raises(ConfigurationError, match=f"^startingOffsets={start}: a-1 would begin at offset {start}, and"):
+        found.check_batch()
+
+
 def test_limits_of_streams_in_a_batch_query(caplog: pytest.LogCaptureFixture) -> None:
     options(maxOffsetsPerTrigger="5", maxBytesPerTrigger="1k").check_batch()
     assert caplog.messages == [

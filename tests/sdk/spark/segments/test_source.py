@@ -162,7 +162,23 @@ def test_offsets_that_are_gone(
     tolerant = source(folder, failOnDataLoss="false", **options).reader(schema("offset bigint"))
     assert len(read(tolerant)) in {40, 50}
     assert f"lost: {loss}" in caplog.text
-    source(folder, assign='{"orders":[0]}', **options).reader(schema("offset bigint")).partitions()
+
+
+@pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
+def test_offsets_of_what_is_not_selected(folder: Path, option: str) -> None:
+    """A topic whose name is mistyped would be read as a whole."""
+    options = {option: '{"orders":{"0":5},"ordres":{"1":5}}', "topics": "orders", "failOnDataLoss": "false"}
+    with pytest.raises(ConfigurationError, match=f"^{option}='ordres-1': expected only partitions that topics selects"):
+        source(folder, **options).reader(schema("offset bigint"))
+
+
+def test_offsets_that_end_before_they_begin(folder: Path) -> None:
+    options = {"startingOffsets": '{"orders":{"1":5}}', "endingOffsets": '{"orders":{"1":4}}'}
+    reason = "startingOffsets=5: orders-1 would begin at offset 5, and end before, at 4, by endingOffsets=4"
+    with pytest.raises(ConfigurationError, match=f"^{reason}"):
+        source(folder, failOnDataLoss="false", **options).reader(schema("offset bigint"))
+    options["startingOffsets"] = '{"orders":{"1":4}}'
+    assert len(read(source(folder, assign='{"orders":[1]}', **options).reader(schema("offset bigint")))) == 0
 
 
 def test_function(folder: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkawire.sdk.errors import DecodeError, LocalProtocolError
+from kafkawire.sdk.errors import ConfigurationError, DecodeError, LocalProtocolError
 
 pytest.importorskip("pyarrow")
 pytest.importorskip(
@@ -84,6 +84,16 @@ def test_limits(folder: Path, limit: dict[str, str]) -> None:
         assert max(sizes) <= int(limit["maxOffsetsPerTrigger"]) + 1
     elif limit["maxBytesPerTrigger"] == "1000":
         assert 3 <= len(sizes) <= 12
+
+
+def test_offsets_of_what_is_not_selected(folder: Path) -> None:
+    """A new query is refused; one that goes on from its checkpoint does not look at them. What is selected may come."""
+    query = Query(folder, topics="orders", startingOffsets='{"orders":{"0":95,"7":5}}')
+    query.options["startingOffsets"] = '{"orders":{"0":95},"ordres":{"1":15}}'
+    with pytest.raises(ConfigurationError, match="startingOffsets='ordres-1': expected only"):
+        Query(folder, **query.options)
+    query.start()
+    assert query.take_all() == [25]
 
 
 def test_what_is_reported(folder: Path) -> None:
