@@ -129,24 +129,35 @@ class Decoder:
         mode: what becomes of damage. PERMISSIVE needs the column for it, or drops it.
         rows_max: most rows of an Arrow batch.
         bytes_max: most bytes of its keys, values and headers, unless one record has more.
+        times_ms: the first time that is wanted, and the first one behind it; None for no limit. Damage has no time.
 
     Attributes:
         dropped: what was left out without a row.
+        times_ms: see above.
     """
 
     #: As in the connector, see `BatchRows`.
     takes_control = False
 
     def __init__(
-        self, names: Sequence[str], mode: Mode, *, rows_max: int = ROWS_MAX, bytes_max: int = ROWS_BYTES_MAX
+        self,
+        names: Sequence[str],
+        mode: Mode,
+        *,
+        rows_max: int = ROWS_MAX,
+        bytes_max: int = ROWS_BYTES_MAX,
+        times_ms: tuple[int | None, int | None] = (None, None),
     ) -> None:
         self.dropped = DamageLog()
+        self.times_ms = times_ms
         self._names = tuple(names)
         self._schema = arrow_schema(names)
         self._mode = mode
         wanted = _OF_RECORDS.intersection(names)
         if "sequence" in names:
             wanted |= {"offset"}
+        if times_ms != (None, None):
+            wanted |= {"timestamp"}
         self._rows = rows_builder(wanted, rows_max=rows_max, bytes_max=bytes_max)
         #: Where the rows come from, each with the first row.
         self._places: list[tuple[int, Place]] = []
@@ -236,6 +247,8 @@ class Decoder:
         self._places = [(0, self._places[-1][1])]
         rows = self._rows.take()
         arrays = arrow_arrays(rows)
+        # By what is stored: the column has null for a time that Spark cannot hold.
+        kept = None if self.times_ms == (None, None) else _in_time(arrays["timestamp"], *self.times_ms)
         for name in self._names:
             if name in _OF_BATCHES and name != "sequence":
                 arrays[name] = self._spread(name, _OF_BATCHES[name].values(rows.batches), rows.batches.ends)
@@ -263,7 +276,11 @@ class Decoder:
                 reason = f"timestamp {milliseconds[row].value} of a record is outside what Spark can hold"
                 damage = Damage(max(position, 0), 0, reason, _first_offset(magic, first_offset))
                 yield from self.add_damage(place, damage)
-        yield pyarrow.RecordBatch.from_arrays([arrays[name] for name in self._names], schema=self._schema)
+        columns = [arrays[name] for name in self._names]
+        if kept is not None and kept.true_count < count:
+            columns = [column.filter(kept) for column in columns]
+        if kept is None or kept.true_count:
+            yield pyarrow.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _spread(self, name: str, values: Sequence[Any], ends: memoryview[int] | array[int]) -> pyarrow.Array:
         """Return a column of what batches or places hold, each up to a row; a single value is for all of them."""
@@ -293,6 +310,15 @@ class Decoder:
             for place, damage in corrupt
         ]
         return pyarrow.RecordBatch.from_pylist(rows, schema=self._schema)
+
+
+def _in_time(milliseconds: pyarrow.Array, start_ms: int | None, end_ms: int | None) -> pyarrow.Array:
+    """Return which timestamps are not before the start, and before the end."""
+    numbers = milliseconds.cast(pyarrow.int64())
+    start, end = (None if limit is None else min(limit, INT64_MAX) for limit in (start_ms, end_ms))
+    is_late = True if start is None else _COMPUTE.greater_equal(numbers, start)
+    is_early = True if end is None else _COMPUTE.less(numbers, end)
+    return _COMPUTE.and_(is_late, is_early)
 
 
 def _in_microseconds(milliseconds: pyarrow.Array) -> tuple[pyarrow.Array, list[int]]:

@@ -213,7 +213,9 @@ def _is_wanted(options: SegmentOptions) -> Column:
     if options.ending_offsets is not None:
         found = found & (offset < _bound(options.ending_offsets, INT64_MAX))
     if options.starting_timestamp_ms is not None:
-        found = found & (time >= functions.timestamp_millis(functions.lit(options.starting_timestamp_ms)))
+        # A time that Spark cannot hold is null here, and behind all others.
+        start = functions.timestamp_millis(functions.lit(options.starting_timestamp_ms))
+        found = found & (time.isNull() | (time >= start))
     if options.ending_timestamp_ms is not None:
         found = found & (time < functions.timestamp_millis(functions.lit(options.ending_timestamp_ms)))
     return offset.isNull() | found

@@ -11,10 +11,9 @@ Source: `LogSegment.read`, `CompletedFetch`, `LogSegments.replaceSegments` in Ap
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import pyarrow
-import pyarrow.compute
 
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.options import INT64_MAX
@@ -37,11 +36,6 @@ from kafkawire.sdk.spark.segments.storage import OpenFile, SegmentFiles
 from kafkawire.sdk.spark.segments.transactions import Transactions
 
 __all__ = ["BatchRows", "ReadOptions", "offset_at", "read_into", "read_options", "read_parts"]
-
-_TIMESTAMP = "timestamp"
-
-#: Most of its functions are made when it is imported, where type checkers do not see them.
-_COMPUTE: Any = pyarrow.compute
 
 
 class ReadOptions(NamedTuple):
@@ -148,42 +142,13 @@ def read_parts(
         OSError: a file cannot be read.
     """
     decoder = Decoder(options.names, options.mode)
-    timed: tuple[Decoder, Wanted] | None = None
     for part in parts:
-        wanted = part.wanted
-        if wanted.times_ms == (None, None):
-            yield from _part(part, files, options, decoder)
-            continue
         # Rows of other times are left out of whole Arrow batches, so all in one are of the same range.
-        if timed is None or timed[1].times_ms != wanted.times_ms:
-            if timed is not None:
-                yield from _in_time(timed[0].finish(), timed[1], options.names)
-            timed = Decoder(tuple(dict.fromkeys((*options.names, _TIMESTAMP))), options.mode), wanted
-        yield from _in_time(_part(part, files, options, timed[0]), wanted, options.names)
-    if timed is not None:
-        yield from _in_time(timed[0].finish(), timed[1], options.names)
+        if part.wanted.times_ms != decoder.times_ms:
+            yield from decoder.finish()
+            decoder = Decoder(options.names, options.mode, times_ms=part.wanted.times_ms)
+        yield from _part(part, files, options, decoder)
     yield from decoder.finish()
-
-
-def _in_time(
-    batches: Iterable[pyarrow.RecordBatch], wanted: Wanted, names: tuple[str, ...]
-) -> Iterator[pyarrow.RecordBatch]:
-    """Leave out rows of other times; those without one are not records."""
-    for batch in batches:
-        times = batch.column(_TIMESTAMP)
-        mask = None
-        if wanted.start_timestamp_ms is not None:
-            mask = _COMPUTE.greater_equal(times, _time(wanted.start_timestamp_ms))
-        if wanted.end_timestamp_ms is not None:
-            is_before = _COMPUTE.less(times, _time(wanted.end_timestamp_ms))
-            mask = is_before if mask is None else _COMPUTE.and_(mask, is_before)
-        kept = batch.filter(_COMPUTE.fill_null(mask, True)).select(list(names))
-        if kept.num_rows:
-            yield kept
-
-
-def _time(timestamp_ms: int) -> pyarrow.Scalar:
-    return pyarrow.scalar(min(timestamp_ms * 1000, INT64_MAX), pyarrow.timestamp("us", "UTC"))
 
 
 def _part(

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.options import INT64_MAX
 from kafkawire.sdk.records import BatchBuilder, Compression, RecordBatch, walk
 from kafkawire.sdk.records.stored import Damage
 from kafkawire.sdk.spark.damage import Mode, Place
@@ -128,6 +129,51 @@ def test_a_time_that_spark_cannot_hold_has_its_place() -> None:
         list(decoder.add(place, one_batch(position, 1, time_ms=time_ms), position))
     (row,) = [row for found in decoder.finish() for row in found.to_pylist() if row[CORRUPT]]
     assert (row[CORRUPT]["path"], row[CORRUPT]["position"]) == (PLACES[-1].path, 200)
+
+
+#: Two of them are more than Spark can hold; -1 is none.
+TIMES_MS = [0, INT64_MAX // 1000, 5, INT64_MAX // 1000 + 1, INT64_MAX, -1]
+
+
+@pytest.mark.parametrize(
+    "times_ms",
+    [
+        (None, None),
+        (0, None),
+        (6, None),
+        (INT64_MAX, None),
+        (None, 0),
+        (None, 6),
+        (None, INT64_MAX // 1000 + 1),
+        (None, INT64_MAX),
+        (1, 6),
+        (5, 5),
+        (-5, 2**70),
+    ],
+)
+@pytest.mark.parametrize("rows_max", [1, 4, 10**6])
+def test_times(times_ms: tuple[int | None, int | None], rows_max: int) -> None:
+    """What is stored counts, whether or not Spark can hold it, and whether or not it is asked for; damage stays."""
+    low, high = times_ms
+    expected = [
+        offset
+        for offset, time_ms in enumerate(TIMES_MS)
+        if (low is None or time_ms >= low) and (high is None or time_ms < min(high, INT64_MAX))
+    ]
+    if times_ms == (None, None):
+        expected = [*range(len(TIMES_MS))]
+    for names, damaged in ((["offset", CORRUPT], 0), (["timestamp", "offset", CORRUPT], 2)):
+        decoder = Decoder(names, Mode.PERMISSIVE, rows_max=rows_max, times_ms=times_ms)
+        found = []
+        for offset, time_ms in enumerate(TIMES_MS):
+            found += decoder.add(PLACES[0], one_batch(offset, 1, time_ms=time_ms), 0)
+        found += decoder.add_damage(PLACES[0], Damage(7, 9, "garbage"))
+        found += decoder.finish()
+        assert all(each.num_rows for each in found)
+        assert all(each.schema == arrow_schema(names) for each in found)
+        offsets = [offset for each in found for offset in each["offset"].to_pylist()]
+        assert [offset for offset in offsets if offset is not None] == expected
+        assert sum(each.num_rows - each[CORRUPT].null_count for each in found) == damaged + 1
 
 
 def one_batch(base_offset: int, count: int, *, time_ms: int = 0, **options: Any) -> RecordBatch:

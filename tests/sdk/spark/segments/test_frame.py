@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.records import Compression
+from kafkawire.sdk.records import BatchBuilder, Compression
 from kafkawire.sdk.spark.segments import frame
 from kafkawire.sdk.spark.segments.frame import read_segments
 from kafkawire.sync import Producer
@@ -251,6 +251,25 @@ def test_damage_with_the_file_system_of_spark(spark: Any, folder: Path, monkeypa
         read_segments(spark, folder, assign={"orders": [1]}, decompressedBytesMax=100).collect()
     with pytest.raises(ConfigurationError, match="startingOffsets='latest': a batch query"):
         read_segments(spark, folder, startingOffsets="latest")
+
+
+def test_times_that_spark_cannot_hold(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are behind all that it can hold, whoever reads the files."""
+    builder = BatchBuilder()
+    for time_ms in (1000, 2**62, 2000):
+        builder.append(time_ms, None, b"v")
+    write_segment(tmp_path / "t-0", [builder.build()])
+    cases: list[tuple[dict[str, Any], list[int]]] = [
+        ({"startingTimestamp": 1500}, [1, 2]),
+        ({"endingTimestamp": 1500}, [0]),
+    ]
+    for bounds, expected in cases:
+        monkeypatch.undo()
+        for _ in range(2):
+            rows = read_segments(spark, tmp_path, mode="PERMISSIVE", **bounds).collect()
+            assert sorted(row.offset for row in rows if row._corrupt is None) == expected
+            assert sum(row._corrupt is not None for row in rows) == 1
+            monkeypatch.setattr(frame, "_opens", lambda paths: False)
 
 
 def test_damage(spark: Any, folder: Path) -> None:

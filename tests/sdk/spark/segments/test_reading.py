@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.options import INT64_MAX
 from kafkawire.sdk.protocol.tables.record_formats import TimestampType
 from kafkawire.sdk.records import BatchBuilder, Compression, MessageSetBuilder
 
@@ -391,6 +392,32 @@ def test_damage_has_no_time(files: SegmentFiles) -> None:
     options = ReadOptions(("offset", CORRUPT), Mode.PERMISSIVE)
     rows = _rows(read_parts(planned(files, Wanted(0, None, TIME_MS + 50)), files, options))
     assert sum(row[CORRUPT] is not None for row in rows) == 1
+
+
+@pytest.mark.parametrize("split_bytes", SPLITS)
+def test_times_that_spark_cannot_hold(tmp_path: Path, split_bytes: int) -> None:
+    """They are behind all that it can hold, and no damage for who does not ask for them."""
+    builder = BatchBuilder()
+    for time_ms in (1000, INT64_MAX // 1000 + 1, 2000, INT64_MAX):
+        builder.append(time_ms, None, b"v")
+    write_segment(tmp_path / "orders-0", [builder.build(), batch(4, 1)])
+    files = SegmentFiles([str(tmp_path)])
+    for start, end, expected in [
+        (None, 1500, [0]),
+        (None, INT64_MAX // 1000 + 1, [0, 2, 4]),
+        (1500, None, [1, 2, 3, 4]),
+        (INT64_MAX // 1000 + 2, None, [3]),
+        (1500, TIME_MS, [2]),
+        (None, INT64_MAX, [0, 1, 2, 4]),
+    ]:
+        parts = planned(files, Wanted(start_timestamp_ms=start, end_timestamp_ms=end), split_bytes)
+        assert offsets_of(parts, files) == expected
+        with pytest.raises(DecodeError, match="is outside what Spark can hold"):
+            offsets_of(parts, files, ReadOptions(("offset", "timestamp")))
+        options = ReadOptions(("offset", "timestamp", CORRUPT), Mode.PERMISSIVE)
+        rows = [row for part in parts for row in _rows(read_parts([part], files, options))]
+        assert [row["offset"] for row in rows if row[CORRUPT] is None] == expected
+        assert sum(row[CORRUPT] is not None for row in rows) == 2
 
 
 def test_a_shorter_file_is_told_once(files: SegmentFiles) -> None:
