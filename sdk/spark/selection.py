@@ -221,16 +221,19 @@ def parse_partitions(option: str, text: str) -> frozenset[TopicPartition]:
 
 
 def parse_pattern(option: str, text: str) -> str:
-    """Return a regular expression.
+    """Return a regular expression, without blanks around it.
 
     Raises:
-        ConfigurationError: it is not one.
+        ConfigurationError: it is not one, or empty.
     """
+    pattern = text.strip()
+    if not pattern:
+        raise ConfigurationError(option, text, "expected a regular expression")
     try:
-        re.compile(text)
+        re.compile(pattern)
     except re.error as error:
         raise ConfigurationError(option, text, f"not a regular expression: {error}") from None
-    return text
+    return pattern
 
 
 def _json(option: str, text: str, expected: str) -> dict[str, Any]:

@@ -166,12 +166,6 @@ def _bound(values: Mapping[str, Any], names: tuple[str, ...]) -> Bound | None:
     return None
 
 
-def _pattern(option: str, text: str) -> str:
-    if not text.strip():
-        raise ConfigurationError(option, text, "expected a regular expression")
-    return parse_pattern(option, text.strip())
-
-
 def _extra(option: str, text: str) -> tuple[str, ...]:
     names = parse_columns(option, text)
     if of_files := [name for name in names if name in schema.OF_FILES]:
@@ -218,7 +212,7 @@ _FIELDS: Final = {
 _OPTIONS: Final = OptionTable(
     {
         "subscribe": parse_topics,
-        "subscribePattern": _pattern,
+        "subscribePattern": parse_pattern,
         "assign": parse_partitions,
         "startingOffsets": lambda option, text: parse_offsets(option, text, EARLIEST),
         "endingOffsets": lambda option, text: parse_offsets(option, text, LATEST),

@@ -93,9 +93,11 @@ def test_selection() -> None:
 
 
 def test_pattern() -> None:
-    assert parse_pattern("subscribePattern", "a|b") == "a|b"
-    with pytest.raises(ConfigurationError, match="not a regular expression"):
-        parse_pattern("subscribePattern", "(")
+    for text in ("a|b", " a|b\n"):
+        assert parse_pattern("subscribePattern", text) == "a|b"
+    for text, reason in (("(", "not a regular expression"), ("", "expected a regular"), (" ", "expected a regular")):
+        with pytest.raises(ConfigurationError, match=f"^subscribePattern='.?': {reason}"):
+            parse_pattern("subscribePattern", text)
 
 
 @pytest.mark.parametrize(

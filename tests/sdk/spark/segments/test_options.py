@@ -155,6 +155,7 @@ def test_refused_values_of_python(value: object, reason: str) -> None:
         ({"mode": "x"}, "mode='x': expected PERMISSIVE, DROPMALFORMED, FAILFAST"),
         ({"isolationLevel": "x"}, "isolationLevel='x': expected read_uncommitted or read_committed"),
         ({"subscribePattern": "("}, "subscribePattern='(': not a regular expression: "),
+        ({"subscribePattern": ""}, "subscribePattern='': expected a regular expression"),
         ({"topics": "a", "assign": '{"a":[0]}'}, "topics='a': assign is given, too; expected one"),
         ({"assign": "{}"}, "assign='{}': expected JSON such as {\"orders\":[0,1]}, it names no partition"),
         ({"assign": '{"a":[]}'}, "assign='{\"a\":[]}': expected JSON"),
