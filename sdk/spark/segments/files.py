@@ -121,7 +121,8 @@ def find_segments(system: Any, paths: Sequence[str], pattern: str = FOLDER_PATTE
             `offset`.
 
     Raises:
-        ConfigurationError: the pattern lacks a group, a path does not exist, or a name is not that of a segment.
+        ConfigurationError: the pattern lacks a group, a path does not exist or is a file that is not a segment, or a
+            name has a number that no segment has.
         OSError: a folder cannot be listed, or what a link leads to is gone.
     """
     meant = compiled(pattern)
@@ -129,6 +130,7 @@ def find_segments(system: Any, paths: Sequence[str], pattern: str = FOLDER_PATTE
     while True:
         listing = list_files(system, paths)
         listings += 1
+        _check_named(listing, meant, pattern)
         found, swaps = _named(listing, meant)
         if not (_was_changing(listing, meant) or swaps) or listings == _LISTINGS_MAX:
             break
@@ -162,6 +164,14 @@ def compiled(pattern: str) -> re.Pattern[str]:
     if missing := {"topic", "partition", "offset"} - meant.groupindex.keys():
         raise ConfigurationError("pathPattern", pattern, f"it has no group {', '.join(sorted(missing))}")
     return meant
+
+
+def _check_named(listing: Listing, meant: re.Pattern[str], pattern: str) -> None:
+    """Refuse a file that is named itself, as an index is, of which nothing would be read."""
+    for path in listing.named:
+        if _key(path.removesuffix(SWAP_SUFFIX), meant) is None:
+            expected = "TOPIC-PARTITION/OFFSET.log" if pattern == FOLDER_PATTERN else "a path that pathPattern matches"
+            raise ConfigurationError("path", path, f"it is not a segment: expected {expected}")
 
 
 def _named(listing: Listing, meant: re.Pattern[str]) -> tuple[dict[_Key, ListedFile], dict[_Key, ListedFile]]:

@@ -38,10 +38,12 @@ class Listing(NamedTuple):
     Attributes:
         files: each once.
         passed_over: further paths on a local disk.
+        named: the paths of files that were named themselves.
     """
 
     files: list[ListedFile]
     passed_over: list[str]
+    named: list[str]
 
 
 def list_files(system: Any, paths: Sequence[str]) -> Listing:
@@ -58,8 +60,13 @@ def list_files(system: Any, paths: Sequence[str]) -> Listing:
     """
     found: dict[str, ListedFile] = {}
     passed_over: dict[str, None] = {}
+    named: list[str] = []
     for path in paths:
-        for info in _meant(system, path.rstrip("/") or "/", passed_over):
+        there = system.get_file_info(path.rstrip("/") or "/")
+        if there.type is pyarrow.fs.FileType.File:
+            named.append(there.path)
+        is_there = there.type is not pyarrow.fs.FileType.NotFound
+        for info in [there] if is_there else _matching(system, there.path, passed_over):
             inside = [info]
             if info.type is pyarrow.fs.FileType.Directory:
                 inside += _inside(system, info.path, is_recursive=True)
@@ -68,14 +75,11 @@ def list_files(system: Any, paths: Sequence[str]) -> Listing:
             for each in inside:
                 if each.type is pyarrow.fs.FileType.File:
                     found.setdefault(each.path, ListedFile(each.path, each.size, each.mtime_ns))
-    return Listing([*found.values()], [*passed_over])
+    return Listing([*found.values()], [*passed_over], named)
 
 
-def _meant(system: Any, path: str, passed_over: dict[str, None]) -> list[Any]:
-    """Return the files and folders that a path names or matches, and note what was passed over on the way."""
-    info = system.get_file_info(path)
-    if info.type is not pyarrow.fs.FileType.NotFound:
-        return [info]
+def _matching(system: Any, path: str, passed_over: dict[str, None]) -> list[Any]:
+    """Return the files and folders that match a path with `*`, and note what was passed over on the way."""
     if "*" not in path:
         raise ConfigurationError("path", path, "it does not exist")
     names = path.split("/")

@@ -108,6 +108,24 @@ def test_refused(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "name", [f"orders-0/{40:020}.index", f"orders-0/{90:020}.log.deleted", "orders-0/99.log", f"{0:020}.log"]
+)
+def test_files_that_are_no_segments(root: Path, name: str) -> None:
+    """Of one that is named nothing would be read; in a folder, or behind a `*`, they are beside what is meant."""
+    path = write_names(root / "a", [name]) / name
+    assert found(root / "a" / "orders-0" / "*") == ORDERS
+    for paths in ([path], [root, path], [f"file://{path}"]):
+        with pytest.raises(ConfigurationError) as caught:
+            found(*paths)
+        assert str(caught.value) == f"path='{path}': it is not a segment: expected TOPIC-PARTITION/OFFSET.log"
+    pattern = r"(?P<topic>\w+)-(?P<partition>\d)/(?P<offset>\d+)\.segment"
+    with pytest.raises(ConfigurationError, match="it is not a segment: expected a path that pathPattern matches"):
+        found(path, pattern=pattern)
+    swap = write_names(root / "a", [f"orders-7/{5:020}.log.swap"]) / f"orders-7/{5:020}.log.swap"
+    assert found(swap) == ["orders-7 5 None"]
+
+
+@pytest.mark.parametrize(
     ("name", "reason"),
     [
         (f"orders-0/{'9' * 20}.log", "offset 99999999999999999999 is more than 9223372036854775807, the highest"),
@@ -223,7 +241,7 @@ def test_listing_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bef
 
 def test_what_went_while_it_was_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = [str(tmp_path / "orders-0" / log(10)), str(tmp_path / "orders-1")]
-    monkeypatch.setattr(files, "list_files", lambda system, paths: listing.Listing([], gone))
+    monkeypatch.setattr(files, "list_files", lambda system, paths: listing.Listing([], gone, []))
     assert found(tmp_path) == []
 
 

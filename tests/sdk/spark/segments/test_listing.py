@@ -67,6 +67,16 @@ def test_what_is_said(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("paths", "named"),
+    [(["a"], []), (["a/*"], []), (["a/*/0.log"], []), (["a/x/", "d*/e/2.log", "a"], ["a/x", "d*/e/2.log"])],
+)
+def test_files_that_are_named(root: Path, paths: list[str], named: list[str]) -> None:
+    """By themselves, not by what their names match."""
+    listed = list_files(pyarrow.fs.LocalFileSystem(), [f"{root}/{path}" for path in paths])
+    assert listed.named == [f"{root}/{name}" for name in named]
+
+
+@pytest.mark.parametrize(
     ("path", "reason"),
     [
         ("c", "it does not exist"),
