@@ -153,9 +153,11 @@ def test_a_frame_before_what_cannot_be_decoded(peers: Peers, proxy: DecodingProx
     proxy.wait_for(lambda line: "not decoded from here on: frame of 2147483647 bytes announced" in line)
     peers.pass_on(request)
     peers.pass_on(b"answer", back=True)
+    proxy.wait_for(lambda line: line.startswith("1 <"))
     assert [line.split(",")[0].split(":")[0] for line in proxy.lines[1:]] == [
         "1 > <Heartbeat request",
         "1 > <not decoded from here on",
+        "1 < <not decoded from here on",
     ]
 
 
