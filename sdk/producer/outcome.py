@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError, RequestTimedOut
-from kafkawire.sdk.transport import fork
+from kafkawire.sdk.transport import fork, loop_watch
 from kafkawire.sdk.transport.promise import wake_future
 from kafkawire.sdk.transport.user_code import contained
 from kafkawire.sdk.transport.waiting import check_may_block, driving
@@ -191,6 +191,7 @@ class Outcome:
             loop = asyncio.get_running_loop()
             settled: asyncio.Future[None] = loop.create_future()
             self.watch(index, lambda: wake_future(loop, settled))
+            loop_watch.look_from(loop)
             yield from settled.__await__()
         return self._metadata(index, timestamp_ms)
 
@@ -207,7 +208,7 @@ class Outcome:
             check_may_block(driving)
             settled = Event()
             self.watch(index, settled.set)
-            if not settled.wait(None if timeout_ms is None else timeout_ms / 1000):
+            if not loop_watch.wait(settled, None if timeout_ms is None else timeout_ms / 1000):
                 raise RequestTimedOut(f"the record for {self.partition} is not settled after {timeout_ms} ms")
         return self._metadata(index, timestamp_ms)
 

@@ -12,7 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from threading import get_ident
+from threading import Lock, get_ident
 from typing import Any, Generic
 
 from kafkawire.sdk.clock import monotonic_ms
@@ -25,7 +25,7 @@ from kafkawire.sdk.errors import (
     LocalProtocolError,
 )
 from kafkawire.sdk.protocol.schema import Message
-from kafkawire.sdk.transport import fork, waiting
+from kafkawire.sdk.transport import fork, loop_watch, waiting
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
 from kafkawire.sdk.transport.driven import AnyCall, AnyLink, Machine, Open, Router, Send, Turn
 from kafkawire.sdk.transport.promise import Promise, Result
@@ -69,6 +69,9 @@ class Driver(Generic[AnyLink, AnyCall]):
         self._name = name
         self._connections: dict[AnyLink, BrokerConnection] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._performed: dict[Promise[Any], Coroutine[Any, Any, Any]] = {}
+        self._endings: set[Promise[None]] = set()
+        self._ending = Lock()
         self._steps: deque[Step] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
@@ -83,6 +86,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         self._loop = asyncio.get_running_loop() if loop is None else loop
         waiting.driving.add(self._loop)
         fork.watch(self)
+        loop_watch.watch(self, self._loop)
         self.wake()
 
     def end(self, error: KafkaWireError) -> Promise[None]:
@@ -98,7 +102,12 @@ class Driver(Generic[AnyLink, AnyCall]):
             self._end_without_loop(error)
             ended.keep(None)
         else:
-            self._loop.call_soon_threadsafe(self._end, error, ended)
+            self._endings.add(ended)
+            ended.add_done_callback(partial(self._endings.discard, ended))
+            try:
+                self._loop.call_soon_threadsafe(self._end, error, ended)
+            except RuntimeError:  # it was closed meanwhile
+                self._end_without_loop(error)
         return ended
 
     @property
@@ -203,6 +212,8 @@ class Driver(Generic[AnyLink, AnyCall]):
             if self._ended is not None:
                 give_up()
             else:
+                self._performed[promise] = work
+                promise.add_done_callback(partial(self._performed.pop, promise))
                 self._start_task(self._perform(work, promise)).add_done_callback(give_up)
 
         try:
@@ -215,6 +226,9 @@ class Driver(Generic[AnyLink, AnyCall]):
     def forked(self, error: fork.Forked) -> None:
         """Refuse all work in a child process: the connections belong to its parent."""
         self._ended = error
+        self._ending = Lock()  # a thread that is not here may hold it
+        if self._loop is not None:
+            loop_watch.forget(self, self._loop)
 
     def _check(self) -> None:
         if isinstance(self._ended, fork.Forked):
@@ -229,7 +243,12 @@ class Driver(Generic[AnyLink, AnyCall]):
         for task in self._tasks:
             task.cancel()
         gone = asyncio.gather(*self._tasks, return_exceptions=True)
-        gone.add_done_callback(lambda _: ended.keep(None))
+        gone.add_done_callback(lambda _: self._gone(ended))
+
+    def _gone(self, ended: Promise[None]) -> None:
+        assert self._loop is not None
+        loop_watch.forget(self, self._loop)
+        ended.keep(None)
 
     def _without_loop(self) -> Closed:
         text = f"the event loop on which the {self._name} was started has ended, and so has the {self._name}"
@@ -239,11 +258,20 @@ class Driver(Generic[AnyLink, AnyCall]):
         """Fail everything that is unsettled; what is left on a closed event loop is never run."""
         self._connections.clear()  # their sockets went with the loop
         self._stop(error)
+        loop_watch.drop(task.get_coro() for task in tuple(self._tasks))
+        for promise, work in tuple(self._performed.items()):
+            loop_watch.drop([work])
+            promise.fail(error)
+        for ended in tuple(self._endings):
+            ended.keep(None)
+        if self._loop is not None:
+            loop_watch.forget(self, self._loop)
 
     def _stop(self, error: KafkaWireError) -> None:
-        if self._ended is not None:
-            return
-        self._ended = error
+        with self._ending:  # several threads may find that the loop has ended
+            if self._ended is not None:
+                return
+            self._ended = error
         if self._timer is not None:
             self._timer.cancel()
         now_ms = monotonic_ms()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from threading import Thread, current_thread
 
-from kafkawire.sdk.transport import waiting
+from kafkawire.sdk.transport import loop_watch, waiting
 
 __all__ = ["IoThread"]
 
@@ -45,3 +45,4 @@ class IoThread:
             self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
             self.loop.close()
+            loop_watch.look()

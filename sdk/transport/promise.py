@@ -17,6 +17,7 @@ from threading import Event, Lock
 from typing import Any, Generic, TypeVar, cast
 
 from kafkawire.sdk.errors import KafkaWireError, RequestTimedOut
+from kafkawire.sdk.transport import loop_watch
 
 __all__ = ["Promise", "wake_future"]
 
@@ -46,7 +47,7 @@ class Promise(Generic[Result]):
 
     def __init__(self, on_cancel: Callable[[], None] | None = None) -> None:
         self._on_cancel = on_cancel
-        self._callbacks: list[Callable[[], None]] | None = []
+        self._callbacks: list[Callable[[], object]] | None = []
         self._result: Result | None = None
         self._error: Exception | None = None
 
@@ -68,7 +69,7 @@ class Promise(Generic[Result]):
         """Settle with an error; does nothing if it is settled already."""
         self._settle(None, error)
 
-    def add_done_callback(self, callback: Callable[[], None]) -> None:
+    def add_done_callback(self, callback: Callable[[], object]) -> None:
         """Call `callback` once it is settled, on the side that settles it; at once if it is settled already."""
         with _lock:
             if self._callbacks is not None:
@@ -122,12 +123,13 @@ class Promise(Generic[Result]):
     def _block(self, timeout_seconds: float | None) -> bool:
         settled = Event()
         self.add_done_callback(settled.set)
-        return settled.wait(timeout_seconds)
+        return loop_watch.wait(settled, timeout_seconds)
 
     def _future(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
         """Return what ends when it is settled."""
         settled: asyncio.Future[None] = loop.create_future()
         self.add_done_callback(partial(wake_future, loop, settled))
+        loop_watch.look_from(loop)
         return settled
 
     def _settle(self, result: Result | None, error: Exception | None) -> None:

@@ -7,6 +7,7 @@ next.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -14,7 +15,10 @@ import pytest
 
 from kafkawire import Admin, Consumer, Producer, TopicPartition
 from kafkawire.errors import Closed
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.transport import loop_watch
 from tests.sdk.scripted_broker import BROKER, StoringBroker
+from tests.sdk.transport.driven import PATIENCE_SECONDS
 
 Client = Producer[Any, Any] | Consumer[Any, Any] | Admin
 T0 = TopicPartition("t", 0)
@@ -103,6 +107,116 @@ def test_closing_is_all_that_is_done(kind: Callable[..., Client], topics: tuple[
     client = kind(str(BROKER), *topics, network=broker.network, **given)
     run_to_the_end(client.start)
     asyncio.run(client.close())
+
+
+class LoopThread:
+    """An event loop on a thread, that may end at any time."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+
+    def run(self, work: Callable[[], Awaitable[Any]]) -> Any:
+        """Return what a coroutine returns that runs there."""
+
+        async def run() -> Any:
+            return await work()
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(PATIENCE_SECONDS)
+
+    def end(self) -> None:
+        """Stop the loop, leave no task behind, and close it."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        for task in asyncio.all_tasks(self._loop):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # nobody is surprised here
+        self._loop.close()
+
+
+async def send_and_forget(client: Client) -> Callable[[], Any]:
+    """Return what waits for a record, and for nothing else of the producer."""
+    assert isinstance(client, Producer)
+    return client.send("t", b"never stored").result
+
+
+async def send_and_await(client: Client) -> Callable[[], Any]:
+    assert isinstance(client, Producer)
+    delivery = client.send("t", b"never stored")
+
+    async def awaited() -> None:
+        await delivery
+
+    return lambda: asyncio.run(awaited())
+
+
+def asking(use: Callable[[Any], Awaitable[object]]) -> Callable[[Client], Awaitable[Callable[[], Any]]]:
+    async def prepare(client: Client) -> Callable[[], Any]:
+        async def asked() -> None:
+            await use(client)
+
+        return lambda: asyncio.run(asked())
+
+    return prepare
+
+
+WAITS: list[tuple[Callable[..., Client], dict[str, Any], Callable[[Client], Awaitable[Callable[[], Any]]]]] = [
+    (Producer, {"linger_ms": 60_000}, send_and_forget),
+    (Producer, {"linger_ms": 60_000}, send_and_await),
+    (Consumer, {}, asking(lambda consumer: consumer.getmany(60_000))),
+    (Consumer, {}, asking(lambda consumer: consumer.end_offsets([T0]))),
+    (Admin, {}, asking(lambda admin: admin.list_topics())),
+]
+
+
+@pytest.mark.parametrize(("kind", "given", "prepare"), WAITS)
+@pytest.mark.parametrize("waits_already", [False, True])
+def test_who_waits_elsewhere_hears_that_the_loop_has_ended(
+    kind: Callable[..., Client],
+    given: Any,
+    prepare: Callable[[Client], Awaitable[Callable[[], Any]]],
+    waits_already: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked = threading.Event()
+    look = loop_watch.look
+
+    def noted() -> None:
+        looked.set()
+        look()
+
+    monkeypatch.setattr(loop_watch, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(loop_watch, "look", noted)
+    broker = StoringBroker({"t": 1})
+    loop = LoopThread()
+    failures: list[BaseException] = []
+
+    async def start() -> Callable[[], Any]:
+        client = kind(str(BROKER), network=broker.network, **given)
+        await client.start()
+        broker.responders[ApiKey.METADATA] = broker.responders[ApiKey.LIST_OFFSETS] = lambda request: None
+        return await prepare(client)
+
+    def run(wait: Callable[[], Any]) -> None:
+        try:
+            wait()
+        except Closed as error:
+            failures.append(error)
+
+    wait = loop.run(start)
+    looked.clear()
+    thread = threading.Thread(target=run, args=(wait,), daemon=True)
+    if waits_already:
+        thread.start()
+        assert looked.wait(PATIENCE_SECONDS)
+        loop.end()
+    else:
+        loop.end()
+        thread.start()
+    thread.join(PATIENCE_SECONDS)
+    name = kind.__name__.lower()
+    [failure] = failures
+    assert str(failure).startswith(f"the event loop on which the {name} was started has ended, and so has the {name}")
 
 
 def test_records_that_were_not_sent_are_told_of() -> None:

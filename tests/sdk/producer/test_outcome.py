@@ -110,12 +110,11 @@ def test_a_thread_waits_as_long_as_it_may(
 ) -> None:
     waited: list[float | None] = []
 
-    class Unset(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            waited.append(timeout)
-            return False
+    def wait(settled: threading.Event, timeout_seconds: float | None) -> bool:
+        waited.append(timeout_seconds)
+        return False
 
-    monkeypatch.setattr("kafkawire.sdk.producer.outcome.Event", Unset)
+    monkeypatch.setattr("kafkawire.sdk.transport.loop_watch.wait", wait)
     with pytest.raises(RequestTimedOut, match=f"record for t-3 is not settled after {timeout_ms} ms"):
         Outcome(PLACE).result(0, 500, timeout_ms)
     assert waited == [seconds]

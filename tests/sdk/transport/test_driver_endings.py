@@ -103,6 +103,29 @@ def test_the_first_call_after_the_loop_was_closed_ends_the_client() -> None:
     client.driver.end(Closed("late")).wait(PATIENCE_SECONDS)
 
 
+def test_what_the_driver_was_doing_when_the_loop_was_closed_is_settled() -> None:
+    client = Client(ScriptedBroker())
+    loop = asyncio.new_event_loop()
+
+    async def start() -> Promise[bool]:
+        client.driver.start()
+        return client.driver.perform(Promise[None]().within(None))
+
+    async def turns() -> None:
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    work = loop.run_until_complete(start())
+    loop.run_until_complete(turns())
+    ended = client.driver.end(Closed("nobody is left to do it"))
+    for task in asyncio.all_tasks(loop):
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # that it is pending is what is tested
+    loop.close()
+    ended.wait(PATIENCE_SECONDS)
+    with pytest.raises(Closed, match="the event loop on which the client was started has ended"):
+        work.wait(PATIENCE_SECONDS)
+
+
 def fail_by_defect(promise: Promise[None], now_ms: int) -> None:
     raise TypeError("a bug")
 
