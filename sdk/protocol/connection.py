@@ -277,6 +277,23 @@ class ClientConnection:
             self._waiting.append((sent.correlation_id, form, False))
         return sent
 
+    def check_length(self, length: int) -> None:
+        """Refuse the next frame before it is there; all frames before it were given to `receive`.
+
+        Args:
+            length: that the four bytes in front of it announce.
+
+        Raises:
+            RemoteProtocolError: it answers no request, or is larger than any response to one of the gate.
+        """
+        if not self._waiting:
+            raise RemoteProtocolError(f"frame of {length} bytes, but no request waits for a response")
+        _, form, is_gates = self._waiting[0]
+        if is_gates and length > GATE_FRAME_BYTES_MAX:
+            raise RemoteProtocolError(
+                f"{form.api.name} response of {length} bytes, at most {GATE_FRAME_BYTES_MAX} allowed while connecting"
+            )
+
     def receive(self, frame: Buffer) -> Received:
         """Read the response in a frame; one to a request of the gate opens it, or adds to `take_outgoing`.
 
@@ -287,14 +304,10 @@ class ClientConnection:
         """
         if type(frame) is not bytes:
             frame = frame_bytes(frame)
-        if not self._waiting:
-            raise RemoteProtocolError(f"frame of {len(frame)} bytes, but no request waits for a response")
+        if not self._waiting or self._waiting[0][2]:
+            self.check_length(len(frame))
         correlation_id, form, is_gates = self._waiting.popleft()
         api = form.api
-        if is_gates and len(frame) > GATE_FRAME_BYTES_MAX:
-            raise RemoteProtocolError(
-                f"{api.name} response of {len(frame)} bytes, at most {GATE_FRAME_BYTES_MAX} allowed while connecting"
-            )
         header, start = form.response_header.decode(frame)
         if header.correlation_id != correlation_id:
             raise RemoteProtocolError(

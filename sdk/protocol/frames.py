@@ -60,6 +60,13 @@ class FrameBuffer:
         self._limit = limit
         self.error: FrameTooLarge | None = None
 
+    @property
+    def announced(self) -> int | None:
+        """The length of the frame that has begun; None if it is not known yet."""
+        if len(self._data) < LENGTH_BYTES:
+            return None
+        return int.from_bytes(self._data[:LENGTH_BYTES], "big")
+
     def receive(self, data: bytes | bytearray | memoryview) -> list[bytes]:
         """Add received bytes and return the frames that they complete.
 

@@ -251,8 +251,7 @@ class BrokerConnection:
         try:
             received = self._protocol.receive(frame)
         except KafkaWireError as error:
-            is_login = self._protocol.state is ConnectionState.REAUTHENTICATION
-            self._end(connect_failed(self.address, self._protocol.state, error) if is_login else error)
+            self._refuse(error)
             return
         waiting = self._waiting.pop(received.correlation_id, None)
         if waiting is None:
@@ -262,6 +261,13 @@ class BrokerConnection:
                 self._settings.traffic.received(len(frame), monotonic_ms())
             self._has_answered = True
             waiting.on_done(received.message, None)
+
+    def check_length(self, length: int) -> None:
+        try:
+            self._protocol.check_length(length)
+        except RemoteProtocolError as error:
+            self._refuse(error)
+            raise
 
     def connection_lost(self, error: Exception | None) -> None:
         if isinstance(error, RemoteProtocolError):
@@ -296,6 +302,10 @@ class BrokerConnection:
             self._set_timer(late.deadline_ms, late.deadline_ms - now_ms)
             return
         self._end(RequestTimedOut(f"{self.address} did not respond to {late.api_name} within {late.timeout_ms} ms"))
+
+    def _refuse(self, error: KafkaWireError) -> None:
+        is_login = self._protocol.state is ConnectionState.REAUTHENTICATION
+        self._end(connect_failed(self.address, self._protocol.state, error) if is_login else error)
 
     def _end(self, error: KafkaWireError) -> None:
         if self._ended is not None:

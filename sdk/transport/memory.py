@@ -13,7 +13,7 @@ from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES, FrameBuffer
 from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.protocol.values import Buffer
-from kafkawire.sdk.transport.wire import Address, FrameReceiver, Receiver, Wire
+from kafkawire.sdk.transport.wire import Address, FrameReceiver, LengthReceiver, Receiver, Wire
 
 __all__ = ["MemoryNetwork", "MemoryWire", "join"]
 
@@ -76,6 +76,9 @@ class MemoryWire:
                 self.receiver.receive_frame(frame)
             if self._frames.error is not None:
                 raise self._frames.error
+            length = self._frames.announced
+            if length is not None and self._open and isinstance(self.receiver, LengthReceiver):
+                self.receiver.check_length(length)
         except RemoteProtocolError as error:
             self.break_off(error)
 

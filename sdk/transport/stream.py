@@ -22,7 +22,7 @@ from kafkawire.sdk.protocol.reusable_memory import take_memory
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.transport.sockets import connect_one, resolve
 from kafkawire.sdk.transport.tls import PemFiles, tls_context
-from kafkawire.sdk.transport.wire import Address, FrameReceiver, Receiver, Wire
+from kafkawire.sdk.transport.wire import Address, FrameReceiver, LengthReceiver, Receiver, Wire
 
 __all__ = [
     "CLOSE_LINGER_SECONDS",
@@ -188,6 +188,8 @@ class FrameProtocol(asyncio.BufferedProtocol):
                 self.receiver.receive_frame(bytes(self._buffer[content : content + length]))
                 start = content + length
             elif length > RECEIVE_BUFFER_BYTES - LENGTH_BYTES:
+                if isinstance(self.receiver, LengthReceiver):
+                    self.receiver.check_length(length)
                 self._big = take_memory(length)
                 self._filled = end - content
                 self._big[: self._filled] = self._buffer[content:end]

@@ -7,7 +7,7 @@ A connection writes to a `Wire` and receives whole frames as a `FrameReceiver`. 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.values import Buffer
@@ -21,6 +21,7 @@ __all__ = [
     "MAX_PORT",
     "Address",
     "FrameReceiver",
+    "LengthReceiver",
     "Network",
     "Receiver",
     "Wire",
@@ -149,6 +150,19 @@ class FrameReceiver(Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """Handle the end of the connection; `error` is None after an orderly close."""
+        ...
+
+
+@runtime_checkable
+class LengthReceiver(Protocol):
+    """A `FrameReceiver` whose limits change: it may refuse a frame that the wire would take."""
+
+    def check_length(self, length: int) -> None:
+        """Check a frame that has begun, before memory is taken for it; not called for one that is there at once.
+
+        Raises:
+            RemoteProtocolError: it is refused; the wire disconnects.
+        """
         ...
 
 

@@ -228,6 +228,28 @@ def test_frames_are_small_until_the_connection_is_ready() -> None:
             pair.client.receive(b"\xff" * (GATE_FRAME_BYTES_MAX + 1))
 
 
+def test_a_length_is_refused_before_the_frame_is_there() -> None:
+    pair = Pair()
+    with pytest.raises(RemoteProtocolError, match="frame of 0 bytes, but no request waits for a response"):
+        pair.client.check_length(0)
+    pair.client.start()
+    pair.client.check_length(GATE_FRAME_BYTES_MAX)
+    expected = (
+        f"^ApiVersions response of {GATE_FRAME_BYTES_MAX + 1} bytes, at most {GATE_FRAME_BYTES_MAX} allowed while"
+    )
+    with pytest.raises(RemoteProtocolError, match=expected):
+        pair.client.check_length(GATE_FRAME_BYTES_MAX + 1)
+
+
+def test_a_large_response_that_comes_before_those_of_a_new_login_is_taken() -> None:
+    pair = Pair()
+    pair.ready(lifetime_ms=1_000)
+    pair.client.request(HeartbeatRequest())
+    pair.log_in(900)
+    assert pair.client.answers_others_first
+    pair.client.check_length(GATE_FRAME_BYTES_MAX + 1)
+
+
 @pytest.mark.parametrize("garbage", [b"", b"\xff", b"HTTP/1.1 400 Bad Request", bytes(4), bytes(10), b"\xff" * 1000])
 @pytest.mark.parametrize("step", range(3))
 def test_garbage_in_each_state(step: int, garbage: bytes) -> None:

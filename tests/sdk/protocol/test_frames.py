@@ -101,6 +101,16 @@ def test_a_length_that_is_refused_hides_no_frame_before_it(before: int) -> None:
             buffer.receive(b"")
 
 
+def test_the_length_of_a_frame_is_known_before_the_frame() -> None:
+    buffer = FrameBuffer(1000)
+    stream = frame(b"a") + frame(b"bcd")
+    known = []
+    for at in range(len(stream)):
+        buffer.receive(stream[at : at + 1])
+        known.append(buffer.announced)
+    assert known == [None, None, None, 1, None, None, None, None, 3, 3, 3, None]
+
+
 def test_the_error_is_known_as_soon_as_the_frames_before_it() -> None:
     buffer = FrameBuffer(1000)
     assert buffer.receive(frame(b"a") + b"\xff\xff\xff") == [b"a"]

@@ -23,7 +23,7 @@ from kafkawire.sdk.errors import (
     UnsupportedVersion,
 )
 from kafkawire.sdk.protocol.codec import codec
-from kafkawire.sdk.protocol.frames import LENGTH_BYTES, frame
+from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES, frame
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -141,6 +141,30 @@ def test_handshake_with_brokers_of_other_versions(speaks: V, listed: V | None, a
         assert versions == asked
         assert connection.version_for(MetadataRequest) == 9
         connection.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("content", [b"", bytes(100_000)])
+def test_a_large_response_while_connecting_is_refused_by_its_length(content: bytes) -> None:
+    async def run() -> None:
+        class Peer:
+            """Begins a response of 100 MiB, and never ends it."""
+
+            def __init__(self, wire: Wire) -> None:
+                self.wire = wire
+
+            def receive_frame(self, frame: Buffer) -> None:
+                self.wire.write([MAX_FRAME_BYTES.to_bytes(4, "big"), content])
+
+            def connection_lost(self, error: Exception | None) -> None:
+                pass
+
+        broker = ScriptedBroker()
+        broker.network.servers[BROKER] = Peer
+        text = "versions: ApiVersions response of 104857600 bytes, at most 1048576 allowed while connecting"
+        with pytest.raises(ConnectFailed, match=text):
+            await BrokerConnection.open(broker.network, BROKER, SETTINGS)
 
     asyncio.run(run())
 

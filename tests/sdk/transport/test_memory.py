@@ -9,6 +9,7 @@ import asyncio
 
 import pytest
 
+from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.frames import FrameTooLarge, frame
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.transport.memory import MemoryNetwork, MemoryWire, join
@@ -89,6 +90,33 @@ def test_a_frame_above_the_limit_breaks_the_connection() -> None:
         assert server.frames == [b"abc"]
         assert isinstance(server.losses[0], FrameTooLarge)
         assert client.losses == [None]
+
+    asyncio.run(run())
+
+
+class Choosy(Notes):
+    """Takes frames of three bytes at most."""
+
+    def check_length(self, length: int) -> None:
+        if length > 3:
+            raise RemoteProtocolError(f"{length} bytes are too many")
+
+
+def test_a_receiver_refuses_a_frame_that_has_begun() -> None:
+    async def run() -> None:
+        servers: list[Choosy] = []
+
+        def serve(wire: Wire) -> Choosy:
+            servers.append(Choosy(wire))
+            return servers[-1]
+
+        client = join(Notes, serve)
+        client.wire.write([frame(b"abc")[:5]])
+        client.wire.write([frame(b"abc")[5:], frame(b"abcd")[:4]])
+        await client.wire.drain()
+        await client.wire.drain()
+        assert servers[0].frames == [b"abc"]
+        assert [str(error) for error in servers[0].losses] == ["4 bytes are too many"]
 
     asyncio.run(run())
 

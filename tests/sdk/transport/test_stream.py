@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.errors import ConfigurationError, RemoteProtocolError
 from kafkawire.sdk.protocol.frames import FrameTooLarge, frame
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.transport import stream
@@ -142,6 +142,42 @@ def test_limit(length: int, accepted: bool) -> None:
             protocol.connection_lost(None)
             assert isinstance(protocol.receiver, Notes)
             assert isinstance(protocol.receiver.lost.result(), FrameTooLarge)
+
+    asyncio.run(run())
+
+
+class Choosy(Notes):
+    """Takes frames that fit into the reusable buffer."""
+
+    def check_length(self, length: int) -> None:
+        if length > RECEIVE_BUFFER_BYTES:
+            raise RemoteProtocolError(f"{length} bytes are too many")
+
+
+@pytest.mark.parametrize(("length", "accepted"), [(RECEIVE_BUFFER_BYTES, True), (RECEIVE_BUFFER_BYTES + 1, False)])
+def test_a_receiver_refuses_a_frame_that_has_begun(
+    length: int, accepted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+
+    def take(size: int) -> memoryview:
+        taken.append(size)
+        return memoryview(bytearray(size))
+
+    monkeypatch.setattr("kafkawire.sdk.transport.stream.take_memory", take)
+
+    async def run() -> None:
+        protocol = FrameProtocol(Choosy)
+        transport = NotingTransport()
+        protocol.connection_made(transport)
+        feed(protocol, frame(b"ab") + length.to_bytes(4, "big"), 10)
+        assert isinstance(protocol.receiver, Choosy)
+        assert protocol.receiver.frames == [b"ab"]
+        assert transport.aborted is not accepted
+        assert taken == ([length] if accepted else [])
+        if not accepted:
+            protocol.connection_lost(None)
+            assert str(protocol.receiver.lost.result()) == f"{length} bytes are too many"
 
     asyncio.run(run())
 
