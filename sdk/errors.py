@@ -12,6 +12,7 @@ from copy import copy
 from typing import Any, Self
 
 from kafkawire.sdk.protocol import tables
+from kafkawire.sdk.protocol.values import quoted
 from kafkawire.sdk.secret import shown
 
 __all__ = [
@@ -315,7 +316,7 @@ class DeserializationFailed(KafkaWireError):
     """
 
     def __init__(self, what: str, topic: str, partition: int, offset: int, reason: object) -> None:
-        super().__init__(f"the {what} of the record at offset {offset} of {topic}-{partition}: {reason!r:.200}")
+        super().__init__(f"the {what} of the record at offset {offset} of {topic}-{partition}: {quoted(reason, 200)}")
         self.what = what
         self.topic = topic
         self.partition = partition

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import NoReturn, Self, SupportsIndex
 
+from kafkawire.sdk.protocol.values import quoted
+
 __all__ = ["HIDDEN", "Secret", "may_be_secret", "shown"]
 
 #: What stands for a secret.
@@ -65,4 +67,4 @@ def may_be_secret(name: str) -> bool:
 
 def shown(name: str, value: object) -> str:
     """Return how an error shows the value of an option."""
-    return HIDDEN if value is not None and may_be_secret(name) else repr(value)
+    return HIDDEN if value is not None and may_be_secret(name) else quoted(value, limit=None)

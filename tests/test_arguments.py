@@ -32,14 +32,20 @@ from tests.sdk.scripted_broker import BROKER, StoringBroker
 T0 = TopicPartition("t", 0)
 TOO_LARGE = 1 << 63
 
+#: Python refuses to write its digits.
+UNWRITABLE = 10**5_000
+
 #: A call that waits so long was not refused.
 PATIENCE_SECONDS = 0.5
 
-NUMBERS = (None, "1", b"1", 1.5, True, -1, TOO_LARGE, (1,))
-PARTITIONS = (None, 5, "t", b"t", ("t",), ("t", 0, 0), ("t", "0"), ("t", -1), ("t", True), ("t", 1 << 31), (5, 0), [])
-TIMES = (None, "now", b"1", 1.5, True, -7, TOO_LARGE, (1,))
-LIMITS = ("1", b"1", 1.5, True, -1, (1,))
-TEXTS = (None, 5, b"g", ("g",))
+NUMBERS = (None, "1", b"1", 1.5, True, -1, TOO_LARGE, UNWRITABLE, -UNWRITABLE, (1,))
+PARTITIONS = (
+    *(None, 5, "t", b"t", ("t",), ("t", 0, 0), ("t", "0"), ("t", -1), ("t", True), ("t", 1 << 31), (5, 0), []),
+    *(UNWRITABLE, ("t", UNWRITABLE), (UNWRITABLE, 0), (UNWRITABLE,)),
+)
+TIMES = (None, "now", b"1", 1.5, True, -7, TOO_LARGE, UNWRITABLE, -UNWRITABLE, (1,))
+LIMITS = ("1", b"1", 1.5, True, -1, UNWRITABLE, (1,))
+TEXTS = (None, 5, b"g", ("g",), UNWRITABLE)
 SEVERAL = (None, 5, b"t", T0, ("t", 0), *([each] for each in PARTITIONS))
 
 Call = Callable[[Any, Any], Any]
@@ -62,19 +68,22 @@ COMMITS = keyed(
     *(offset_and_metadata(0, each) for each in TEXTS),
     *(offset_and_metadata(0, "", each) for each in (None, "1", -2, 1 << 31)),
 )
-TOPICS = (None, 5, b"t", "", "a b", ["t", 5], [b"t"], [["t"]])
+TOPICS = (None, 5, b"t", "", "a b", ["t", 5], [b"t"], [["t"]], UNWRITABLE, [UNWRITABLE])
 NEW_TOPICS = (
     *(each for each in TOPICS if each != "t"),
     *(new_topic(each) for each in TEXTS),
-    *(new_topic("n", each) for each in (None, "1", True, 1.5, -2, 1 << 31)),
+    *(new_topic("n", each) for each in (None, "1", True, 1.5, -2, 1 << 31, UNWRITABLE)),
     *(new_topic("n", 1, each) for each in (None, "1", True, 1.5, -2, 1 << 15)),
     *(new_topic("n", configs=each) for each in (None, 5, ["a"], {5: "1"}, {"a": 5})),
-    *(new_topic("n", assignments=each) for each in (None, 5, {"0": (1,)}, {-1: (1,)}, {0: 1}, {0: ("1",)}, {0: (-1,)})),
+    *(
+        new_topic("n", assignments=each)
+        for each in (None, 5, {"0": (1,)}, {-1: (1,)}, {0: 1}, {0: ("1",)}, {0: (-1,)}, {UNWRITABLE: ()})
+    ),
 )
 RESOURCES = (
-    *((each, "t") for each in (None, "topic", 0, 3, 2.0, True, (2,))),
+    *((each, "t") for each in (None, "topic", 0, 3, 2.0, True, (2,), UNWRITABLE)),
     *((ConfigResourceType.TOPIC, each) for each in TEXTS),
-    *((ConfigResourceType.BROKER, each) for each in (None, 1, "x", "-1", " 1", "1.0", "²", str(1 << 31))),
+    *((ConfigResourceType.BROKER, each) for each in (None, 1, "x", "-1", " 1", "1.0", "²", str(1 << 31), "1" * 5_000)),
     (ConfigResourceType.BROKER_LOGGER, ""),
 )
 GROUPS = (

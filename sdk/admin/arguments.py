@@ -9,7 +9,9 @@ from kafkawire.sdk.admin.descriptions import NewTopic
 from kafkawire.sdk.client.arguments import MAX_INT32, checked_mapping, checked_number, checked_text
 from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.options import parse_integer
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
+from kafkawire.sdk.protocol.values import quoted
 
 __all__ = ["ConfigResource", "checked_new_topics", "checked_resource"]
 
@@ -44,7 +46,7 @@ def checked_new_topics(given: object) -> list[NewTopic]:
     if isinstance(given, NewTopic | str):
         return [_checked_new_topic(given)]
     if isinstance(given, bytes) or not isinstance(given, Iterable):
-        raise LocalProtocolError(f"topics: expected NewTopic or names, got {given!r:.100}")
+        raise LocalProtocolError(f"topics: expected NewTopic or names, got {quoted(given, 100)}")
     topics = [_checked_new_topic(topic) for topic in given]
     names: set[str] = set()
     for topic in topics:
@@ -63,12 +65,12 @@ def checked_resource(kind: object, name: object) -> ConfigResource:
     chosen, text = _kind(kind), checked_text("name", name)
     if not chosen:
         kinds = ", ".join(each.name for each in ConfigResourceType if each)
-        raise LocalProtocolError(f"resource_type: expected a ConfigResourceType ({kinds}), got {kind!r:.100}")
+        raise LocalProtocolError(f"resource_type: expected a ConfigResourceType ({kinds}), got {quoted(kind, 100)}")
     if chosen not in _OF_A_BROKER or (chosen is ConfigResourceType.BROKER and not text):
         return ConfigResource(chosen, text, None)
     if not (text.isascii() and text.isdecimal()):
-        raise LocalProtocolError(f"name of a {chosen.name}: expected a node id, as text, got {text!r:.100}")
-    return ConfigResource(chosen, text, checked_number("node id", int(text), 0, MAX_INT32))
+        raise LocalProtocolError(f"name of a {chosen.name}: expected a node id, as text, got {quoted(text, 100)}")
+    return ConfigResource(chosen, text, checked_number("node id", parse_integer(text), 0, MAX_INT32))
 
 
 def _kind(given: object) -> ConfigResourceType:
@@ -99,5 +101,5 @@ def _checked_new_topic(given: object) -> NewTopic:
 
 def _checked_replicas(topic: str, partition: int, nodes: object) -> tuple[int, ...]:
     if not isinstance(nodes, Iterable):
-        raise LocalProtocolError(f"replicas of {topic}-{partition}: expected node ids, got {nodes!r:.100}")
+        raise LocalProtocolError(f"replicas of {topic}-{partition}: expected node ids, got {quoted(nodes, 100)}")
     return tuple(checked_number(f"replica of {topic}-{partition}", node, 0, MAX_INT32) for node in nodes)

@@ -8,14 +8,15 @@ integer type but bool for a number.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from operator import index
-from typing import Any, Final, SupportsIndex
+from typing import Any, Final
 
+from kafkawire.sdk.client.integers import plain_integer
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.times import to_ms
 from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
+from kafkawire.sdk.protocol.values import digits, quoted
 
 __all__ = [
     "MAX_INT32",
@@ -57,11 +58,11 @@ def checked_number(what: str, given: object, first: int, last: int) -> int:
     Raises:
         LocalProtocolError: it is no integer from `first` to `last`.
     """
-    if isinstance(given, bool) or not isinstance(given, SupportsIndex):
-        raise LocalProtocolError(f"{what}: expected an integer, got {given!r:.100}")
-    number = index(given)
+    number = plain_integer(given)
+    if number is None:
+        raise LocalProtocolError(f"{what}: expected an integer, got {quoted(given, 100)}")
     if not first <= number <= last:
-        raise LocalProtocolError(f"{what}: expected {first} to {last}, got {number}")
+        raise LocalProtocolError(f"{what}: expected {first} to {last}, got {digits(number)}")
     return number
 
 
@@ -81,7 +82,7 @@ def checked_text(what: str, given: object) -> str:
         LocalProtocolError: it is no string.
     """
     if not isinstance(given, str):
-        raise LocalProtocolError(f"{what}: expected a string, got {given!r:.100}")
+        raise LocalProtocolError(f"{what}: expected a string, got {quoted(given, 100)}")
     return given
 
 
@@ -103,7 +104,7 @@ def checked_mapping(what: str, given: object) -> Mapping[Any, Any]:
         LocalProtocolError: it is none.
     """
     if not isinstance(given, Mapping):
-        raise LocalProtocolError(f"{what}: expected a mapping, got {given!r:.100}")
+        raise LocalProtocolError(f"{what}: expected a mapping, got {quoted(given, 100)}")
     return given
 
 
@@ -114,7 +115,7 @@ def checked_partition(given: object) -> TopicPartition:
         LocalProtocolError: it is no (topic, number), no topic can have the name, or the number is negative.
     """
     if not isinstance(given, tuple) or len(given) != len(TopicPartition._fields):
-        raise LocalProtocolError(f"partition: expected a TopicPartition or (topic, number), got {given!r:.100}")
+        raise LocalProtocolError(f"partition: expected a TopicPartition or (topic, number), got {quoted(given, 100)}")
     topic = checked_topic(given[0])
     number = checked_number(f"partition of {topic}", given[1], 0, MAX_INT32)
     return TopicPartition(topic, number)
@@ -127,7 +128,7 @@ def checked_partitions(given: object) -> list[TopicPartition]:
         LocalProtocolError: it is no iterable, or holds what is no partition.
     """
     if isinstance(given, TopicPartition):
-        raise LocalProtocolError(f"partitions: expected several, got {given!r:.100}; one goes into a list")
+        raise LocalProtocolError(f"partitions: expected several, got {quoted(given, 100)}; one goes into a list")
     return [checked_partition(each) for each in _several("partitions", given)]
 
 
@@ -214,5 +215,5 @@ def checked_methods(option: str, given: object, *methods: str) -> None:
 
 def _several(what: str, given: object) -> list[Any]:
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise LocalProtocolError(f"{what}: expected several, got {given!r:.100}")
+        raise LocalProtocolError(f"{what}: expected several, got {quoted(given, 100)}")
     return list(given)

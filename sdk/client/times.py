@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from operator import index
-from typing import TYPE_CHECKING, Final, SupportsIndex
+from typing import TYPE_CHECKING, Final
 
+from kafkawire.sdk.client.integers import plain_integer
 from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.protocol.values import digits, quoted
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -44,12 +45,13 @@ def to_ms(time: object) -> int:
         if time.tzinfo is None:
             raise LocalProtocolError(f"time {time}: expected a time zone, as in datetime.now(UTC)")
         time_ms = (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
-    elif isinstance(time, bool) or not isinstance(time, SupportsIndex):
-        raise LocalProtocolError(f"time {time!r:.100}: expected milliseconds since the epoch, or a datetime")
+        shown = str(time)
+    elif (number := plain_integer(time)) is None:
+        raise LocalProtocolError(f"time {quoted(time, 100)}: expected milliseconds since the epoch, or a datetime")
     else:
-        time_ms = index(time)
+        time_ms, shown = number, digits(number)
     if time_ms < 0:
-        raise LocalProtocolError(f"time {time}: expected 1970 or later")
+        raise LocalProtocolError(f"time {shown}: expected 1970 or later")
     if time_ms > _MAX_MS:
-        raise LocalProtocolError(f"time {time}: expected at most {_MAX_MS} ms")
+        raise LocalProtocolError(f"time {shown}: expected at most {_MAX_MS} ms")
     return time_ms

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.protocol.values import quoted
 
 __all__ = ["LEGAL_NAME", "checked_topic", "checked_topics", "is_legal_name"]
 
@@ -33,10 +34,10 @@ def checked_topic(name: object) -> str:
     """
     if not isinstance(name, str):
         many = "; several topics are arguments of their own, *topics" if isinstance(name, list | tuple | set) else ""
-        raise LocalProtocolError(f"topic {name!r:.100}: expected a string, got {type(name).__name__}{many}")
+        raise LocalProtocolError(f"topic {quoted(name, 100)}: expected a string, got {type(name).__name__}{many}")
     if not is_legal_name(name):
         server = "; the servers are the first argument" if ":" in name else ""
-        raise LocalProtocolError(f"topic {name!r:.300}: expected {LEGAL_NAME}{server}")
+        raise LocalProtocolError(f"topic {quoted(name, 300)}: expected {LEGAL_NAME}{server}")
     return str.__str__(name)
 
 

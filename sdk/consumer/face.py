@@ -27,6 +27,7 @@ from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.errors import Closed, LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
+from kafkawire.sdk.protocol.values import quoted
 from kafkawire.sdk.records import Record
 from kafkawire.sdk.records.type_variables import Key, Value
 from kafkawire.sdk.transport.promise import Promise
@@ -146,7 +147,7 @@ class ConsumerFace(Generic[Key, Value]):
             elif isinstance(each, ConsumerBatch):
                 assignment.finish(each.partition, each.start_offset, each.next_offset)
             else:
-                raise LocalProtocolError(f"finish: expected records or batches of this consumer, got {each!r:.100}")
+                raise LocalProtocolError(f"finish: expected records or batches of this consumer, got {quoted(each)}")
 
     # Positions.
 

@@ -20,6 +20,7 @@ from kafkawire.sdk.producer.producer_metrics import TransactionTimes
 from kafkawire.sdk.producer.sender import Sender
 from kafkawire.sdk.producer.transactions.errors import OUTSIDE
 from kafkawire.sdk.producer.transactions.partitions import TransactionPartitions
+from kafkawire.sdk.protocol.values import quoted
 from kafkawire.sdk.transport import fork
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.timing import random_fraction
@@ -214,7 +215,7 @@ def _checked_member(given: object) -> GroupMetadata:
     from kafkawire.sdk.client.groups.protocol import GroupMetadata  # only transactions that consume need it
 
     if not isinstance(given, GroupMetadata):
-        raise LocalProtocolError(f"group: expected a GroupMetadata, got {given!r:.100}")
+        raise LocalProtocolError(f"group: expected a GroupMetadata, got {quoted(given, 100)}")
     return GroupMetadata(
         checked_text("group_id", given.group_id),
         checked_number("generation_id", given.generation_id, -1, MAX_INT32),

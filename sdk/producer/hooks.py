@@ -15,7 +15,7 @@ from kafkawire.sdk.client.arguments import checked_callable, checked_methods
 from kafkawire.sdk.errors import EncodeError, KafkaWireError
 from kafkawire.sdk.producer.engine import Appender, Delivery
 from kafkawire.sdk.producer.outcome import RecordMetadata
-from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.protocol.values import Buffer, quoted
 from kafkawire.sdk.records.content import HeadersInput
 from kafkawire.sdk.records.type_variables import GivenKey, GivenValue
 from kafkawire.sdk.transport.user_code import contained
@@ -112,10 +112,12 @@ class ProducerHooks(Generic[GivenKey, GivenValue]):
                 logger.exception("%s.on_acknowledgement raised", type(interceptor).__name__)
 
 
-def _serialized(what: str, serializer: Callable[[Any], Buffer | str | None] | None, given: Any, topic: str) -> Any:
+def _serialized(what: str, serializer: Callable[[Any], Buffer | str | None] | None, given: Any, topic: object) -> Any:
     if serializer is None or given is None:
         return given
     try:
         return serializer(given)
     except Exception as error:
-        raise EncodeError(what, f"the serializer refused {given!r:.100} for topic {topic}: {error!r:.200}") from error
+        name = topic if isinstance(topic, str) else quoted(topic)
+        reason = f"the serializer refused {quoted(given, 100)} for topic {name}: {quoted(error, 200)}"
+        raise EncodeError(what, reason) from error

@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Sequence
 from threading import Event, Lock
 from typing import Any, NamedTuple
 
+from kafkawire.sdk.client.arguments import checked_timeout_ms
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.transport import fork, loop_watch
@@ -200,11 +201,13 @@ class Outcome:
 
         Raises:
             RequestTimedOut: it was not settled in time.
-            LocalProtocolError: this thread runs an event loop that a client is driven on.
+            LocalProtocolError: this thread runs an event loop that a client is driven on; or the limit is no number.
             Forked: this process is a fork of the one that sends the record.
         """
         if not self.is_done(index):
             self._check_process()
+            if timeout_ms is not None:
+                timeout_ms = checked_timeout_ms(timeout_ms)
             check_may_block(driving)
             settled = Event()
             self.watch(index, settled.set)

@@ -11,6 +11,7 @@ import asyncio
 from typing import NoReturn
 
 from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.protocol.values import quoted
 from kafkawire.sdk.transport import waiting
 
 __all__ = ["as_exception", "contained"]
@@ -39,7 +40,7 @@ def as_exception(error: BaseException) -> Exception:
     """Return an error itself if it is an `Exception`, or one that it is the cause of."""
     if isinstance(error, Exception):
         return error
-    failure = LocalProtocolError(f"{error!r:.200} was raised")
+    failure = LocalProtocolError(f"{quoted(error, 200)} was raised")
     failure.__cause__ = error
     return failure
 

@@ -78,6 +78,11 @@ def test_values_that_are_shown(name: str) -> None:
     assert shown(name, "text") == "'text'"
 
 
+def test_numbers_that_python_does_not_write_are_shown_by_their_size() -> None:
+    assert shown("acks", 10**5_000) == "a number of 16610 bits"
+    assert shown("acks", (10**5_000,)) == "<tuple>"
+
+
 def test_a_missing_value_is_no_secret() -> None:
     assert shown("sasl_password", None) == "None"
 

@@ -72,6 +72,8 @@ def test_what_is_right(check: Callable[[object], Any], given: object, result: ob
         (checked_partition, ("t",), r"partition: expected a TopicPartition or (topic, number), got ('t',)"),
         (checked_partition, ("t", -1), "partition of t: expected 0 to 2147483647, got -1"),
         (checked_partition, ("t", "0"), "partition of t: expected an integer, got '0'"),
+        (checked_partition, ("t", 10**5_000), "partition of t: expected 0 to 2147483647, got a number of 16610 bits"),
+        (checked_partition, ("t", (10**5_000,)), "partition of t: expected an integer, got <tuple>"),
         (checked_partition, (b"t", 0), "topic b't': expected a string, got bytes"),
         (checked_partitions, "t", "partitions: expected several, got 't'"),
         (

@@ -29,7 +29,10 @@ def test_times(time: int | datetime, time_ms: int) -> None:
     [
         (datetime(2023, 11, 14), "time 2023-11-14 00:00:00: expected a time zone"),
         (-1, "time -1: expected 1970 or later"),
-        (datetime(1969, 1, 1, tzinfo=UTC), "expected 1970 or later"),
+        (datetime(1969, 1, 1, tzinfo=UTC), "time 1969-01-01 00:00:00.00:00: expected 1970 or later"),
+        (1 << 63, f"time {1 << 63}: expected at most {(1 << 63) - 1} ms"),
+        pytest.param(10**5_000, "time a number of 16610 bits: expected at most", id="long"),
+        pytest.param(-(10**5_000), "time a number of 16610 bits: expected 1970 or later", id="long ago"),
     ],
 )
 def test_what_names_no_time(time: int | datetime, message: str) -> None:

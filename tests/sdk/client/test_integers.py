@@ -1,0 +1,59 @@
+"""Integers of any type become plain ones, and nothing that an object does gets past that.
+
+Method: integers of several types, and objects that only claim to be some.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import pytest
+
+from kafkawire.sdk.client.integers import plain_integer
+
+
+class Derived(int):
+    """Compares with nothing."""
+
+    def __lt__(self, other: int) -> bool:
+        raise RuntimeError("nobody asks this")
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+    def __index__(self) -> int:
+        raise RuntimeError("nobody asks this, either")
+
+
+class Chosen(IntEnum):
+    THREE = 3
+
+
+class Foreign:
+    def __index__(self) -> int:
+        return 10**5000
+
+
+class Raising:
+    def __index__(self) -> int:
+        raise RuntimeError("no number")
+
+
+class Lying:
+    def __index__(self) -> int:
+        return "5"  # type: ignore[return-value]  # the point of the test
+
+
+@pytest.mark.parametrize(
+    ("given", "number"),
+    [(0, 0), (-(10**5000), -(10**5000)), (Derived(5), 5), (Chosen.THREE, 3), (Foreign(), 10**5000)],
+    ids=["zero", "long", "derived", "enumeration", "foreign"],
+)
+def test_integers(given: object, number: int) -> None:
+    found = plain_integer(given)
+    assert type(found) is int
+    assert found == number
+
+
+@pytest.mark.parametrize("given", [True, 1.0, "1", None, b"1", Raising(), Lying()])
+def test_what_is_none(given: object) -> None:
+    assert plain_integer(given) is None
