@@ -195,9 +195,9 @@ class Accumulator:
         try:
             return checked_partition(record.topic, partitioner(record.key, count), count)
         except BaseException as error:
-            failure = LocalProtocolError(f"the partitioner gave no partition for key {record.key!r:.100}: {error!r}")
-            failure.__cause__ = contained(error)
-            raise PartitionerFailed(failure) from error
+            failure = PartitionerFailed.of(record.key, error)
+            failure.reason.__cause__ = contained(error)
+            raise failure from error
 
     def _append(self, topic: ProducerTopic, record: Held, number: int) -> tuple[Outcome, int]:
         is_sticky = number == FILL_ONE_AFTER_THE_OTHER

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkawire.sdk.client.arguments import MAX_INT32, checked_number
 from kafkawire.sdk.errors import Closed, EncodeError, KafkaWireError, LocalProtocolError, RecordTooLarge
 from kafkawire.sdk.records import BinaryColumn
 from kafkawire.sdk.records.content import HeadersInput
@@ -53,9 +54,10 @@ class ArrowRows:
         self.values, self.value_shift = _binary(batch, "value", columns["value"])
         self.keys, self.key_shift = _binary(batch, "key", columns["key"])
         wanted = columns["partition"]
-        self.partition = wanted if isinstance(wanted, int) else None
+        is_column = isinstance(wanted, str)
+        self.partition = None if wanted is None or is_column else checked_number("partition", wanted, 0, MAX_INT32)
         self.partitions = self.timestamps = None
-        if isinstance(wanted, str):
+        if is_column:
             self.partitions = _numbers(batch, first, wanted, pyarrow.int32(), NO_PARTITION).cast("i")
         if columns["timestamp"] is not None:
             self.timestamps = _times(batch, first, columns["timestamp"]).cast("q")

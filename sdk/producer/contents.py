@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from kafkawire.sdk.client.arguments import MAX_INT32, checked_number
+from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
+from kafkawire.sdk.protocol.values import digits, quoted
 from kafkawire.sdk.records import HeadersLike
 from kafkawire.sdk.records.content import HeadersInput, record_content, record_headers
 from kafkawire.sdk.records.engines.builder_options import checked_time
@@ -30,6 +32,7 @@ __all__ = [
     "header_pairs",
     "is_absent",
     "timestamp",
+    "wanted_partition",
 ]
 
 #: Most bytes of a record beside its key, its value and its headers: the varints of length, timestamp, offset, key
@@ -55,9 +58,12 @@ class Held:
         topic: its destination.
         key, value: bytes or None.
         headers: pairs of a name and bytes.
-        partition: None to choose it.
+        partition: None to choose it; whether its topic has it may not be known yet.
         timestamp_ms: milliseconds since the epoch.
         bound_bytes: the most bytes that it takes in a batch.
+
+    Raises:
+        LocalProtocolError: no topic can have the partition.
 
     Attributes:
         outcome: of the record, while its topic is not known.
@@ -90,7 +96,7 @@ class Held:
         self.key = key
         self.value = value
         self.headers = headers
-        self.partition = partition
+        self.partition = None if partition is None else wanted_partition(topic, partition)
         self.timestamp_ms = timestamp_ms
         self.bound_bytes = bound_bytes
         self.outcome: Outcome | None = None
@@ -107,6 +113,12 @@ class PartitionerFailed(Exception):
     def __init__(self, reason: LocalProtocolError) -> None:
         super().__init__(reason)
         self.reason = reason
+
+    @classmethod
+    def of(cls, key: bytes, error: BaseException) -> Self:
+        """Return the failure for the key of a record, given what was raised."""
+        what = f"{quoted(key, 100)}: {quoted(error, 200)}"
+        return cls(LocalProtocolError(f"the partitioner gave no partition for key {what}"))
 
 
 def content(path: str, value: Any) -> bytes:
@@ -131,7 +143,7 @@ def check_callback(name: str, given: object) -> None:
         LocalProtocolError: it cannot be called.
     """
     if not callable(given):
-        raise LocalProtocolError(f"{name}: expected something that can be called, got {given!r:.100}")
+        raise LocalProtocolError(f"{name}: expected something that can be called, got {quoted(given, 100)}")
 
 
 def checked_values(given: object) -> Iterator[Any]:
@@ -141,7 +153,8 @@ def checked_values(given: object) -> Iterator[Any]:
         LocalProtocolError: it is one value, or no iterable.
     """
     if isinstance(given, str | bytes | bytearray | memoryview | Mapping) or not isinstance(given, Iterable):
-        raise LocalProtocolError(f"values: expected several, got {given!r:.100}; one goes to send, or into a list")
+        reason = f"expected several, got {quoted(given, 100)}; one goes to send, or into a list"
+        raise LocalProtocolError(f"values: {reason}")
     return iter(given)
 
 
@@ -153,8 +166,19 @@ def checked_partition(topic: str, partition: object, count: int) -> int:
     """
     number = partition if type(partition) is int else checked_number(f"partition of {topic}", partition, 0, MAX_INT32)
     if not 0 <= number < count:
-        raise LocalProtocolError(f"topic {topic} has partitions 0 to {count - 1}, not {number}")
+        raise LocalProtocolError(f"topic {topic} has partitions 0 to {count - 1}, not {digits(number)}")
     return number
+
+
+def wanted_partition(topic: object, partition: object) -> int:
+    """Return the number of a partition that a topic may have, as far as anybody knows.
+
+    Raises:
+        LocalProtocolError: no topic can have it, or the name.
+    """
+    if type(partition) is int and 0 <= partition <= MAX_INT32:
+        return partition
+    return checked_number(f"partition of {checked_topic(topic)}", partition, 0, MAX_INT32)
 
 
 def is_absent(partition: object, count: int) -> bool:

@@ -17,7 +17,7 @@ from kafkawire.sdk.client.arguments import checked_timeout_ms
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError
-from kafkawire.sdk.producer.contents import checked_values, contents
+from kafkawire.sdk.producer.contents import checked_values, contents, wanted_partition
 from kafkawire.sdk.producer.engine import Delivery, are_plain
 from kafkawire.sdk.producer.settings import DRAINED_FRACTION, read_producer_options
 from kafkawire.sdk.producer.transactions.transaction import Transaction
@@ -241,6 +241,7 @@ class Producer(Generic[GivenKey, GivenValue]):
             RecordTooLarge, EncodeError, Closed, LocalProtocolError: see `send`; earlier records were buffered.
         """
         accumulator = self._started().accumulator
+        number = None if partition is None else wanted_partition(topic, partition)
         pairs = record_headers(headers) if headers else ()
         count = 0
         remaining = checked_values(values)
@@ -251,13 +252,13 @@ class Producer(Generic[GivenKey, GivenValue]):
             while taken < len(chunk):
                 # One record goes through `send`, which opens a batch or raises; those after it fill that batch at once.
                 try:
-                    self.send(topic, chunk[taken], headers=pairs, partition=partition)
+                    self.send(topic, chunk[taken], headers=pairs, partition=number)
                 except BufferFull:
                     await self.drain()
                     continue
                 taken += 1
                 if is_plain and not pairs and taken < len(chunk):
-                    taken += accumulator.fill(topic, chunk[taken:], partition, now_ms())
+                    taken += accumulator.fill(topic, chunk[taken:], number, now_ms())
             count += taken
             await self.drain()  # full batches leave, and the buffer is not filled only to wait for it
             if refused is not None:

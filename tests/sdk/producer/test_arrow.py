@@ -190,8 +190,8 @@ def test_a_partitioner_of_the_user_is_asked() -> None:
         ({"value": [b"a"] * 2, "t": BEYOND}, {"timestamp": "t"}, EncodeError, "row 1, .*9223372036854775807$"),
         ({"value": [b"a"] * 3, "p": [0, 2, -3]}, {"partition": "p"}, LocalProtocolError, "^row 2: .* 0 to 2, not -3"),
         ({"value": [b"a"] * 3, "p": [0, -1, 3]}, {"partition": "p"}, LocalProtocolError, "^row 1: .*not -1"),
-        ({"value": [b"a"]}, {"partition": 2**40}, LocalProtocolError, "^row 0: .*not 1099511627776"),
-        ({"value": [b"a"]}, {"partition": -1}, LocalProtocolError, "^row 0: .*not -1"),
+        ({"value": [b"a"]}, {"partition": 2**40}, LocalProtocolError, "^partition: expected .* got 1099511627776"),
+        ({"value": [b"a"]}, {"partition": -1}, LocalProtocolError, "^partition: expected .* got -1"),
         ({"value": [b"a"] * 2, "t": [1, -5]}, {"timestamp": "t"}, EncodeError, "^row 1, timestamp: -5"),
         ({"value": [b"a", b"x" * 2_000_000]}, {}, RecordTooLarge, "^row 1: record of up to"),
         ({"value": [b"a"] * 2, "h": [[], [5]]}, {"headers": "h"}, EncodeError, "^row 1, headers: "),
@@ -205,6 +205,15 @@ def test_errors_name_the_row(
         producer.send("t", b"first", partition=0).result()
         with pytest.raises(kind, match=message):
             producer.send_arrow("t", pa.table(columns), **given)
+
+
+@pytest.mark.parametrize("partition", [True, 1.5, -1, 10**5_000], ids=type)
+def test_what_is_no_partition(partition: Any) -> None:
+    broker = StoringBroker({"t": 3})
+    with sync.Producer(str(BROKER), network=broker.network) as producer:
+        producer.send("t", b"first", partition=0).result()
+        with pytest.raises(LocalProtocolError, match=r"^partition: expected "):
+            producer.send_arrow("t", pa.table({"value": [b"x"]}), partition=partition)
 
 
 def test_rows_before_the_topic_is_known() -> None:

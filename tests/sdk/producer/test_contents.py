@@ -10,6 +10,8 @@ import pytest
 
 from kafkawire.sdk.errors import EncodeError, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.producer.contents import (
+    Held,
+    PartitionerFailed,
     check_callback,
     checked_partition,
     checked_values,
@@ -17,6 +19,7 @@ from kafkawire.sdk.producer.contents import (
     contents,
     header_pairs,
     timestamp,
+    wanted_partition,
 )
 from kafkawire.sdk.producer.engine import are_plain
 from kafkawire.sdk.protocol.tables.enums import AclOperation
@@ -80,9 +83,39 @@ def test_partition() -> None:
     for absent in (3, -1):
         with pytest.raises(LocalProtocolError, match=f"topic t has partitions 0 to 2, not {absent}"):
             checked_partition("t", absent, 3)
+    with pytest.raises(LocalProtocolError, match="topic t has partitions 0 to 2, not a number of 16610 bits"):
+        checked_partition("t", 10**5_000, 3)
     for wrong in (True, 1.0, None, "1"):
         with pytest.raises(LocalProtocolError, match=f"partition of t: expected an integer, got {wrong!r}"):
             checked_partition("t", wrong, 3)
+
+
+def test_a_partition_that_a_topic_may_have() -> None:
+    assert wanted_partition("t", 2**31 - 1) == 2**31 - 1
+    assert type(wanted_partition("t", AclOperation.ANY)) is int, "any integer type will do"
+    for wrong, text in (
+        (True, "an integer, got True"),
+        ("0", "an integer, got '0'"),
+        (-1, "0 to 2147483647, got -1"),
+        (2**31, "0 to 2147483647, got 2147483648"),
+        (10**5_000, "0 to 2147483647, got a number of 16610 bits"),
+    ):
+        with pytest.raises(LocalProtocolError, match=f"^partition of t: expected {text}$"):
+            wanted_partition("t", wrong)
+        with pytest.raises(LocalProtocolError, match=f"^partition of t: expected {text}$"):
+            Held("t", None, b"v", (), wrong, 0, 0)  # type: ignore[arg-type]  # wrong on purpose
+    with pytest.raises(LocalProtocolError, match=r"^topic 5: expected a string, got int$"):
+        wanted_partition(5, -1)
+
+
+def test_what_a_partitioner_did_can_always_be_told() -> None:
+    class Silent(Exception):
+        def __repr__(self) -> str:
+            raise ValueError("no text")
+
+    failure = PartitionerFailed.of(b"k" * 1_000, Silent())
+    assert str(failure.reason).startswith("the partitioner gave no partition for key b'kkk")
+    assert str(failure.reason).endswith("k: <Silent>")
 
 
 def test_contents_end_at_the_first_error() -> None:

@@ -1,6 +1,7 @@
 """Records wait in the accumulator until their topic is known, and are placed in order, before all others.
 
-Method: an accumulator with the engine in use, topics made known by hand, and nobody who sends.
+Method: an accumulator with the engine in use, topics made known by hand, and nobody who sends; for what is refused
+before it could be held, a producer.
 """
 
 from __future__ import annotations
@@ -9,9 +10,14 @@ from asyncio import CancelledError
 from enum import StrEnum
 from typing import Any
 
+import pytest
+
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
+from kafkawire.sdk.producer.producer import Producer
 from kafkawire.sdk.records import RecordBatch
 from tests.sdk.producer.filled import Filled
+from tests.sdk.producer.producing import producing
+from tests.sdk.scripted_broker import StoringBroker
 
 
 def test_records_of_unknown_topics_wait_and_are_placed_in_order() -> None:
@@ -104,3 +110,42 @@ def test_a_topic_may_be_a_member_of_an_enumeration() -> None:
     (batch,) = topic.queues[0].waiting
     assert [record.value for record in RecordBatch(bytes(batch.sealed())).records()] == [b"1", b"2"]
     assert type(topic.name) is type(batch.outcome.partition.topic) is str
+
+
+class Unwilling:
+    """An integer that tells nobody which."""
+
+    def __index__(self) -> int:
+        raise ZeroDivisionError("not now")
+
+    def __repr__(self) -> str:
+        raise ZeroDivisionError("nor then")
+
+
+@pytest.mark.parametrize("partition", ["0", True, 1.5, -1, 2**31, Unwilling(), 10**5_000], ids=type)
+def test_what_is_no_partition_is_refused_whether_or_not_the_topic_is_known(partition: Any) -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        await producer.send("m", b"first")
+        for topic in ("m", "t"):
+            with pytest.raises(LocalProtocolError, match=f"^(partition of|topic) {topic}"):
+                producer.send(topic, b"v", partition=partition)
+            with pytest.raises(LocalProtocolError, match=f"^partition of {topic}: expected "):
+                await producer.send_many(topic, [b"v"], partition=partition)
+        await producer.send("m", b"second")
+        assert broker.values("m") == [b"first", b"second"]
+        assert broker.values("t") == []
+
+    producing(test)
+
+
+def test_a_topic_with_a_name_that_cannot_be_written() -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        for given in ({}, {"partition": -1}):
+            with pytest.raises(LocalProtocolError, match=r"^topic a number of 16610 bits: expected a string, got int$"):
+                producer.send(10**5_000, b"v", **given)  # type: ignore[arg-type]  # wrong on purpose
+        with pytest.raises(LocalProtocolError, match=r"^on_delivery: .*, got a number of 16610 bits$"):
+            producer.send("t", b"v", on_delivery=10**5_000)  # type: ignore[arg-type]  # likewise
+        with pytest.raises(LocalProtocolError, match=r"^timeout_ms: expected 0 to .*, got a number of 16610 bits$"):
+            producer.send("t", b"v").result(10**5_000)
+
+    producing(test, linger_ms=60_000)

@@ -16,6 +16,7 @@ from kafkawire.sdk.errors import Closed, EncodeError, LocalProtocolError
 from kafkawire.sdk.producer.contents import Held
 from kafkawire.sdk.producer.engines import python, selection
 from kafkawire.sdk.producer.outcome import Outcome
+from kafkawire.sdk.protocol.tables.enums import AclOperation
 
 native: Any = selection.built
 pytestmark = pytest.mark.skipif(native is None, reason="the extension is not built here")
@@ -78,6 +79,8 @@ def test_plain_values() -> None:
         {"value": b"v", "partition": True},
         {"value": b"v", "partition": 5},
         {"value": b"v", "partition": 2**80},
+        {"value": b"v", "partition": -(10**5_000)},
+        {"value": b"v", "partition": AclOperation.ANY},
         {"value": b"v", "timestamp_ms": -1},
         {"value": b"v", "timestamp_ms": True},
         {"value": b"v", "timestamp_ms": -2},
