@@ -17,6 +17,7 @@ from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.transport import fork, loop_watch
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.wire import Address, Wire
 from tests.sdk.scripted_broker import ScriptedBroker
@@ -124,6 +125,25 @@ def test_what_the_driver_was_doing_when_the_loop_was_closed_is_settled() -> None
     ended.wait(PATIENCE_SECONDS)
     with pytest.raises(Closed, match="the event loop on which the client was started has ended"):
         work.wait(PATIENCE_SECONDS)
+
+
+@pytest.mark.parametrize("is_forked", [False, True])
+def test_nobody_looks_for_a_driver_that_has_ended(is_forked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched: list[object] = []
+    monkeypatch.setattr(loop_watch, "watch", lambda driver, loop: watched.append((driver, loop)))
+    monkeypatch.setattr(loop_watch, "forget", lambda driver, loop: watched.remove((driver, loop)))
+
+    async def run() -> None:
+        client = Client(ScriptedBroker())
+        client.driver.start()
+        assert watched == [(client.driver, asyncio.get_running_loop())]
+        if is_forked:
+            client.driver.forked(fork.refusal())
+        else:
+            await client.driver.end(Closed("the test is over"))
+        assert not watched
+
+    asyncio.run(run())
 
 
 def fail_by_defect(promise: Promise[None], now_ms: int) -> None:
