@@ -214,6 +214,8 @@ class Consumer(ConsumerFace[Key, Value]):
     ) -> BoundedRecords[Key, Value]:
         """Iterate over records up to an end; one such read at a time. Others get nothing from beyond it meanwhile.
 
+        An error ends the read: `records` begins another. If waiting for a record is cancelled, any other read ends it.
+
         Args:
             until: a time in ms since the epoch, or as a datetime with a time zone; or offsets by partition, which leave
                 out other partitions. Records from there on are left for later reads.

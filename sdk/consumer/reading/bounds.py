@@ -33,6 +33,10 @@ class Bounds:
         until: the first offset that is not read, by partition; or the time of the first record that is not, in ms since
             the epoch; None for no such end.
         stop_at_end: whether to end where the partitions end now.
+
+    Attributes:
+        is_abandoned: whether the next read lifts the ends, unless it is the one that they are of.
+        is_lifted: whether they no longer hold.
     """
 
     def __init__(self, core: ConsumerCore, until: Mapping[TopicPartition, int] | int | None, stop_at_end: bool) -> None:
@@ -41,6 +45,7 @@ class Bounds:
         self._stop_at_end = stop_at_end
         self._bounded: list[TopicPartition] = []
         self.is_abandoned = False
+        self.is_lifted = False
 
     async def find(self, woken: Callable[[], Awaitable[object]]) -> None:
         """Look up the ends, and bound the partitions.
@@ -91,6 +96,7 @@ class Bounds:
 
     def lift(self) -> None:
         """Have reads go on without an end. What was cut at one is fetched again."""
+        self.is_lifted = True
         if self._core.reader.bounds is not self:
             return
         self._core.reader.bounds = None
@@ -110,7 +116,7 @@ class Bounds:
 
 
 class BoundedRecords(Generic[Key, Value]):
-    """The records up to an end, for `async for`; to drop it ends the read, as `aclose` does.
+    """The records up to an end, for `async for`; an error ends the read, and so does dropping it, as `aclose` does.
 
     Args:
         begin: finds the ends.
@@ -130,16 +136,29 @@ class BoundedRecords(Generic[Key, Value]):
         return self
 
     async def __anext__(self) -> Record[Key, Value]:
-        if self._is_over:
+        if self._is_over or (self._bounds is not None and self._bounds.is_lifted):
             raise StopAsyncIteration
+        try:
+            handout = await self._found()
+            record = None if handout is None else handout.take()
+        except Exception:
+            await self.aclose()  # as of a generator; whoever keeps the error keeps this read, too
+            raise
+        except BaseException:  # cancelled: to ask again goes on with this read, any other read ends it
+            if self._bounds is not None:
+                self._bounds.is_abandoned = True
+            raise
+        if record is None:
+            await self.aclose()
+            raise StopAsyncIteration
+        return record
+
+    async def _found(self) -> Handout | None:
         if self._bounds is None:
             self._loop = asyncio.get_running_loop()
             self._bounds = await self._begin()
-        handout = await self._advance(self._bounds)
-        if handout is None:
-            await self.aclose()
-            raise StopAsyncIteration
-        return handout.take()
+        self._bounds.is_abandoned = False
+        return await self._advance(self._bounds)
 
     async def aclose(self) -> None:
         """End the read; later ones go on from here."""

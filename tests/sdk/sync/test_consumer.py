@@ -17,7 +17,7 @@ import pytest
 
 import kafkawire
 from kafkawire import Record, TopicPartition
-from kafkawire.errors import Closed, LocalProtocolError, NoOffset
+from kafkawire.errors import Closed, DeserializationFailed, LocalProtocolError, NoOffset
 from kafkawire.sdk.client.groups.protocol import Assigned, Revoking
 from kafkawire.sdk.consumer.listener import BlockingListenerCalls
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
@@ -107,6 +107,21 @@ def test_a_bounded_read_that_is_closed_early_leaves_no_bounds() -> None:
         assert next(records).offset == 0
         records.close()
         assert [record.offset for record in consumer.records(until={T0: 30})] == list(range(1, 30))
+
+
+def test_an_error_ends_a_bounded_read_even_if_it_is_kept() -> None:
+    broker = StoringBroker({"t": 1})
+    broker.fill("t", b"0", b"one", b"2")
+    with consumer_of(broker, "t", value_deserializer=int) as consumer:
+        bounded = consumer.records(stop_at_end=True)
+        assert next(bounded).value == 0
+        with pytest.raises(DeserializationFailed) as kept:
+            next(bounded)
+        consumer.seek(T0, kept.value.offset + 1)
+        assert list(bounded) == []
+        assert [record.value for record in consumer.records(stop_at_end=True)] == [2]
+        broker.fill("t", b"3")
+        assert [record.value for record in consumer.getmany(10_000)[T0]] == [3]
 
 
 def test_positions_and_look_ups() -> None:

@@ -13,7 +13,8 @@ import pytest
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.consumer import Consumer
-from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.consumer.reading.bounds import BoundedRecords
+from kafkawire.sdk.errors import DeserializationFailed, LocalProtocolError
 from kafkawire.sdk.records import Record
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
@@ -138,6 +139,78 @@ def test_one_bounded_read_at_a_time() -> None:
         with pytest.raises(StopAsyncIteration):
             await anext(bounded)
         assert len(await read(stop_at_end=True)) == 24
+
+    reading(test)
+
+
+async def numbers(test: Callable[[StoringBroker, Consumer[bytes, int]], Awaitable[None]]) -> None:
+    """Run a test with one partition, of which record 1 cannot be read."""
+    broker = StoringBroker({"t": 1})
+    broker.fill("t", b"0", b"one", b"2")
+    given: dict[str, Any] = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 5, "value_deserializer": int}
+    async with Consumer(str(BROKER), "t", network=broker.network, **given) as consumer, asyncio.timeout(10):
+        await test(broker, consumer)
+
+
+def test_an_error_ends_the_read_even_if_it_is_kept() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer[bytes, int]) -> None:
+        bounded = consumer.records(stop_at_end=True)
+        assert (await anext(bounded)).value == 0
+        with pytest.raises(DeserializationFailed) as kept:
+            await anext(bounded)
+        consumer.seek(T0, kept.value.offset + 1)
+        assert [record.value async for record in bounded] == []
+        assert [record.value async for record in consumer.records(stop_at_end=True)] == [2]
+        broker.fill("t", b"3")
+        found = await consumer.getmany(timeout_ms=10_000)
+        assert [record.value for record in found[T0]] == [3]
+
+    asyncio.run(numbers(test))
+
+
+def test_an_error_at_its_beginning_ends_the_read() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer[bytes, int]) -> None:
+        bounded = consumer.records(until={T0: 1})
+        other = consumer.records(stop_at_end=True)
+        assert (await anext(bounded)).offset == 0
+        with pytest.raises(LocalProtocolError, match="a bounded read of this consumer has not ended"):
+            await anext(other)
+        assert [record.offset async for record in other] == []
+        assert [record.offset async for record in bounded] == []
+        assert consumer._started().reader.bounds is None
+
+    asyncio.run(numbers(test))
+
+
+async def cut_short(bounded: BoundedRecords[Any, Any]) -> BaseException:
+    """Wait for a record that does not come, and return what the cancellation raised: it refers to the read."""
+    with pytest.raises(TimeoutError) as kept:
+        async with asyncio.timeout(0):
+            await anext(bounded)
+    return kept.value
+
+
+def test_a_read_that_was_cancelled_goes_on_if_it_is_asked_again() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer, read: Read) -> None:
+        bounded = consumer.records(until={T0: 22})
+        found = [(await anext(bounded)).offset for _ in range(20)]
+        kept = await cut_short(bounded)
+        broker.fill("t", *[b"z"] * 5)
+        found += [record.offset async for record in bounded]
+        assert found == list(range(22)), kept
+        assert len(await read(stop_at_end=True)) == 3 + 5
+
+    reading(test)
+
+
+def test_any_other_read_ends_one_that_was_cancelled() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer, read: Read) -> None:
+        bounded = consumer.records(until={T0: 22})
+        assert [(await anext(bounded)).offset for _ in range(20)] == list(range(20))
+        kept = await cut_short(bounded)
+        found = await consumer.getmany(timeout_ms=10_000)
+        assert [record.offset for record in found[T1]] == list(range(5)), kept
+        assert [record.offset async for record in bounded] == []
 
     reading(test)
 
