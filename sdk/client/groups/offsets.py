@@ -153,8 +153,9 @@ class Offsets:
         self._commits += 1
         self._waiting[waiter] = None
         heappush(self._deadlines, (deadline_ms, self._commits, waiter))
+        assigned = offsets.keys() if self.member is None else self._reader.assigned
         for partition, offset in offsets.items():
-            if self.member is not None and partition not in self._reader.assigned:
+            if partition not in assigned:
                 self._give_up([waiter], partition, None, now_ms)
             else:
                 former = self._pending.get(partition)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from kafkawire.sdk.client.groups.commit_outcome import Committed, Fenced, Outcome, Rebalanced
-from kafkawire.sdk.client.groups.offsets import MAX_COMMITS
+from kafkawire.sdk.client.groups.offsets import MAX_COMMITS, Offsets
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.errors import (
@@ -25,9 +25,10 @@ from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, O
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.promise import Promise
-from tests.sdk.client.groups.committing import T0, T1, Client, sent
+from tests.sdk.client.groups.committing import T0, T1, T2, Client, sent
 from tests.sdk.client.groups.members import refusal
-from tests.sdk.client.simulation import SILENT
+from tests.sdk.client.groups.readers import MemoryReader
+from tests.sdk.client.simulation import SILENT, backoff
 
 
 @pytest.mark.parametrize("newest", [2, 5, 6, 7, 8, 9, 10])
@@ -218,6 +219,26 @@ def test_a_member_does_not_commit_for_others() -> None:
     outcomes = client.commit({T0: 1, foreign: 1})
     client.simulation.run(100)
     assert outcomes == [Rebalanced({T0: OffsetAndMetadata(1, "m", 3)}, frozenset([foreign]))]
+
+
+def test_what_is_assigned_is_asked_once_for_a_commit_of_many_partitions() -> None:
+    """A consumer makes a new set of all its partitions each time."""
+
+    class Counting(MemoryReader):
+        asked = 0
+
+        @property
+        def assigned(self) -> frozenset[TopicPartition]:
+            self.asked += 1
+            return super().assigned
+
+    client = Client()
+    client.offsets = Offsets(client.router, backoff(), "g", reader := Counting(), None, 10_000)
+    client.offsets.member = client.signer
+    reader.assign([T0, T1, T2])
+    reader.asked = 0
+    client.commit({T0: 1, T1: 1, T2: 1})
+    assert reader.asked == 1
 
 
 def test_a_reader_outside_a_group_commits_for_any_partition() -> None:
