@@ -96,10 +96,12 @@ class _Index:
         """
         temporary = self._path + TEMPORARY_SUFFIX
         file = self._disk.open(temporary, create=True)
-        if file.size_bytes:
+        had_content = file.size_bytes > 0
+        if had_content:
             file.truncate(0)
-        file.append(b"".join(map(self._ENTRY.pack, self._keys, self._values)))
-        file.sync()
+        if self._keys or had_content:  # a file that was always empty is durable with its name
+            file.append(b"".join(map(self._ENTRY.pack, self._keys, self._values)))
+            file.sync()
         self._disk.rename(temporary, self._path)
 
     def _add(self, key: int, value: int) -> None:

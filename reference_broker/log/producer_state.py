@@ -44,6 +44,8 @@ class Snapshots:
         self._disk = disk
         self._folder = folder
         self.offsets: list[int] = []
+        #: Of the one that was synced when it was written.
+        self._synced: int | None = None
 
     @property
     def where(self) -> str:
@@ -74,6 +76,7 @@ class Snapshots:
             file.append(encode_snapshot(known))
             if is_last:
                 file.sync()
+                self._synced = offset
             self.offsets.append(offset)
 
         return write
@@ -105,7 +108,7 @@ class Snapshots:
             OSError: the disk failed.
         """
         later = min((each for each in tuple(self.offsets) if each >= offset), default=None)
-        if later is not None:
+        if later is not None and later != self._synced:
             self._disk.open(self._path(later)).sync()
 
     def retire(self, offsets: Collection[int]) -> list[str]:

@@ -135,3 +135,16 @@ def test_size_of_the_file(disk, offsets):
     assert offsets.stored_bytes() == 0
     offsets.store()
     assert OffsetIndex(disk, "i", BASE, 1024).stored_bytes() == 24
+
+
+def test_an_empty_file_is_not_synced_unless_there_was_something_in_it():
+    disk, synced = MemoryDisk(), []
+    disk.plan = lambda call: synced.append(call.path) if call.name == "sync" else None
+    index = OffsetIndex(disk, "i", BASE, 1024)
+    index.store()
+    assert synced == []
+    disk.sync_folder("")
+    assert OffsetIndex(disk.crash(0), "i", BASE, 1024).load()
+    disk.open("i.tmp", create=True).append(b"of a crash")
+    index.store()
+    assert synced == ["i.tmp"]

@@ -166,6 +166,18 @@ def test_a_damaged_snapshot_is_removed(disk: MemoryDisk, caplog: pytest.LogCaptu
     assert "offset 5 is damaged" in caplog.text
 
 
+def test_the_last_snapshot_is_synced_once(disk: MemoryDisk) -> None:
+    synced: list[str] = []
+    disk.plan = lambda call: synced.append(call.path) if call.name == "sync" else None
+    snapshots = snapshots_of(disk)
+    snapshots.prepared(STORED.producers(2))()
+    assert synced == []
+    snapshots.sync_from(2)
+    snapshots.prepared(STORED.producers(5), is_last=True)()
+    snapshots.sync_from(5)
+    assert synced == [path_of(2), path_of(5)]
+
+
 def test_which_snapshots_are_kept(disk: MemoryDisk) -> None:
     snapshots = snapshots_of(disk)
     for at in (1, 2, 4, 6, END):

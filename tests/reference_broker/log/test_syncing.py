@@ -6,9 +6,11 @@ Method: the calls of a disk in memory.
 import pytest
 
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
+from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.syncing import make_durable
+from tests.reference_broker.log.produced_batches import produced
 
 
 @pytest.fixture
@@ -19,8 +21,11 @@ def disk():
 
 
 def segments(disk):
-    config = log_config({})
+    config = log_config({"index.interval.bytes": "0"})
     first, second = (Segment.create(disk, "t-0", base, config) for base in (0, 5))
+    for offset in range(2):
+        data = produced(b"x")
+        first.append(data, parse_header(data), offset)
     first.seal()
     return first, second
 
