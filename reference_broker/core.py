@@ -146,8 +146,9 @@ class Core:
         self.timers.fire(now_ms)
 
     def begin_end(self) -> None:
-        """Start no more work in the background."""
+        """Start no more work in the background, and end what may be left to the next start."""
         self.upkeep.stop()
+        self.directory.begin_end()
 
     def unload(self) -> None:
         """Answer everything that waits for a coordinator: this broker coordinates nothing any more."""

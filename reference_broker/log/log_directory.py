@@ -131,6 +131,8 @@ class LogDirectory:
             self.checkpoints = DirectoryCheckpoints(self._disk)
             self._open_topics()
             self._next_producer_id = self._find_next_producer_id()
+            if self._files.doomed:  # beside the steps: nobody else knows these folders
+                self.services.background(partial(self._files.remove, self._files.doomed), self._removed)
         except DamagedFile as error:
             self._lock.release()
             raise ConfigurationError("data_dir", self._disk.describe(""), str(error)) from error
@@ -388,6 +390,10 @@ class LogDirectory:
 
         self.steps.do(prepare, written, place=1)  # not behind thousands of topics, which come forward too
 
+    def begin_end(self) -> None:
+        """Leave what is still there of deleted topics to the next start."""
+        self._files.is_ending = True
+
     def close(self, each: Each = one_by_one) -> None:
         """Sync everything, mark a clean shutdown, and release the files.
 
@@ -407,6 +413,7 @@ class LogDirectory:
 
     def abandon(self) -> None:
         """Let go of the directory as a crash would: nothing more is written."""
+        self.begin_end()
         self.steps.close()
         self.topics.clear()
         self.topics_by_id.clear()

@@ -2,17 +2,18 @@
 
     <name>.topic          the topic exists: its id, number of partitions, configurations
     <topic id>.creating   its partitions are being made; at a restart they are removed
-    <topic id>.deleting   it is deleted; its partitions are being removed, at a restart the rest of them
+    <topic id>.deleting   it is deleted; its folders are being renamed, at a restart the rest of them
 
 A topic begins to exist when `.creating` is renamed to `.topic`, after everything else is durable, and ceases to exist
-when `.deleting` is durable. Every step blocks, and runs in the background.
+when `.deleting` is durable. Its renamed folders are removed one by one, which takes long: a stop leaves the rest, and a
+start does not wait for them. Every step blocks, and runs in the background.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from kafkawire.reference_broker.disk.disk import (
@@ -86,12 +87,18 @@ class TopicFiles:
     Raises:
         DamagedFile: a file of a topic cannot be understood.
         OSError: the disk failed.
+
+    Attributes:
+        doomed: the folders that earlier deletions have left, to be removed by `remove`.
+        is_ending: whether the folders of deleted topics that are still there stay until the next start.
     """
 
     def __init__(self, disk: Disk) -> None:
+        self.is_ending = False
         self._disk = disk
         disk.make_folder(_FOLDER)
         self._tidy()
+        self.doomed = [name for name in disk.names("") if name.endswith(_DELETED)]
 
     def topics(self) -> list[TopicFile]:
         """Return the topics that exist.
@@ -188,7 +195,7 @@ class TopicFiles:
             with contextlib.suppress(FileNotFoundError):
                 self._disk.remove(self._file(topic.name))
                 self._disk.sync_folder(_FOLDER)
-            self._remove_folders(topic)
+            self.remove(self._rename_folders(topic))
             for suffix in (_CREATING, _CREATING + TEMPORARY_SUFFIX):
                 with contextlib.suppress(FileNotFoundError):
                     self._disk.remove(self._journal(topic, suffix))
@@ -222,19 +229,24 @@ class TopicFiles:
         self._disk.sync_folder(_FOLDER)
 
     def finish_delete(self, topic: TopicFile) -> None:
-        """Remove the files of a deleted topic; what cannot be removed is removed at the next start.
+        """Remove the files of a deleted topic; what cannot be removed is removed after the next start.
 
         Raises:
             OSError: the disk failed.
         """
+        self.remove(self._retire(topic))
+
+    def _retire(self, topic: TopicFile) -> list[str]:
+        """Have no file of a deleted topic under a name that counts, and return the folders that are to be removed."""
         if self._id_in(self._file(topic.name)) == topic.topic_id:
             self._disk.remove(self._file(topic.name))
-        self._remove_folders(topic)
+        doomed = self._rename_folders(topic)
         with contextlib.suppress(FileNotFoundError):
             self._disk.remove(self._journal(topic, _DELETING))
+        return doomed
 
-    def _remove_folders(self, topic: TopicFile) -> None:
-        """Remove the folders of a topic; renamed first, so that a half-removed one is never taken for a partition."""
+    def _rename_folders(self, topic: TopicFile) -> list[str]:
+        """Rename the folders of a topic, so that a half-removed one is never taken for a partition, and return them."""
         doomed = []
         for number in range(topic.partitions):
             folder = folder_of(topic.name, number)
@@ -242,7 +254,17 @@ class TopicFiles:
                 doomed.append(f"{format_uuid(topic.topic_id)}.{number}{_DELETED}")
                 self._disk.rename(folder, doomed[-1])
         self._disk.sync_folder("")
+        return doomed
+
+    def remove(self, doomed: Sequence[str]) -> None:
+        """Remove folders that were renamed, as long as the broker does not stop.
+
+        Raises:
+            OSError: the disk failed.
+        """
         for folder in doomed:
+            if self.is_ending:
+                return
             remove_tree(self._disk, folder)
 
     def _is_of(self, topic: TopicFile, folder: str) -> bool:
@@ -271,13 +293,10 @@ class TopicFiles:
             if name.endswith(TEMPORARY_SUFFIX):
                 self._disk.remove(path)
             elif name.endswith(_DELETING):
-                self.finish_delete(self._read(name))
+                self._retire(self._read(name))
             elif name.endswith(_CREATING):
-                self._remove_folders(self._read(name))
+                self._rename_folders(self._read(name))
                 self._disk.remove(path)
-        for name in self._disk.names(""):
-            if name.endswith(_DELETED):
-                remove_tree(self._disk, name)
 
     def tell_strays(self, folders: Collection[str]) -> None:
         """Log what is in the data directory and does not belong there; it is left alone.

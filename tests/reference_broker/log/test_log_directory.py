@@ -102,13 +102,18 @@ def test_delete(reopen, tmp_path):
     assert not reopen().topics
 
 
-def test_crash_while_deleting(reopen, tmp_path):
-    reopen()
-    half = tmp_path / "AAAA.0-delete"
-    half.mkdir()
-    (half / "00000000000000000000.log").write_bytes(b"x")
-    reopen()
-    assert not half.exists()
+@pytest.mark.parametrize("is_ending", [False, True])
+def test_start_and_stop_wait_for_no_folder_of_a_deleted_topic(is_ending):
+    disk, work = MemoryDisk(), HeldWork()
+    disk.make_folder("AAAA.0-delete")
+    disk.open("AAAA.0-delete/x", create=True)
+    directory = on(disk, work)
+    directory.create("t", 1, {}, lambda result: None)
+    if is_ending:
+        directory.begin_end()
+    work.run()
+    assert list(directory.topics) == ["t"]
+    assert ("AAAA.0-delete" in disk.names("")) is is_ending
 
 
 def test_log_and_logs(reopen):

@@ -30,9 +30,16 @@ def delete(disk, topic):
     files.finish_delete(topic)
 
 
+def started(disk):
+    """Return the files after a start, with all that it does in the background."""
+    files = TopicFiles(disk)
+    files.remove(files.doomed)
+    return files
+
+
 def state(disk):
     """Return the topics, and whose records are in the folder of each partition."""
-    topics = TopicFiles(disk).topics()
+    topics = started(disk).topics()
     folders = [name for name in disk.names("") if name.startswith("t-")]
     return topics, {name: read_file(disk, f"{name}/records") for name in folders}
 
@@ -46,6 +53,29 @@ def test_create_and_delete():
     assert state(disk) == ([], {})
     assert disk.names("") == ["topics"]
     assert disk.names("topics") == []
+
+
+def test_a_stop_leaves_the_rest_of_a_deletion_to_the_next_start():
+    disk = MemoryDisk()
+    topic = FIRST._replace(partitions=5)
+    files = create(disk, topic)
+    files.begin_delete(topic)
+
+    def stop(call):
+        files.is_ending |= call.name == "remove_folder"
+
+    disk.plan = stop
+    files.finish_delete(topic)
+    left = [name for name in disk.names("") if name != "topics"]
+    assert len(left) == 4, "the one that was being removed is gone"
+    assert disk.names("topics") == []
+    create(disk, SECOND)
+    later = disk.crash(0)
+    files = TopicFiles(later)
+    assert (files.topics(), files.doomed) == ([SECOND], left)
+    assert set(later.names("")) == {"topics", "t-0", "t-1", *left}
+    files.remove(files.doomed)
+    assert later.names("") == ["t-0", "t-1", "topics"]
 
 
 @pytest.mark.parametrize("name", ["u.creating", "u.topic.tmp"])
@@ -223,7 +253,7 @@ def test_folder_that_is_half_removed_goes(caplog):
     create(disk, FIRST)
     disk.rename("t-1", "MTExMTExMTExMTExMTExMQ.1-delete")
     remove_tree(disk, "t-0")
-    TopicFiles(disk)
+    started(disk)
     assert disk.names("") == ["topics"]
 
 
