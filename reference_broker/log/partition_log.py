@@ -154,6 +154,11 @@ class PartitionLog(DurableLog):
         self.producers.note_high_watermark(self.next_offset)
         self._high_watermark = HighWatermark(self.next_offset)
         self._last_stable_offset = LastStableOffset(self._high_watermark, self.producers.first_unstable_offset)
+        self._release()
+
+    def _release(self) -> None:
+        for segment in self.segments:
+            segment.release()
 
     def _load_producers(self, *, is_clean: bool) -> None:
         """Load what is known of producers, and find the aborted transactions that an index lacks."""
@@ -178,8 +183,6 @@ class PartitionLog(DurableLog):
             segment.transactions.is_complete = True
             if segment.is_stored:
                 segment.transactions.store()
-        for segment in self.segments:
-            segment.release()
 
     # Writing.
 
@@ -376,8 +379,11 @@ class PartitionLog(DurableLog):
 
     def close(self) -> None:
         """Complete the indexes and make everything durable; the log is not used afterwards."""
-        if self.error is not None:
-            return
+        if self.error is None:
+            self._complete()
+        self._release()  # others need the file descriptors to be closed
+
+    def _complete(self) -> None:
         self.segments.last.seal()
         self._unstored = [segment for segment in self.segments if not segment.is_stored]
         if not self.next_offset or not self._unstored:

@@ -2,7 +2,7 @@
 
 A segment is appended to until it is sealed, and read by position. An append is one write to the `.log` file. Indexes
 are written when the segment is sealed, and rebuilt from that file if need be; all have Kafka's formats. The files of a
-sealed segment are opened when somebody reads there, so that a restart is quick.
+segment are opened when somebody needs them, so that a restart is quick, and partitions that nobody uses have none open.
 
 Source: `LogSegment` in Apache Kafka.
 """
@@ -94,10 +94,10 @@ class Segment:
             OSError: its file could not be created.
         """
         segment = cls(disk, folder, base_offset, config, suffix=suffix)
-        segment._file = disk.open(segment._path, create=True)
-        if segment._file.size_bytes:
-            # What is left of a segment of this name that no longer counts.
-            segment._file.truncate(0)
+        file = disk.open(segment._path, create=True)
+        if file.size_bytes:
+            file.truncate(0)  # what is left of a segment of this name that no longer counts
+        segment._size_bytes = 0
         return segment
 
     @property
@@ -256,9 +256,9 @@ class Segment:
             self._time_index.clear()
 
     def release(self) -> None:
-        """Let go of the file of a stored segment, until somebody reads there: many were read once at the start."""
-        if self.is_sealed and self.is_stored:
-            self._file = None
+        """Let go of the file of a segment that is stored or empty, until somebody needs it: a log may never be used."""
+        if self._file is not None and (self.is_stored or not self.size_bytes):
+            self._size_bytes, self._file = self._file.size_bytes, None
 
     def retire(self) -> list[str]:
         """Rename the files, so that they do not count any more, and return what is to be removed later, on any thread.

@@ -1,7 +1,8 @@
 """A process that has too many files open refuses for a while, and loses nothing: no log goes offline.
 
 Method: a log on a disk in memory that has no file descriptor for a while, from every call that needs one on; then
-everything goes on, and what was acknowledged is there after a power cut.
+everything goes on, and what was acknowledged is there after a power cut. And the
+descriptors of this process are counted.
 """
 
 from __future__ import annotations
@@ -9,19 +10,22 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
+from kafkawire.reference_broker.disk.machine import MachineDisk
 from kafkawire.reference_broker.disk.memory import DiskCall, MemoryDisk
 from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.services import LogServices
+from kafkawire.reference_broker.network.descriptors import open_descriptors
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import BrokerBench
-from tests.reference_broker.log.directories import create, on
+from tests.reference_broker.log.directories import append, create, on
 from tests.reference_broker.log.held_work import HeldWork
 from tests.reference_broker.log.produced_batches import NOW_MS, produced, records_in
 
@@ -172,3 +176,25 @@ def test_log_is_compacted_when_there_are_descriptors_again(caplog):
     shortage.end()
     bench.advance(15_000)
     assert len(list(records_in(log))) < 6
+
+
+def test_files_are_open_only_while_they_are_needed(tmp_path):
+    directory = on(MachineDisk(tmp_path))
+    before = open_descriptors() or 0
+    topic = create(directory, "t", 20)
+    assert open_descriptors() == before, "nothing was appended yet"
+    for log in topic.logs:
+        append(log, b"x")
+    assert open_descriptors() == before + 20
+    left: list[int] = []
+
+    def each(works: Iterable[Callable[[], None]]) -> None:
+        for work in works:
+            work()
+            left.append((open_descriptors() or 0) - before)
+
+    directory.close(each)
+    assert left == list(range(19, -1, -1)), "a stop needs some, and has them after the first logs"
+    directory = on(MachineDisk(tmp_path))
+    assert open_descriptors() == before
+    assert [len(list(records_in(log))) for log in directory.topics["t"].logs] == [1] * 20
