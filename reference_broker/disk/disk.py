@@ -82,12 +82,13 @@ class Disk(Protocol):
         """Return how a log line names a path."""
         ...
 
-    def open(self, path: str, *, create: bool = False) -> File:
+    def open(self, path: str, *, create: bool = False, stays: bool = False) -> File:
         """Open a file.
 
         Args:
             path: the file.
             create: whether to create it, empty, if it does not exist.
+            stays: whether it may be open for ever; the last descriptors are not for such files.
 
         Raises:
             FileNotFoundError: it does not exist, or its folder does not.

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import resource
 import stat
 from pathlib import Path
 
+from kafkawire.reference_broker.disk.reserves import kept_from_logs
 from kafkawire.sdk.protocol.schema import Buffer
 
 __all__ = ["MachineDisk"]
@@ -37,8 +39,12 @@ class MachineDisk:
     def describe(self, path: str) -> str:
         return self._at(path)
 
-    def open(self, path: str, *, create: bool = False) -> _MachineFile:
-        return _MachineFile(self._at(path), create)
+    def open(self, path: str, *, create: bool = False, stays: bool = False) -> _MachineFile:
+        file = _MachineFile(self._at(path), create)
+        if stays and (reason := _reserve_reached(file.fileno())):
+            del file  # the traceback would keep it open
+            raise OSError(errno.EMFILE, reason, self._at(path))
+        return file
 
     def size_of(self, path: str) -> int:
         return os.stat(self._at(path)).st_size
@@ -157,6 +163,15 @@ class _MachineLock:
             os.close(descriptor)
 
     __del__ = release
+
+
+def _reserve_reached(descriptor: int) -> str:
+    """Return why a file may not stay open, empty if it may: all descriptors below a new one are in use."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    kept = kept_from_logs(limit)
+    if limit == resource.RLIM_INFINITY or descriptor < limit - kept:
+        return ""
+    return f"{os.strerror(errno.EMFILE)}, the last {kept} of {limit} file descriptors are kept for connections"
 
 
 def _named(error: OSError, path: str) -> OSError:

@@ -142,7 +142,7 @@ class PartitionLog(DurableLog):
             disk,
             self.folder,
             self.next_offset,
-            (epoch_starts(segment.file, segment.base_offset, segment.headers) for segment in segments),
+            (epoch_starts(each.file, each.base_offset, each.headers) for each in segments if each.size_bytes),
             last_epoch=last_epoch,
             is_cut=not is_clean or self.truncated_bytes > 0 or self.next_offset < recovery_point,
         )

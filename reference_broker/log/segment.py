@@ -104,7 +104,7 @@ class Segment:
     def file(self) -> File:
         """The file with the batches, opened when first asked for."""
         if self._file is None:
-            self._file = self._disk.open(self._path)
+            self._file = self._disk.open(self._path, stays=True)
         return self._file
 
     @property

@@ -46,7 +46,7 @@ class ConnectionLimits:
         most: in all, of all listeners together.
         most_per_address: from the same address.
         overrides: the same for some addresses.
-        shortage: returns why there is no room for another one whatever the limits say, empty if there is.
+        shortage: returns why there is no room for one more than so many whatever the limits say, empty if there is.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ConnectionLimits:
         most: int,
         most_per_address: int,
         overrides: Mapping[str, int] | None = None,
-        shortage: Callable[[], str] = lambda: "",
+        shortage: Callable[[int], str] = lambda connections: "",
     ) -> None:
         self._most = most
         self._most_per_address = most_per_address
@@ -71,7 +71,7 @@ class ConnectionLimits:
         if self._counts[host] >= most:
             name = "max.connections.per.ip" + (".overrides" if host in self._overrides else "")
             return f"it has {self._counts[host]} connections, {name}={most}"
-        return self._shortage()
+        return self._shortage(self._count)
 
     def opened(self, host: str) -> None:
         """Note a connection."""

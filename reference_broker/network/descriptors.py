@@ -1,8 +1,4 @@
-"""How many more connections the file descriptors of this process allow: logs need some for their files.
-
-Every partition keeps a file open, a roll opens a few more; clients that use up the rest would keep records from being
-stored, and topics from being created.
-"""
+"""How many more connections the file descriptors of this process allow: logs need some for their files."""
 
 from __future__ import annotations
 
@@ -11,16 +7,12 @@ import resource
 from collections.abc import Callable
 
 from kafkawire.reference_broker.disk.disk import is_short_of_descriptors
+from kafkawire.reference_broker.disk.reserves import few_connections, kept_for_files
 
-__all__ = ["Descriptors", "open_descriptors", "reserve_of"]
+__all__ = ["Descriptors", "open_descriptors"]
 
 #: Where the system lists the descriptors of a process that asks.
 _LISTING = "/dev/fd"
-
-#: How many descriptors are kept for files: the threads in the background need a dozen, each new segment one. A process
-#: with few of them keeps a quarter, so that somebody can connect at all.
-_RESERVE_SHARE, _RESERVE_MIN, _RESERVE_MAX = 8, 32, 1_024
-_RESERVE_SHARE_OF_FEW = 4
 
 #: How long a count is good for; of 10,000 descriptors it takes 4 ms.
 _COUNT_MS = 100
@@ -32,15 +24,6 @@ def open_descriptors() -> int | None:
         return len(os.listdir(_LISTING)) - 1  # without that of the listing
     except OSError as error:
         return resource.getrlimit(resource.RLIMIT_NOFILE)[0] if is_short_of_descriptors(error) else None
-
-
-def reserve_of(limit: int) -> int:
-    """Return how many descriptors are kept for files.
-
-    Args:
-        limit: how many the process may have.
-    """
-    return min(max(limit // _RESERVE_SHARE, _RESERVE_MIN), _RESERVE_MAX, limit // _RESERVE_SHARE_OF_FEW)
 
 
 class Descriptors:
@@ -58,24 +41,29 @@ class Descriptors:
         self._clock = clock
         self._count = count
         self._counted_ms: int | None = None
-        self._room = self._left = 0
+        self._room = self._left = self._few = 0
         self._reason = ""
 
-    def refusal(self) -> str:
-        """Return why another connection, whose descriptor is open already, is refused; empty if it is not."""
+    def refusal(self, connections: int) -> str:
+        """Return why another connection, whose descriptor is open already, is refused; empty if it is not.
+
+        Args:
+            connections: how many there are without it.
+        """
         now_ms = self._clock()
         self._left -= 1
         is_recent = self._counted_ms is not None and 0 <= now_ms - self._counted_ms < _COUNT_MS
         if not is_recent or (self._left < 0 <= self._room):
             self._look(now_ms)
-        return self._reason
+        return "" if connections < self._few else self._reason
 
     def _look(self, now_ms: int) -> None:
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         count = None if limit == resource.RLIM_INFINITY else self._count()
         self._counted_ms, self._reason = now_ms, ""
         # Where nobody knows, the listener waits when the last one is in use.
-        reserve = reserve_of(limit)
+        reserve = kept_for_files(limit)
+        self._few = few_connections(limit)
         self._room = 0 if count is None else limit - reserve - count
         self._left = self._room // 2
         if self._room < 0:

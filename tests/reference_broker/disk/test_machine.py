@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
+from kafkawire.reference_broker.disk.disk import is_short_of_descriptors
 from kafkawire.reference_broker.disk.machine import MachineDisk
+from kafkawire.reference_broker.disk.reserves import kept_from_logs
 
 _LOCK = """
 import sys
@@ -117,3 +119,17 @@ def test_what_is_no_regular_file_is_refused(tmp_path):
         with pytest.raises(OSError, match="not a regular file") as caught:
             disk.open(name)
         assert caught.value.filename == str(tmp_path / name)
+
+
+def test_the_last_descriptors_are_not_for_files_that_stay_open(tmp_path, monkeypatch):
+    disk = MachineDisk(tmp_path)
+    disk.open("a", create=True)
+    os.close(lowest := os.dup(0))
+    limit = max(limit for limit in range(2 * lowest) if lowest >= limit - kept_from_logs(limit))
+    monkeypatch.setattr("resource.getrlimit", lambda which: (limit, limit))
+    with pytest.raises(OSError, match=f"the last {kept_from_logs(limit)} of {limit} file descriptors") as refused:
+        disk.open("a", stays=True)
+    assert is_short_of_descriptors(refused.value)
+    assert disk.open("a").fileno() == lowest, "one that is open for a moment is not refused, and the other was closed"
+    monkeypatch.setattr("resource.getrlimit", lambda which: (2 * limit, 2 * limit))
+    assert disk.open("a", stays=True).size_bytes == 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
+import resource
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -198,3 +199,21 @@ def test_files_are_open_only_while_they_are_needed(tmp_path):
     directory = on(MachineDisk(tmp_path))
     assert open_descriptors() == before
     assert [len(list(records_in(log))) for log in directory.topics["t"].logs] == [1] * 20
+
+
+def test_partition_can_be_made_although_no_file_may_stay_open(tmp_path, monkeypatch):
+    directory = on(MachineDisk(tmp_path))
+    os.close(lowest := os.dup(0))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    monkeypatch.setattr("resource.getrlimit", lambda which: (lowest, lowest))
+    topic = create(directory, "t")
+    results: list[object] = []
+    data = produced(b"x")
+    topic.logs[0].append(data, parse_header(data), NOW_MS, results.append)
+    (refused,) = results
+    assert isinstance(refused, BrokerError)
+    assert (refused.code, topic.logs[0].error) == (ErrorCode.KAFKA_STORAGE_ERROR, None)
+    assert f"of {lowest} file descriptors are kept for connections" in str(refused)
+    monkeypatch.setattr("resource.getrlimit", lambda which: limits)
+    append(topic.logs[0], b"x")
+    assert len(list(records_in(topic.logs[0]))) == 1

@@ -56,9 +56,9 @@ def test_overrides_that_cannot_be(text):
 
 
 def test_shortage_refuses_what_the_limits_allow():
-    reasons = ["", "no descriptors"]
-    limits = ConnectionLimits(1, 1, shortage=lambda: reasons.pop(0))
+    limits = ConnectionLimits(2, 2, shortage=["", "no descriptors"].__getitem__)
     assert not limits.refusal("a")
+    limits.opened("a")
     assert limits.refusal("a") == "no descriptors"
     limits.opened("a")
-    assert limits.refusal("a") == "1 connections are open, max.connections=1"
+    assert limits.refusal("a") == "2 connections are open, max.connections=2"

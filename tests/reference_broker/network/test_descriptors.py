@@ -10,7 +10,8 @@ import resource
 
 import pytest
 
-from kafkawire.reference_broker.network.descriptors import Descriptors, open_descriptors, reserve_of
+from kafkawire.reference_broker.disk.reserves import few_connections
+from kafkawire.reference_broker.network.descriptors import Descriptors, open_descriptors
 
 
 class Bench:
@@ -21,6 +22,7 @@ class Bench:
         self.now_ms = 1_000_000
         self.open: int | None = 50
         self.counts = 0
+        self.connections = 20
         self.descriptors = Descriptors(lambda: self.now_ms, self._count)
 
     def _count(self) -> int | None:
@@ -30,16 +32,9 @@ class Bench:
     def accept(self) -> str:
         assert self.open is not None
         self.open += 1
-        if reason := self.descriptors.refusal():
+        if reason := self.descriptors.refusal(self.connections):
             self.open -= 1
         return reason
-
-
-@pytest.mark.parametrize(
-    ("limit", "reserve"), [(60, 15), (100, 25), (256, 32), (1_024, 128), (10_000, 1_024), (2**20, 1_024)]
-)
-def test_reserve(limit, reserve):
-    assert reserve_of(limit) == reserve
 
 
 def test_connections_stop_before_the_reserve_and_go_on_when_there_is_room(monkeypatch):
@@ -73,12 +68,21 @@ def test_files_that_are_opened_at_this_moment_take_half_of_the_room_at_most(monk
     assert (refused[0], refused[-1]) == (False, True)
 
 
+def test_the_first_connections_come_whatever_files_are_open(monkeypatch):
+    bench = Bench(monkeypatch)
+    bench.open, taken = 88, []
+    for bench.connections in range(8):
+        taken.append(not bench.accept())
+    assert taken == [True] * few_connections(100) + [False] * 2
+    assert bench.open < 100
+
+
 def test_there_may_be_no_limit_or_nobody_knows(monkeypatch):
     unlimited = Bench(monkeypatch, resource.RLIM_INFINITY)
     assert not any(unlimited.accept() for _ in range(100))
     silent = Bench(monkeypatch)
     silent.open = None
-    assert silent.descriptors.refusal() == ""
+    assert silent.descriptors.refusal(20) == ""
 
 
 def is_open(descriptor: int) -> bool:
