@@ -20,6 +20,7 @@ from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequ
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest
+from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -155,7 +156,11 @@ def test_first_of_each_is_no_repetition(bench, monkeypatch):
 
 def test_each_entry_gives_way_whenever_it_is_looked_at(bench):
     """When it is counted, asked about, counted as a repetition, and put into the response."""
-    work = gather(call_to(bench), range(50), lambda one, put: put(HeartbeatResponse(one)), DescribeGroupsResponse)
+
+    def respond(parts: list[HeartbeatResponse]) -> Message:
+        return parts[-1]
+
+    work = gather(call_to(bench), range(50), lambda one, put: put(HeartbeatResponse(one)), respond)
     assert len(list(work)) == 4 * 50
 
 

@@ -95,6 +95,7 @@ def is_open(descriptor: int) -> bool:
 
 def test_open_descriptors_of_this_process(monkeypatch):
     before = open_descriptors()
+    assert before is not None
     assert before == sum(map(is_open, range(resource.getrlimit(resource.RLIMIT_NOFILE)[0])))
     descriptor = os.dup(0)
     assert open_descriptors() == before + 1
