@@ -160,7 +160,7 @@ def test_a_slow_address_does_not_hold_up_the_next(monkeypatch: pytest.MonkeyPatc
 
     with server:
         made = with_stuck(test, monkeypatch)
-    assert [each.fileno() for each in made] == [-1, -1]
+    assert {each.fileno() for each in made} == {-1}
 
 
 def test_cancelling_leaves_no_socket_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +172,7 @@ def test_cancelling_leaves_no_socket_open(monkeypatch: pytest.MonkeyPatch) -> No
                 await connect_one([STUCK, STUCK])
 
     made = with_stuck(test, monkeypatch)
-    assert [each.fileno() for each in made] == [-1, -1]
+    assert {each.fileno() for each in made} == {-1}
 
 
 def test_two_that_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
