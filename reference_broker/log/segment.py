@@ -13,6 +13,7 @@ import contextlib
 import logging
 from collections.abc import Iterator
 from itertools import islice
+from threading import Lock
 
 from kafkawire.reference_broker.disk.disk import Disk, File
 from kafkawire.reference_broker.log.batches import BatchHeader, DamagedSegment, check_offsets, headers
@@ -70,6 +71,7 @@ class Segment:
         self._path, *_, transactions_path = self._paths
         self._config = config
         self._file: File | None = None
+        self._opening = Lock()  # a file knows its size: two of them would soon disagree
         self._size_bytes: int | None = None
         self._index, self._time_index = self._new_indexes()
         self.transactions = TransactionIndex(disk, transactions_path, base_offset)
@@ -102,10 +104,12 @@ class Segment:
 
     @property
     def file(self) -> File:
-        """The file with the batches, opened when first asked for."""
-        if self._file is None:
-            self._file = self._disk.open(self._path, stays=True)
-        return self._file
+        """The file with the batches, opened when first asked for, on any thread."""
+        if self._file is not None:
+            return self._file
+        with self._opening:
+            self._file = self._file or self._disk.open(self._path, stays=True)
+            return self._file
 
     @property
     def size_bytes(self) -> int:
@@ -169,9 +173,7 @@ class Segment:
             now_ms: the current time.
         """
         config = self._config
-        if not self.size_bytes:
-            return False
-        return (
+        return self.size_bytes > 0 and (
             self.size_bytes + batch.size_bytes > config.segment_bytes
             or self._index.is_full
             or self._time_index.is_full
@@ -197,8 +199,7 @@ class Segment:
         Raises:
             OSError: it could not be written; the file was cut back, unless that failed too.
         """
-        file = self.file
-        position = file.size_bytes
+        position = (file := self.file).size_bytes
         self.is_stored = False
         self.has_producers = True
         try:
@@ -445,6 +446,5 @@ class Segment:
         """
         self._need_indexes()
         offset = self.base_offset if self._is_partial else self._time_index.offset_before(timestamp)
-        for batch in self.headers(self._index.position_for(offset)):
-            if batch.max_timestamp >= timestamp:
-                yield batch
+        found = self.headers(self._index.position_for(offset))
+        yield from (batch for batch in found if batch.max_timestamp >= timestamp)

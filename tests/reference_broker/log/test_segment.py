@@ -5,7 +5,9 @@ Method: see `filled_segments`.
 
 import dataclasses
 import struct
+import threading
 from bisect import bisect_left
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -272,6 +274,29 @@ def test_stored_segment_holds_neither_indexes_nor_file(segment):
     found = segment.find(BASE + 30)
     assert found is not None
     assert found.base_offset == BASE + 30
+
+
+def test_file_is_opened_once_whatever_threads_need_it(monkeypatch):
+    """A sync in the background and an append: each file knows its own size, and reads go by that."""
+    disk = MemoryDisk()
+    disk.make_folder("f")
+    segment, opened, resume = Segment.create(disk, "f", BASE, CONFIG), threading.Barrier(2), threading.Event()
+    open_file = disk.open
+
+    def slowly(path, **options):
+        opened.wait(10)
+        assert resume.wait(10)
+        return open_file(path, **options)
+
+    monkeypatch.setattr(disk, "open", slowly)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(lambda: segment.file)
+        opened.wait(10)
+        second = threads.submit(lambda: segment.file)
+        with pytest.raises(threading.BrokenBarrierError):
+            opened.wait(0.2)  # nobody else opens it
+        resume.set()
+        assert first.result(10) is second.result(10)
 
 
 @pytest.mark.parametrize("is_cut_back", [True, False])
