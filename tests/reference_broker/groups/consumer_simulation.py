@@ -11,7 +11,6 @@ behave get everything in a bounded number of rounds, silence empties the group, 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Set
 from dataclasses import fields
 from random import Random
@@ -36,6 +35,7 @@ from tests.reference_broker.groups import consumer_sequences as sequences
 from tests.reference_broker.groups.consumer_bench import ConsumerBench, assignment, parts_of, subscription
 from tests.reference_broker.groups.consumer_sequences import Asked, Owned, Script
 from tests.reference_broker.groups.group_bench import only
+from tests.reference_broker.seeds import run_seeds
 
 __all__ = ["ConsumerSimulation", "run"]
 
@@ -441,7 +441,4 @@ def run(seed: int) -> None:
 
 
 if __name__ == "__main__":
-    first = int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    for number in range(first, first + int(sys.argv[1])):
-        run(number)
-    print(f"{sys.argv[1]} sequences")
+    run_seeds(run)
