@@ -105,17 +105,16 @@ class Segment:
     @property
     def file(self) -> File:
         """The file with the batches, opened when first asked for, on any thread."""
-        if self._file is not None:
-            return self._file
-        with self._opening:
-            self._file = self._file or self._disk.open(self._path, stays=True)
-            return self._file
+        if (file := self._file) is None:  # another thread may release it meanwhile
+            with self._opening:
+                file = self._file = self._file or self._disk.open(self._path, stays=True)
+        return file
 
     @property
     def size_bytes(self) -> int:
         """The size of the batches."""
-        if self._file is not None:
-            return self._file.size_bytes
+        if (file := self._file) is not None:
+            return file.size_bytes
         if self._size_bytes is None:
             self._size_bytes = self._disk.size_of(self._path)
         return self._size_bytes
