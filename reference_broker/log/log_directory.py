@@ -48,8 +48,13 @@ logger = logging.getLogger("kafkawire.broker")
 
 _NEXT_PRODUCER_ID = "next.producer.id"
 
-#: No broker gives as many ids in its life; a higher one in a log is a client's invention.
+#: No broker gives as many ids in its life; a higher one in a file is damage, one in a log a client's invention.
 _GIVEN_IDS_MAX = 2**62
+_KNOWN_IDS_MAX = _GIVEN_IDS_MAX // 2
+
+#: Where the reservation of producer ids is lost, so many are left out after those in logs: producers that have written
+#: nothing so far may have them, and two producers with one id would be taken for one that repeats itself.
+_SILENT_IDS = 2**32
 
 #: Version of `meta.properties`, and what must be in it.
 _META_VERSION = 1
@@ -350,9 +355,10 @@ class LogDirectory:
         return first
 
     def _find_next_producer_id(self) -> int:
-        """Return the first id that was not reserved; if that is lost, one after those that logs know."""
+        """Return the first id that was not reserved; if that is lost, one far after those that logs know."""
         if not has_file(self._disk, PRODUCER_IDS):
-            return self._first_unknown_producer_id()
+            has_given = any(True for _, _, log in self.logs() for _ in log.producers)
+            return self._first_unknown_producer_id() if has_given else 0
         try:
             text = read_properties(self._disk, PRODUCER_IDS).get(_NEXT_PRODUCER_ID, "")
             if text.isdecimal() and len(text) <= len(str(_GIVEN_IDS_MAX)) and int(text) <= _GIVEN_IDS_MAX:
@@ -360,12 +366,13 @@ class LogDirectory:
             raise DamagedFile(self._disk.describe(PRODUCER_IDS), f"{_NEXT_PRODUCER_ID} is {text!r:.40}")
         except DamagedFile as error:
             first = self._first_unknown_producer_id()
-            logger.warning("%s; producer ids go on at %d, after those in the logs", error, first)
+            logger.warning("%s; producer ids go on at %d, far after those in the logs", error, first)
             return first
 
     def _first_unknown_producer_id(self) -> int:
         known = (producer.producer_id for _, _, log in self.logs() for producer in log.producers)
-        return 1 + max((number for number in known if number <= _GIVEN_IDS_MAX), default=-1)
+        highest = max((number for number in known if number <= _KNOWN_IDS_MAX), default=-1)
+        return highest + 1 + _SILENT_IDS
 
     def checkpoint(self, done: Callable[[BrokerError | None], None] = lambda error: None) -> None:
         """Write the checkpoints of recovery points and log start offsets, in the background.

@@ -46,9 +46,24 @@ def test_reservation_of_producer_ids_is_rebuilt(reopen, tmp_path, caplog, conten
     (tmp_path / "producer-ids").write_bytes(content)
     directory = reopen()
     assert "producer-ids is damaged" in caplog.text
-    assert "producer ids go on at 1701, after those in the logs" in caplog.text
-    assert directory.reserve_producer_ids(1000) == 1701
-    assert reopen().reserve_producer_ids(1000) == 2701
+    first = 1701 + 2**32
+    assert f"producer ids go on at {first}, far after those in the logs" in caplog.text
+    assert directory.reserve_producer_ids(1000) == first
+    assert reopen().reserve_producer_ids(1000) == first + 1000
+
+
+def test_damaged_reservation_although_no_producer_has_written(reopen, tmp_path):
+    assert reopen().reserve_producer_ids(1000) == 0
+    (tmp_path / "producer-ids").write_bytes(b"")
+    assert reopen().reserve_producer_ids(1000) == 2**32
+
+
+def test_reservation_after_the_highest_id_that_a_log_is_believed(reopen, tmp_path):
+    append_by(2**61, create(reopen(), "t").logs[0])
+    (tmp_path / "producer-ids").write_bytes(b"")
+    first = 2**61 + 1 + 2**32
+    assert reopen().reserve_producer_ids(1000) == first
+    assert reopen().reserve_producer_ids(1000) == first + 1000, "and what is written then is no damage"
 
 
 def test_folder_in_place_of_the_reservation_of_producer_ids(reopen, tmp_path):
