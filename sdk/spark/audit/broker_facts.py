@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -27,7 +27,7 @@ from kafkawire.sdk.spark.audit.store import Manifest
 from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.spark.brokers.cluster import Cluster
 from kafkawire.sdk.spark.brokers.options import WireOptions, parse_options
-from kafkawire.sdk.spark.brokers.ranges import PartitionRange
+from kafkawire.sdk.spark.brokers.ranges import PartitionRange, split, together
 from kafkawire.sdk.spark.brokers.readable import unreadable
 from kafkawire.sdk.spark.brokers.source import KafkaWireReader
 from kafkawire.sdk.spark.brokers.stored import StoredBatches
@@ -42,10 +42,6 @@ _log = logging.getLogger("kafkawire.spark")
 
 #: The option of a topic that says whether it is compacted.
 _POLICY: Final = "cleanup.policy"
-
-#: Most offsets that one task reads of several small partitions. Starting a task takes Spark longer than reading a small
-#: partition, and each task writes files of its own.
-_TASK_OFFSETS: Final = 100_000
 
 
 class BrokerInput(NamedTuple):
@@ -194,10 +190,11 @@ class _Reader(KafkaWireReader):
 
     def partitions(self) -> list[InputPartition]:
         """Return the tasks; see `KafkaWireReader.partitions`."""
-        ranges: list[PartitionRange] = [each.value for each in super().partitions()]
-        firsts = [True, *(before.partition != after.partition for before, after in pairwise(ranges))]
-        parts = [_Part(*each) for each in zip(ranges, firsts, strict=False)]
-        return [InputPartition(task) for task in _tasks(parts, self._options.tasks_min or 1)]
+        tasks_min = self._options.tasks_min or 1
+        ranges = split(self._ranges(), tasks_min, self._options.task_records_max)
+        firsts = iter([True, *(before.partition != after.partition for before, after in pairwise(ranges))])
+        tasks = [[_Part(each, next(firsts)) for each in task] for task in together(ranges, tasks_min)]
+        return [InputPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Yield the facts of a task.
@@ -221,19 +218,3 @@ class _Reader(KafkaWireReader):
                     if part.is_first or first_offset(found.batch) >= part.range.start:
                         yield from sink.add(place, found.batch, None)
         yield from sink.finish()
-
-
-def _tasks(parts: Iterable[_Part], tasks_min: int) -> list[list[_Part]]:
-    """Put small parts that follow each other into one task, as long as it has no more than its share of all offsets."""
-    parts = list(parts)
-    size_max = min(sum(part.range.size for part in parts) // tasks_min, _TASK_OFFSETS)
-    tasks: list[list[_Part]] = []
-    size = 0
-    for part in parts:
-        size += part.range.size
-        if tasks and size <= size_max:
-            tasks[-1].append(part)
-        else:
-            tasks.append([part])
-            size = part.range.size
-    return tasks

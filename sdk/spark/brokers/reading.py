@@ -1,4 +1,4 @@
-"""From a range of offsets to Arrow batches; does not need Spark.
+"""From ranges of offsets to Arrow batches; does not need Spark.
 
 A range ends at its last offset, whether there is a record or not: compaction, control batches and aborted transactions
 leave gaps, which the consumer's position passes over. It is a loss if the partition ends before, because it was made
@@ -11,7 +11,7 @@ Source: `KafkaDataConsumer` in Apache Spark.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 import pyarrow
@@ -29,7 +29,7 @@ from kafkawire.sdk.spark.decoder import Decoder
 from kafkawire.sdk.spark.loss import begins_later, report_loss
 from kafkawire.sdk.sync.consumer import Consumer
 
-__all__ = ["ReadOptions", "read_options", "read_range"]
+__all__ = ["ReadOptions", "read_options", "read_ranges"]
 
 #: How long a read waits for a batch before it is asked how far the consumer came: what has no records wakes nobody.
 _READ_MS: Final = 50
@@ -78,11 +78,11 @@ def read_options(options: WireOptions, names: tuple[str, ...]) -> ReadOptions:
     )
 
 
-def read_range(wanted: PartitionRange, options: ReadOptions) -> Iterator[pyarrow.RecordBatch]:
-    """Read a range.
+def read_ranges(ranges: Iterable[PartitionRange], options: ReadOptions) -> Iterator[pyarrow.RecordBatch]:
+    """Read ranges, one after the other.
 
     Args:
-        wanted: what is to be read.
+        ranges: what is to be read.
         options: see above.
 
     Yields:
@@ -95,12 +95,14 @@ def read_range(wanted: PartitionRange, options: ReadOptions) -> Iterator[pyarrow
         KafkaWireError: the brokers cannot be reached, or refuse this client.
     """
     decoder = Decoder(options.names, Mode.FAILFAST)
-    place = Place(*wanted.partition)
-    with connected(options.client.consumer(), options.client.api_timeout_ms) as consumer:
-        for each in _Reading(consumer, wanted, options).batches():
-            start, end = max(each.start_offset, wanted.start), wanted.end
-            is_whole = start <= each.batch.base_offset and each.next_offset <= end
-            yield from decoder.add(place, each.batch, None, None if is_whole else (start, end))
+    for wanted in ranges:
+        place = Place(*wanted.partition)
+        # Another consumer for each: the fetch that one has sent meanwhile waits for what comes after its range.
+        with connected(options.client.consumer(), options.client.api_timeout_ms) as consumer:
+            for each in _Reading(consumer, wanted, options).batches():
+                start, end = max(each.start_offset, wanted.start), wanted.end
+                is_whole = start <= each.batch.base_offset and each.next_offset <= end
+                yield from decoder.add(place, each.batch, None, None if is_whole else (start, end))
     yield from decoder.finish()
 
 

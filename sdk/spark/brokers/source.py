@@ -1,14 +1,14 @@
 """The data source `kafkawire` as Spark knows it: options and schema in, tasks and Arrow batches out. `sink/` writes.
 
 The driver plans in a Python process of its own, which learns from the brokers what there is; each task reads a range of
-offsets of one partition.
+offsets of one partition, or of several small ones.
 
 Source: `pyspark.sql.datasource`; `KafkaSourceProvider`, `KafkaBatch` in Apache Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow
 from pyspark.sql.datasource import (
@@ -25,8 +25,8 @@ from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.spark import schema as columns
 from kafkawire.sdk.spark.brokers.cluster import Cluster
 from kafkawire.sdk.spark.brokers.options import WireOptions, parse_options
-from kafkawire.sdk.spark.brokers.ranges import PartitionRange, split
-from kafkawire.sdk.spark.brokers.reading import read_options, read_range
+from kafkawire.sdk.spark.brokers.ranges import PartitionRange, tasks
+from kafkawire.sdk.spark.brokers.reading import read_options, read_ranges
 from kafkawire.sdk.spark.selection import EARLIEST, LATEST, Bound, Offsets, check_order
 
 __all__ = ["KafkaWire", "KafkaWireReader"]
@@ -114,7 +114,12 @@ class KafkaWireReader(DataSourceReader):
         self._read_options = read_options(options, names)
 
     def partitions(self) -> list[InputPartition]:
-        """Return the tasks.
+        """Return the tasks; see `_ranges`."""
+        options = self._options
+        return [InputPartition(task) for task in tasks(self._ranges(), options.tasks_min, options.task_records_max)]
+
+    def _ranges(self) -> list[PartitionRange]:
+        """Return what the query reads of each partition.
 
         Raises:
             ConfigurationError: there is no such partition, a JSON names others than there are, or a partition begins
@@ -133,16 +138,16 @@ class KafkaWireReader(DataSourceReader):
             check_order(starting, ending, each, starts[each], ends[each])
             is_earliest = isinstance(starting.place, Offsets) and starting.place.of(each) == EARLIEST
             ranges.append(PartitionRange(each, starts[each], ends[each], is_earliest))
-        return [InputPartition(each) for each in split(ranges, self._options.tasks_min, self._options.task_records_max)]
+        return ranges
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Yield the Arrow batches of a task.
 
         Raises:
-            KafkaWireError: see `read_range`.
+            KafkaWireError: see `read_ranges`.
         """
-        wanted: PartitionRange | None = partition.value  # Spark makes a task of nothing if there is none
-        return iter(()) if wanted is None else read_range(wanted, self._read_options)
+        wanted: Sequence[PartitionRange] = partition.value or ()  # Spark makes a task of nothing if there is none
+        return read_ranges(wanted, self._read_options)
 
 
 def _names(schema: StructType) -> tuple[str, ...]:

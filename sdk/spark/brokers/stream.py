@@ -26,8 +26,8 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.spark.brokers.cluster import Cluster, Positions
 from kafkawire.sdk.spark.brokers.options import TRIGGER_DELAY_MS, WireOptions
-from kafkawire.sdk.spark.brokers.ranges import PartitionRange, split
-from kafkawire.sdk.spark.brokers.reading import read_options, read_range
+from kafkawire.sdk.spark.brokers.ranges import PartitionRange, tasks
+from kafkawire.sdk.spark.brokers.reading import read_options, read_ranges
 from kafkawire.sdk.spark.loss import report_loss
 from kafkawire.sdk.spark.offset_limits import limited_by_offsets
 from kafkawire.sdk.spark.selection import LATEST, Bound, Offsets
@@ -148,15 +148,16 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
                 self._lose(f"{partition} is gone, it was to be read from offset {begin} to {until}")
             else:
                 ranges.append(PartitionRange(partition, begin, until))
-        return [InputPartition(each) for each in split(ranges, self._options.tasks_min, self._options.task_records_max)]
+        options = self._options
+        return [InputPartition(task) for task in tasks(ranges, options.tasks_min, options.task_records_max)]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Yield the Arrow batches of a task.
 
         Raises:
-            KafkaWireError: see `read_range`.
+            KafkaWireError: see `read_ranges`.
         """
-        return read_range(partition.value, self._read_options)
+        return read_ranges(partition.value, self._read_options)
 
     def _is_too_little(self, available: int) -> bool:
         """Return whether a micro-batch waits for more; a query that reads what is available now never does."""

@@ -17,13 +17,11 @@ pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `
 from pyspark.sql.datasource import InputPartition
 
 from kafkawire import NewTopic
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.uuids import format_uuid
 from kafkawire.sdk.spark.audit import broker_facts
 from kafkawire.sdk.spark.audit.broker_facts import BrokerFacts, broker_input
 from kafkawire.sdk.spark.audit.store import Manifest
-from kafkawire.sdk.spark.brokers.ranges import PartitionRange
 from kafkawire.sdk.spark.brokers.stored import StoredBatches
 from kafkawire.sync import Admin, Producer
 from kafkawire.testing import Broker
@@ -138,29 +136,6 @@ def test_a_task_of_nothing(tmp_path: Path) -> None:
     with stored(tmp_path, batch(0)) as broker:
         reader = BrokerFacts(options(broker)).reader(None)  # type: ignore[arg-type]  # not looked at
     assert list(reader.read(InputPartition(None))) == []  # which would ask a broker that is gone
-
-
-@pytest.mark.parametrize(
-    ("sizes", "tasks_min", "expected"),
-    [
-        ([], 4, []),
-        ([10] * 7, 1, [[10] * 7]),
-        ([10] * 8, 4, [[10, 10]] * 4),
-        ([10] * 9, 4, [[10, 10]] * 4 + [[10]]),
-        # What is large is alone, and what is small is not put together across it.
-        ([1, 2, 90, 3, 4], 2, [[1, 2], [90], [3, 4]]),
-        ([60_000, 40_000, 1], 1, [[60_000, 40_000], [1]]),
-        ([500_000, 500_000], 1, [[500_000], [500_000]]),
-    ],
-)
-def test_small_partitions_share_a_task(sizes: list[int], tasks_min: int, expected: list[list[int]]) -> None:
-    parts = [
-        broker_facts._Part(PartitionRange(TopicPartition("t", number), 7, 7 + size), is_first=True)
-        for number, size in enumerate(sizes)
-    ]
-    tasks = broker_facts._tasks(parts, tasks_min)
-    assert [[part.range.size for part in task] for task in tasks] == expected
-    assert [part for task in tasks for part in task] == parts
 
 
 def test_a_task_of_several_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

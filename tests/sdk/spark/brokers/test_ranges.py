@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.spark.brokers.ranges import PartitionRange, split
+from kafkawire.sdk.spark.brokers.ranges import PartitionRange, split, tasks, together
 
 A, B, C = (TopicPartition(topic, 0) for topic in "abc")
 
@@ -42,3 +42,49 @@ def test_sizes(
             assert part.start == reached
             reached = part.end
         assert reached == max(whole.start, whole.end)
+
+
+def _of_sizes(sizes: list[int]) -> list[PartitionRange]:
+    return [PartitionRange(TopicPartition("t", number), 7, 7 + size) for number, size in enumerate(sizes)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tasks_min", "expected"),
+    [
+        ([], 4, []),
+        ([10] * 7, 1, [[10] * 7]),
+        ([10] * 8, 4, [[10, 10]] * 4),
+        ([10] * 9, 4, [[10, 10]] * 4 + [[10]]),
+        # What is large is alone, and what is small is not put together across it.
+        ([1, 2, 90, 3, 4], 2, [[1, 2], [90], [3, 4]]),
+        ([60_000, 40_000, 1], 1, [[60_000, 40_000], [1]]),
+        ([500_000, 500_000], 1, [[500_000], [500_000]]),
+    ],
+)
+def test_small_ranges_share_a_task(sizes: list[int], tasks_min: int, expected: list[list[int]]) -> None:
+    ranges = _of_sizes(sizes)
+    found = together(ranges, tasks_min)
+    assert [[each.size for each in task] for task in found] == expected
+    assert [each for task in found for each in task] == ranges
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tasks_min", "task_records_max", "expected"),
+    [
+        ([5] * 1_000, None, None, [1] * 1_000),  # as the connector does it
+        ([5] * 1_001, None, None, [1] * 1_001),  # none is small beside the others
+        ([5] * 10_000, None, None, [10] * 1_000),
+        ([5] * 10_000, 5, None, [10] * 1_000),
+        ([5] * 10_000, 5_000, None, [2] * 5_000),
+        ([5] * 10_000, None, 15, [3] * 3_333 + [1]),
+        ([99_000, *[1] * 1_000], None, None, [1, *[100] * 10]),
+        ([5, 0, 5], None, None, [1, 1]),
+    ],
+)
+def test_thousands_of_ranges_share_tasks(
+    sizes: list[int], tasks_min: int | None, task_records_max: int | None, expected: list[int]
+) -> None:
+    ranges = _of_sizes(sizes)
+    found = tasks(ranges, tasks_min, task_records_max)
+    assert [len(task) for task in found] == expected
+    assert [each for task in found for each in task] == [each for each in ranges if each.size]

@@ -14,18 +14,27 @@ from typing import Any
 
 import pytest
 
+from kafkawire import TopicPartition
 from kafkawire.sdk.errors import BrokerError, DecodeError, LocalProtocolError, NoOffset, RequestTimedOut
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import Compression
+from kafkawire.testing import Broker
 
 pyarrow = pytest.importorskip("pyarrow")
 
 from kafkawire.sdk.spark import connecting  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers import reading  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange  # noqa: E402 - it needs pyarrow
-from kafkawire.sdk.spark.brokers.reading import ReadOptions, read_range  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.brokers.reading import ReadOptions, read_ranges  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.schema import CONNECTOR, EXTRAS, HEADERS  # noqa: E402 - it needs pyarrow
-from tests.sdk.spark.brokers.topics import ORDERS, offsets_of, read_options, stored  # noqa: E402 - it needs pyarrow
+from tests.sdk.spark.brokers.topics import (  # noqa: E402 - it needs pyarrow
+    ORDERS,
+    create,
+    offsets_of,
+    produce,
+    read_options,
+    stored,
+)
 from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, records_of  # noqa: E402 - it needs pyarrow
 
 
@@ -64,7 +73,7 @@ def test_columns(tmp_path: Path, compression: Compression) -> None:
     given = {"producer_id": 5, "producer_epoch": 1, "base_sequence": 7, "partition_leader_epoch": 3}
     with stored(tmp_path, batch(0, 3, compression, **given)) as broker:
         names = (*CONNECTOR, HEADERS, *EXTRAS)
-        (rows,) = read_range(PartitionRange(ORDERS, 1, 3), read_options(broker, *names))
+        (rows,) = read_ranges([PartitionRange(ORDERS, 1, 3)], read_options(broker, *names))
     assert rows.schema.names == list(names)
     row: dict[str, Any] = rows.to_pylist()[1]
     assert row.pop("timestamp").timestamp() == (TIME_MS + 2) / 1000
@@ -88,9 +97,23 @@ def test_columns(tmp_path: Path, compression: Compression) -> None:
     }
 
 
+def test_several_ranges(tmp_path: Path) -> None:
+    """Small ones of several partitions, one after the other, come in the same rows."""
+    with Broker(tmp_path) as broker:
+        create(broker, a=2, b=1)
+        places = [TopicPartition("b", 0), TopicPartition("a", 0), TopicPartition("a", 1)]
+        for count, each in enumerate(places, 3):
+            produce(broker, *each, count)
+        ranges = [PartitionRange(each, 1, end) for end, each in enumerate(places, 3)]
+        (rows,) = read_ranges(ranges, read_options(broker, "topic", "partition", "offset"))
+        assert list(read_ranges([], read_options(broker))) == []
+    expected = [(*each.partition, offset) for each in ranges for offset in range(each.start, each.end)]
+    assert [tuple(row.values()) for row in rows.to_pylist()] == expected
+
+
 def test_a_reader_that_stops_early(tmp_path: Path) -> None:
     with stored(tmp_path, *(batch(base, 1) for base in range(50))) as broker:
-        rows = read_range(PartitionRange(ORDERS, 0, 50), read_options(broker))
+        rows = read_ranges([PartitionRange(ORDERS, 0, 50)], read_options(broker))
         assert next(rows).num_rows == 50
         rows.close()  # type: ignore[attr-defined]  # it is a generator
 
@@ -111,7 +134,7 @@ def test_topic_that_is_not_there(tmp_path: Path) -> None:
     with stored(tmp_path, batch(0)) as broker:
         options = read_options(broker, poll_timeout_ms=100)
         with pytest.raises(RequestTimedOut, match="others-0: nothing from offset 0 on came in 100 ms"):
-            list(read_range(PartitionRange(ORDERS._replace(topic="others"), 0, 5), options))
+            list(read_ranges([PartitionRange(ORDERS._replace(topic="others"), 0, 5)], options))
 
 
 def test_broker_that_is_away_at_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

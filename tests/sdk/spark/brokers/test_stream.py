@@ -276,5 +276,5 @@ def test_records_of_a_task(broker: Broker) -> None:
     query = Query(broker, maxRecordsPerPartition="25")
     query.plan()
     tasks = query.reader.partitions(*query.offsets)
-    assert [task.value.size for task in tasks] == [25, 25, 25, 25, 20]
+    assert [[each.size for each in task.value] for task in tasks] == [[25], [25], [25], [25], [20]]
     query.reader.stop()

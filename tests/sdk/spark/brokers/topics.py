@@ -11,7 +11,7 @@ from kafkawire import NewTopic, TopicPartition
 from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.spark.brokers.options import WireOptions, parse_options
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange
-from kafkawire.sdk.spark.brokers.reading import ReadOptions, read_range
+from kafkawire.sdk.spark.brokers.reading import ReadOptions, read_ranges
 from kafkawire.sync import Admin, Producer
 from kafkawire.testing import Broker
 from tests.sdk.spark.segments.logs import write_segment
@@ -64,5 +64,5 @@ def read_options(broker: Broker, *names: str, poll_timeout_ms: int = 30_000, **g
 
 def offsets_of(options: ReadOptions, start: int, end: int, **given: Any) -> list[int]:
     """Return the offsets that a task reads of orders-0."""
-    found = read_range(PartitionRange(ORDERS, start, end, **given), options)
+    found = read_ranges([PartitionRange(ORDERS, start, end, **given)], options)
     return [offset for rows in found for offset in rows.column("offset").to_pylist()]
