@@ -15,6 +15,7 @@ from kafkawire.reference_broker.disk.reserves import few_connections, kept_for_f
         (60, 15, 7, 3),
         (64, 16, 8, 4),
         (100, 25, 12, 6),
+        (200, 32, 16, 8),
         (256, 32, 16, 8),
         (1_024, 128, 64, 32),
         (10_000, 1_024, 512, 256),

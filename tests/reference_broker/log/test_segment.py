@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from kafkawire.reference_broker.disk.machine import MachineDisk
 from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.segment import Segment
@@ -317,3 +318,55 @@ def test_failed_append_is_cut_back_if_the_disk_lets_it(is_cut_back):
     disk.plan = None
     assert (segment.size_bytes == size_bytes) is is_cut_back
     assert segment.next_offset == BASE + 6
+
+
+def test_what_another_segment_of_this_name_has_left_is_gone(tmp_path):
+    (tmp_path / "f").mkdir()
+    (tmp_path / "f" / f"{BASE:020}.log").write_bytes(b"left")
+    segment = Segment.create(MachineDisk(tmp_path), "f", BASE, CONFIG)
+    assert (segment.size_bytes, segment.file.size_bytes) == (0, 0)
+
+
+def test_distance_to_the_next_index_entry_outlives_a_restart(segment, tmp_path):
+    batch_bytes = len(produced(*[b"v" * 10] * 3))
+    config = dataclasses.replace(CONFIG, index_interval_bytes=3 * batch_bytes)
+    once, twice = (new(tmp_path / name, config) for name in ("once", "twice") if not (tmp_path / name).mkdir())
+    fill(once, batches=6)
+    fill(twice, batches=2).seal()
+    twice.sync(with_indexes=True)
+    again = new(tmp_path / "twice", config)
+    again.load()
+    fill(again, batches=4)
+    assert list(again._index._values) == list(once._index._values) == [4 * batch_bytes]
+
+
+def test_segment_that_was_cut_has_to_be_stored_again(segment, tmp_path):
+    segment.seal()
+    segment.sync(with_indexes=True)
+    path = tmp_path / f"{BASE:020}.log"
+    path.write_bytes(path.read_bytes()[:-5])
+    again = new(tmp_path, CONFIG)
+    with pytest.raises(DecodeError):
+        again.load()
+    assert again.recover() > 0
+    assert not again.is_stored
+
+
+@pytest.mark.parametrize("is_damaged", [True, False])
+def test_damage_that_a_rebuild_meets_is_told(segment, tmp_path, caplog, is_damaged):
+    segment.seal()
+    segment.sync(with_indexes=True)
+    (tmp_path / f"{BASE:020}.index").unlink()
+    content = bytearray((tmp_path / f"{BASE:020}.log").read_bytes())
+    content[-1] ^= is_damaged
+    (tmp_path / f"{BASE:020}.log").write_bytes(content)
+    assert new(tmp_path, CONFIG, segment.next_offset).find(BASE) is not None
+    assert ("what is behind it is read slowly" in caplog.text) is is_damaged
+
+
+def test_index_that_was_let_go_is_read_for_an_offset_by_position(segment, tmp_path):
+    segment.seal()
+    segment.sync(with_indexes=True)
+    expected = segment.offset_from(300)
+    assert expected is not None
+    assert new(tmp_path, CONFIG, segment.next_offset).offset_from(300) == expected

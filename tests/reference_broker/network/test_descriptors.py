@@ -65,7 +65,15 @@ def test_files_that_are_opened_at_this_moment_take_half_of_the_room_at_most(monk
     assert bench.accept() == ""
     bench.open = 90
     refused = [bool(bench.accept()) for _ in range(13)]
-    assert (refused[0], refused[-1]) == (False, True)
+    assert refused == [False] * 12 + [True]
+
+
+def test_count_is_good_for_a_moment(monkeypatch):
+    bench = Bench(monkeypatch)
+    for later_ms, counts in ((0, 1), (99, 1), (1, 2)):
+        bench.now_ms += later_ms
+        bench.accept()
+        assert bench.counts == counts, later_ms
 
 
 def test_the_first_connections_come_whatever_files_are_open(monkeypatch):
