@@ -1,6 +1,6 @@
 """Damage to a file of the data directory is told at the start: what can be restored is, and no partition stops another.
 
-Method: directories on real files, damaged while they are closed.
+Method: directories on real files, or in memory, damaged while they are closed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from kafkawire.reference_broker.disk.disk import read_file, write_file
 from kafkawire.reference_broker.disk.machine import MachineDisk
+from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.sdk.errors import ConfigurationError
 from tests.reference_broker.log.directories import create, on
@@ -64,6 +66,20 @@ def test_reservation_after_the_highest_id_that_a_log_is_believed(reopen, tmp_pat
     first = 2**61 + 1 + 2**32
     assert reopen().reserve_producer_ids(1000) == first
     assert reopen().reserve_producer_ids(1000) == first + 1000, "and what is written then is no damage"
+
+
+def test_lost_reservation_of_producer_ids(reopen, tmp_path):
+    directory = reopen()
+    assert [directory.reserve_producer_ids(1000) for _ in range(2)] == [0, 1000]
+    topic = create(directory, "t", 2)
+    for number, producer_id in enumerate((1700, 2**63 - 1)):
+        data = produced(b"v", producer_id=producer_id, producer_epoch=0, base_sequence=0)
+        topic.logs[number].append(data, parse_header(data), NOW_MS, lambda result: None)
+    assert reopen().reserve_producer_ids(1000) == 2000
+    (tmp_path / "producer-ids").unlink()
+    first = 1701 + 2**32
+    assert reopen().reserve_producer_ids(1000) == first, "far after what the logs know: the next may be in use"
+    assert reopen().reserve_producer_ids(1000) == first + 1000
 
 
 def test_folder_in_place_of_the_reservation_of_producer_ids(reopen, tmp_path):
@@ -176,3 +192,25 @@ def test_huge_file_that_can_be_made_again_is_left_out_unread(reopen, tmp_path, n
     os.truncate(tmp_path / name, HUGE_BYTES)
     log = reopen().log("t", 0)
     assert (log.error, log.high_watermark) == (None, 1)
+
+
+def test_damaged_log_start_offsets(caplog):
+    disk = MemoryDisk()
+    directory = on(disk)
+    create(directory, "t")
+    directory.close()
+    write_file(disk, "log-start-offset-checkpoint", b"?")
+    assert on(disk).topics["t"].logs[0].log_start_offset == 0
+    assert "log-start-offset-checkpoint is damaged" in caplog.text
+
+
+def test_damaged_configuration_is_refused_by_name():
+    disk = MemoryDisk()
+    directory = on(disk)
+    create(directory, "t", 1, {"segment.bytes": "2000000"})
+    directory.close()
+    content = read_file(disk, "topics/t.topic")
+    assert content is not None
+    write_file(disk, "topics/t.topic", content.replace(b"2000000", b"many"))
+    with pytest.raises(ConfigurationError, match="configuration of the topic t is damaged: not a number"):
+        on(disk)

@@ -12,7 +12,6 @@ import pytest
 from kafkawire.reference_broker.disk.disk import read_file, remove_tree, write_file
 from kafkawire.reference_broker.disk.machine import MachineDisk
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
-from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.checkpoints import partition_metadata_text
 from kafkawire.reference_broker.log.log_directory import LogDirectory
 from kafkawire.reference_broker.log.services import LogServices
@@ -20,7 +19,7 @@ from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.log.directories import append, create, on
 from tests.reference_broker.log.held_work import HeldWork
-from tests.reference_broker.log.produced_batches import NOW_MS, produced
+from tests.reference_broker.log.produced_batches import produced
 
 
 @pytest.fixture
@@ -186,28 +185,6 @@ def test_damaged_recovery_points_let_everything_be_checked(content, caplog):
     assert "all segments are checked" in caplog.text
 
 
-def test_damaged_log_start_offsets(caplog):
-    disk = MemoryDisk()
-    directory = on(disk)
-    create(directory, "t")
-    directory.close()
-    write_file(disk, "log-start-offset-checkpoint", b"?")
-    assert on(disk).topics["t"].logs[0].log_start_offset == 0
-    assert "log-start-offset-checkpoint is damaged" in caplog.text
-
-
-def test_damaged_configuration_is_refused_by_name():
-    disk = MemoryDisk()
-    directory = on(disk)
-    create(directory, "t", 1, {"segment.bytes": "2000000"})
-    directory.close()
-    content = read_file(disk, "topics/t.topic")
-    assert content is not None
-    write_file(disk, "topics/t.topic", content.replace(b"2000000", b"many"))
-    with pytest.raises(ConfigurationError, match="configuration of the topic t is damaged: not a number"):
-        on(disk)
-
-
 def test_mark_of_a_clean_shutdown_is_gone_before_anything_is_written():
     """Otherwise a power cut later would leave torn files that count as closed in order."""
     disk = MemoryDisk()
@@ -303,6 +280,29 @@ def test_steps_come_one_after_the_other():
     assert not [name for name in disk.names("") if name.endswith(("-delete", "-stray"))]
 
 
+def test_checkpoints_forget_each_topic_that_is_deleted():
+    disk = MemoryDisk()
+    directory = on(disk)
+    for name in ("a", "b", "c"):
+        append(create(directory, name).logs[0], b"x")
+    directory.checkpoint()
+    for name in ("a", "b"):
+        directory.delete(directory.topics[name], lambda error: None)
+    assert read_file(disk, "recovery-point-offset-checkpoint") == b"0\n1\nc 0 0\n"
+
+
+def test_topics_are_counted_and_gone_with_the_directory():
+    disk = MemoryDisk()
+    directory = on(disk)
+    assert directory.topics_came == 0
+    for name in ("a", "b"):
+        create(directory, name)
+    assert directory.topics_came == 2
+    directory.abandon()
+    assert (directory.topics, directory.topics_by_id) == ({}, {})
+    assert on(disk).topics_came == 2
+
+
 def test_deleting_twice():
     work = HeldWork()
     directory = on(MemoryDisk(), work)
@@ -388,6 +388,21 @@ def test_partition_whose_folder_is_missing(caplog):
     again = on(disk)
     append(again.topics["t"].logs[1], b"x")
     assert "memory:t-1 is missing: the partition is empty" in caplog.text
+    assert "t-1" in disk.crash().names(""), "the folder that the start has made is durable"
+
+
+def test_start_syncs_the_directory_for_new_folders_alone():
+    disk, counts = MemoryDisk(), []
+    create(on(disk), "t", 2)
+    for lost in ((), ("t-0",)):  # the second partition, which comes after it, has its folder
+        synced = []
+        disk = disk.crash()
+        for folder in lost:
+            remove_tree(disk, folder)
+        disk.plan = lambda call, synced=synced: synced.append(call.path) if call.name == "sync_folder" else None
+        on(disk).abandon()
+        counts.append(synced.count(""))
+    assert counts[1] == counts[0] + 1
 
 
 def test_checkpoint_that_fails_is_told_and_written_next_time(caplog):
@@ -433,17 +448,3 @@ def test_restart_needs_no_more_descriptors_than_running(tmp_path):
     assert 0 < started <= running
     assert started <= 50 + 2
     again.abandon()
-
-
-def test_lost_reservation_of_producer_ids(reopen, tmp_path):
-    directory = reopen()
-    assert [directory.reserve_producer_ids(1000) for _ in range(2)] == [0, 1000]
-    topic = create(directory, "t", 2)
-    for number, producer_id in enumerate((1700, 2**63 - 1)):
-        data = produced(b"v", producer_id=producer_id, producer_epoch=0, base_sequence=0)
-        topic.logs[number].append(data, parse_header(data), NOW_MS, lambda result: None)
-    assert reopen().reserve_producer_ids(1000) == 2000
-    (tmp_path / "producer-ids").unlink()
-    first = 1701 + 2**32
-    assert reopen().reserve_producer_ids(1000) == first, "far after what the logs know: the next may be in use"
-    assert reopen().reserve_producer_ids(1000) == first + 1000
