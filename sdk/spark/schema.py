@@ -135,7 +135,7 @@ def checked(fields: Iterable[tuple[str, str, bool]]) -> tuple[str, ...]:
         fields: for each column the name, the type in Spark's words, and whether it may be null.
 
     Raises:
-        ConfigurationError: there is no such column, or it has another type.
+        ConfigurationError: there is no such column, or it has another type, or none is asked for.
     """
     names: list[str] = []
     for name, kind, is_nullable in fields:
@@ -151,6 +151,8 @@ def checked(fields: Iterable[tuple[str, str, bool]]) -> tuple[str, ...]:
         if name in names:
             raise ConfigurationError("schema", f"{name} {kind}", "the column is there already")
         names.append(name)
+    if not names:
+        raise ConfigurationError("schema", "", "expected a column; to count rows, name a small one, such as partition")
     return tuple(names)
 
 

@@ -77,17 +77,21 @@ def tasks(
     found = split(ranges, tasks_min, task_records_max)
     if len(found) <= (enough := max(tasks_min or 0, _TASKS_APART)):
         return [[each] for each in found]
-    return together(found, enough, task_records_max)
+    return together(found, enough, task_records_max, len(found) // enough)
 
 
 def together(
-    ranges: Sequence[PartitionRange], tasks_min: int, task_records_max: int | None = None
+    ranges: Sequence[PartitionRange],
+    tasks_min: int,
+    task_records_max: int | None = None,
+    task_ranges_max: int | None = None,
 ) -> list[list[PartitionRange]]:
     """Put small ranges that follow each other into one task, as long as it has no more than its share of all offsets.
 
     Args:
         ranges: in the order in which they are read.
         tasks_min, task_records_max: see `split`.
+        task_ranges_max: most ranges of a task; None for no limit.
     """
     size_max = min(sum(each.size for each in ranges) // tasks_min, _SHARED_OFFSETS_MAX)
     if task_records_max is not None:
@@ -96,7 +100,7 @@ def together(
     size = 0
     for each in ranges:
         size += each.size
-        if found and size <= size_max:
+        if found and size <= size_max and len(found[-1]) != task_ranges_max:
             found[-1].append(each)
         else:
             found.append([each])

@@ -18,8 +18,9 @@ import pyarrow
 
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
-from kafkawire.sdk.errors import DecodeError, KafkaWireError, NoOffset, RequestTimedOut
+from kafkawire.sdk.errors import BrokerError, DecodeError, KafkaWireError, NoOffset, RequestTimedOut
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.spark.brokers.options import WireOptions
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange
@@ -116,8 +117,12 @@ class _Reading:
         self._offset = wanted.start
         #: Where reading ends: before the end of the range once it is known that the rest is gone.
         self._end = wanted.end
+        #: Where reading begins: behind the start of the range once it is known that what was there is gone.
+        self._begin = wanted.start
         #: How often the partition has said that it ends before.
         self._too_short = 0
+        #: Why it could not be asked.
+        self._refusal: KafkaWireError | None = None
 
     def batches(self) -> Iterator[ConsumerBatch]:
         """Yield the batches that have offsets of the range."""
@@ -141,7 +146,7 @@ class _Reading:
                 if now_ms < deadline_ms:
                     ask_ms = min(ask_ms, deadline_ms)
                 elif not self._too_short:
-                    raise self._timed_out()
+                    self._give_up()
 
     def _limits(self) -> tuple[int, int]:
         """Return how long to wait for the next record, and when to ask whether there is one."""
@@ -178,8 +183,10 @@ class _Reading:
             report_loss(what, fails=self._options.fails_on_loss, cause=error)
             self._end = min(end, max(last, offset))
             return offset if offset < last else end
-        if not (self._wanted.may_begin_later and offset == self._wanted.start):
+        if not (self._wanted.may_begin_later and offset == self._begin):
             report_loss(begins_later(partition, offset, first, end), fails=self._options.fails_on_loss, cause=error)
+        elif first < end:
+            self._begin = first
         return min(first, end)
 
     def _check_end(self, timeout_ms: int) -> None:
@@ -193,11 +200,13 @@ class _Reading:
         Raises:
             LocalProtocolError: it does, and that is an error.
         """
+        self._refusal = None
         try:
             last = self._last_offset(timeout_ms)
         except KafkaWireError as error:
             if not error.retriable:
                 raise
+            self._refusal = error
             return
         self._too_short = self._too_short + 1 if last < self._end else 0
         if self._too_short >= self._options.attempts:
@@ -211,6 +220,20 @@ class _Reading:
         partition = self._wanted.partition
         with self._options.client.admin(timeout_ms) as admin:
             return admin.list_offsets({partition: OffsetTimestamp.LATEST})[partition].offset
+
+    def _give_up(self) -> None:
+        """End for want of records, if that can be said to be a loss.
+
+        Raises:
+            LocalProtocolError: there is no such partition any more, and that is an error.
+            RequestTimedOut: nobody knows.
+        """
+        error = self._refusal
+        if not isinstance(error, BrokerError) or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise self._timed_out()
+        what = f"{self._wanted.partition} is gone, it was to be read from offset {self._offset} to {self._end}"
+        report_loss(what, fails=self._options.fails_on_loss, cause=error)
+        self._end = self._offset
 
     def _timed_out(self) -> RequestTimedOut:
         timeout_ms = self._options.poll_timeout_ms

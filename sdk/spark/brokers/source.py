@@ -21,12 +21,14 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.spark import schema as columns
 from kafkawire.sdk.spark.brokers.cluster import Cluster
 from kafkawire.sdk.spark.brokers.options import WireOptions, parse_options
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange, tasks
 from kafkawire.sdk.spark.brokers.reading import read_options, read_ranges
+from kafkawire.sdk.spark.loss import report_loss
 from kafkawire.sdk.spark.selection import EARLIEST, LATEST, Bound, Offsets, check_order
 
 __all__ = ["KafkaWire", "KafkaWireReader"]
@@ -135,10 +137,19 @@ class KafkaWireReader(DataSourceReader):
             cluster.close()
         ranges = []
         for each in partitions:
+            if starts[each] > ends[each] and self._may_be_gone(starting, ending, each):
+                what = f"{each}: the query would begin at offset {starts[each]}, and ends before, at {ends[each]}"
+                report_loss(what, fails=False)
+                continue
             check_order(starting, ending, each, starts[each], ends[each])
             is_earliest = isinstance(starting.place, Offsets) and starting.place.of(each) == EARLIEST
             ranges.append(PartitionRange(each, starts[each], ends[each], is_earliest))
         return ranges
+
+    def _may_be_gone(self, starting: Bound, ending: Bound, partition: TopicPartition) -> bool:
+        """Return whether it is no mistake in the options that a partition begins behind its end."""
+        asked = [bound.place.of(partition) for bound in (starting, ending) if isinstance(bound.place, Offsets)]
+        return not self._options.fails_on_loss and not all(offset >= 0 for offset in asked)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Yield the Arrow batches of a task.

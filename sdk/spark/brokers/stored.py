@@ -84,6 +84,8 @@ class StoredBatches(BlockingClient):
             reached = offset
             for found in _decided(content, 0 if offset == wanted.start else offset):
                 if isinstance(found, Damage):
+                    if reached >= wanted.end:
+                        break  # it is behind the end
                     damaged.append(found)
                     continue
                 if first_offset(found.batch) >= wanted.end:

@@ -55,6 +55,8 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         #: Where it ends, for a query that reads what is available now.
         self._target: Positions | None = None
         self._reported: Named | None = None
+        #: Partitions that it has read and that are no more.
+        self._gone: set[TopicPartition] = set()
         #: When a micro-batch was planned last; None before the first one, which does not wait.
         self._planned_ms: int | None = None
 
@@ -92,7 +94,7 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         ends = self._target
         if ends is None or any(begin > ends.get(each, -1) for each, begin in begins.items()):
             # The target may be older than the start, or of a leader that did not know what another had said.
-            ends = self._cluster.latest(self._cluster.partitions(begins), begins)
+            ends = self._cluster.latest(self._cluster.partitions({*begins, *self._gone}), begins)
             if self._target is not None:
                 self._target = ends
         self._reported = _named(ends)
@@ -113,7 +115,8 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         Raises:
             KafkaWireError: there is no such topic, or the brokers cannot be asked.
         """
-        self._target = self._cluster.latest(self._cluster.partitions(()))
+        # What a stream has read, and is gone, counts as lost later: here nobody knows what it has read.
+        self._target = self._cluster.latest(self._cluster.partitions(self._options.selection.partitions or ()))
 
     def reportLatestOffset(self) -> Named | None:
         """Return how far the partitions reached when a micro-batch was planned last."""
@@ -133,7 +136,8 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             KafkaWireError: the brokers cannot be asked.
         """
         begins, ends = _positions(start), _positions(end)
-        there = set(self._cluster.partitions(ends))
+        there = set(self._cluster.partitions({*begins, *ends, *self._gone}))
+        self._gone.update(begins.keys() - there)
         for partition in sorted(begins.keys() - ends.keys()):
             self._lose(f"{partition} is gone, it was to be read from offset {begins[partition]} on")
         added = self._cluster.earliest([each for each in ends if each not in begins and each in there])

@@ -53,6 +53,12 @@ def test_types_of_a_users_schema() -> None:
         checked([(HEADERS, "array<string>", True)])
 
 
+def test_schema_without_columns() -> None:
+    """Arrow batches of none have no rows, and whoever counts them finds nothing."""
+    with pytest.raises(ConfigurationError, match="schema='': expected a column"):
+        checked([])
+
+
 def test_types_of_spark_and_arrow_agree() -> None:
     types = pytest.importorskip("pyspark.sql.types", reason="pyspark is not installed: the extra `spark` brings it")
     from pyspark.sql.pandas.types import to_arrow_schema

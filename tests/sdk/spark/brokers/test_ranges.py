@@ -77,7 +77,9 @@ def test_small_ranges_share_a_task(sizes: list[int], tasks_min: int, expected: l
         ([5] * 10_000, 5, None, [10] * 1_000),
         ([5] * 10_000, 5_000, None, [2] * 5_000),
         ([5] * 10_000, None, 15, [3] * 3_333 + [1]),
-        ([99_000, *[1] * 1_000], None, None, [1, *[100] * 10]),
+        ([99_000, *[1] * 1_000], None, None, [1] * 1_001),  # as many as were asked for, however small
+        ([10**9, *[1] * 5_000], None, None, [1, *[5] * 1_000]),
+        ([10**9, *[1] * 5_000], 2_000, None, [1, *[2] * 2_500]),
         ([5, 0, 5], None, None, [1, 1]),
     ],
 )

@@ -119,6 +119,20 @@ def test_a_reader_that_stops_early(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fails_on_loss", [True, False])
+def test_a_topic_that_is_gone(tmp_path: Path, fails_on_loss: bool, caplog: pytest.LogCaptureFixture) -> None:
+    with stored(tmp_path, batch(0)) as broker:
+        options = read_options(broker, poll_timeout_ms=300, fails_on_loss=fails_on_loss)
+        ranges = [PartitionRange(TopicPartition("gone", 0), 3, 9), PartitionRange(ORDERS, 0, 10)]
+        what = "gone-0 is gone, it was to be read from offset 3 to 9"
+        if fails_on_loss:
+            with pytest.raises(LocalProtocolError, match=what):
+                list(read_ranges(ranges, options))
+        else:
+            assert [rows.num_rows for rows in read_ranges(ranges, options)] == [10]
+            assert f"lost: {what}" in caplog.text
+
+
+@pytest.mark.parametrize("fails_on_loss", [True, False])
 def test_an_open_transaction(tmp_path: Path, fails_on_loss: bool) -> None:
     """What waits for its end is not lost: the range was planned when there was none, or without heed of it."""
     given: Any = {"poll_timeout_ms": 300, "fails_on_loss": fails_on_loss, "isolation_level": "read_committed"}
@@ -128,13 +142,6 @@ def test_an_open_transaction(tmp_path: Path, fails_on_loss: bool) -> None:
         "orders-0: nothing from offset 10 on came in 300 ms (kafkaConsumer.pollTimeoutMs), 12 is the end; "
         "the consumer waits for records"
     )
-
-
-def test_topic_that_is_not_there(tmp_path: Path) -> None:
-    with stored(tmp_path, batch(0)) as broker:
-        options = read_options(broker, poll_timeout_ms=100)
-        with pytest.raises(RequestTimedOut, match="others-0: nothing from offset 0 on came in 100 ms"):
-            list(read_ranges([PartitionRange(ORDERS._replace(topic="others"), 0, 5)], options))
 
 
 def test_broker_that_is_away_at_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,8 +317,19 @@ def test_where_to_go_on(first: int, end: int, sought: int) -> None:
     assert consumer.sought == [sought]
 
 
+class Moving(Scripted):
+    """Once it has said where it begins, it begins later."""
+
+    def beginning_offsets(self, partitions: list[Any]) -> dict[Any, int]:
+        found = super().beginning_offsets(partitions)
+        if not self.sought:
+            self.refused, self.first = self.first, self.first + 1
+        return found
+
+
 def test_a_beginning_that_moves_meanwhile() -> None:
     """A query that may begin later loses nothing at its start, and records behind it."""
     Scripted(7, refused=3).read(PartitionRange(ORDERS, 3, 8, may_begin_later=True))
+    Moving(5, refused=3).read(PartitionRange(ORDERS, 3, 8, may_begin_later=True))
     with pytest.raises(LocalProtocolError, match="orders-0: offsets 5 to 6 are gone, the first one is 7"):
         Scripted(7, refused=5).read(PartitionRange(ORDERS, 3, 8, may_begin_later=True))

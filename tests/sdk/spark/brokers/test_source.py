@@ -120,6 +120,20 @@ def test_refused(broker: Broker, options: dict[str, str], reason: str) -> None:
     assert str(caught.value).startswith(reason)
 
 
+def test_nothing_is_left_before_the_end(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As retention leaves a partition that is read again and again up to a fixed offset; others are read."""
+    ends = {"endingOffsets": '{"orders":{"0":5,"1":-1}}'}
+    monkeypatch.setattr(Cluster, "earliest", lambda self, found: {each: 8 * (not each.partition) for each in found})
+    assert read(source(broker, failOnDataLoss="false", **ends).reader(SCHEMA)) == [(1, offset) for offset in range(10)]
+    assert "lost: orders-0: the query would begin at offset 8, and ends before, at 5" in caplog.text
+    by_number = {"startingOffsets": '{"orders":{"0":8,"1":0}}', "failOnDataLoss": "false"}  # no loss is to blame
+    for options in ({}, by_number):
+        with pytest.raises(ConfigurationError, match="orders-0 would begin at offset 8, and end before, at 5"):
+            source(broker, **ends, **options).reader(SCHEMA).partitions()
+
+
 def test_refused_schema(broker: Broker) -> None:
     for schema, reason in [
         (types.StructType().add("offset", "integer"), "schema='offset int': the column is bigint"),

@@ -86,6 +86,7 @@ def test_damage(tmp_path: Path, fetch_bytes: int) -> None:
         *_, last = read(broker, 15, 25, fetch_bytes=fetch_bytes)
         assert isinstance(last, Damage)
         assert last.base_offset == 20
+        assert read(broker, 15, 20, fetch_bytes=fetch_bytes) == [15], "what is behind the end is of the next range"
 
 
 def test_fetches_that_end_amid_damage(tmp_path: Path) -> None:

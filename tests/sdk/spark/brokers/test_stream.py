@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.errors import BrokerError, LocalProtocolError
+from kafkawire.sdk.errors import BrokerError, ConfigurationError, LocalProtocolError
 from kafkawire.testing import Broker
 
 pytest.importorskip("pyarrow")
@@ -185,6 +185,33 @@ def test_lost_topic(broker: Broker, options: dict[str, str]) -> None:
     create(broker, orders=1)
     produce(broker, "orders", 0, 7)
     assert query.take_all() == [7]
+    query.reader.stop()
+
+
+@pytest.mark.parametrize("is_available_now", [False, True])
+def test_lost_partition_that_was_assigned(broker: Broker, is_available_now: bool) -> None:
+    create(broker, others=1)
+    produce(broker, "others", 0, 3)
+    query = Query(broker, assign='{"orders":[0],"others":[0]}')
+    query.take_all()
+    delete(broker, "others")
+    query.plan()
+    with pytest.raises(LocalProtocolError, match="others-0 is gone, it was to be read from offset 3 on; with failOn"):
+        query.run()
+    query.options["failOnDataLoss"] = "false"
+    query.reader.stop()
+    query.start()
+    if is_available_now:
+        query.reader.prepareForTriggerAvailableNow()
+    assert query.run() == []
+    produce(broker, "orders", 0, 7)
+    if not is_available_now:
+        assert query.take_all() == [7]
+    query.reader.stop()
+    query.options["assign"] = '{"orders":[0,9]}'
+    query.start()
+    with pytest.raises(ConfigurationError, match="assign='orders-9': the cluster has no such partition"):
+        query.plan()
     query.reader.stop()
 
 
