@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kafkawire.reference_broker.coordinators.shard import CoordinatorLog, Shard
-from kafkawire.sdk.errors import PartialBatch
+from kafkawire.sdk.errors import DecodeError, PartialBatch
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID, ControlRecordType
 from kafkawire.sdk.records import Batch, walk
 from kafkawire.sdk.records.control import control_record
@@ -83,6 +83,10 @@ class Loading:
                 taken += self._take(batch)
                 self._position = batch.next_offset
                 at += batch.size_in_bytes
+            if self._position > self._log.next_offset:
+                # What follows would be left out, and what it has itself would count for ever.
+                end_offset = self._log.next_offset
+                raise DecodeError("base_offset", at, f"a batch before offset {self._position}, {end_offset} is the end")
 
     def _take(self, batch: Batch) -> int:
         """Take what is not plain: markers, records of transactions, and compressed ones; return how many."""

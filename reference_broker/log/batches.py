@@ -188,13 +188,14 @@ class Window:
         return at
 
 
-def headers(file: File, position: int, end_offset: int) -> Iterator[BatchHeader]:
+def headers(file: File, position: int, end_offset: int, lowest: int | None = None) -> Iterator[BatchHeader]:
     """Yield the headers of the batches in a file.
 
     Args:
         file: a segment's.
         position: where a batch begins.
         end_offset: the offset after the last batch.
+        lowest: no offset is lower, and each batch is checked to follow the one before; None if that does not matter.
 
     Raises:
         DecodeError: a batch is damaged, or the file ends inside it.
@@ -204,6 +205,9 @@ def headers(file: File, position: int, end_offset: int) -> Iterator[BatchHeader]
     window = Window(file)
     while position < end:
         batch = window.header(position)
+        if lowest is not None:
+            check_offsets(batch, lowest, end_offset - 1)
+            lowest = batch.last_offset + 1
         if previous is not None:
             check_no_gap(file, previous, batch.base_offset)
         yield batch

@@ -3,7 +3,8 @@
 A start after a crash begins an epoch: the log may have been cut, and a client that has read what is gone finds out by
 asking where an older epoch ends. (Kafka begins one at every start.) The file can be rebuilt from the batches, each of
 which names its epoch, so it is not synced. What a power cut leaves of both may name a lower epoch than clients have
-seen; so the highest one of all partitions is kept durably, in a file of the data directory.
+seen; so the highest one of all partitions is kept durably, in a file of the data directory, and no partition starts
+below it.
 
 Source: `LeaderEpochFileCache` in Apache Kafka.
 """
@@ -128,7 +129,7 @@ def load_epochs(
         segments: of each, the epochs of batches with the offset of the first of those; read only to rebuild the file.
             What is behind damage in one is not known: an epoch that begins there seems to begin in the next. If there
             is none, a new epoch begins, since an older one must not go on.
-        last_epoch: an epoch that begins is higher than this one.
+        last_epoch: the partition goes on in this one at least; an epoch that begins is higher.
         is_cut: whether a new epoch begins, since what clients have read may be gone.
 
     Raises:
@@ -159,6 +160,9 @@ def load_epochs(
     if is_cut or is_unknown:
         # Also after one of which everything is gone.
         epochs.begin(max([last_epoch, epochs.current, *(epoch for epoch, _ in known)]) + 1, end_offset)
+    elif epochs.current < last_epoch:
+        # Nothing is gone, but the file may be older than the partition's last epoch.
+        epochs.begin(last_epoch, end_offset)
     epochs.is_stored = epochs.entries() == stored
     epochs.store(disk, folder)
     return epochs

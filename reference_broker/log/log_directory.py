@@ -157,6 +157,7 @@ class LogDirectory:
                 "node.id": str(node_id),
             }
             write_offsets(self._disk, RECOVERY_POINTS, {})
+            self._write_next_producer_id(0)
             replace_file(self._disk, META_PROPERTIES, properties_text(known).encode())
         known = read_properties(self._disk, META_PROPERTIES)
         missing = [name for name in _META_NAMES if not known.get(name)]
@@ -350,29 +351,28 @@ class LogDirectory:
             OSError: the reservation could not be written.
         """
         first = self._next_producer_id
-        replace_file(self._disk, PRODUCER_IDS, properties_text({_NEXT_PRODUCER_ID: first + count}).encode())
+        self._write_next_producer_id(first + count)
         self._next_producer_id = first + count
         return first
 
+    def _write_next_producer_id(self, number: int) -> None:
+        replace_file(self._disk, PRODUCER_IDS, properties_text({_NEXT_PRODUCER_ID: number}).encode())
+
     def _find_next_producer_id(self) -> int:
         """Return the first id that was not reserved; if that is lost, one far after those that logs know."""
-        if not has_file(self._disk, PRODUCER_IDS):
-            has_given = any(True for _, _, log in self.logs() for _ in log.producers)
-            return self._first_unknown_producer_id() if has_given else 0
+        where = self._disk.describe(PRODUCER_IDS)
         try:
+            if not has_file(self._disk, PRODUCER_IDS):
+                raise DamagedFile(where, "it is missing")
             text = read_properties(self._disk, PRODUCER_IDS).get(_NEXT_PRODUCER_ID, "")
             if text.isdecimal() and len(text) <= len(str(_GIVEN_IDS_MAX)) and int(text) <= _GIVEN_IDS_MAX:
                 return int(text)
-            raise DamagedFile(self._disk.describe(PRODUCER_IDS), f"{_NEXT_PRODUCER_ID} is {text!r:.40}")
+            raise DamagedFile(where, f"{_NEXT_PRODUCER_ID} is {text!r:.40}")
         except DamagedFile as error:
-            first = self._first_unknown_producer_id()
+            known = (producer.producer_id for _, _, log in self.logs() for producer in log.producers)
+            first = max((number for number in known if number <= _KNOWN_IDS_MAX), default=-1) + 1 + _SILENT_IDS
             logger.warning("%s; producer ids go on at %d, far after those in the logs", error, first)
             return first
-
-    def _first_unknown_producer_id(self) -> int:
-        known = (producer.producer_id for _, _, log in self.logs() for producer in log.producers)
-        highest = max((number for number in known if number <= _KNOWN_IDS_MAX), default=-1)
-        return highest + 1 + _SILENT_IDS
 
     def checkpoint(self, done: Callable[[BrokerError | None], None] = lambda error: None) -> None:
         """Write the checkpoints of recovery points and log start offsets, in the background.

@@ -87,7 +87,7 @@ class PartitionLog(DurableLog):
         is_clean: whether the last shutdown was clean; otherwise every segment from `recovery_point` on is checked.
         log_start_offset: from the checkpoint; 0 for a new log.
         recovery_point: everything before this offset is on disk, None if nobody knows.
-        last_epoch: an epoch that begins is higher than this one.
+        last_epoch: see `load_epochs`.
         problem: why its folder cannot be used; the log is offline then, and its files are left alone.
 
     Attributes:

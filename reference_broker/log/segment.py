@@ -409,14 +409,14 @@ class Segment:
 
     # Reading.
 
-    def headers(self, position: int) -> Iterator[BatchHeader]:
-        """Yield the headers of the batches from `position`, the start of a batch, to the end.
+    def headers(self, position: int, lowest: int | None = None) -> Iterator[BatchHeader]:
+        """Yield the headers of the batches from `position`, the start of a batch, to the end; `lowest` as in `batches`.
 
         Raises:
             DamagedSegment: a batch is damaged, or the file ends inside it.
         """
         try:
-            yield from headers(self.file, position, self.next_offset)
+            yield from headers(self.file, position, self.next_offset, lowest)
         except DecodeError as error:
             raise DamagedSegment(self.base_offset, error.path, error.offset, error.reason) from None
 
@@ -424,10 +424,10 @@ class Segment:
         """Return the header of the batch with `offset` or, if compaction left a gap there, of the next one.
 
         Raises:
-            DamagedSegment: a batch before it is damaged.
+            DamagedSegment: a batch before it is damaged, or cannot be where it is.
         """
         self._need_indexes()
-        for batch in self.headers(self._index.position_for(offset)):
+        for batch in self.headers(self._index.position_for(offset), self.base_offset):
             if batch.last_offset >= offset:
                 return batch
         return None
@@ -445,5 +445,5 @@ class Segment:
         """
         self._need_indexes()
         offset = self.base_offset if self._is_partial else self._time_index.offset_before(timestamp)
-        found = self.headers(self._index.position_for(offset))
+        found = self.headers(self._index.position_for(offset), self.base_offset)
         yield from (batch for batch in found if batch.max_timestamp >= timestamp)

@@ -14,6 +14,8 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import chain, count
+from operator import ne
 from typing import NamedTuple
 
 from kafkawire.reference_broker.disk.disk import (
@@ -51,6 +53,9 @@ _STRAY = "-stray"
 
 #: Of `partition.metadata`; what has more is something else.
 _METADATA_BYTES_MAX = 1024
+
+#: What differs from our own in so few bytes is damage: the ids of two topics hardly agree in more than a few.
+_DAMAGED_BYTES_MAX = 4
 
 _TOPIC_ID = "topic.id"
 _TOPIC_NAME = "topic.name"
@@ -142,11 +147,17 @@ class TopicFiles:
         folder = folder_of(topic.name, number)
         if self._exists(folder):
             # Renamed, not removed: nobody knows whose records these are.
-            stray = f"{format_uuid(topic.topic_id)}.{number}{_STRAY}"
+            stray = self._free_name(topic, number, _STRAY)
             describe = self._disk.describe
             logger.warning("%s belongs to no topic and becomes %s", describe(folder), describe(stray))
             self._disk.rename(folder, stray)
         self._disk.make_folder(folder)
+
+    def _free_name(self, topic: TopicFile, number: int, suffix: str) -> str:
+        """Return a name for a folder that counts no more: another that an earlier error has left may have the first."""
+        stem = f"{format_uuid(topic.topic_id)}.{number}"
+        others = (f"{stem}.{again}{suffix}" for again in count(1))
+        return next(name for name in chain((f"{stem}{suffix}",), others) if not self._exists(name))
 
     def _exists(self, folder: str) -> bool:
         try:
@@ -176,9 +187,7 @@ class TopicFiles:
     def is_of_another(self, topic: TopicFile, number: int) -> bool:
         """Return whether the folder of a partition says that it belongs to another topic of the same name."""
         metadata = self._metadata(folder_of(topic.name, number))
-        own = partition_metadata_text(topic.topic_id).encode()
-        # One that is cut or full of zeros is what a crash leaves, since it is not synced.
-        return metadata is not None and len(metadata) == len(own) and 0 not in metadata and metadata != own
+        return metadata is not None and _names_another(metadata, topic.topic_id)
 
     def write_metadata(self, topic: TopicFile, number: int) -> None:
         """Write the topic's id into the folder of a partition; it is not synced, since it can be written again."""
@@ -251,7 +260,7 @@ class TopicFiles:
         for number in range(topic.partitions):
             folder = folder_of(topic.name, number)
             if self._is_of(topic, folder):
-                doomed.append(f"{format_uuid(topic.topic_id)}.{number}{_DELETED}")
+                doomed.append(self._free_name(topic, number, _DELETED))
                 self._disk.rename(folder, doomed[-1])
         self._disk.sync_folder("")
         return doomed
@@ -281,6 +290,8 @@ class TopicFiles:
             metadata = None  # a folder of this name, for example
         if metadata == partition_metadata_text(topic.topic_id).encode():
             return True
+        if metadata is not None and _names_another(metadata, topic.topic_id):
+            return False
         # The file is not synced: a crash may have emptied it. Then the name decides.
         return self._id_in(self._file(topic.name)) in (None, topic.topic_id)
 
@@ -340,6 +351,18 @@ class TopicFiles:
 
 class UndecidedError(OSError):
     """The disk failed, and what it did cannot be undone."""
+
+
+def _names_another(metadata: bytes, topic_id: bytes) -> bool:
+    """Return whether a `partition.metadata` is that of another topic, and not what a crash or the disk made of ours."""
+    own = partition_metadata_text(topic_id).encode()
+    if len(metadata) != len(own) or sum(map(ne, metadata, own)) <= _DAMAGED_BYTES_MAX:
+        return False
+    try:
+        text = metadata.decode()
+        return partition_metadata_text(parse_uuid(text.rpartition(" ")[2].strip())) == text
+    except (ValueError, LocalProtocolError):
+        return False
 
 
 def _content(topic: TopicFile) -> bytes:

@@ -14,6 +14,7 @@ import pytest
 from kafkawire.reference_broker import server
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.server import Broker
+from kafkawire.sdk.protocol.uuids import format_uuid
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.disk_workload import Ledger, run
 
@@ -40,7 +41,7 @@ def _without_a_folder(disk: MemoryDisk) -> MemoryDisk:
     path = "fast-0/partition.metadata"
     content = disk.open(path).read(0, 100)
     disk.remove(path)
-    disk.open(path, create=True).append(content[:-3] + b"zzz")
+    disk.open(path, create=True).append(content[:-22] + format_uuid(b"another broker's").encode())
     return disk
 
 
@@ -148,7 +149,7 @@ def test_first_start_on_a_full_disk() -> None:
             failed.add(error.filename)
         disk.capacity_bytes = None
         BrokerBench(disk).create("t")
-    assert failed == {"recovery-point-offset-checkpoint.tmp", "meta.properties.tmp"}
+    assert failed == {"recovery-point-offset-checkpoint.tmp", "producer-ids.tmp", "meta.properties.tmp"}
 
 
 def test_broker_that_could_not_start_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from kafkawire.reference_broker.coordinators.records import encode
 from kafkawire.reference_broker.coordinators.shard import InTransaction, LastMarker
 from kafkawire.reference_broker.log.producers import Marker
 from kafkawire.reference_broker.timers import Timers
+from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.offset_commit import OffsetCommitKey
 from kafkawire.sdk.records import BatchBuilder, Compression, walk
 from tests.reference_broker.coordinators.counting_shard import CountingShard, MemoryLog, record
@@ -197,3 +198,21 @@ def test_what_is_deleted_takes_along_what_is_pending(compression):
     while not task.is_done:
         task.step()
     assert shard.places == [("a", 1, -1)]
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+def test_batch_that_claims_an_offset_behind_the_end_is_damage(compression):
+    """What follows it would be left out, and nothing could ever replace what it says."""
+
+    class Damaged(MemoryLog):
+        def read(self, offset, max_bytes):
+            builder = BatchBuilder(2**20, compression, base_offset=2**40)
+            key, value = encode(record("a", 1))
+            builder.append(0, key, value)
+            return bytes(builder.build())
+
+    log = Damaged()
+    log.next_offset = 3
+    task = Loading(log, CountingShard(Timers()))
+    with pytest.raises(DecodeError, match="a batch before offset 1099511627777, 3 is the end"):
+        task.step()

@@ -16,7 +16,7 @@ from kafkawire.reference_broker.disk.machine import MachineDisk
 from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.sdk.errors import ConfigurationError
-from tests.reference_broker.log.directories import create, on
+from tests.reference_broker.log.directories import append, create, on
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
 
 
@@ -84,6 +84,7 @@ def test_lost_reservation_of_producer_ids(reopen, tmp_path):
 
 def test_folder_in_place_of_the_reservation_of_producer_ids(reopen, tmp_path):
     reopen()
+    (tmp_path / "producer-ids").unlink()
     (tmp_path / "producer-ids").mkdir()
     with pytest.raises(IsADirectoryError, match="producer-ids"):
         reopen()
@@ -214,3 +215,35 @@ def test_damaged_configuration_is_refused_by_name():
     write_file(disk, "topics/t.topic", content.replace(b"2000000", b"many"))
     with pytest.raises(ConfigurationError, match="configuration of the topic t is damaged: not a number"):
         on(disk)
+
+
+def test_reservation_is_lost_although_no_log_knows_a_producer(reopen, tmp_path, caplog):
+    assert reopen().reserve_producer_ids(1000) == 0
+    (tmp_path / "producer-ids").unlink()
+    assert reopen().reserve_producer_ids(1000) == 2**32
+    assert "producer-ids is damaged: it is missing; producer ids go on at 4294967296" in caplog.text
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_leader_epoch_does_not_go_back_where_a_power_cut_takes_what_a_clean_stop_has_not_synced(seed):
+    disk = MemoryDisk()
+    append(create(on(disk), "t").logs[0], b"x")
+    disk = disk.crash()
+    directory = on(disk)
+    epoch = directory.topics["t"].logs[0].leader_epoch
+    assert epoch > 0
+    directory.close()
+    log = on(disk.crash(seed)).topics["t"].logs[0]
+    assert (log.leader_epoch, log.next_offset) == (epoch, 1)
+
+
+@pytest.mark.parametrize("at", [3, 9, 25, 40])
+def test_flipped_bit_in_the_metadata_of_a_partition_takes_no_records(reopen, tmp_path, at):
+    directory = reopen()
+    append(create(directory, "t").logs[0], b"x")
+    directory.close()
+    path = tmp_path / "t-0" / "partition.metadata"
+    good = path.read_bytes()
+    path.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
+    assert reopen().topics["t"].logs[0].next_offset == 1
+    assert path.read_bytes() == good

@@ -207,3 +207,20 @@ def test_damaged_last_epoch_is_left_out(disk, caplog, content):
     write_file(disk, "last-leader-epoch", content)
     assert read_last_epoch(disk) == 0
     assert "is no leader epoch" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("content", "entries"),
+    [
+        (b"0\n2\n0 0\n4 5\n", [(0, 0), (4, 5), (7, 9)]),  # as it was before the epoch that a power cut has taken
+        (b"0\n2\n0 0\n7 9\n", [(0, 0), (7, 9)]),
+        (b"0\n2\n0 0\n7 5\n", [(0, 0), (7, 5)]),
+        (b"", [(1, 3), (7, 9)]),
+        (None, [(1, 3), (7, 9)]),
+    ],
+)
+def test_no_partition_starts_below_the_highest_epoch_of_the_last_start(disk, content, entries):
+    if content is not None:
+        write_file(disk, PATH, content)
+    for _ in range(2):
+        assert load_epochs(disk, "t-0", 9, [[(1, 3)]], last_epoch=7).entries() == entries

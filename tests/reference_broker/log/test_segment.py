@@ -370,3 +370,20 @@ def test_index_that_was_let_go_is_read_for_an_offset_by_position(segment, tmp_pa
     expected = segment.offset_from(300)
     assert expected is not None
     assert new(tmp_path, CONFIG, segment.next_offset).offset_from(300) == expected
+
+
+@pytest.mark.parametrize("bit", [4, 5, 40, 62])
+def test_batch_whose_offset_cannot_be_right_is_damage_and_no_gap(segment, tmp_path, bit):
+    """The checksum does not cover it; those behind it can be read if the index leads there."""
+    segment.seal()
+    segment.sync(with_indexes=True)
+    path = tmp_path / f"{BASE:020}.log"
+    batch = list(segment.headers(0))[10]
+    content = bytearray(path.read_bytes())
+    content[batch.position + 7 - bit // 8] ^= 1 << bit % 8
+    path.write_bytes(content)
+    again = new(tmp_path, CONFIG, segment.next_offset)
+    assert again.find(batch.base_offset - 1) is not None
+    with pytest.raises(DecodeError, match="base_offset"):
+        again.find(batch.base_offset)
+    assert again.find(BASE + 59) is not None

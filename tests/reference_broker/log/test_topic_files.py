@@ -203,6 +203,40 @@ def test_folder_of_another_topic(caplog):
         assert files.is_of_another(SECOND, 0)
 
 
+def test_folder_that_is_put_aside_again(caplog):
+    disk = MemoryDisk()
+    for number in range(3):
+        disk.make_folder("t-0")
+        write_file(disk, "t-0/records", b"%d" % number)
+        TopicFiles(disk).make_folder(FIRST, 0)
+        remove_tree(disk, "t-0")
+    found = [read_file(disk, f"MTExMTExMTExMTExMTExMQ.0{more}-stray/records") for more in ("", ".1", ".2")]
+    assert found == [b"0", b"1", b"2"]
+
+
+def test_topic_made_anew_before_the_folders_of_the_former_are_gone():
+    """The start takes each folder for that of the topic which is named in it, although neither topic exists."""
+    disk = MemoryDisk()
+    files = create(disk, FIRST)
+    files.begin_delete(FIRST)
+    disk.plan = lambda call: fail_at(call.number)(call) if call.name == "sync_folder" else None
+    with pytest.raises(OSError, match="planned"):
+        files.finish_delete(FIRST)
+    assert "MTExMTExMTExMTExMTExMQ.0-deleted" not in (left := disk.names(""))
+
+    def cut(call):
+        if call.name == "rename" and call.path.endswith(".creating"):
+            raise PowerCut(call)
+
+    disk.plan = cut
+    with pytest.raises(PowerCut):
+        create(disk, SECOND)
+    disk.plan = None
+    assert {"t-0", *left} < {*disk.names("")}
+    assert state(disk) == ([], {})
+    assert disk.names("") == ["topics"]
+
+
 @pytest.mark.parametrize("length", [1, 245, 246, 247, 248, 249])
 def test_long_names(tmp_path, length):
     """From 246 characters on, the temporary file had a name too long for the file system."""
