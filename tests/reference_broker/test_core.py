@@ -4,6 +4,7 @@ Method: a broker without sockets is started again on the same files.
 """
 
 import errno
+import logging
 
 import pytest
 
@@ -110,3 +111,9 @@ def test_an_unloaded_broker_coordinates_nothing(bench):
     assert (len(list(groups.classic_groups())), len(list(transactions.transactions()))) == (1, 1)
     bench.core.unload()
     assert (list(groups.classic_groups()), list(transactions.transactions())) == ([], [])
+
+
+def test_lines_that_repeat_are_held_back(bench, caplog):
+    for _ in range(3):
+        bench.core.lines.warning("a subject", bench.now_ms, "it fails")
+    assert caplog.record_tuples == [("kafkawire.broker", logging.WARNING, "it fails")]

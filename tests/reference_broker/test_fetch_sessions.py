@@ -158,7 +158,7 @@ def test_old_session_gives_way_to_one_that_is_larger(size, is_kept):
     assert is_known(cache, large)
 
 
-@pytest.mark.parametrize("fields", [{"replica_id": 1}, {"replica_state": ReplicaState(replica_id=1)}])
+@pytest.mark.parametrize("fields", [{"replica_id": 0}, {"replica_state": ReplicaState(replica_id=1)}])
 def test_consumer_gives_way_to_a_follower_but_not_a_follower(fields):
     cache = sessions()
     follower, consumer = kept(cache, 0, **fields), kept(cache, 0, 1, 2)

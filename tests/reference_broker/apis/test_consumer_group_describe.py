@@ -7,10 +7,12 @@ import pytest
 
 from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest
 from kafkawire.sdk.protocol.messages.list_groups import ListGroupsRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import versions_of
+from tests.reference_broker.groups.consumer_bench import subscription
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.CONSUMER_GROUP_DESCRIBE))
@@ -31,6 +33,15 @@ def test_every_version(bench, version):
     assert (unknown.error_code, unknown.group_id) == (ErrorCode.GROUP_ID_NOT_FOUND, "none")
     assert unknown.error_message == "Group none not found."
     assert nameless.error_code == ErrorCode.INVALID_GROUP_ID
+
+
+def test_members_of_the_classic_protocol(bench):
+    test_every_version(bench, 1)
+    protocol = JoinGroupRequest.JoinGroupRequestProtocol("range", subscription(("t",)))
+    joined = bench.ask(JoinGroupRequest("g", 10_000, 10_000, protocol_type="consumer", protocols=[protocol]), 3)
+    (group,) = bench.ask(ConsumerGroupDescribeRequest(["g"]), 1).groups
+    types = {member.member_id: member.member_type for member in group.members}
+    assert (types.pop(joined.member_id), list(types.values())) == (0, [1])
 
 
 def test_listed(bench):

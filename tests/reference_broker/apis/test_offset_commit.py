@@ -8,6 +8,7 @@ import errno
 
 import pytest
 
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.groups.records import Committed
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -109,6 +110,19 @@ def test_failing_disk_is_told_and_nothing_remembered():
     (topic,) = bench.ask(request(Partition(0, 3)), 9).topics
     assert topic.partitions[0].error_code == ErrorCode.NOT_COORDINATOR
     assert not bench.core.groups.offsets("g")
+
+
+def test_response_to_a_commit_of_many_partitions_is_made_in_turns(bench):
+    bench.create()
+    bench.offsets_topic()
+    many = range(2_000)
+    delayed = bench.ask(request(*(Partition(number, 3) for number in many)), 9)
+    assert isinstance(delayed, DelayedOperation)
+    assert bench.core.groups.offsets("g"), "it is committed"
+    for _ in many:
+        bench.advance(0)
+    (topic,) = bench.through(delayed.response, 9).topics
+    assert [partition.partition_index for partition in topic.partitions] == list(many)
 
 
 def test_long_run_of_commits_stays_small_and_is_loaded_after_compaction():

@@ -180,6 +180,18 @@ def test_what_a_transaction_has_written_is_replayed_in_the_order_of_the_log():
     assert shard.order == ["b", "a"]
 
 
+def test_transactions_that_have_written_the_same_key_end_one_after_the_other():
+    log, shard = MemoryLog(), CountingShard(Timers())
+    for producer_id in (7, 8):
+        log.append([encode(record("a", producer_id))], 0, lambda outcome: None, InTransaction(producer_id, 0, None))
+    for producer_id in (7, 8):
+        log.append_marker(LastMarker(Marker(producer_id, 0, True, 0), 2), 0, lambda outcome: None)
+    task = Loading(log, shard)
+    while not task.is_done:
+        task.step()
+    assert shard.numbers == {"a": 8}
+
+
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
 def test_what_is_deleted_takes_along_what_is_pending(compression):
     pending = MemoryLog()

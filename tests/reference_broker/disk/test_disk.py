@@ -4,12 +4,13 @@ Method: one suite, run on the machine's disk and on the one in memory.
 """
 
 import errno
+import inspect
 import os
 import re
 
 import pytest
 
-from kafkawire.reference_broker.disk.disk import FileSlice, has_file, read_file, remove_tree, replace_file
+from kafkawire.reference_broker.disk.disk import Disk, FileSlice, has_file, read_file, remove_tree, replace_file
 from kafkawire.reference_broker.disk.machine import MachineDisk
 from kafkawire.reference_broker.disk.memory import MemoryDisk, PowerCut, cut_power_at, fail_at
 
@@ -255,3 +256,13 @@ def test_read_file_reads_no_more_than_it_is_asked_for(disk):
     replace_file(disk, "a", b"0123")
     assert (read_file(disk, "a", 2), read_file(disk, "none", 2)) == (b"01", None)
     assert (has_file(disk, "a"), has_file(disk, "none")) == (True, False)
+
+
+def test_calls_take_what_the_contract_says(disk):
+    def taken_by(call):
+        return [(each.name, each.kind, each.default) for each in inspect.signature(call).parameters.values()]
+
+    calls = [name for name in vars(Disk) if not name.startswith("_")]
+    assert "open" in calls
+    for name in calls:
+        assert taken_by(getattr(type(disk), name)) == taken_by(getattr(Disk, name)), name

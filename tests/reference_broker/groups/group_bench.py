@@ -200,11 +200,13 @@ class GroupBench:
         self.groups.commit(commit, {(topic, 0): entry}, lambda outcome: answers.append(code_of(outcome)), now)
         return answers
 
-    def commit_in_transaction(self, generation: int, member_id: str, instance: str | None = None) -> list[Any]:
+    def commit_in_transaction(
+        self, generation: int, member_id: str, instance: str | None = None, group_id: str = "g"
+    ) -> list[Any]:
         """Commit an offset of the topic's first partition with a transaction; return the answers, codes."""
         answers: list[Any] = []
         self.groups.commit_in_transaction(
-            Commit("g", generation, member_id, instance),
+            Commit(group_id, generation, member_id, instance),
             TransactionalCommit("x", 1, 0, 2),
             {("t", 0): Committed(1, 3, "meta", 0, TOPIC_ID)},
             lambda outcome: answers.append(code_of(outcome)),

@@ -88,6 +88,7 @@ def test_empty_group_ids():
     codes = [answer.code if isinstance(answer, BrokerError) else answer for answer in answers]
     assert codes == [ErrorCode.INVALID_GROUP_ID] * 3
     assert only(bench.join(group_id="")).error_code == ErrorCode.INVALID_GROUP_ID
+    assert bench.commit_in_transaction(-1, "", group_id="") == [ErrorCode.INVALID_GROUP_ID]
     assert bench.commit(group_id="") == [ErrorCode.NONE], "offsets without a group id are allowed"
     assert bench.delete("") == [ErrorCode.NONE]
 

@@ -121,6 +121,11 @@ def test_a_group_with_members_is_of_another_type(records):
     assert listed(bench.loaded()) == listed(bench)
 
 
+def test_a_streams_group_is_stable_once_its_epoch_is_assigned():
+    key, value = types.StreamsGroupTargetAssignmentMetadataKey("g"), types.StreamsGroupTargetAssignmentMetadataValue(3)
+    assert listed(bench_of([*STREAMS, CoordinatorRecord(key, value)])) == [("g", "streams", "Stable")]
+
+
 @KINDS
 def test_members_that_nobody_hears_are_gone_when_their_sessions_end(records):
     bench = bench_of(records)

@@ -6,7 +6,7 @@ Method: a log with interleaved transactions; its batches are given one after the
 from collections.abc import Collection
 
 from kafkawire.reference_broker.log.cleaned_transactions import CleanedTransactions
-from kafkawire.sdk.records import empty_batch
+from kafkawire.sdk.records import BatchBuilder, empty_batch
 from kafkawire.sdk.records.engine import RecordBatch
 from tests.reference_broker.log.compacting import batches_of
 from tests.reference_broker.log.transacting_logs import TransactingLog
@@ -64,3 +64,9 @@ def test_control_batch_whose_marker_is_gone():
         empty_batch(base_offset=4, last_offset_delta=0, producer_id=1, producer_epoch=0, is_control=True)
     )
     assert CleanedTransactions([]).is_needless(batch)
+
+
+def test_control_batch_of_another_kind_is_kept():
+    builder = BatchBuilder(producer_id=1, producer_epoch=0, is_control=True)
+    builder.append(0, b"\0\0\0\x63", b"later")
+    assert not CleanedTransactions([]).is_needless(RecordBatch(builder.seal()))

@@ -70,6 +70,7 @@ def test_a_transaction_holds_it_back() -> None:
     moving.stable.decided(second)
     assert moving.advance() == [1000]
     assert moving.stable.offset == 4
+    assert not moving.stable._bytes_before, "nothing is left of either"
 
 
 def test_what_an_older_transaction_held_back_completes_any_fetch() -> None:

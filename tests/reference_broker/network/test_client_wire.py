@@ -78,6 +78,19 @@ def test_disk_that_fails_when_the_socket_is_full_ends_the_connection():
     on_a_loop(test())
 
 
+def test_socket_that_fails_ends_the_connection():
+    async def test() -> None:
+        bench = Bench()
+        wire = await bench.connect()
+        bench.far.close()
+        wire.write([b"head"])
+        assert not wire.is_open
+        await bench.until(lambda: bench.gone)
+        bench.end()
+
+    on_a_loop(test())
+
+
 def test_what_is_written_is_sent_before_the_end(tmp_path):
     data = bytes(300_000)
     file = file_of(tmp_path, data)

@@ -125,6 +125,15 @@ def test_two_that_lack_the_same_do_not_overtake_each_other():
         assert budget.received_bytes <= LIMIT_BYTES + frame_bytes + 2 * step_bytes
 
 
+def test_whoever_goes_on_is_not_overtaken_by_one_that_lacks_the_same():
+    budget = MemoryBudget(LIMIT_BYTES, Timers(), int)
+    one, two = Connection(budget, 2 * LIMIT_BYTES), Connection(budget, 2 * LIMIT_BYTES)
+    for connection in (one, two):
+        connection.send(LIMIT_BYTES // 2)
+    one.send(0)
+    assert (one.waits, two.waits) == (True, False)
+
+
 def test_whoever_is_preferred_and_sends_nothing_is_closed():
     timers = Timers()
     budget = MemoryBudget(LIMIT_BYTES, timers, int)
