@@ -138,6 +138,7 @@ def test_a_connection_with_nothing_unread_ends_at_once():
         wire = await bench.connect()
         wire.finish()
         await bench.until(lambda: bench.gone)
+        assert not wire.is_open
         bench.far.close()
 
     on_a_loop(test())

@@ -38,6 +38,12 @@ class StreamQuery(ABC):
         if not self.offsets:
             self.offsets.append(json.loads(json.dumps(self.reader.initialOffset())))
 
+    def start_again(self, **options: str) -> None:
+        """Stop, and start again with these options changed."""
+        self.reader.stop()
+        self.options.update(options)
+        self.start()
+
     def plan(self) -> bool:
         """Write the end of the next micro-batch into the checkpoint; return whether there is one."""
         end = self.reader.latestOffset(self.offsets[-1], self.reader.getDefaultReadLimit())

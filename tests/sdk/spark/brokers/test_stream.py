@@ -178,9 +178,7 @@ def test_lost_topic(broker: Broker, options: dict[str, str]) -> None:
     query.plan()
     with pytest.raises(LocalProtocolError, match="orders-0 is gone, it was to be read from offset 100 on; with failOn"):
         query.run()
-    query.options["failOnDataLoss"] = "false"
-    query.reader.stop()
-    query.start()
+    query.start_again(failOnDataLoss="false")
     assert query.run() == []
     create(broker, orders=1)
     produce(broker, "orders", 0, 7)
@@ -198,18 +196,14 @@ def test_lost_partition_that_was_assigned(broker: Broker, is_available_now: bool
     query.plan()
     with pytest.raises(LocalProtocolError, match="others-0 is gone, it was to be read from offset 3 on; with failOn"):
         query.run()
-    query.options["failOnDataLoss"] = "false"
-    query.reader.stop()
-    query.start()
+    query.start_again(failOnDataLoss="false")
     if is_available_now:
         query.reader.prepareForTriggerAvailableNow()
     assert query.run() == []
     produce(broker, "orders", 0, 7)
     if not is_available_now:
         assert query.take_all() == [7]
-    query.reader.stop()
-    query.options["assign"] = '{"orders":[0,9]}'
-    query.start()
+    query.start_again(assign='{"orders":[0,9]}')
     with pytest.raises(ConfigurationError, match="assign='orders-9': the cluster has no such partition"):
         query.plan()
     query.reader.stop()
@@ -225,9 +219,7 @@ def test_topic_that_is_made_anew(broker: Broker) -> None:
     query.plan()
     with pytest.raises(LocalProtocolError, match="orders-0 ends at offset 5, it was to be read from 100 on"):
         query.run()
-    query.options["failOnDataLoss"] = "false"
-    query.reader.stop()
-    query.start()
+    query.start_again(failOnDataLoss="false")
     assert query.run() == []
     produce(broker, "orders", 0, 2)
     assert query.take_all() == [2]
@@ -241,9 +233,7 @@ def test_topic_that_goes_before_a_micro_batch_is_read(broker: Broker) -> None:
     delete(broker, "orders")
     with pytest.raises(LocalProtocolError, match="orders-0 is gone, it was to be read from offset 0 to 100"):
         query.run()
-    query.options["failOnDataLoss"] = "false"
-    query.reader.stop()
-    query.start()
+    query.start_again(failOnDataLoss="false")
     assert query.run() == []
     query.reader.stop()
 
@@ -255,9 +245,7 @@ def test_new_partition_that_begins_late(broker: Broker, monkeypatch: pytest.Monk
     query.offsets = [{"orders": {"0": 100}}, {"orders": {"0": 100, "1": 20}}]
     with pytest.raises(LocalProtocolError, match="orders-1 is new and begins with offset 5, not with 0"):
         query.run()
-    query.options["failOnDataLoss"] = "false"
-    query.reader.stop()
-    query.start()
+    query.start_again(failOnDataLoss="false")
     assert query.run() == [(1, offset) for offset in range(5, 20)]
     query.reader.stop()
 
