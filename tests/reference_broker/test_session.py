@@ -35,7 +35,7 @@ LENGTH_BYTES = 4
 
 
 class Wire:
-    """Notes what is written."""
+    """Notes what is written, until it is closed."""
 
     def __init__(self) -> None:
         self.parts: list[Buffer | FileSlice] = []
@@ -43,8 +43,9 @@ class Wire:
         self.is_open = True
 
     def write(self, parts) -> None:
-        self.parts += parts
-        self.writes += 1
+        if self.is_open:
+            self.parts += parts
+            self.writes += 1
 
     is_congested = has_unsent = False
 
@@ -205,6 +206,27 @@ def test_responses_to_what_came_together_are_written_together(client):
     client.session.receive_frames(frames(client, *[(MetadataRequest(None), 12)] * 50))
     assert client.wire.writes == 1
     assert len(client.answers()) == 50
+
+
+def test_responses_to_what_came_before_nonsense_are_sent(client):
+    client.session.receive_frames([*frames(client, *[(MetadataRequest(None), 12)] * 2), b"nonsense"])
+    assert not client.wire.is_open
+    assert len(client.answers()) == 2
+
+
+@pytest.mark.defect
+def test_responses_to_what_came_before_a_defect_are_sent(client, monkeypatch):
+    answers = iter([MetadataResponse()])
+
+    def handle(call, message):
+        for answer in answers:
+            return answer
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(client.bench.core, "handle", handle)
+    client.session.receive_frames(frames(client, *[(MetadataRequest(None), 12)] * 3))
+    assert not client.wire.is_open
+    assert len(client.answers()) == 1
 
 
 def test_many_responses_are_not_held_back(client):

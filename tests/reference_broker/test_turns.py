@@ -1,7 +1,7 @@
 """A request that asks for much is done in pieces, and others have their turn between them; a small one is done at once.
 
-Method: handlers of the test, one step at a time; large requests of each kind to a broker without sockets, whose pieces
-are counted; connections that take turns by a list of deferred calls.
+Method: handlers of the test, one step at a time; connections that take turns by a list of deferred calls. Large
+requests of each kind are in `apis/test_large_requests.py`.
 """
 
 from __future__ import annotations
@@ -17,29 +17,7 @@ from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.turns import AT_A_TIME, Turns, Work, begin, complete_by_work, counted, each
 from kafkawire.sdk.errors import BrokerError, LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.connection import Request
-from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
-from kafkawire.sdk.protocol.messages.delete_groups import DeleteGroupsRequest
-from kafkawire.sdk.protocol.messages.delete_records import DeleteRecordsRequest
-from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
-from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest
-from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest
-from kafkawire.sdk.protocol.messages.describe_producers import DescribeProducersRequest
-from kafkawire.sdk.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
-from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest
-from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest
-from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest
-from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
-from kafkawire.sdk.protocol.messages.offset_delete import OffsetDeleteRequest
-from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest
-from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest
-from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from kafkawire.sdk.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -49,7 +27,6 @@ from tests.reference_broker.broker_bench import BrokerBench
 MANY = 50 * AT_A_TIME
 
 NUMBERS = list(range(MANY))
-NAMES = [f"name{number}" for number in NUMBERS]
 
 FIRST = HeartbeatResponse(1)
 
@@ -271,80 +248,3 @@ def test_turn_that_fails_takes_no_other_with_it():
     deferred.pop()()
     assert done == ["b"]
     assert not deferred
-
-
-ListPartition = ListOffsetsRequest.ListOffsetsPartition
-EpochPartition = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
-Marker = WriteTxnMarkersRequest.WritableTxnMarker
-AddedTopic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
-MarkerTopic = WriteTxnMarkersRequest.WritableTxnMarkerTopic
-
-LARGE: list[Message] = [
-    AddPartitionsToTxnRequest(
-        v3_and_below_topics=[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic("t", NUMBERS)],
-        transactions=[AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction("x", topics=[AddedTopic("t", NUMBERS)])],
-    ),
-    ConsumerGroupDescribeRequest(NAMES),
-    DeleteGroupsRequest(NAMES),
-    DescribeConfigsRequest([DescribeConfigsRequest.DescribeConfigsResource(2, name) for name in NAMES]),
-    DescribeGroupsRequest(NAMES),
-    DescribeTransactionsRequest(NAMES),
-    FindCoordinatorRequest(coordinator_keys=NAMES),
-    JoinGroupRequest("g", 10_000, protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name) for name in NAMES]),
-    LeaveGroupRequest("g", members=[LeaveGroupRequest.MemberIdentity(name) for name in NAMES * 10]),
-    OffsetCommitRequest("g", topics=[OffsetCommitRequest.OffsetCommitRequestTopic(name) for name in NAMES]),
-    OffsetDeleteRequest("g", [OffsetDeleteRequest.OffsetDeleteRequestTopic(name) for name in NAMES]),
-    OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup(name) for name in NAMES]),
-    SyncGroupRequest(
-        "g",
-        protocol_type="p",
-        protocol_name="p",
-        assignments=[SyncGroupRequest.SyncGroupRequestAssignment(name) for name in NAMES],
-    ),
-    TxnOffsetCommitRequest(
-        "t", "g", topics=[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name) for name in NAMES]
-    ),
-    CreateTopicsRequest([CreateTopicsRequest.CreatableTopic(f"{name}/", 1, 1) for name in NAMES]),
-    DeleteRecordsRequest(
-        [
-            DeleteRecordsRequest.DeleteRecordsTopic(
-                "t", [DeleteRecordsRequest.DeleteRecordsPartition(n) for n in NUMBERS]
-            )
-        ]
-    ),
-    DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState(name) for name in NAMES]),
-    DescribeProducersRequest([DescribeProducersRequest.TopicRequest("t", NUMBERS)]),
-    ListOffsetsRequest(topics=[ListOffsetsRequest.ListOffsetsTopic("t", [ListPartition(n) for n in NUMBERS])]),
-    MetadataRequest([MetadataRequest.MetadataRequestTopic(name=name) for name in NAMES], False),
-    OffsetForLeaderEpochRequest(
-        topics=[OffsetForLeaderEpochRequest.OffsetForLeaderTopic("t", [EpochPartition(n) for n in NUMBERS])]
-    ),
-    WriteTxnMarkersRequest([Marker(1, 1, topics=[MarkerTopic("t", NUMBERS)])]),
-]
-
-
-@pytest.mark.parametrize("large", LARGE, ids=lambda large: type(large).__name__)
-def test_no_request_is_done_in_one_turn(bench: BrokerBench, large: Message):
-    bench.create()
-    api = APIS[ApiKey(large.SCHEMA.key)]
-    request = Request(api, api.stable_versions.last, 0, "client", large, 1)
-    delayed = bench.core.handle(Call(bench.core, request, bench.peer, bench.now_ms), large)
-    assert isinstance(delayed, DelayedOperation)
-    assert all_steps(delayed) >= MANY // AT_A_TIME - 1
-    bench.advance(0)
-    bench.advance(0)
-    assert delayed.response is not None
-
-
-def test_all_topics_are_described_in_turns_but_those_deleted_meanwhile(bench: BrokerBench):
-    for number in range(2 * AT_A_TIME):
-        bench.create(f"t{number}")
-    api = APIS[ApiKey.METADATA]
-    request = Request(api, 12, 0, "client", MetadataRequest(None), 1)
-    delayed = bench.core.handle(Call(bench.core, request, bench.peer, bench.now_ms), MetadataRequest(None))
-    assert isinstance(delayed, DelayedOperation)
-    assert delayed.response is None
-    bench.ask(DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState(f"t{2 * AT_A_TIME - 1}")], timeout_ms=1))
-    all_steps(delayed)
-    assert isinstance(delayed.response, MetadataResponse)
-    assert len(delayed.response.topics) == 2 * AT_A_TIME - 1

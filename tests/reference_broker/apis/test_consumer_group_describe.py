@@ -5,6 +5,7 @@ Method: a broker without sockets and a group of one member.
 
 import pytest
 
+from kafkawire.reference_broker.authorized_operations import GROUP_OPERATIONS
 from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest
@@ -13,6 +14,8 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import versions_of
 from tests.reference_broker.groups.consumer_bench import subscription
+
+NOT_ASKED = -(2**31)
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.CONSUMER_GROUP_DESCRIBE))
@@ -59,3 +62,14 @@ def test_listed(bench):
 def test_without_a_coordinator(bench):
     (group,) = bench.ask(ConsumerGroupDescribeRequest(["g"]), 1).groups
     assert group.error_code == ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.CONSUMER_GROUP_DESCRIBE))
+def test_authorized_operations(bench, version):
+    bench.offsets_topic()
+    joining = {"rebalance_timeout_ms": 1_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
+    bench.ask(ConsumerGroupHeartbeatRequest("g", "m", **joining), 1)
+    asked = bench.ask(ConsumerGroupDescribeRequest(["g", "none"], True), version).groups
+    assert [group.authorized_operations for group in asked] == [GROUP_OPERATIONS, NOT_ASKED]
+    not_asked = bench.ask(ConsumerGroupDescribeRequest(["g", "none"]), version).groups
+    assert [group.authorized_operations for group in not_asked] == [NOT_ASKED, NOT_ASKED]

@@ -5,11 +5,14 @@ Method: a broker without sockets and a group of one member.
 
 import pytest
 
+from kafkawire.reference_broker.authorized_operations import GROUP_OPERATIONS
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.group_of_one import join, stable
 from tests.reference_broker.broker_bench import versions_of
+
+NOT_ASKED = -(2**31)
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.DESCRIBE_GROUPS))
@@ -32,3 +35,12 @@ def test_rebalancing_group_shows_no_assignment(bench):
     (group,) = bench.ask(DescribeGroupsRequest(["g"])).groups
     assert (group.group_state, group.protocol_data) == ("CompletingRebalance", "")
     assert bytes(group.members[0].member_assignment) == b""
+
+
+@pytest.mark.parametrize(("version", "of_none"), [(3, GROUP_OPERATIONS), (5, GROUP_OPERATIONS), (6, NOT_ASKED)])
+def test_authorized_operations(bench, version, of_none):
+    stable(bench)
+    asked = bench.ask(DescribeGroupsRequest(["g", "none"], True), version).groups
+    assert [group.authorized_operations for group in asked] == [GROUP_OPERATIONS, of_none]
+    not_asked = bench.ask(DescribeGroupsRequest(["g", "none"]), version).groups
+    assert [group.authorized_operations for group in not_asked] == [NOT_ASKED, NOT_ASKED]

@@ -5,6 +5,7 @@ Method: a broker without sockets.
 
 import pytest
 
+from kafkawire.reference_broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.topics import PARTITIONS_MAX
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
@@ -15,6 +16,8 @@ from tests.reference_broker.broker_bench import BrokerBench, versions_of
 from tests.reference_broker.log.held_work import HeldWork
 
 Topic = MetadataRequest.MetadataRequestTopic
+
+NOT_ASKED = -(2**31)
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.METADATA))
@@ -135,3 +138,23 @@ def test_response_waits_until_topics_are_created(tmp_path):
         ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION, 0),
     ]
     assert bench.through(second.response, 12).topics[0].topic_id == topics[0].topic_id
+
+
+@pytest.mark.parametrize("version", [8, 10, 13])
+def test_authorized_operations(bench, version):
+    bench.create()
+    names = ["t", "none", "a b", "new"]
+    request = MetadataRequest([Topic(name=name) for name in names], include_topic_authorized_operations=True)
+    request.include_cluster_authorized_operations = version <= 10
+    response = bench.ask(request, version)
+    assert [topic.topic_authorized_operations for topic in response.topics] == [TOPIC_OPERATIONS] * len(names)
+    assert response.cluster_authorized_operations == (CLUSTER_OPERATIONS if version <= 10 else NOT_ASKED)
+
+
+def test_authorized_operations_of_topics_without_a_name_and_those_that_are_not_asked_about(bench):
+    topic_id = bench.create()
+    request = MetadataRequest([Topic(topic_id, None), Topic(b"x" * 16, None)], include_topic_authorized_operations=True)
+    known, unknown = bench.ask(request).topics
+    assert (known.topic_authorized_operations, unknown.topic_authorized_operations) == (TOPIC_OPERATIONS, NOT_ASKED)
+    response = bench.ask(MetadataRequest([Topic(name="t")]), 10)
+    assert response.topics[0].topic_authorized_operations == response.cluster_authorized_operations == NOT_ASKED

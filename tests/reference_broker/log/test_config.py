@@ -12,7 +12,36 @@ from kafkawire.reference_broker.log.config import (
     check_topic_config,
     log_config,
 )
+from kafkawire.sdk.protocol.tables.enums import ConfigType
 from kafkawire.sdk.records.produced import ProduceLimits
+
+INT_MAX, LONG_MAX = 2_147_483_647, 9_223_372_036_854_775_807
+
+#: The least and the greatest value of each number, from Apache Kafka's `LogConfig`.
+RANGES = {
+    "compression.gzip.level": (-1, 9),
+    "compression.lz4.level": (1, 17),
+    "compression.zstd.level": (-131_072, 22),
+    "delete.retention.ms": (0, LONG_MAX),
+    "file.delete.delay.ms": (0, LONG_MAX),
+    "flush.messages": (1, LONG_MAX),
+    "flush.ms": (0, LONG_MAX),
+    "index.interval.bytes": (0, INT_MAX),
+    "local.retention.bytes": (-2, LONG_MAX),
+    "local.retention.ms": (-2, LONG_MAX),
+    "max.compaction.lag.ms": (1, LONG_MAX),
+    "max.message.bytes": (0, INT_MAX),
+    "message.timestamp.after.max.ms": (0, LONG_MAX),
+    "message.timestamp.before.max.ms": (0, LONG_MAX),
+    "min.compaction.lag.ms": (0, LONG_MAX),
+    "min.insync.replicas": (1, INT_MAX),
+    "retention.bytes": (-9_223_372_036_854_775_808, LONG_MAX),
+    "retention.ms": (-1, LONG_MAX),
+    "segment.bytes": (1_048_576, INT_MAX),
+    "segment.index.bytes": (4, INT_MAX),
+    "segment.jitter.ms": (0, LONG_MAX),
+    "segment.ms": (1, LONG_MAX),
+}
 
 
 @pytest.mark.parametrize("name", TOPIC_CONFIGS)
@@ -44,7 +73,9 @@ def test_default_is_allowed_and_described(name):
         ("remote.storage.enable", "false"),
         ("cleanup.policy", " compact , delete"),
         ("compression.type", " gzip "),
-        ("compression.gzip.level", "-1"),
+        ("compression.gzip.level", "1"),
+        ("min.cleanable.dirty.ratio", "0"),
+        ("min.cleanable.dirty.ratio", "1"),
         ("min.cleanable.dirty.ratio", " .5f "),
     ],
 )
@@ -59,7 +90,8 @@ def test_allowed(name, value):
         ("retention.ms", "-2", "must be -1 to"),
         ("retention.ms", "soon", "not a number"),
         ("segment.bytes", "1000", "must be 1048576 to"),
-        ("min.cleanable.dirty.ratio", "1.5", "must be 0 to 1"),
+        ("min.cleanable.dirty.ratio", "1.001", "must be 0 to 1"),
+        ("min.cleanable.dirty.ratio", "-0.001", "must be 0 to 1"),
         ("min.cleanable.dirty.ratio", "x", "not a number"),
         ("preallocate", "yes", "must be true or false"),
         ("leader.replication.throttled.replicas", "all", "partition:broker"),
@@ -85,6 +117,20 @@ def test_allowed(name, value):
 def test_refused(name, value, match):
     with pytest.raises(InvalidConfig, match=match):
         check_topic_config(name, value)
+
+
+@pytest.mark.parametrize(("name", "least", "greatest"), [(name, *ends) for name, ends in RANGES.items()])
+def test_ends_of_a_range(name, least, greatest):
+    for value in (least, greatest):
+        assert check_topic_config(name, str(value)) == str(value)
+    for value in (least - 1, greatest + 1):
+        with pytest.raises(InvalidConfig, match=f"Invalid value {value} for configuration {name}: must be"):
+            check_topic_config(name, str(value))
+
+
+def test_every_number_has_a_range():
+    numbers = {name for name, config in TOPIC_CONFIGS.items() if config.type in (ConfigType.INT, ConfigType.LONG)}
+    assert numbers == set(RANGES)
 
 
 def test_log_config():

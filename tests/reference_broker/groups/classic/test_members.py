@@ -50,6 +50,13 @@ def test_refused_joins_leave_no_group(changes, code):
     assert not list(bench.groups.classic_groups())
 
 
+@pytest.mark.parametrize("timeout_ms", [1_000, 1_800_000])
+def test_the_shortest_and_the_longest_session_are_allowed(timeout_ms):
+    bench = GroupBench()
+    member_id = only(bench.join(session_timeout_ms=timeout_ms)).member_id
+    assert bench.group.members[member_id].session_timeout_ms == timeout_ms
+
+
 @pytest.mark.parametrize("needs_id", [True, False])
 def test_a_join_whose_group_cannot_be_written_leaves_no_group(needs_id):
     bench = GroupBench()

@@ -1,0 +1,227 @@
+"""A large request of any kind is done in pieces: each entry of each loop over it counts, even one without content.
+
+Method: a broker without sockets; the turns that a request takes are counted, before its answer is asked for elsewhere
+and while its response is made of that.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from kafkawire.reference_broker.apis.registry import Call
+from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.turns import AT_A_TIME
+from kafkawire.sdk.protocol.connection import Request
+from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
+from kafkawire.sdk.protocol.messages.delete_groups import DeleteGroupsRequest
+from kafkawire.sdk.protocol.messages.delete_records import DeleteRecordsRequest
+from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
+from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest
+from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest
+from kafkawire.sdk.protocol.messages.describe_producers import DescribeProducersRequest
+from kafkawire.sdk.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest
+from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest
+from kafkawire.sdk.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
+from kafkawire.sdk.protocol.messages.offset_delete import OffsetDeleteRequest
+from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest
+from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest
+from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from kafkawire.sdk.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from tests.reference_broker.apis.group_of_one import commit
+from tests.reference_broker.broker_bench import BrokerBench
+from tests.reference_broker.log.produced_batches import produced
+
+#: So many entries take many turns, both of a request and of what follows when something was waited for.
+MANY = 1_000
+
+#: Entries of a turn once something was waited for.
+LATE_AT_A_TIME = 500
+
+#: Partitions of a produce request that are looked at in a turn.
+LOOKED_AT_A_TIME = 2_000
+
+NUMBERS = list(range(MANY))
+NAMES = [f"name{number}" for number in NUMBERS]
+IDS = [number.to_bytes(16, "big") for number in range(100, 100 + MANY)]
+
+AddedTopic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+AddedTo = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
+Assignment = SyncGroupRequest.SyncGroupRequestAssignment
+OwnedTopic = ConsumerGroupHeartbeatRequest.TopicPartitions
+Protocol = JoinGroupRequest.JoinGroupRequestProtocol
+DeletedTopic = DeleteRecordsRequest.DeleteRecordsTopic
+DeletedPartition = DeleteRecordsRequest.DeleteRecordsPartition
+ListedTopic = ListOffsetsRequest.ListOffsetsTopic
+ListedPartition = ListOffsetsRequest.ListOffsetsPartition
+MetadataTopic = MetadataRequest.MetadataRequestTopic
+CommittedTopic = OffsetCommitRequest.OffsetCommitRequestTopic
+CommittedPartition = OffsetCommitRequest.OffsetCommitRequestPartition
+ForgottenTopic = OffsetDeleteRequest.OffsetDeleteRequestTopic
+ForgottenPartition = OffsetDeleteRequest.OffsetDeleteRequestPartition
+FetchedGroup = OffsetFetchRequest.OffsetFetchRequestGroup
+FetchedTopic = OffsetFetchRequest.OffsetFetchRequestTopic
+FetchedTopics = OffsetFetchRequest.OffsetFetchRequestTopics
+EpochTopic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+EpochPartition = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
+TxnTopic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+TxnPartition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
+Marker = WriteTxnMarkersRequest.WritableTxnMarker
+MarkerTopic = WriteTxnMarkersRequest.WritableTxnMarkerTopic
+
+COMMITTED = [CommittedPartition(number) for number in NUMBERS]
+
+
+class Large(NamedTuple):
+    """A request of `MANY` entries, and how often they are gone through.
+
+    Attributes:
+        request: what is asked.
+        loops: over the entries, up to the response or to what it waits for.
+        late_loops: those after something was waited for.
+        version: None for the highest stable one.
+    """
+
+    request: Message
+    loops: float
+    late_loops: int = 0
+    version: int | None = None
+
+
+LARGE = [
+    Large(AddPartitionsToTxnRequest(transactions=[AddedTo("x", topics=[AddedTopic("t", NUMBERS)])]), 1, 1),
+    Large(AddPartitionsToTxnRequest(transactions=[AddedTo("x", topics=[AddedTopic(name) for name in NAMES])]), 1, 1),
+    Large(AddPartitionsToTxnRequest(transactions=[AddedTo(name) for name in NAMES]), 1, 1),
+    Large(ConsumerGroupDescribeRequest(NAMES), 4),
+    Large(ConsumerGroupHeartbeatRequest("g", "m", topic_partitions=[OwnedTopic(topic_id) for topic_id in IDS]), 1),
+    Large(CreateTopicsRequest([CreateTopicsRequest.CreatableTopic(f"{name}/", 1, 1) for name in NAMES]), 3),
+    Large(DeleteGroupsRequest(NAMES), 5),
+    Large(DeleteRecordsRequest([DeletedTopic("t", [DeletedPartition(number) for number in NUMBERS])]), 2),
+    Large(DeleteRecordsRequest([DeletedTopic(name) for name in NAMES]), 2),
+    Large(DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState(name) for name in NAMES]), 2),
+    Large(DescribeConfigsRequest([DescribeConfigsRequest.DescribeConfigsResource(2, name) for name in NAMES]), 5),
+    Large(DescribeGroupsRequest(NAMES), 4),
+    Large(DescribeProducersRequest([DescribeProducersRequest.TopicRequest("t", NUMBERS)]), 1),
+    Large(DescribeProducersRequest([DescribeProducersRequest.TopicRequest(name) for name in NAMES]), 1),
+    Large(DescribeTransactionsRequest(NAMES), 4),
+    Large(FindCoordinatorRequest(coordinator_keys=NAMES), 4),
+    Large(JoinGroupRequest("g", 10_000, protocols=[Protocol(name) for name in NAMES]), 1),
+    # A hundred members leave together, so that a tenth of a loop is added.
+    Large(LeaveGroupRequest("g", members=[LeaveGroupRequest.MemberIdentity(name) for name in NAMES * 10]), 10.1, 10),
+    Large(ListOffsetsRequest(topics=[ListedTopic("t", [ListedPartition(number) for number in NUMBERS])]), 2),
+    Large(ListOffsetsRequest(topics=[ListedTopic(name) for name in NAMES]), 2),
+    Large(MetadataRequest([MetadataTopic(name=name) for name in NAMES], False), 2),
+    Large(MetadataRequest([MetadataTopic(name=f"{name}/") for name in NAMES]), 3),
+    Large(MetadataRequest([MetadataTopic(name=name) for name in NAMES], False, False, True), 3),
+    Large(MetadataRequest([MetadataTopic(topic_id, None) for topic_id in IDS]), 2),
+    Large(MetadataRequest([MetadataTopic(topic_id, None) for topic_id in IDS], False, False, True), 3),
+    Large(OffsetCommitRequest("g", topics=[CommittedTopic("t", partitions=COMMITTED)]), 1, 1, version=9),
+    Large(OffsetCommitRequest("g", topics=[CommittedTopic(name=name) for name in NAMES]), 2, version=9),
+    Large(OffsetDeleteRequest("g", [ForgottenTopic("t", [ForgottenPartition(number) for number in NUMBERS])]), 1, 1),
+    Large(OffsetDeleteRequest("g", [ForgottenTopic(name) for name in NAMES]), 1, 1),
+    Large(OffsetFetchRequest(groups=[FetchedGroup(name) for name in NAMES]), 4),
+    Large(
+        OffsetFetchRequest(groups=[FetchedGroup("g", topics=[FetchedTopics("t", ZERO_UUID, NUMBERS)])]), 1, version=9
+    ),
+    Large(OffsetFetchRequest(groups=[FetchedGroup("g", topics=[FetchedTopics(name) for name in NAMES])]), 1, version=9),
+    Large(OffsetFetchRequest("g", [FetchedTopic("t", NUMBERS)]), 1, version=7),
+    Large(OffsetFetchRequest("g", [FetchedTopic(name) for name in NAMES]), 1, version=7),
+    Large(OffsetForLeaderEpochRequest(topics=[EpochTopic("t", [EpochPartition(number) for number in NUMBERS])]), 1),
+    Large(OffsetForLeaderEpochRequest(topics=[EpochTopic(name) for name in NAMES]), 1),
+    Large(SyncGroupRequest("g", 1, "m", None, "p", "p", [Assignment(name) for name in NAMES]), 1),
+    Large(TxnOffsetCommitRequest("x", "g", topics=[TxnTopic("t", [TxnPartition(n) for n in NUMBERS])]), 1, 1),
+    Large(TxnOffsetCommitRequest("x", "g", topics=[TxnTopic(name) for name in NAMES]), 2),
+    Large(WriteTxnMarkersRequest([Marker(1, 1, topics=[MarkerTopic("t", NUMBERS)])]), 1),
+    Large(WriteTxnMarkersRequest([Marker(1, 1, topics=[MarkerTopic(name) for name in NAMES])]), 1),
+    Large(WriteTxnMarkersRequest([Marker(number, 1, topics=[MarkerTopic("t", [7])]) for number in NUMBERS]), 3),
+]
+
+
+def begun(bench: BrokerBench, large: Large) -> DelayedOperation:
+    """Return the answer to a request of which the first piece is done."""
+    request, version = large.request, large.version
+    api = APIS[ApiKey(request.SCHEMA.key or 0)]
+    asked = Request(api, api.stable_versions.last if version is None else version, 0, "client", request, 1)
+    answer = bench.core.handle(Call(bench.core, asked, bench.peer, bench.now_ms), request)
+    assert isinstance(answer, DelayedOperation)
+    return answer
+
+
+def all_steps(delayed: DelayedOperation) -> int:
+    """Do the rest of a request; return in how many pieces."""
+    steps = 0
+    while delayed.steps is not None:
+        delayed.step()
+        steps += 1
+    return steps
+
+
+@pytest.mark.parametrize("large", LARGE, ids=lambda large: type(large.request).__name__)
+def test_each_entry_counts_in_each_loop(bench: BrokerBench, large: Large) -> None:
+    bench.create()
+    commit(bench, 0)
+    delayed = begun(bench, large)
+    assert all_steps(delayed) >= large.loops * MANY // AT_A_TIME
+    for _ in range(large.late_loops * MANY // LATE_AT_A_TIME):
+        assert delayed.response is None
+        bench.advance(0)
+    assert delayed.response is not None
+
+
+def test_all_topics_are_described_in_turns_but_those_deleted_meanwhile(bench: BrokerBench) -> None:
+    for number in range(2 * AT_A_TIME):
+        bench.create(f"t{number}")
+    delayed = begun(bench, Large(MetadataRequest(None), 2))
+    assert delayed.response is None
+    bench.ask(DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState(f"t{2 * AT_A_TIME - 1}")], timeout_ms=1))
+    # Each topic counts, and each partition.
+    assert all_steps(delayed) >= 3
+    assert isinstance(delayed.response, MetadataResponse)
+    assert len(delayed.response.topics) == 2 * AT_A_TIME - 1
+
+
+def test_groups_are_listed_in_turns(bench: BrokerBench) -> None:
+    bench.create()
+    for number in range(2 * AT_A_TIME):
+        commit(bench, 0, f"g{number}")
+    delayed = begun(bench, Large(ListGroupsRequest(), 1))
+    assert all_steps(delayed) >= 2
+    assert isinstance(delayed.response, ListGroupsResponse)
+    assert len(delayed.response.groups) == 2 * AT_A_TIME
+
+
+def test_all_offsets_of_a_group_are_fetched_in_turns(bench: BrokerBench) -> None:
+    for number in range(2 * AT_A_TIME):
+        bench.create(f"t{number}")
+        commit(bench, 0, topic=f"t{number}")
+    for large in (
+        Large(OffsetFetchRequest(groups=[FetchedGroup("g", topics=None)]), 2),
+        Large(OffsetFetchRequest("g", None), 2, version=7),
+    ):
+        # Each topic counts, and each partition.
+        assert all_steps(begun(bench, large)) >= 4
+
+
+def test_partitions_are_looked_at_in_turns_before_any_is_appended_to(bench: BrokerBench) -> None:
+    bench.create()
+    partitions = [ProduceRequest.PartitionProduceData(0, produced(b"x"))] * LOOKED_AT_A_TIME
+    topics = [ProduceRequest.TopicProduceData("t", partition_data=partitions)]
+    delayed = begun(bench, Large(ProduceRequest(None, -1, 1_000, topics), 1, version=9))
+    log = bench.core.directory.topics["t"].logs[0]
+    assert log.next_offset == 0
+    delayed.step()
+    assert 0 < log.next_offset <= AT_A_TIME
