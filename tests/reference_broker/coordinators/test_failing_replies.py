@@ -1,6 +1,6 @@
 """Whoever fails to take a reply of a partition is logged, gets an error instead, and holds up nobody else.
 
-Method: as in `test_partition.py`; two who fail ask before one who does not.
+Method: as in `test_partition.py`; two who fail ask before one who does not; texts are read of one failure at a time.
 """
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.reference_broker.coordinators.partition import COMMIT_TIMEOUT_MS, CoordinatorPartition
+from kafkawire.reference_broker.coordinators.shard import Result
 from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.reference_broker.coordinators.counting_shard import CountingShard, MemoryLog
+from tests.reference_broker.coordinators.counting_shard import CountingShard, MemoryLog, record
 
 pytestmark = pytest.mark.defect
 
@@ -97,3 +98,32 @@ def test_of_what_is_unloaded(caplog, is_held):
     assert bench.failing + bench.others == [ErrorCode.NOT_COORDINATOR] * 3
     assert bench.partition.shard.calls == ["loaded", "unloaded"]
     assert "a reply of topic-0 failed" in caplog.text
+
+
+def fail_for(reason):
+    raise ZeroDivisionError("the defect")
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda shard: shard.get("a"),
+        fail_for,
+        lambda shard: Result(1, [record("a", 1)]),
+        lambda shard: Result(1, (), fail_for),
+    ],
+    ids=["reply", "operation", "append", "committed"],
+)
+def test_error_says_what_the_defect_was(caplog, monkeypatch, operation):
+    log, errors = MemoryLog(), []
+    partition = CoordinatorPartition("topic-0", log, Timers(), CountingShard)
+    partition.load(0)
+    monkeypatch.setattr(log, "append", lambda *arguments: fail_for(arguments))
+
+    def done(reply):
+        if not isinstance(reply, BrokerError):
+            fail_for(reply)
+        errors.append(reply)
+
+    partition.submit(operation, done, 0)
+    assert [(error.code, error.detail) for error in errors] == [(ErrorCode.UNKNOWN_SERVER_ERROR, "the defect")]

@@ -10,7 +10,15 @@ import re
 
 import pytest
 
-from kafkawire.reference_broker.disk.disk import Disk, FileSlice, has_file, read_file, remove_tree, replace_file
+from kafkawire.reference_broker.disk.disk import (
+    Disk,
+    FileSlice,
+    has_file,
+    read_file,
+    remove_tree,
+    replace_file,
+    write_file,
+)
 from kafkawire.reference_broker.disk.machine import MachineDisk
 from kafkawire.reference_broker.disk.memory import MemoryDisk, PowerCut, cut_power_at, fail_at
 
@@ -215,6 +223,12 @@ def test_lock(disk):
     lock.release()
     disk.lock(".lock").release()
     assert disk.names("") == [".lock"]
+
+
+def test_written_file_takes_the_place_of_what_was_there(disk):
+    for content in (b"longer", b"short", b""):
+        write_file(disk, "a", content)
+        assert read_file(disk, "a") == content
 
 
 def test_replaced_file_is_never_half(disk):

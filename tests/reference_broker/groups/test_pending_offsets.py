@@ -73,3 +73,19 @@ def test_deleted_offsets_are_forgotten():
     assert [found.record_offset for found in offsets.of_topic("t")] == [2]
     assert offsets.end(8, True) == []
     assert offsets.end(7, True) == [pending(2, B)]
+
+
+@pytest.mark.parametrize("is_commit", [False, True])
+@pytest.mark.parametrize("removed", [[], [A], [A, B]])
+def test_nothing_stays_of_groups_whose_transactions_have_ended(removed, is_commit):
+    """There may be any number of groups, one after the other."""
+    offsets = PendingOffsets()
+    for producer_id in (7, 8):
+        offsets.put(producer_id, pending(1))
+        offsets.put(producer_id, pending(2, B))
+    offsets.committed("g", A, 3)
+    for partition in removed:
+        offsets.remove("g", partition)
+    for producer_id in (7, 8):
+        offsets.end(producer_id, is_commit)
+    assert vars(offsets) == vars(PendingOffsets())

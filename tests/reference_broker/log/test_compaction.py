@@ -15,7 +15,7 @@ from kafkawire.reference_broker.log.cleaned_transactions import CleanedTransacti
 from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.producer_snapshots import encode_snapshot, known_of
-from kafkawire.reference_broker.log.services import LogServices
+from kafkawire.reference_broker.log.services import LogServices, at_once
 from kafkawire.sdk.errors import BrokerError, DecodeError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.log.committed_records import committed_in
@@ -83,6 +83,14 @@ def test_latest_of_each_key_stays_where_it_was():
     again = bench.again()
     assert entries_of(again.log) == left
     assert again.log.log_start_offset == 0
+
+
+@pytest.mark.parametrize("records", [0, 60])
+def test_log_that_is_not_dirty_is_refused(records):
+    bench = filled(records)
+    active = bench.log.segments.last.base_offset
+    with pytest.raises(OSError, match=f"no progress at offset {active}"):
+        bench.compact(cleaned_to=active)
 
 
 def test_every_offset_can_still_be_read():
@@ -424,3 +432,19 @@ def test_damage_names_segment_and_position():
     segment.file.append(content)
     with pytest.raises(DecodeError, match=f"segment 0: batch at byte {second.position}: crc"):
         bench.compact()
+
+
+def test_work_is_done_in_pieces(monkeypatch):
+    sizes = [[header.size_bytes for header in segment.headers(0)] for segment in list(filled().log.segments)[:-1]]
+    works = []
+
+    def background(work, done):
+        works.append(batches)
+        at_once(work, done)
+
+    for batches in (2, 1_000):
+        monkeypatch.setattr("kafkawire.reference_broker.log.compaction._PIECE_BYTES", batches * sizes[0][0])
+        bench = filled()
+        bench.services.background = background
+        bench.compact()
+    assert works.count(2) - works.count(1_000) == sum(len(each) // 2 for each in sizes) * 2, "for keys, and for records"

@@ -148,3 +148,20 @@ def test_an_empty_file_is_not_synced_unless_there_was_something_in_it():
     disk.open("i.tmp", create=True).append(b"of a crash")
     index.store()
     assert synced == ["i.tmp"]
+
+
+@pytest.mark.parametrize("left", [b"junk", struct.pack(">6i", 1, 10, 2, 20, 3, 30) * 10])
+@pytest.mark.parametrize("entries", [[], [(1004, 1100), (1009, 1300)]])
+@pytest.mark.parametrize("kind", [OffsetIndex, TimeIndex])
+def test_what_a_crash_has_left_of_the_temporary_file_does_not_count(kind, entries, left):
+    clean, dirty = MemoryDisk(), MemoryDisk()
+    dirty.open("i.tmp", create=True).append(left)
+    for disk in (clean, dirty):
+        index = kind(disk, "i", BASE, 1024)
+        for entry in entries:
+            index.append(*entry)
+        index.store()
+    assert read_file(dirty, "i") == read_file(clean, "i")
+    again = kind(dirty, "i", BASE, 1024)
+    assert again.load()
+    assert len(again) == len(entries)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from kafkawire.reference_broker.disk.disk import Disk, read_file, write_file
-from kafkawire.reference_broker.disk.memory import MemoryDisk
+from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.log.batches import BatchHeader, parse_header
 from kafkawire.reference_broker.log.producer_snapshots import encode_snapshot, known_of
 from kafkawire.reference_broker.log.producer_state import Snapshots, load_producers, note_stored
@@ -215,6 +215,15 @@ def test_a_snapshot_is_of_the_moment_in_which_it_was_prepared(disk: MemoryDisk) 
     note_stored(producers, STORED, STORED.headers[2])
     write()
     assert read_file(disk, path_of(2)) == encode_snapshot(known_of(STORED.producers(2)))
+
+
+def test_a_snapshot_whose_sync_has_failed_is_written_anew(disk: MemoryDisk) -> None:
+    write = snapshots_of(disk).prepared(STORED.producers(), is_last=True)
+    disk.plan = fail_at(disk.calls + 4)
+    with pytest.raises(OSError, match="planned, sync"):
+        write()
+    write()
+    assert read_file(disk, path_of(END)) == encode_snapshot(known_of(STORED.producers()))
 
 
 def sent(sequence: int, producer_id: int = 1, epoch: int = 0) -> bytes:

@@ -283,3 +283,15 @@ def test_a_member_whose_join_is_written_late_has_a_session():
     assert set(bench.consumers.members) == {"m", "c"}
     bench.timers.fire(SESSION_MS)
     assert set(bench.consumers.members) == {"m"}
+
+
+@pytest.mark.parametrize("has_joined", [False, True])
+def test_a_member_that_goes_while_something_is_expected_of_it_leaves_no_timers(has_joined):
+    bench, classic = mixed()
+    assert bench.heartbeat(classic, 1) is ErrorCode.REBALANCE_IN_PROGRESS, "it has to join"
+    if has_joined:
+        bench.join_classic(classic, (0, 1, 2, 3))
+    assert bench.leave(classic) is ErrorCode.NONE
+    bench.beat("new", -1)
+    assert not bench.consumers.members
+    assert bench.timers.next_deadline_ms == ConsumerBench().timers.next_deadline_ms

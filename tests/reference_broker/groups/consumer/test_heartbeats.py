@@ -277,6 +277,21 @@ def test_unloading_ends_all_timers():
     assert bench.timers.next_deadline_ms is None
 
 
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_members_that_go_leave_no_timers(comes_back):
+    bench = ConsumerBench()
+    first = bench.beat(instance_id="i").member_id
+    second = bench.beat().member_id
+    bench.beat(first, 2, (0, 1, 2, 3), instance_id="i")  # it has to revoke some
+    if comes_back:
+        bench.beat(first, -2, instance_id="i")
+        first = bench.beat(instance_id="i").member_id
+    for member_id, instance_id in ((first, "i"), (second, None)):
+        bench.beat(member_id, -1, instance_id=instance_id)
+    assert not bench.consumers.members
+    assert bench.timers.next_deadline_ms == ConsumerBench().timers.next_deadline_ms
+
+
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
