@@ -385,6 +385,15 @@ def test_a_broker_that_has_stopped_leaves_nothing_on_the_loop():
     asyncio.run(run())
 
 
+def test_a_broker_says_that_its_disk_hung_when_it_stopped(monkeypatch):
+    monkeypatch.setattr("kafkawire.reference_broker.server._LAST_SYNC_SECONDS", 0)
+    disk, may_end = MemoryDisk(), threading.Event()
+    with BackgroundBroker(disk) as broker:
+        monkeypatch.setattr(disk, "plan", lambda call: may_end.wait(TIMEOUT_SECONDS))
+    may_end.set()
+    assert broker._broker.is_stuck
+
+
 def test_runs_on_uvloop(tmp_path, monkeypatch):
     pytest.importorskip("uvloop")
     values = [bytes([number]) * 900_000 for number in range(20)]

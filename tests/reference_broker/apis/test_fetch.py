@@ -336,6 +336,19 @@ def test_session_reads_again_only_what_is_not_read_to_its_end(bench, monkeypatch
     assert read == [0, 1, 1, 1], "the client has not said that it has got it"
 
 
+def test_session_that_waits_forgets_an_error_that_is_over(bench):
+    bench.create("u")
+    bench.create()
+    first = request(partition(), session_epoch=0)
+    first.topics = [*first.topics, Topic("u", partitions=[partition()])]
+    session = bench.ask(first, 12).session_id
+    bench.ask(DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState("t")], timeout_ms=60_000))
+    waiting = bench.ask(request(wait=500, session_id=session, session_epoch=1), 12)
+    bench.create()
+    bench.advance(500)
+    assert not waiting.response.responses, "the topic is there again, as the client knows it"
+
+
 # An index is lost.
 
 

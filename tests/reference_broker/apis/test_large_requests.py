@@ -41,6 +41,7 @@ from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitReq
 from kafkawire.sdk.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.record_formats import Compression
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from tests.reference_broker.apis.group_of_one import commit
 from tests.reference_broker.broker_bench import BrokerBench
@@ -214,6 +215,22 @@ def test_all_offsets_of_a_group_are_fetched_in_turns(bench: BrokerBench) -> None
     ):
         # Each topic counts, and each partition.
         assert all_steps(begun(bench, large)) >= 4
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [produced(b"x" * 64 * 1024), produced(b"x", compression=Compression.GZIP)],
+    ids=["long", "compressed"],
+)
+def test_what_follows_a_batch_that_may_take_long_is_another_turn(bench: BrokerBench, batch: bytes) -> None:
+    bench.create(partitions=2)
+    partitions = [ProduceRequest.PartitionProduceData(number, batch) for number in range(2)]
+    topics = [ProduceRequest.TopicProduceData("t", partition_data=partitions)]
+    delayed = begun(bench, Large(ProduceRequest(None, -1, 1_000, topics), 1, version=9))
+    logs = bench.core.directory.topics["t"].logs
+    assert [log.next_offset for log in logs] == [1, 0]
+    delayed.step()
+    assert [log.next_offset for log in logs] == [1, 1]
 
 
 def test_partitions_are_looked_at_in_turns_before_any_is_appended_to(bench: BrokerBench) -> None:

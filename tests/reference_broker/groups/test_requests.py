@@ -1,10 +1,16 @@
 """The limits of groups are what the broker's options say; the defaults are Kafka's, apart from two.
 
-Method: options that differ from each other, and the values by name.
+Only the size of what a member says is limited without an option.
+
+Method: options that differ from each other, and the values by name; a member that just fits, and one that does not.
 """
 
-from kafkawire.reference_broker.groups.requests import GroupLimits
+import pytest
+
+from kafkawire.reference_broker.groups.requests import PROTOCOLS_BYTES_MAX, GroupLimits
 from kafkawire.reference_broker.options import read_options
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.groups.group_bench import GroupBench, only
 
 
 def test_limits_are_those_of_the_options():
@@ -30,3 +36,9 @@ def test_defaults():
     times_ms = 600_000, 604_800_000, 600_000
     limits = GroupLimits(1_000, 1_800_000, 0, most, 45_000, 5_000, most, "bidirectional", 1_000, *times_ms)
     assert GroupLimits.of(read_options({})) == limits
+
+
+@pytest.mark.parametrize(("more", "code"), [(0, ErrorCode.NONE), (1, ErrorCode.MESSAGE_TOO_LARGE)])
+def test_subscriptions_of_a_member_have_a_limit_together(more, code):
+    protocols = ("a", b"x" * 1_000), ("b", b"x" * (PROTOCOLS_BYTES_MAX - 1_000 + more))
+    assert only(GroupBench().join(protocols=protocols)).error_code == code

@@ -102,6 +102,8 @@ def test_allowed(name, value):
         ("segment.bytes", "1048576.0", "not a number"),
         ("segment.bytes", "1 048 576", "not a number"),
         ("segment.bytes", "", "not a number"),
+        ("retention.ms", "1000!", "not a number"),
+        ("retention.ms", "1000\x7f", "not a number"),
         ("min.cleanable.dirty.ratio", "0_0.5", "not a number"),
         ("min.cleanable.dirty.ratio", "nan", "not a number"),
         ("min.cleanable.dirty.ratio", "0x1", "not a number"),
@@ -147,6 +149,13 @@ def test_log_config():
 def test_values_are_taken_as_java_reads_them():
     config = log_config({"segment.bytes": " +2000000 ", "message.timestamp.type": " LogAppendTime ", "flush.ms": "007"})
     assert (config.segment_bytes, config.is_log_append_time, config.flush_ms) == (2_000_000, True, 7)
+
+
+@pytest.mark.parametrize("code", range(ord(" ") + 1))
+def test_control_characters_around_a_value_are_spaces(code):
+    value = f"{chr(code)}1000{chr(code)}"
+    assert check_topic_config("retention.ms", value) == value
+    assert log_config({"retention.ms": value}).retention_ms == 1000
 
 
 def test_what_upkeep_goes_by():

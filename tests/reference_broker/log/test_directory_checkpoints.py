@@ -213,9 +213,11 @@ def test_those_who_wait_for_a_checkpoint_are_told():
 
 
 def with_a_gap(disk):
-    """Return a directory with a compacted log of two segments, the first of which has lost its last record by that."""
+    """Return a directory with a compacted log, in which a segment begins later than the one before it ends."""
     directory = on(disk)
-    log = create(directory, "t", 1, {"cleanup.policy": "compact", "flush.messages": "1"}).logs[0]
+    configs = {"cleanup.policy": "compact", "flush.messages": "1"}
+    small = {"segment.index.bytes": "12", "index.interval.bytes": "0"}  # or what is left becomes one segment
+    log = create(directory, "t", 1, configs | small).logs[0]
     for key in (b"a", b"b"):
         data = produced(b"v", key=key)
         log.append(data, parse_header(data), NOW_MS, lambda result: None)

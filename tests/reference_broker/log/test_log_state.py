@@ -14,6 +14,7 @@ from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.config import log_config
 from kafkawire.reference_broker.log.partition_log import Appended, PartitionLog
 from kafkawire.reference_broker.log.segments import TimestampAndOffset
+from kafkawire.reference_broker.log.services import LogServices
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
@@ -241,6 +242,19 @@ def test_flush_ms_syncs_in_time_and_a_full_disk_stops_no_timer():
     assert other.recovery_point == 1
     other.append(data, parse_header(data), 2000, lambda result: None)
     assert bench.services.timers.next_deadline_ms == 2100
+
+
+def test_flush_is_planned_once_and_only_for_what_is_not_durable():
+    bench = Bench(dataclasses.replace(log_config({}), flush_ms=100))
+    bench.append(now_ms=1000)
+    bench.append(now_ms=1050)
+    bench.services.timers.fire(1100)
+    assert bench.services.timers.next_deadline_ms is None
+    services = LogServices(bench.disk)  # in which a sync has ended when the append returns
+    log = PartitionLog(services, "t-0", dataclasses.replace(SYNCING, flush_ms=100))
+    data = produced(b"x")
+    log.append(data, parse_header(data), 1200, lambda result: None)
+    assert (log.recovery_point, services.timers.next_deadline_ms) == (log.next_offset, None)
 
 
 def test_flush_during_a_sync_is_followed_by_another():

@@ -56,6 +56,25 @@ def test_idle_waits_for_what_follows():
     asyncio.run(run())
 
 
+def test_idle_leaves_the_loop_alone_while_it_waits():
+    async def run() -> None:
+        background, may_end = BackgroundWork(), threading.Event()
+
+        def work() -> None:
+            may_end.wait(TIMEOUT_SECONDS)
+
+        background(work, lambda error: None)
+        waiting = background.idle()
+        first = waiting.send(None)
+        waiting.close()
+        may_end.set()
+        await asyncio.wait_for(background.idle(), TIMEOUT_SECONDS)
+        background.close()
+        assert asyncio.isfuture(first), "it does not ask again and again"
+
+    asyncio.run(run())
+
+
 def test_idle_ends_with_the_last_work():
     async def run() -> None:
         background = BackgroundWork()

@@ -63,8 +63,11 @@ def test_listeners(options, expected):
     ],
 )
 def test_refused(options, reason):
-    with pytest.raises(ConfigurationError, match=reason.replace(".", r"\.").replace("[", r"\[")):
+    name, value = list(options.items())[-1]
+    with pytest.raises(ConfigurationError, match=reason.replace(".", r"\.").replace("[", r"\[")) as refused:
         listeners(**options)
+    assert refused.value.option == name.replace("_", ".")
+    assert f"{value.rpartition('/')[2]}': " in str(refused.value), "what was given, or its last address"
 
 
 @pytest.mark.parametrize(

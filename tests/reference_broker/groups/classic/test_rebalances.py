@@ -96,6 +96,18 @@ def test_member_without_sync_is_out_after_the_rebalance_timeout():
     assert bench.group.state is GroupState.PREPARING_REBALANCE
 
 
+def test_each_generation_has_its_own_time_to_sync():
+    bench = GroupBench()
+    long: dict[str, Any] = {"session_timeout_ms": 10 * REBALANCE_MS}
+    first = only(bench.join(**long)).member_id
+    second = bench.join(now=1_000, **long)
+    bench.join(first, now=1_000, **long)
+    bench.timers.fire(REBALANCE_MS)
+    assert set(bench.group.members) == {first, only(second).member_id}
+    bench.timers.fire(1_000 + REBALANCE_MS)
+    assert not bench.group.members
+
+
 def test_static_member_that_neither_joins_again_nor_syncs_is_out_after_both_timeouts():
     """Its session, which is long, keeps its place while others join, and not when they sync."""
     bench = GroupBench()
