@@ -25,9 +25,12 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.transport.wire import Address
 
-__all__ = ["LISTENER", "NOW_MS", "BrokerBench", "versions_of"]
+__all__ = ["LISTENER", "NOT_ASKED", "NOW_MS", "BrokerBench", "all_steps", "versions_of"]
 
 NOW_MS = 1_700_000_000_000
+
+#: The authorized operations that a response has if nobody asked for them.
+NOT_ASKED = -(2**31)
 
 LISTENER = Listener("PLAINTEXT", Address("", 9092), Address("broker", 9092))
 
@@ -36,6 +39,15 @@ def versions_of(key: ApiKey) -> range:
     """Return the versions of an API that are stable."""
     api = APIS[key]
     return api.stable_versions.numbers()
+
+
+def all_steps(delayed: DelayedOperation) -> int:
+    """Do the rest of a request; return in how many pieces."""
+    steps = 0
+    while delayed.steps is not None:
+        delayed.step()
+        steps += 1
+    return steps
 
 
 class BrokerBench:
@@ -105,10 +117,17 @@ class BrokerBench:
         request = Request(api, version, 0, client_id, received, len(data))
         answer = self.core.handle(Call(self.core, request, self.peer, self.now_ms), received)
         if isinstance(answer, DelayedOperation):
-            while answer.steps is not None:
-                answer.step()
+            all_steps(answer)
             return self.through(answer.response, version) if answer.response is not None else answer
         return answer if answer is None else self.through(answer, version)
+
+    def begin(self, message: Message, version: int | None = None) -> DelayedOperation:
+        """Do the first piece of a large request, as its client sent it; return what is left of it."""
+        api = APIS[ApiKey(message.SCHEMA.key or 0)]
+        request = Request(api, api.stable_versions.last if version is None else version, 0, "client", message, 1)
+        answer = self.core.handle(Call(self.core, request, self.peer, self.now_ms), message)
+        assert isinstance(answer, DelayedOperation)
+        return answer
 
     def ask_then(self, message: Message, version: int | None, answered: Callable[[Any], None]) -> None:
         """Ask, and pass on the response when it comes."""

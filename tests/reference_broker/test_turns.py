@@ -21,7 +21,7 @@ from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.reference_broker.broker_bench import BrokerBench
+from tests.reference_broker.broker_bench import BrokerBench, all_steps
 
 #: So many entries take many turns.
 MANY = 50 * AT_A_TIME
@@ -41,15 +41,6 @@ def working(entries: int, answer):
 def begun(work: Work[Any]) -> Any:
     """Do the first piece of a request; the kind of the answer is what tests are about."""
     return begin(work)
-
-
-def all_steps(delayed: DelayedOperation) -> int:
-    """Do the rest of a request; return in how many pieces."""
-    steps = 0
-    while delayed.steps is not None:
-        delayed.step()
-        steps += 1
-    return steps
 
 
 def answered(error: BaseException) -> Work[Message]:

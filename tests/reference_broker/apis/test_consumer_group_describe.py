@@ -12,10 +12,8 @@ from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest
 from kafkawire.sdk.protocol.messages.list_groups import ListGroupsRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.reference_broker.broker_bench import versions_of
+from tests.reference_broker.broker_bench import NOT_ASKED, versions_of
 from tests.reference_broker.groups.consumer_bench import subscription
-
-NOT_ASKED = -(2**31)
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.CONSUMER_GROUP_DESCRIBE))

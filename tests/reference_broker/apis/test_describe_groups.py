@@ -10,9 +10,7 @@ from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsReques
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.group_of_one import join, stable
-from tests.reference_broker.broker_bench import versions_of
-
-NOT_ASKED = -(2**31)
+from tests.reference_broker.broker_bench import NOT_ASKED, versions_of
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.DESCRIBE_GROUPS))

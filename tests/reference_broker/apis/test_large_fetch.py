@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from kafkawire.reference_broker.apis.registry import Call
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
-from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.broker_bench import all_steps
 from tests.reference_broker.log.produced_batches import produced
 
 #: So many partitions are read in several turns.
@@ -27,9 +25,7 @@ def of_many(first: int = 0, **fields: Any) -> FetchRequest:
 
 def begun(bench, request: FetchRequest) -> DelayedOperation:
     """Return the answer to a request of which the first piece is done."""
-    asked = Request(APIS[ApiKey.FETCH], 12, 0, "client", request, 1)
-    answer = bench.core.handle(Call(bench.core, asked, bench.peer, bench.now_ms), request)
-    assert isinstance(answer, DelayedOperation)
+    answer = bench.begin(request, 12)
     assert answer.response is None
     return answer
 
@@ -37,11 +33,6 @@ def begun(bench, request: FetchRequest) -> DelayedOperation:
 def response_of(answer: DelayedOperation) -> FetchResponse:
     assert isinstance(answer.response, FetchResponse)
     return answer.response
-
-
-def all_steps(answer: DelayedOperation) -> None:
-    while answer.steps is not None:
-        answer.step()
 
 
 def test_many_partitions_are_read_in_turns(bench):

@@ -10,10 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kafkawire.reference_broker.apis.registry import Call
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.turns import AT_A_TIME
-from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -40,11 +37,10 @@ from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafkawire.sdk.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from kafkawire.sdk.protocol.schema import Message
-from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.record_formats import Compression
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from tests.reference_broker.apis.group_of_one import commit
-from tests.reference_broker.broker_bench import BrokerBench
+from tests.reference_broker.broker_bench import BrokerBench, all_steps
 from tests.reference_broker.log.produced_batches import produced
 
 #: So many entries take many turns, both of a request and of what follows when something was waited for.
@@ -152,30 +148,11 @@ LARGE = [
 ]
 
 
-def begun(bench: BrokerBench, large: Large) -> DelayedOperation:
-    """Return the answer to a request of which the first piece is done."""
-    request, version = large.request, large.version
-    api = APIS[ApiKey(request.SCHEMA.key or 0)]
-    asked = Request(api, api.stable_versions.last if version is None else version, 0, "client", request, 1)
-    answer = bench.core.handle(Call(bench.core, asked, bench.peer, bench.now_ms), request)
-    assert isinstance(answer, DelayedOperation)
-    return answer
-
-
-def all_steps(delayed: DelayedOperation) -> int:
-    """Do the rest of a request; return in how many pieces."""
-    steps = 0
-    while delayed.steps is not None:
-        delayed.step()
-        steps += 1
-    return steps
-
-
 @pytest.mark.parametrize("large", LARGE, ids=lambda large: type(large.request).__name__)
 def test_each_entry_counts_in_each_loop(bench: BrokerBench, large: Large) -> None:
     bench.create()
     commit(bench, 0)
-    delayed = begun(bench, large)
+    delayed = bench.begin(large.request, large.version)
     assert all_steps(delayed) >= large.loops * MANY // AT_A_TIME
     for _ in range(large.late_loops * MANY // LATE_AT_A_TIME):
         assert delayed.response is None
@@ -186,7 +163,7 @@ def test_each_entry_counts_in_each_loop(bench: BrokerBench, large: Large) -> Non
 def test_all_topics_are_described_in_turns_but_those_deleted_meanwhile(bench: BrokerBench) -> None:
     for number in range(2 * AT_A_TIME):
         bench.create(f"t{number}")
-    delayed = begun(bench, Large(MetadataRequest(None), 2))
+    delayed = bench.begin(MetadataRequest(None))
     assert delayed.response is None
     bench.ask(DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState(f"t{2 * AT_A_TIME - 1}")], timeout_ms=1))
     # Each topic counts, and each partition.
@@ -199,7 +176,7 @@ def test_groups_are_listed_in_turns(bench: BrokerBench) -> None:
     bench.create()
     for number in range(2 * AT_A_TIME):
         commit(bench, 0, f"g{number}")
-    delayed = begun(bench, Large(ListGroupsRequest(), 1))
+    delayed = bench.begin(ListGroupsRequest())
     assert all_steps(delayed) >= 2
     assert isinstance(delayed.response, ListGroupsResponse)
     assert len(delayed.response.groups) == 2 * AT_A_TIME
@@ -209,12 +186,10 @@ def test_all_offsets_of_a_group_are_fetched_in_turns(bench: BrokerBench) -> None
     for number in range(2 * AT_A_TIME):
         bench.create(f"t{number}")
         commit(bench, 0, topic=f"t{number}")
-    for large in (
-        Large(OffsetFetchRequest(groups=[FetchedGroup("g", topics=None)]), 2),
-        Large(OffsetFetchRequest("g", None), 2, version=7),
-    ):
+    of_any, of_one = OffsetFetchRequest(groups=[FetchedGroup("g", topics=None)]), OffsetFetchRequest("g", None)
+    for request, version in ((of_any, None), (of_one, 7)):
         # Each topic counts, and each partition.
-        assert all_steps(begun(bench, large)) >= 4
+        assert all_steps(bench.begin(request, version)) >= 4
 
 
 @pytest.mark.parametrize(
@@ -226,7 +201,7 @@ def test_what_follows_a_batch_that_may_take_long_is_another_turn(bench: BrokerBe
     bench.create(partitions=2)
     partitions = [ProduceRequest.PartitionProduceData(number, batch) for number in range(2)]
     topics = [ProduceRequest.TopicProduceData("t", partition_data=partitions)]
-    delayed = begun(bench, Large(ProduceRequest(None, -1, 1_000, topics), 1, version=9))
+    delayed = bench.begin(ProduceRequest(None, -1, 1_000, topics), 9)
     logs = bench.core.directory.topics["t"].logs
     assert [log.next_offset for log in logs] == [1, 0]
     delayed.step()
@@ -237,7 +212,7 @@ def test_partitions_are_looked_at_in_turns_before_any_is_appended_to(bench: Brok
     bench.create()
     partitions = [ProduceRequest.PartitionProduceData(0, produced(b"x"))] * LOOKED_AT_A_TIME
     topics = [ProduceRequest.TopicProduceData("t", partition_data=partitions)]
-    delayed = begun(bench, Large(ProduceRequest(None, -1, 1_000, topics), 1, version=9))
+    delayed = bench.begin(ProduceRequest(None, -1, 1_000, topics), 9)
     log = bench.core.directory.topics["t"].logs[0]
     assert log.next_offset == 0
     delayed.step()

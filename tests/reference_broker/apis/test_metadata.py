@@ -12,12 +12,10 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
-from tests.reference_broker.broker_bench import BrokerBench, versions_of
+from tests.reference_broker.broker_bench import NOT_ASKED, BrokerBench, versions_of
 from tests.reference_broker.log.held_work import HeldWork
 
 Topic = MetadataRequest.MetadataRequestTopic
-
-NOT_ASKED = -(2**31)
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.METADATA))

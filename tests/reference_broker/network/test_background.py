@@ -77,9 +77,10 @@ def test_idle_leaves_the_loop_alone_while_it_waits():
 
 def test_idle_ends_with_the_last_work():
     async def run() -> None:
-        background = BackgroundWork()
-        background(lambda: None, lambda error: None)
+        background, told = BackgroundWork(), []
+        background(lambda: None, told.append)
         await asyncio.wait_for(background.idle(), TIMEOUT_SECONDS)
+        assert told == [None]
         background.close()
 
     asyncio.run(run())
@@ -110,8 +111,10 @@ def test_kill_waits_for_nothing_begins_nothing_and_tells_nobody():
 def test_several_at_once_from_another_thread():
     async def run() -> None:
         background, both = BackgroundWork(), threading.Barrier(2)
-        works: list[Callable[[], Any]] = [lambda: both.wait(TIMEOUT_SECONDS)] * 4
+        places: list[int] = []  # those of who met at the barrier, which breaks where one waits alone
+        works: list[Callable[[], Any]] = [lambda: places.append(both.wait(TIMEOUT_SECONDS))] * 4
         await asyncio.get_running_loop().run_in_executor(None, background.each, works)
+        assert sorted(places) == [0, 0, 1, 1]
         background.close()
 
     asyncio.run(run())
