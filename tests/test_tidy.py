@@ -23,7 +23,7 @@ LONG_FUNCTION = CLEAN + "\n\ndef long() -> None:\n" + "    split(b'')\n" * tidy.
 #: rule, file, its content, what the finding says
 CASES = [
     ("line-length", "sdk/_native.pyx", '"""Split."""\n' + "x" * 121, "121 characters"),
-    ("file-length", "tests/sdk/test_frames.py", CLEAN_TEST + "\n" * tidy.FILE_LINES_MAX, "451 lines"),
+    ("file-length", "tests/sdk/test_frames.py", CLEAN_TEST + "\n" * tidy.FILE_LINES_MAX, "801 lines"),
     ("function-length", "sdk/frames.py", LONG_FUNCTION, "long has 71 lines"),
     ("module-docstring", "sdk/frames.py", CLEAN.removeprefix('"""Split a stream."""'), "no module docstring"),
     ("module-docstring", "sdk/frames.py", '"""' + "Split.\n" * 13 + '"""\n', "of 13 lines"),
