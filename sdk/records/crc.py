@@ -6,6 +6,7 @@ Source: RFC 3720, appendix B.4 (CRC-32C); `org.apache.kafka.common.utils.Crc32C`
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from zlib import crc32
 
 from kafkawire.sdk.protocol.values import Buffer
@@ -14,13 +15,22 @@ from kafkawire.sdk.records.engines.selection import native
 
 __all__ = ["crc32", "crc32c", "crc32c_of_bytes"]
 
+
+@cache
+def _library() -> Callable[[bytes, int], int]:
+    # Loaded for the first checksum, not with the client: the package looks for its own version by `importlib.metadata`,
+    # and its import takes a fifth of the time that importing the whole client takes.
+    from crc32c import crc32c
+
+    return crc32c
+
+
+def _crc32c_of_library(data: bytes, value: int = 0) -> int:
+    return _library()(data, value)
+
+
 #: `crc32c` without the check of the buffer, for what is known to be bytes.
-crc32c_of_bytes: Callable[..., int]
-if native is not None:
-    crc32c_of_bytes = native.crc32c
-else:
-    # Imported only where it is needed: the import costs a fifth of the time that importing the whole client takes.
-    from crc32c import crc32c as crc32c_of_bytes
+crc32c_of_bytes: Callable[..., int] = _crc32c_of_library if native is None else native.crc32c
 
 
 def crc32c(data: Buffer, value: int = 0) -> int:
