@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafkawire.sdk.errors import DecodeError
@@ -351,13 +351,55 @@ def test_which_batches_are_added_at_once() -> None:
     assert taken(plain_batch() + batch_of([(1, None, None, [("\xe4", b"")])], base_offset=3)) == (1, 3, 3)
 
 
-@pytest.mark.skipif(selection.built is None, reason="the extension is not built or not wanted")
-def test_a_batch_that_was_begun_is_left_for_what_is_added_at_once() -> None:
-    builder = native_builder(["offset"], rows_max=4)
-    builder.begin(next(walk(plain_batch(), engine="native")), (1, 2))
-    builder.add_plain(plain_batch(3), PlainBatches(0, 999))
-    assert builder.fill()
-    assert table(builder) == {"offset": [1, 3, 4, 5]}
+def restart(builder: RowsBuilder, what: str) -> None:
+    """Leave a builder with all that it may remember of a batch, and without a row."""
+    if what in BROKEN:
+        with pytest.raises(DecodeError):
+            builder.begin(next(walk(BROKEN[what])), (1, 2), 77)
+    elif what != "nothing":
+        builder.begin(next(walk(BEGUN[what])), (1, 2), 77)
+        if what == "finished":
+            assert builder.fill()
+    builder.take()
+
+
+BEGUN = {
+    "range": plain_batch(),
+    "finished": plain_batch(),
+    "compressed": plain_batch(compression=Compression.GZIP),
+    "names that are not ASCII": batch_of([(1, b"k", b"v", [("\xe4", b"")])] * 3),
+    "old": message_set(Compression.NONE),
+}
+BROKEN = {"broken": broken_batch()}
+
+
+@given(
+    before=st.lists(st.sampled_from(["nothing", *BEGUN, *BROKEN]), max_size=3),
+    records=st.lists(rows, min_size=1, max_size=6),
+    names=st.sets(st.sampled_from(COLUMNS)),
+    is_plain=st.booleans(),
+)
+@example(before=["range"], records=ROWS[:3], names={"headers"}, is_plain=True)  # measured, as headers are wanted
+@example(before=["range"], records=[(1, None, None, ())] * 3, names={"key"}, is_plain=True)  # measured for the null
+@example(before=["names that are not ASCII"], records=ROWS[:3], names={"headers"}, is_plain=True)
+def test_a_builder_is_as_new_whatever_it_did_before(before: Any, records: Any, names: Any, is_plain: bool) -> None:
+    """Ranges, positions and records of a batch that was begun are not those of the next one."""
+    data = batch_of(records, base_offset=100) * 2
+
+    def taken(builder: RowsBuilder) -> tuple[Any, ...]:
+        position = builder.add_plain(data, PlainBatches(500, 1))[0] if is_plain else 0
+        for batch in walk(data[position:]):
+            builder.begin(batch, position=500 + position)
+            assert builder.fill()
+            position += batch.size_in_bytes
+        found = builder.take()
+        return found.rows_count, [each.tolist() for each in found.batches], arrow_arrays(found)
+
+    for kind in BUILDERS:
+        used = kind([*names, "offset"])
+        for what in before:
+            restart(used, what)
+        assert taken(used) == taken(kind([*names, "offset"]))
 
 
 def test_nulls_behind_what_was_void(builder_class: Any) -> None:

@@ -14,13 +14,14 @@ import pytest
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.options import INT64_MAX
 from kafkawire.sdk.records import BatchBuilder, Compression, RecordBatch, walk
+from kafkawire.sdk.records.rows import PlainBatches
 from kafkawire.sdk.records.stored import Damage
 from kafkawire.sdk.spark.damage import Mode, Place
 
 pyarrow = pytest.importorskip("pyarrow")
 
 from kafkawire.sdk.spark.decoder import Decoder  # noqa: E402 - it needs pyarrow
-from kafkawire.sdk.spark.schema import CONNECTOR, CORRUPT, EXTRAS, arrow_schema  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.schema import CONNECTOR, CORRUPT, EXTRAS, HEADERS, arrow_schema  # noqa: E402 - it needs pyarrow
 
 PLACES = [Place("a", 0, "/a-0"), Place("a", 0, "/a-0"), Place("b", 1, "/b-1"), Place(None, None, row=9)]
 
@@ -76,6 +77,18 @@ def test_ranges_of_offsets(wanted: tuple[int, int]) -> None:
     rows = [row for table in found for row in table.to_pylist()]
     assert [row["offset"] for row in rows] == [offset for offset in range(16) if wanted[0] <= offset < wanted[1]]
     assert [row["batchOffset"] for row in rows] == [row["offset"] // 5 * 5 for row in rows]
+
+
+@pytest.mark.parametrize("names", [[*CONNECTOR, HEADERS], ["offset", "key"], ["offset"]])
+def test_a_range_is_not_that_of_what_is_added_at_once(names: list[str]) -> None:
+    decoder = Decoder(names, Mode.FAILFAST)
+    whole = batch(5)
+    list(decoder.add(PLACES[0], batch(0), 0, (1, 2)))
+    size, _ = decoder.add_plain(PLACES[0], whole.data, PlainBatches(90, len(whole.data)))
+    if not size:  # by the engine without an extension
+        list(decoder.add(PLACES[0], whole, 90))
+    (found,) = decoder.finish()
+    assert found["offset"].to_pylist() == [1, 5, 6, 7, 8, 9]
 
 
 def test_damage() -> None:
