@@ -1,7 +1,7 @@
-"""A program that uses the client loads what the client needs to connect, and nothing else.
+"""A program that uses the client loads what the client needs to connect, and nothing else; the core needs no extra.
 
 Method: `sys.modules` of a fresh interpreter, so that no test depends on how fast the machine is. `make bench` measures
-the time.
+the time. For the core, all packages of the extras are made such that an import of them fails.
 """
 
 from __future__ import annotations
@@ -49,6 +49,35 @@ NOT_LOADED = {
     "kafkawire.sdk.consumer.classic.assignors.range", "kafkawire.sdk.consumer.classic.assignors.sticky",
 }  # fmt: skip
 
+#: What the extras of pyproject.toml bring, by the names to import.
+OF_EXTRAS = {
+    "aiohttp", "botocore", "click", "gssapi", "numpy", "opentelemetry", "pandas", "pyarrow", "pyspark", "rich", "typer",
+    "uvloop", "yaml",
+}  # fmt: skip
+
+#: Imports every module but those of the extras, then sends and reads a record by way of the broker.
+USE_CORE = """
+import asyncio, pkgutil, sys
+sys.modules.update(dict.fromkeys({of_extras}))
+import kafkawire
+from importlib import import_module
+from kafkawire.testing import Broker
+
+left_out = ("kafkawire.codegen", "kafkawire.commands", "kafkawire.sdk.spark", "kafkawire.spark", "kafkawire.otel")
+for found in pkgutil.walk_packages(kafkawire.__path__, "kafkawire.", onerror=lambda name: None):
+    if not found.name.startswith(left_out) and not found.name.endswith((".native", ".__main__")):
+        import_module(found.name)
+
+async def use(servers):
+    async with kafkawire.Producer(servers) as producer:
+        await producer.send("topic", "value")
+    async with kafkawire.Consumer(servers, "topic", group_id="g", auto_offset_reset="earliest") as consumer:
+        print((await anext(aiter(consumer))).value)
+
+with Broker() as broker:
+    asyncio.run(use(broker.bootstrap))
+"""
+
 #: Each costs an import about 0.03 ms. Large named tuples do without the __future__ import; small ones need not.
 COMPILED_ANNOTATIONS_MAX = 40
 
@@ -79,3 +108,7 @@ def test_the_client_loads_what_it_needs(statement: str, engine: str) -> None:
 def test_few_annotations_are_compiled() -> None:
     (compiled,) = run(COUNT_COMPILED.format(statement=CLIENT))
     assert int(compiled) <= COMPILED_ANNOTATIONS_MAX
+
+
+def test_the_core_needs_no_extra() -> None:
+    assert run(USE_CORE.format(of_extras=sorted(OF_EXTRAS))) == ["b'value'"]

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import tomllib
 from decimal import ROUND_HALF_UP, Decimal
 from importlib import import_module
 from pathlib import Path
@@ -80,6 +81,15 @@ def test_the_example_of_a_module_runs(name: str) -> None:
     example = textwrap.dedent("\n".join(line for line in lines if line.startswith("    ")))
     assert example.count("\n") >= 1
     exec(compile(example, f"the docstring of {name}", "exec"), dict(vars(module)))
+
+
+def test_it_says_what_each_extra_is_for() -> None:
+    _, _, section = README.read_text("utf-8").partition("\n## Install it\n")
+    table, _, _ = section.partition("\n## ")
+    listed = {extra for row in rows(table) for extra in re.findall(r"`(\w+)`", row[0])}
+    project = tomllib.loads((README.parent / "pyproject.toml").read_text("utf-8"))["project"]
+    of_developers = {"test", "dev", "peers", "bench", "release"}
+    assert listed == set(project["optional-dependencies"]) - of_developers
 
 
 def test_it_names_the_release_of_the_schemas() -> None:

@@ -23,8 +23,9 @@ from tools.find_java import JAVA_VERSION_MIN, find_java, install_java
 from tools.pythons import PYTHON_VERSION_MIN
 
 #: What each kind of environment holds beside the package and its own dependencies: names of extras in pyproject.toml.
+#: Each kind also holds what `core` holds, as its stamp in the Makefile stands for that of `core`, too.
 EXTRAS = {
-    "core": (),
+    "core": ("cli",),
     "test": ("test",),
     "dev": ("dev",),
     "kafka": ("dev", "peers"),
@@ -55,7 +56,7 @@ def main() -> int:
     try:
         check_python_version()
         make_venv(arguments.venv)
-        extras = list(EXTRAS[arguments.kind])
+        extras = list(dict.fromkeys(EXTRAS["core"] + EXTRAS[arguments.kind]))
         if arguments.kind not in WITHOUT_SPARK:
             extras += spark_extra(install=arguments.kind != "core")
         if arguments.kind == "kafka":

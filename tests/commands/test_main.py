@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -26,10 +27,13 @@ raise SystemExit(status)
 """
 
 
-def run(*arguments: str, code: int = 0) -> str:
-    result = subprocess.run(
-        [sys.executable, "-c", SHOW_MODULES, *arguments], capture_output=True, text=True, check=False
-    )
+#: An import of these fails as it does where they are not installed.
+WITHOUT_CLI = "import sys; sys.modules.update(typer=None, rich=None, yaml=None)"
+
+
+def run(*arguments: str, code: int = 0, first: str = "") -> str:
+    program = f"{first}\n{SHOW_MODULES}"
+    result = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
     assert result.returncode == code, result.stderr
     return result.stdout + result.stderr
 
@@ -93,7 +97,7 @@ def test_help_is_what_was_written(
 
 def test_help_names_the_extra(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pipeline", "--help"]) == 0
-    assert "pip install 'kafkawire[spark]'" in " ".join(capsys.readouterr().out.split())
+    assert "pip install 'kafkawire[cli,spark]'" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(
@@ -130,6 +134,33 @@ def test_an_engine_that_does_not_exist(arguments: str, monkeypatch: pytest.Monke
     command, *_ = words = arguments.split()
     _, *errors = run(*words, code=2).splitlines()
     assert errors == [f"kafkawire {command}: KAFKAWIRE_ENGINE='bogus': expected one of native, python, construct"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ("codegen list", "kafkawire codegen: typer is not installed (pip install 'kafkawire[cli]')"),
+        ("conformance codec", "kafkawire conformance: typer is not installed (pip install 'kafkawire[cli]')"),
+        ("demo --help", "kafkawire demo: typer is not installed (pip install 'kafkawire[cli]')"),
+        ("pipeline audit", "kafkawire pipeline: typer is not installed (pip install 'kafkawire[cli,spark]')"),
+        ("dump --schemas schemas .", "kafkawire dump: yaml is not installed (pip install 'kafkawire[cli]')"),
+    ],
+)
+def test_an_extra_that_is_not_installed(arguments: str, line: str) -> None:
+    _, *errors = run(*arguments.split(), code=2, first=WITHOUT_CLI).splitlines()
+    assert errors == [line]
+
+
+def test_commands_of_the_core(tmp_path: Path) -> None:
+    (tmp_path / "leader-epoch-checkpoint").write_text("0\n0\n")
+    assert "leader-epoch-checkpoint" in run("dump", str(tmp_path), first=WITHOUT_CLI)
+    assert "usage: kafkawire broker" in run("broker", "--help", first=WITHOUT_CLI)
+
+
+def test_other_modules_that_are_missing_are_defects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(COMMANDS, "lost", Command("kafkawire.commands.no_such_module", ""))
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        main(["lost"])
 
 
 def test_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

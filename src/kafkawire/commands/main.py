@@ -1,7 +1,8 @@
 """The command `kafkawire`: one table of every command, each loaded when it is called.
 
 Nothing outside the standard library is needed to find a command. So `kafkawire --help` answers at once, the broker
-starts without what only other commands need, and a missing optional dependency hinders nobody else.
+starts without what only other commands need, and a missing optional dependency is one line from the command that
+needs it.
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ class Command(NamedTuple):
     Attributes:
         module: its `run(program, arguments)` does it.
         help: what the help says of it.
+        extras: those of pyproject.toml with which it does all it can, joined by commas.
         is_service: whether it goes on if nobody can read what it prints.
     """
 
     module: str
     help: str
+    extras: str = "cli"
     is_service: bool = False
 
 
@@ -45,8 +48,13 @@ COMMANDS: Final = {
     "conformance": Command("kafkawire.commands.conformance", "Compare a codec or a broker with Apache Kafka."),
     "demo": Command("kafkawire.commands.demo", "Produce, consume, crash, restart and inspect in one run."),
     "dump": Command("kafkawire.commands.dump", "Show segments, indexes and snapshots, and what is wrong with them."),
-    "pipeline": Command("kafkawire.commands.pipeline", "Audit stored topics with Spark: tables and a report."),
+    "pipeline": Command(
+        "kafkawire.commands.pipeline", "Audit stored topics with Spark: tables and a report.", "cli,spark"
+    ),
 }
+
+#: The packages of the extra `cli`, as they are imported. The commands `broker` and `dump` do without them.
+_CLI_PACKAGES: Final = frozenset({"rich", "typer", "yaml"})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         0 if all is well, 1 if it failed, the answer is no, or standard output cannot be written, 2 for a mistake in the
-        arguments, 130 if interrupted, 141 if whoever read the output is gone.
+        arguments or an extra that is not installed, 130 if interrupted, 141 if whoever read the output is gone.
     """
     if isinstance(sys.stderr, TextIOWrapper):  # a terminal without UTF-8 gets a mark in the place of a character
         sys.stderr.reconfigure(errors="replace")
@@ -92,6 +100,13 @@ def _run(name: str, arguments: Sequence[str]) -> int:
         status: int = import_module(COMMANDS[name].module).run(f"kafkawire {name}", arguments)
     except ConfigurationError as error:  # the engine that the environment asks for, above all
         say(f"kafkawire {name}", error)
+        return 2
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _CLI_PACKAGES:
+            raise
+        extras = COMMANDS[name].extras
+        say(f"kafkawire {name}", f"{package} is not installed (pip install 'kafkawire[{extras}]')")
         return 2
     return status
 

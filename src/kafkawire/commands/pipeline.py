@@ -52,7 +52,7 @@ def run(program: str, arguments: Sequence[str]) -> int:
 
 @app.callback()
 def pipeline() -> None:
-    """Work on stored topics with Spark; needs `pip install 'kafkawire[spark]'` and Java 17 or newer."""
+    """Work on stored topics with Spark; needs `pip install 'kafkawire[cli,spark]'` and Java 17 or newer."""
 
 
 @app.command()
