@@ -407,9 +407,11 @@ class Consumer(ConsumerFace[Key, Value]):
         """Call `read` until it finds something; None at the deadline, or at the end of the read with these bounds."""
         if core.reader.bounds is not None:
             core.reader.lift_abandoned()
-        if core.reader.taken != self._seen:
-            self._seen = core.reader.taken
-            await turn()  # the application may never wait: let responses in and the next requests out
+        if self._turns.are_due():
+            await self._turns.give()  # the application may never wait, and heartbeats need the event loop, too
+        elif core.reader.taken != self._seen:
+            await turn()  # let responses in and the next requests out
+        self._seen = core.reader.taken
         while (found := self._read(core, read)) is None:
             if (bounds is not None and bounds.are_reached) or not await self._woken(core, deadline_ms):
                 return None

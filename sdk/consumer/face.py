@@ -31,6 +31,7 @@ from kafkawire.sdk.protocol.values import quoted
 from kafkawire.sdk.records import Record
 from kafkawire.sdk.records.type_variables import Key, Value
 from kafkawire.sdk.transport.promise import Promise
+from kafkawire.sdk.transport.waiting import Turns
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class ConsumerFace(Generic[Key, Value]):
         self._closing: Promise[None] | None = None
         self._stream: RecordStream[Key, Value] | None = None
         self._seen = 0
+        self._turns = Turns()
 
     # Which partitions.
 

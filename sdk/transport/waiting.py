@@ -8,15 +8,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Container, Coroutine
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 from weakref import WeakSet
 
+from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import LocalProtocolError
 
-__all__ = ["check_may_block", "driving", "io_loops", "result_of", "turn"]
+__all__ = ["FAIR_MS", "Turns", "check_may_block", "driving", "io_loops", "result_of", "turn"]
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
+
+#: How long a program that awaits, but never has to wait, keeps an event loop from everything else: short beside a
+#: heartbeat interval and a delay that people notice, long beside a turn, which takes some 20 µs.
+FAIR_MS: Final = 10
+
+#: Iterations of an event loop in which what is due comes through: the first finds timers and sockets, and runs their
+#: callbacks only after the task that gave the turn has given another; the one after runs what these have scheduled,
+#: such as the turn of a driver, whose requests leave at once.
+_ITERATIONS: Final = 3
 
 #: The event loops of I/O threads: all that a blocking client waits for happens there.
 io_loops: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
@@ -57,6 +67,25 @@ async def turn() -> None:
     """Let a driver on this event loop take a turn; one with a thread of its own needs no help."""
     if asyncio._get_running_loop() is not None:
         await asyncio.sleep(0)
+
+
+class Turns:
+    """The turns of the event loop that a reader gives who finds something whenever it asks, and so never waits."""
+
+    __slots__ = ("_due_ms",)
+
+    def __init__(self) -> None:
+        self._due_ms = 0
+
+    def are_due(self) -> bool:
+        """Return whether the event loop had no turn from here for `FAIR_MS`."""
+        return monotonic_ms() >= self._due_ms
+
+    async def give(self) -> None:
+        """Let timers, sockets and other tasks go on: all that is due now, and what that has to send."""
+        for _ in range(_ITERATIONS):
+            await turn()
+        self._due_ms = monotonic_ms() + FAIR_MS
 
 
 def check_may_block(loops: Container[asyncio.AbstractEventLoop | None]) -> None:

@@ -157,6 +157,7 @@ class Assignment:
         auto_finish: whether a record is finished when the next one is asked for; otherwise the application says so.
 
     Attributes:
+        clock_ms: as given.
         readings: by partition; replaced as a whole by each assignment.
         on_pause: called when partitions were paused; set by the reader.
         handed_out: returns how many records were handed out so far; set by the reader.
@@ -172,7 +173,7 @@ class Assignment:
         *,
         auto_finish: bool = True,
     ) -> None:
-        self._clock_ms = clock_ms
+        self.clock_ms = clock_ms
         self._auto_finish = auto_finish
         self._fetching = fetching
         self._queue = queue
@@ -282,7 +283,7 @@ class Assignment:
             return None
         seen = self.handed_out()
         if self._seen_ms is None or seen != self._seen:
-            self._seen, self._seen_ms = seen, self._clock_ms()
+            self._seen, self._seen_ms = seen, self.clock_ms()
         return self._seen_ms
 
     # The I/O side.

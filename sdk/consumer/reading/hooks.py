@@ -113,9 +113,11 @@ class HookedHandout(Handout):
         leader_epoch: of the batch.
         hooks: applied to each record.
         refused: called when a record cannot be handed out, before the error is raised.
+        clock_ms: returns the time.
+        list_ms: the time after which a list ends, however few records it has.
     """
 
-    __slots__ = ("_hooks", "_refused")
+    __slots__ = ("_clock_ms", "_hooks", "_list_ms", "_refused")
 
     def __init__(
         self,
@@ -124,10 +126,14 @@ class HookedHandout(Handout):
         leader_epoch: int,
         hooks: ConsumerHooks[Any, Any],
         refused: Callable[[], None],
+        clock_ms: Callable[[], int],
+        list_ms: int,
     ) -> None:
         super().__init__(records, end, leader_epoch)
         self._hooks = hooks
         self._refused = refused
+        self._clock_ms = clock_ms
+        self._list_ms = list_ms
 
     def take(self) -> Record[Any, Any]:
         self._done = self.index
@@ -136,7 +142,10 @@ class HookedHandout(Handout):
 
     def take_many(self, limit: int) -> list[Record[Any, Any]]:
         found: list[Record[Any, Any]] = []
+        end_ms = self._clock_ms() + self._list_ms
         for record in self._records[self.index : self.index + limit]:
+            if found and self._clock_ms() >= end_ms:
+                break
             try:
                 found.append(self._hooks.applied(record))
             except DeserializationFailed:

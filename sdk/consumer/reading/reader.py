@@ -11,7 +11,7 @@ Source: Apache Kafka, `FetchCollector`, `CompletedFetch`.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.batch import ConsumerBatch
@@ -28,7 +28,11 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.reading.bounds import Bounds
     from kafkawire.sdk.consumer.reading.hooks import ConsumerHooks
 
-__all__ = ["Reader"]
+__all__ = ["LIST_MS", "Reader"]
+
+#: A list that takes longer to fill, with deserializers for example, ends early: the event loop has a turn before the
+#: next one.
+LIST_MS: Final = 100
 
 
 class Reader:
@@ -103,7 +107,7 @@ class Reader:
         An error that is met after something was found is raised by the next read.
 
         Args:
-            limit: the most records.
+            limit: the most records; what is found within `LIST_MS` is enough.
 
         Raises:
             KafkaWireError: see `advance`.
@@ -111,7 +115,9 @@ class Reader:
         self.settle()
         found: dict[TopicPartition, list[Record[Any, Any]]] = {}
         begun: dict[Reading, Position | None] = {}
-        while limit > 0:
+        clock_ms = self._assignment.clock_ms
+        end_ms = clock_ms() + LIST_MS
+        while limit > 0 and (not found or clock_ms() < end_ms):
             try:
                 handout = self._advance()
                 if handout is None:
@@ -260,7 +266,8 @@ class Reader:
         from kafkawire.sdk.consumer.reading.hooks import HookedHandout  # few programs have hooks
 
         assert self.hooks is not None
-        return HookedHandout(records, end, leader_epoch, self.hooks, lambda: self._damaged(course))
+        clock_ms = self._assignment.clock_ms
+        return HookedHandout(records, end, leader_epoch, self.hooks, lambda: self._damaged(course), clock_ms, LIST_MS)
 
     def _hand_over(self, batch: ConsumerBatch, course: Course) -> None:
         unfinished, start = course.reading.unfinished, course.reading.start

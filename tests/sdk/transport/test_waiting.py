@@ -6,6 +6,7 @@ Method: promises that are settled by threads and by I/O threads; callers with an
 from __future__ import annotations
 
 import asyncio
+import socket
 from threading import Timer
 
 import pytest
@@ -13,7 +14,8 @@ import pytest
 from kafkawire.sdk.errors import Closed, LocalProtocolError
 from kafkawire.sdk.transport.io_thread import IoThread
 from kafkawire.sdk.transport.promise import Promise
-from kafkawire.sdk.transport.waiting import check_may_block, driving, result_of, turn
+from kafkawire.sdk.transport.waiting import FAIR_MS, Turns, check_may_block, driving, result_of, turn
+from tests.sdk.spinning import spin_ms
 
 
 def kept_soon(value: int) -> Promise[int]:
@@ -104,3 +106,38 @@ def test_within_a_limit() -> None:
     assert result_of(run) == [False, False, True, True]
     assert asyncio.run(run()) == [False, False, True, True]
     assert result_of(kept_soon(3).within, None)
+
+
+def test_a_turn_lets_all_through_that_a_heartbeat_needs() -> None:
+    """A timer that is due and a socket with data: what they call runs, what that schedules, and what this one sends."""
+
+    async def run() -> list[str]:
+        loop, seen = asyncio.get_running_loop(), []
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            theirs.send(b"response")
+
+            def received() -> None:
+                loop.remove_reader(ours)
+                seen.append("received")
+                loop.call_soon(seen.append, "turn of the driver")
+
+            loop.add_reader(ours, received)
+            loop.call_later(0, lambda: loop.call_soon(seen.append, "timer"))
+            spin_ms(2)  # the timer is due
+            await Turns().give()
+            return seen
+
+    assert sorted(asyncio.run(run())) == ["received", "timer", "turn of the driver"]
+
+
+def test_turns_are_due_when_none_was_given_for_a_while() -> None:
+    async def run() -> None:
+        turns = Turns()
+        assert turns.are_due()
+        await turns.give()
+        spin_ms(FAIR_MS)
+        assert turns.are_due()
+
+    asyncio.run(run())
+    result_of(Turns().give)  # and a thread without an event loop gives none

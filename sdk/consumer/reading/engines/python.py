@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic
 
+from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.records import Record
 from kafkawire.sdk.records.type_variables import Key, Value
+from kafkawire.sdk.transport.waiting import FAIR_MS
 
 __all__ = ["Handout", "RecordIterator", "RecordStream"]
 
@@ -89,6 +91,8 @@ class Handout:
 class RecordStream(Generic[Key, Value]):
     """What `async for` iterates over: records that are there, or else those that `wait` returns.
 
+    Records that are there are taken at once, for `FAIR_MS` at a time: then `wait` can give the event loop a turn.
+
     Args:
         wait: waits for the next record and returns it.
 
@@ -98,15 +102,17 @@ class RecordStream(Generic[Key, Value]):
 
     def __init__(self, wait: Callable[[], Coroutine[Any, Any, Record[Key, Value]]]) -> None:
         self._wait = wait
+        self._due_ms = 0
         self.handout: Handout | None = None
 
     def __aiter__(self) -> RecordStream[Key, Value]:
         return self
 
     async def __anext__(self) -> Record[Key, Value]:
-        handout = self.handout
-        if handout is not None and handout.left:
+        handout, now_ms = self.handout, monotonic_ms()
+        if handout is not None and handout.left and now_ms < self._due_ms:
             return handout.take()
+        self._due_ms = now_ms + FAIR_MS
         return await self._wait()
 
 

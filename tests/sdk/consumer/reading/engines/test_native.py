@@ -27,9 +27,10 @@ def streaming(engine: Any, *batches: list[Record]) -> Any:
 
     async def wait() -> Record:
         await asyncio.sleep(0)
-        if not left:
-            raise StopAsyncIteration
-        stream.handout = engine.Handout(left.pop(0), END, 4)
+        if stream.handout is None or not stream.handout.left:  # else it is time for a turn of the event loop
+            if not left:
+                raise StopAsyncIteration
+            stream.handout = engine.Handout(left.pop(0), END, 4)
         record: Record = stream.handout.take()
         return record
 
