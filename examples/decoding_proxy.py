@@ -6,13 +6,15 @@ import asyncio
 import itertools
 import signal
 import sys
+from asyncio import StreamReader, StreamWriter
+from collections.abc import Callable
 
 from kafkawire.protocol import FrameBuffer, FrameTooLarge, ObservedConnection
 
 
-async def pump(reader, writer, decode, name):
+async def pump(reader: StreamReader, writer: StreamWriter, decode: Callable[[bytes], object], name: str) -> None:
     """Pass on the bytes of one side, then their end, and show each frame in them."""
-    frames = FrameBuffer()
+    frames: FrameBuffer | None = FrameBuffer()
     while data := await reader.read(65536):
         writer.write(data)
         try:  # before the other side can answer: no other task runs until the next await; b"" lets an error out
@@ -25,15 +27,15 @@ async def pump(reader, writer, decode, name):
     writer.write_eof()
 
 
-async def relay(client, to_client, broker_address, name):
+async def relay(client: StreamReader, to_client: StreamWriter, broker: str, name: int) -> None:
     """Connect a client to the broker until both have said all, or one has gone."""
     writers, observed = [to_client], ObservedConnection()
     try:
-        broker, to_broker = await asyncio.open_connection(*broker_address)
+        from_broker, to_broker = await asyncio.open_connection(*broker.rsplit(":", 1))
         writers.append(to_broker)
         async with asyncio.TaskGroup() as both:
             both.create_task(pump(client, to_broker, observed.receive_request, f"{name} >"))
-            both.create_task(pump(broker, to_client, observed.receive_response, f"{name} <"))
+            both.create_task(pump(from_broker, to_client, observed.receive_response, f"{name} <"))
     except* OSError as gone:
         print(name, f"<lost: {gone.exceptions[0]}>", flush=True)
     finally:
@@ -41,12 +43,12 @@ async def relay(client, to_client, broker_address, name):
             writer.close()
 
 
-async def main(listen, broker):
+async def main(listen: str, broker: str) -> None:
     """Serve until SIGINT or SIGTERM; the end of the loop cancels the relays."""
-    numbers, relays, stop = itertools.count(1), set(), asyncio.Event()
+    numbers, relays, stop = itertools.count(1), set[asyncio.Task[None]](), asyncio.Event()
 
-    def connected(client, to_client):
-        relays.add(task := asyncio.create_task(relay(client, to_client, broker.rsplit(":", 1), next(numbers))))
+    def connected(client: StreamReader, to_client: StreamWriter) -> None:
+        relays.add(task := asyncio.create_task(relay(client, to_client, broker, next(numbers))))
         task.add_done_callback(relays.discard)
 
     server = await asyncio.start_server(connected, *listen.rsplit(":", 1))

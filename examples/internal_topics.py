@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from kafkawire import Consumer, TopicPartition
+from kafkawire import Admin, Consumer, TopicPartition
 from kafkawire.errors import DecodeError, PartialBatch
 from kafkawire.records import RecordBatch, decode_record, walk
 
@@ -26,10 +26,13 @@ def show(topic: str, offset: int, key: bytes | None, value: bytes | None) -> Non
 
 
 async def show_topics(servers: str) -> None:
+    async with Admin(servers) as admin:
+        known = await admin.list_topics(include_internal=True)
+    there = [known[topic] for topic in TOPICS if topic in known]  # a broker creates each when it is first needed
+    partitions = [TopicPartition(topic.name, number) for topic in there for number in topic.partitions]
+    if not partitions:
+        return
     async with Consumer(servers, auto_offset_reset="earliest") as consumer:
-        partitions: list[TopicPartition] = []
-        for topic in TOPICS:
-            partitions += await consumer.partitions_for(topic)  # none if nobody needed the topic yet
         consumer.assign(partitions)
         async for record in consumer.records(stop_at_end=True):
             show(record.topic, record.offset, record.key, record.value)

@@ -62,8 +62,8 @@ EXPECTED = (
     ExpectedSkip("tests/sdk/protocol/*native*", "*extension is not built or not wanted", lambda: ENGINE != "native"),
     ExpectedSkip("tests/test_fuzz_records*", "*extension is not built or not wanted", lambda: ENGINE != "native"),
     # The checkers come with the tools of development, and pyright needs a Node.js that starts.
-    ExpectedSkip("tests/sdk/*", "mypy is not installed", lambda: find_spec("mypy") is None),
-    ExpectedSkip("tests/sdk/*", "pyright *", _always),
+    ExpectedSkip("tests/test_type_checkers.py::*", "mypy is not installed", lambda: find_spec("mypy") is None),
+    ExpectedSkip("tests/test_type_checkers.py::*", "pyright *", _always),
     # Extensions need a C compiler and Python's headers.
     ExpectedSkip("tests/sdk/*", "*extension is not built here", _no_extension),
     # Spark needs Java.

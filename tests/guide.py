@@ -1,4 +1,7 @@
-"""The programs of the guide, and how they are run."""
+"""The programs in the documentation: what each page takes as given, its blocks, and what is true afterwards.
+
+The Python blocks of a page, in order, are one program.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +10,56 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["GUIDE", "TRANSACTIONS_GIVEN", "TRANSACTIONS_THEN", "blocks", "run"]
+__all__ = [
+    "FRAGMENTS",
+    "PAGES",
+    "TRANSACTIONS_GIVEN",
+    "TRANSACTIONS_THEN",
+    "blocks",
+    "files",
+    "program",
+    "run",
+]
 
-GUIDE = Path(__file__).parents[1] / "docs" / "guide"
+ROOT = Path(__file__).parents[1]
+
+_BLOCK = re.compile(r"^ *```python\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+
+#: Each page that has a program, by its name without the folder.
+PAGES = {
+    path.stem: path for path in sorted((ROOT / "docs").rglob("*.md")) if _BLOCK.search(path.read_text("utf-8"))
+} | {"README": ROOT / "README.md"}
+
+#: Pages whose blocks are parts of a change to this tree that nobody has made: they cannot run.
+FRAGMENTS = {"add-a-compression", "add-a-field-to-a-client-state-machine", "add-an-option"}
+
+#: What a page takes as given, before its first block, unless it is in `GIVEN`.
+SERVERS = """
+from kafkawire.testing import Broker
+broker = Broker()
+broker.start()
+servers = broker.bootstrap
+"""
 
 #: What comes before the program of the page on transactions. `handle` fails once, inside a transaction, with the error
 #: of a record that was not stored, and stops the program at the last record.
 TRANSACTIONS_GIVEN = """
+from kafkawire import Record
 from kafkawire.sync import Admin, Consumer as Reader, Producer as Writer
 with Admin(servers) as admin:
     admin.create_topics(["orders", "invoices"])
 with Writer(servers) as writer:
     writer.send_many("orders", [b"1", b"2", b"3"], partition=0)
 
-handled = []
+handled: list[bytes | None] = []
 
-def handle(record):
+def handle(record: Record) -> bytes:
     handled.append(record.value)
     if handled == [b"1", b"2"]:
         raise TransactionAborted("a record was not stored")
     if record.value == b"3":
         stopped.set()
-    return b"invoice " + record.value
+    return b"invoice " + (record.value or b"")
 """
 
 #: What comes after it: each record was invoiced exactly once, and its offset committed.
@@ -41,13 +72,100 @@ with Admin(servers) as admin:
     assert [place.offset for place in admin.list_group_offsets("billing").values()] == [3]
 """
 
+_SPARK = """
+from pyspark.sql import DataFrame, SparkSession
+spark: SparkSession = SparkSession.builder.getOrCreate()
+raw: DataFrame = spark.table("raw")
+orders: DataFrame = spark.table("orders")
+changes: DataFrame = spark.table("changes")
+password = "secret"
+"""
+
+GIVEN = {
+    "README": "",
+    "add-an-api-of-your-own": "",
+    "add-an-api-to-the-broker": "",
+    "observability": SERVERS
+    + """
+from kafkawire.sync import Consumer as Reader, Producer as Writer
+producer = Writer(servers)
+producer.start()
+producer.send("orders", b"1").result()
+consumer = Reader(servers, "orders", auto_offset_reset="earliest")
+consumer.start()
+assert next(iter(consumer)).value == b"1"
+""",
+    "restarts": SERVERS
+    + """
+import os
+from kafkawire import Record
+from kafkawire.sync import Consumer as Reader, Producer as Writer
+with Writer(servers) as writer:
+    writer.send_many("orders", [b"1", b"2", b"3"])
+
+def handle(record: Record) -> bytes:
+    if record.value == b"3":
+        os.kill(os.getpid(), signal.SIGTERM)
+    return b"invoice " + (record.value or b"")
+""",
+    "security": SERVERS
+    + """
+from os import environ
+environ["KAFKA_PASSWORD"] = "secret"
+""",
+    "transactions": SERVERS + TRANSACTIONS_GIVEN,
+} | dict.fromkeys(("spark", "spark_audit", "spark_brokers", "spark_segments", "spark_writing"), _SPARK)
+
+#: What must be true after the last block of a page.
+THEN = {
+    "delivery": """
+from kafkawire.sync import Consumer
+with Consumer(servers, "orders", auto_offset_reset="earliest") as consumer:
+    assert sum(1 for _ in consumer.records(stop_at_end=True)) == 1 + 1_000 + 1_000 + 10_000 + 1
+""",
+    "commits": """
+from kafkawire.sync import Admin
+with Admin(servers) as admin:
+    for group in ("audit", "ledger"):
+        assert [offset.offset for offset in admin.list_group_offsets(group).values()] == [4], group
+assert done == [b"1", b"2", b"3", b"4"]
+""",
+    "restarts": """
+from kafkawire.sync import Admin
+with Reader(servers, "invoices", auto_offset_reset="earliest") as reader:
+    found = [record.value for record in reader.records(stop_at_end=True)]
+    assert found == [b"invoice 1", b"invoice 2", b"invoice 3"], found
+with Admin(servers) as admin:
+    assert [offset.offset for offset in admin.list_group_offsets("billing").values()] == [3]
+""",
+    "observability": """
+assert lag == 0
+assert per_topic is not None
+consumer.close()
+producer.close()
+""",
+    "transactions": TRANSACTIONS_THEN,
+}
+
 
 def blocks(page: str) -> list[str]:
     """Return the Python blocks of a page."""
-    return re.findall(r"^```python\n(.*?)^```", (GUIDE / f"{page}.md").read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    return _BLOCK.findall(PAGES[page].read_text("utf-8"))
 
 
-def run(*arguments: str, folder: Path) -> None:
+def program(page: str) -> str:
+    """Return the program of a page, after what it takes as given, and before what must be true then."""
+    return "\n".join([GIVEN.get(page, SERVERS), *blocks(page), THEN.get(page, "")])
+
+
+def files(page: str) -> dict[str, str]:
+    """Return the files that a page shows, by name: each of its blocks begins with the name of a file."""
+    named = (block.partition("\n") for block in blocks(page))
+    return {first.removeprefix("# "): text for first, _, text in named}
+
+
+def run(*arguments: str, folder: Path) -> str:
+    """Run Python with warnings as errors, and return what it prints."""
     done = subprocess.run(
         [sys.executable, "-W", "error", *arguments],
         capture_output=True,
@@ -57,3 +175,4 @@ def run(*arguments: str, folder: Path) -> None:
         cwd=folder,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

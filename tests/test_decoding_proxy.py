@@ -31,7 +31,7 @@ from tests.ports import free_port
 from tests.proxy import DecodingProxy
 from tools.processes import status_kb
 
-LINES_MAX = 60
+LINES_MAX = 62
 
 TIMEOUT_SECONDS = 30
 

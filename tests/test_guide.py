@@ -1,85 +1,68 @@
-"""Every program in the user guide runs, and does what the page says.
+"""Every program in the documentation runs, and does what its page says.
 
 Method: the Python blocks of a page, in order, are one program; it runs in a process of its own beside a broker, with
-warnings as errors. Blocks that begin with the name of a file are files of a test suite, which pytest runs.
+warnings as errors. Blocks that begin with the name of a file are files of a test suite, which pytest runs. The pages
+about Spark, which need a JVM, are run by `tests/sdk/spark/test_pages.py`, and that about APIs of one's own by
+`tests/test_own_api.py`. Mypy and pyright read all of them: `tests/test_type_checkers.py`.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.guide import GUIDE, TRANSACTIONS_GIVEN, TRANSACTIONS_THEN, blocks, run
+from tests.guide import FRAGMENTS, PAGES, ROOT, blocks, files, program, run
 
-PAGES = sorted(path.stem for path in GUIDE.glob("*.md"))
+#: Pages that other modules run.
+ELSEWHERE = {"README", "add-an-api-of-your-own", *(page for page in PAGES if page.startswith("spark"))}
 
-#: What a page takes as given, before its first block.
-SERVERS = """
-from kafkawire.testing import Broker
-broker = Broker()
-broker.start()
-servers = broker.bootstrap
-"""
-GIVEN = {
-    "restarts": SERVERS
-    + """
-import os, signal
-from kafkawire.sync import Consumer, Producer
-with Producer(servers) as producer:
-    producer.send_many("orders", [b"1", b"2", b"3"])
-
-def handle(record):
-    if record.value == b"3":
-        os.kill(os.getpid(), signal.SIGTERM)
-    return b"invoice " + record.value
-""",
-    "transactions": SERVERS + TRANSACTIONS_GIVEN,
-}
-
-#: What must be true after its last block.
-THEN = {
-    "delivery": """
-from kafkawire.sync import Consumer
-with Consumer(servers, "orders", auto_offset_reset="earliest") as consumer:
-    assert sum(1 for _ in consumer.records(stop_at_end=True)) == 1 + 1_000 + 1_000 + 10_000 + 1
-""",
-    "commits": """
-from kafkawire.sync import Admin
-with Admin(servers) as admin:
-    for group in ("audit", "ledger"):
-        assert [offset.offset for offset in admin.list_group_offsets(group).values()] == [4], group
-assert done == [b"1", b"2", b"3", b"4"]
-""",
-    "restarts": """
-from kafkawire.sync import Admin, Consumer
-with Consumer(servers, "invoices", auto_offset_reset="earliest") as consumer:
-    found = [record.value for record in consumer.records(stop_at_end=True)]
-    assert found == [b"invoice 1", b"invoice 2", b"invoice 3"], found
-with Admin(servers) as admin:
-    assert [offset.offset for offset in admin.list_group_offsets("billing").values()] == [3]
-""",
-    "transactions": TRANSACTIONS_THEN,
-}
+#: Pages whose programs are files for pytest.
+SUITES = {"testing", "add-an-api-to-the-broker"}
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in ("README", "testing")])
+@pytest.mark.parametrize("page", sorted(PAGES.keys() - ELSEWHERE - SUITES - FRAGMENTS))
 def test_the_programs_run(page: str, tmp_path: Path) -> None:
-    given = GIVEN.get(page, SERVERS)
-    assert blocks(page)
-    (tmp_path / "program.py").write_text("\n".join([given, *blocks(page), THEN.get(page, ""), "broker.close()"]))
+    (tmp_path / "program.py").write_text(program(page) + "broker.close()\n")
     run("program.py", folder=tmp_path)
 
 
 def test_the_test_suite_passes(tmp_path: Path) -> None:
-    for block in blocks("testing"):
-        name, _, text = block.partition("\n")
-        (tmp_path / name.removeprefix("# ")).write_text(text)
+    for name, text in files("testing").items():
+        (tmp_path / name).write_text(text)
     run("-m", "pytest", "-q", "-p", "no:cacheprovider", folder=tmp_path)
 
 
+def test_the_topics_of_tests_differ(tmp_path: Path) -> None:
+    """Tests whose ids differ only in characters that a topic cannot have get a topic each, and topics are legal."""
+    (tmp_path / "conftest.py").write_text(files("testing")["conftest.py"])
+    (tmp_path / "test_topics.py").write_text(
+        "import pytest\n"
+        "from kafkawire.sync import Admin\n"
+        "topics = set()\n"
+        "@pytest.mark.parametrize('case', ['a b', 'a/b', 'a-b', 'a.b', 'a_b', 'ä', 'ö', 'x' * 300 + 'y', 'x' * 300])\n"
+        "def test_topic(case, broker, topic):\n"
+        "    with Admin(broker.bootstrap) as admin:\n"
+        "        admin.create_topics(topic)\n"  # refused if another test has it, or if no topic can have the name
+        "    topics.add(topic)\n"
+        "def test_all():\n"
+        "    assert len(topics) == 9\n"
+    )
+    run("-m", "pytest", "-q", "-p", "no:cacheprovider", folder=tmp_path)
+
+
+def test_the_broker_serves_the_api_that_the_page_adds(tmp_path: Path) -> None:
+    """The page's blocks are the handler, its test and a client: one module, which pytest runs."""
+    (tmp_path / "conftest.py").write_text("from tests.reference_broker.conftest import bench as bench\n")
+    (tmp_path / "test_describe_cluster.py").write_text(program("add-an-api-to-the-broker"))
+    shown = run("-m", "pytest", "-q", "-s", "-c", str(ROOT / "pyproject.toml"), str(tmp_path), folder=ROOT)
+    assert re.search(r"DescribeClusterResponse\(cluster_id='\S+', controller_id=1, brokers=\(", shown), shown
+
+
 def test_no_other_blocks() -> None:
-    """A fence of another kind would be a program that nobody runs."""
-    for page in PAGES:
-        text = (GUIDE / f"{page}.md").read_text("utf-8")
-        assert text.count("```") == 2 * len(blocks(page)), page
+    """A fence of another kind in the guide would be a program that nobody runs."""
+    for page in (ROOT / "docs" / "guide").glob("*.md"):
+        named = blocks(page.stem) if page.stem in PAGES and page == PAGES[page.stem] else []
+        assert page.read_text("utf-8").count("```") == 2 * len(named), page
+    assert PAGES.keys() >= FRAGMENTS | ELSEWHERE | SUITES

@@ -1,4 +1,4 @@
-"""mypy and pyright read a program, and refuse the lines of it that say so in a comment."""
+"""mypy and pyright read programs, and refuse the lines of them that say so in a comment."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -15,38 +16,61 @@ __all__ = ["check_with_mypy", "check_with_pyright"]
 
 ROOT = Path(__file__).parents[1]
 
+#: A module whose functions are made when it is imported: pyright, which runs nothing, finds none of them.
+_MADE_AT_IMPORT = 'of module "pyarrow.compute"'
 
-def check_with_mypy(program: str, folder: Path) -> None:
+#: What is wrong, by the name of the file and the number of the line.
+Errors = dict[tuple[str, int], str]
+
+
+def check_with_mypy(programs: Mapping[str, str], folder: Path) -> None:
     """Assert that mypy refuses the lines that end with `# refused`, and no others.
 
+    One run reads all programs: most of its time goes into what they import.
+
     Args:
-        program: its source.
-        folder: where the file goes.
+        programs: their sources, by the name of the file.
+        folder: where the files go.
     """
     pytest.importorskip("mypy", reason="mypy is not installed")
-    found = _run("mypy", "--strict", "--no-error-summary", str(_written(program, folder)))
-    assert {int(line) for line in re.findall(r"program\.py:(\d+): error", found)} == _refused(program), found
+    paths = _written(programs, folder)
+    shown = _run("mypy", "--strict", "--no-error-summary", *paths)
+    found = re.findall(r"^(?:.*/)?(.+?):(\d+): error: (.*)$", shown, re.MULTILINE)
+    _compare({(name, int(line)): text for name, line, text in found}, programs)
 
 
-def check_with_pyright(program: str, folder: Path) -> None:
+def check_with_pyright(programs: Mapping[str, str], folder: Path) -> None:
     """Assert of pyright what `check_with_mypy` asserts of mypy."""
     pytest.importorskip("pyright", reason="pyright is not installed")
     if subprocess.run([sys.executable, "-m", "pyright", "--version"], capture_output=True, check=False).returncode:
         pytest.skip("pyright cannot run on this machine")
-    path = _written(program, folder)
-    found = json.loads(_run("pyright", "--outputjson", "--pythonpath", sys.executable, str(path)))["generalDiagnostics"]
-    lines = {each["range"]["start"]["line"] + 1 for each in found if each["severity"] == "error"}
-    assert lines == _refused(program), found
+    paths = _written(programs, folder)
+    shown = _run("pyright", "--outputjson", "--pythonpath", sys.executable, *paths)
+    errors = [each for each in json.loads(shown)["generalDiagnostics"] if each["severity"] == "error"]
+    found = {
+        (Path(each["file"]).name, each["range"]["start"]["line"] + 1): each["message"]
+        for each in errors
+        if _MADE_AT_IMPORT not in each["message"]
+    }
+    _compare(found, programs)
 
 
-def _written(program: str, folder: Path) -> Path:
-    path = folder / "program.py"
-    path.write_text(program)
-    return path
+def _written(programs: Mapping[str, str], folder: Path) -> list[str]:
+    for name, program in programs.items():
+        (folder / name).write_text(program)
+    return [str(folder / name) for name in programs]
 
 
-def _refused(program: str) -> set[int]:
-    return {number for number, line in enumerate(program.splitlines(), 1) if line.endswith("# refused")}
+def _compare(found: Errors, programs: Mapping[str, str]) -> None:
+    refused = {
+        (name, number)
+        for name, program in programs.items()
+        for number, line in enumerate(program.splitlines(), 1)
+        if line.endswith("# refused")
+    }
+    wrong = {place: text for place, text in found.items() if place not in refused}
+    accepted = refused - found.keys()
+    assert (wrong, accepted) == ({}, set()), f"refused: {wrong}; accepted: {sorted(accepted)}"
 
 
 def _run(*command: str) -> str:

@@ -2,7 +2,7 @@
 
     producer = traced(Producer("broker:9092"))
     async with producer:
-        await producer.send("orders", b"…")   # a span "send orders"; its context travels in the record's headers
+        await producer.send("orders", b"first")  # a span "send orders"; its context travels in the record's headers
 
     async for record in consumer:
         with processing(record):              # a span "process orders", in the trace of the span that sent it

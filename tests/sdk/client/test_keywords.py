@@ -7,7 +7,6 @@ are refused.
 from __future__ import annotations
 
 import typing
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,6 @@ from kafkawire.reference_broker.options import BrokerOptions
 from kafkawire.sdk.client import keywords
 from kafkawire.sdk.client.options import CLIENTS
 from kafkawire.sdk.options import Options
-from tests.type_checkers import check_with_mypy, check_with_pyright
 
 PROGRAM = """\
 import ssl
@@ -83,14 +81,6 @@ Broker(compression_type="zstdd")  # refused
 produce("a:1", lingr_ms=0)  # refused
 broker(num_partition=3)  # refused
 """
-
-
-def test_mypy(tmp_path: Path) -> None:
-    check_with_mypy(PROGRAM, tmp_path)
-
-
-def test_pyright(tmp_path: Path) -> None:
-    check_with_pyright(PROGRAM, tmp_path)
 
 
 @pytest.mark.parametrize(

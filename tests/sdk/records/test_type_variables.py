@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
-
-from tests.type_checkers import check_with_mypy, check_with_pyright
 
 PROGRAM = """\
 from typing import Any, assert_type
@@ -68,14 +65,6 @@ class Seen(ConsumerInterceptor[str, Order]):
 Consumer("a:1", key_deserializer=bytes.decode, value_deserializer=Order, interceptors=[Seen()])
 Consumer("a:1", value_deserializer="json")  # refused
 """
-
-
-def test_mypy(tmp_path: Path) -> None:
-    check_with_mypy(PROGRAM, tmp_path)
-
-
-def test_pyright(tmp_path: Path) -> None:
-    check_with_pyright(PROGRAM, tmp_path)
 
 
 def test_the_classes_take_types_when_a_program_runs() -> None:

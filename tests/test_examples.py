@@ -1,0 +1,64 @@
+"""Every example runs beside the reference broker, as a user starts it.
+
+Method: the programs in processes of their own, with warnings as errors; what they print is compared. The proxy and the
+API of one's own have tests of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafkawire.sync import Consumer, Producer
+from kafkawire.testing import Broker
+from tests.guide import ROOT, run
+
+#: Those that other modules run.
+ELSEWHERE = {"decoding_proxy.py", "own_api"}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(ephemeral=True) as broker:
+        yield broker
+
+
+def example(name: str, *arguments: str) -> list[str]:
+    """Run an example, and return the lines that it prints."""
+    return run(str(ROOT / "examples" / name), *arguments, folder=ROOT).splitlines()
+
+
+def test_there_are_no_others() -> None:
+    names = {path.name for path in (ROOT / "examples").iterdir() if path.name != "__pycache__"}
+    assert names == {"internal_topics.py", "produce_consume.py"} | ELSEWHERE
+
+
+def test_internal_topics(broker: Broker) -> None:
+    """It prints those that the broker has: none at first, then what a group and a transaction have made."""
+    assert example("internal_topics.py", broker.bootstrap) == []
+    with Producer(broker.bootstrap, transactional_id="mover") as producer, producer.transaction():
+        producer.send("orders", b"order")
+    assert {json.loads(line)["topic"] for line in example("internal_topics.py", broker.bootstrap)} == {
+        "__transaction_state"
+    }
+    with Consumer(broker.bootstrap, "orders", group_id="billing", auto_offset_reset="earliest") as consumer:
+        assert next(iter(consumer)).value == b"order"
+    found = [json.loads(line) for line in example("internal_topics.py", broker.bootstrap)]
+    assert {(each["topic"], each["name"]) for each in found} == {
+        ("__consumer_offsets", "GroupMetadata"),
+        ("__consumer_offsets", "OffsetCommit"),
+        ("__transaction_state", "TransactionLog"),
+    }
+
+
+def test_produce_consume(broker: Broker, tmp_path: Path) -> None:
+    """It may run twice: then the topic is there, and the group goes on behind the records of the first run."""
+    first, again = example("produce_consume.py", broker.bootstrap), example("produce_consume.py", broker.bootstrap)
+    for lines, start in ((first, 0), (again[1:], 4)):
+        offsets = [re.search(r"offset=(\d+)", line) for line in lines]
+        assert [found and int(found[1]) for found in offsets] == [start, *range(start, start + 4)], lines
+    assert again[0].startswith("TOPIC_ALREADY_EXISTS")

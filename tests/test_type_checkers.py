@@ -1,0 +1,45 @@
+"""mypy and pyright accept every program that the documentation shows, and know the types of what users write.
+
+Method: each checker runs once and reads everything: the programs of the pages, the examples, and the programs of the
+modules that state what must be refused, line by line. `tests/test_guide.py` runs what is only read here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import guide
+from tests.sdk.client import test_keywords
+from tests.sdk.records import test_type_variables
+from tests.type_checkers import check_with_mypy, check_with_pyright
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def programs() -> dict[str, str]:
+    """Return every program, by the name of a file for it."""
+    pages = [page for page in guide.PAGES if page not in guide.FRAGMENTS and page != "testing"]
+    return {
+        "keywords.py": test_keywords.PROGRAM,
+        "type_variables.py": test_type_variables.PROGRAM,
+        **{f"page_{page.replace('-', '_')}.py": guide.program(page) for page in pages},
+        **guide.files("testing"),
+        **{path.name: path.read_text("utf-8") for path in EXAMPLES.glob("*.py")},
+    }
+
+
+def test_mypy(tmp_path: Path) -> None:
+    check_with_mypy(programs(), tmp_path)
+
+
+def test_pyright(tmp_path: Path) -> None:
+    check_with_pyright(programs(), tmp_path)
+
+
+def test_what_is_wrongly_accepted_or_refused_is_noticed(tmp_path: Path) -> None:
+    given = {"one.py": "x: int = 'x'  # refused\ny: int = 5  # refused\n", "two.py": "z: int = 'z'\n"}
+    for check in (check_with_mypy, check_with_pyright):
+        with pytest.raises(AssertionError, match=r"two\.py', 1.*accepted: \[\('one\.py', 2\)\]"):
+            check(given, tmp_path)
