@@ -212,9 +212,11 @@ class _Lock:
         self._file = (folder / _LOCK).open("ab")  # its content stays: it may be the mark, or somebody else's
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BaseException as error:
             self._file.close()
-            raise ConfigurationError("out", str(folder), "another audit is writing there") from None
+            if isinstance(error, BlockingIOError):
+                raise ConfigurationError("out", str(folder), "another audit is writing there") from None
+            raise
 
     @classmethod
     def mark_of(cls, folder: Path) -> bytes:

@@ -9,6 +9,7 @@ Source: `LogFileUtils`, `UnifiedLog.parseTopicPartitionName` in Apache Kafka.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Sequence
@@ -44,6 +45,9 @@ _LISTINGS_MAX = 5
 
 #: What folders with segments below them may be called.
 _FOLDER = re.compile(r"[^.]+|.+-\d+", re.ASCII | re.DOTALL)
+
+#: What a system says of a path that is no link, or that is gone by now.
+_NO_LINK: Final = (errno.EINVAL, errno.ENOENT, errno.ENOTDIR)
 
 #: Names of a topic that a broker makes.
 _TOPIC_CHARACTERS_MAX = 249
@@ -242,8 +246,10 @@ def _was_changing(listing: Listing, meant: re.Pattern[str]) -> bool:
         is_changing |= is_segment
         try:
             target = os.readlink(path)
-        except OSError:
-            continue  # it is not a link, or it is gone by now
+        except OSError as error:
+            if error.errno not in _NO_LINK:
+                raise
+            continue
         try:
             os.stat(path)
         except (FileNotFoundError, NotADirectoryError):

@@ -138,8 +138,8 @@ def _passed_over(system: Any, folders: Iterable[str], listed: Iterable[Any]) -> 
     for folder in folders:
         try:
             names = os.listdir(folder)
-        except OSError:
-            continue  # it is gone, or it was listed a moment ago
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # it is gone, or a file is in its place by now
         yield from (path for path in (_joined(folder, name) for name in names) if path not in known)
 
 

@@ -140,8 +140,11 @@ class SegmentFiles:
         paths = [segment.path.rpartition("/")[0]] if self._pattern == FOLDER_PATTERN else self._paths
         try:
             found = find_segments(self._system, paths, self._pattern)
-        except ConfigurationError:  # the whole partition is gone
-            return []
+        except ConfigurationError:
+            there = self._system.get_file_info(paths)
+            if any(each.type is not pyarrow.fs.FileType.NotFound for each in there):
+                raise
+            return []  # the whole partition is gone
         return [each for each in found if each.folder == segment.folder]
 
     def read(self, path: str) -> bytes:
