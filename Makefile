@@ -151,6 +151,23 @@ test-core: $(VENV)/.test
 	$(call title,tests: core with $(VENV), python engine)
 	@KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) $$($(NATIVE) && echo $(ENGINE_TESTS) || echo $(CORE_TESTS))
 
+# What runs on the event loop of an application: on others than asyncio's, which every other run has.
+LOOP_TESTS := $(addprefix tests/sdk/,transport client producer consumer admin sync test_end_to_end.py test_event_loops.py \
+  test_log_lines.py test_loops.py) tests/test_starting.py tests/test_testing.py
+
+.PHONY: test-loops test-loop
+test-loops: $(VENV)/.dev ## the clients' tests on uvloop, and with eager tasks on a Python that has them
+	@$(MAKE) --no-print-directory test-loop KAFKAWIRE_TEST_LOOP=uvloop
+	@if $(BIN)/python -c 'from asyncio import eager_task_factory' 2>/dev/null; then newest=; \
+	else versions=$$($(PYTHON) tools/pythons.py); newest=$${versions##* }; fi; \
+	if [ -z "$$newest" ]; then $(MAKE) --no-print-directory test-loop KAFKAWIRE_TEST_LOOP=eager; \
+	else $(MAKE) --no-print-directory test-loop KAFKAWIRE_TEST_LOOP=eager PYTHON="$$($(PYTHON) tools/pythons.py $$newest)" \
+	  VENV=.venv-$$newest; fi
+
+test-loop: $(VENV)/.test
+	$(call title,tests: clients on the event loops of $(KAFKAWIRE_TEST_LOOP))
+	@KAFKAWIRE_TEST_LOOP=$(KAFKAWIRE_TEST_LOOP) $(RUN) pytest $(PYTEST_ARGUMENTS) $(LOOP_TESTS)
+
 .PHONY: test-kills test-kafka test-asan fuzz mutants soak
 KILLS := tests/soak/two_hundred_kills.py
 test-kills: $(VENV)/.dev ## 200 SIGKILLs of the broker under load; about two minutes

@@ -1,16 +1,18 @@
-"""What every test run shares: the engine in the header, how hypothesis searches, and that interrupts arrive."""
+"""What every test run shares: engine and event loops, how hypothesis searches, and that interrupts arrive."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
 from kafkawire.sdk.protocol.engines.selection import ENGINE
 from tests.certificates import Certificates
+from tests.event_loops import LOOP, makes_loops
 
 pytest_plugins = ["tests.expected_skips"]
 
@@ -26,8 +28,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """Name the engine that this run tests."""
-    return f"kafkawire engine: {ENGINE}"
+    """Name the engine and the event loops that this run tests."""
+    return f"kafkawire engine: {ENGINE}, event loops: {LOOP}"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def event_loops() -> Iterator[None]:
+    """Have every event loop of the run be of the kind that was asked for."""
+    with makes_loops(LOOP):
+        yield
 
 
 @pytest.fixture(scope="session")

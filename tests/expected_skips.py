@@ -83,7 +83,9 @@ EXPECTED = (
     ExpectedSkip("tests/*hostile*", "before Python 3.12 *", lambda: sys.version_info < (3, 12)),
     # The packages of OpenTelemetry come with the extra `test`.
     ExpectedSkip("tests/*", "*needs opentelemetry*", lambda: find_spec("opentelemetry") is None),
+    ExpectedSkip("tests/sdk/test_event_loops.py*", "before Python 3.12 *", lambda: sys.version_info < (3, 12)),
     # uvloop comes with the extra `test`, where there is one for the Python in use.
+    ExpectedSkip("tests/sdk/test_event_loops.py*", "*uvloop*", lambda: find_spec("uvloop") is None),
     ExpectedSkip("tests/reference_broker/*", "*uvloop*", lambda: find_spec("uvloop") is None),
     # Certificates for tests are made by openssl, which is not part of Python.
     ExpectedSkip("tests/*", "the program openssl is not installed", lambda: shutil.which("openssl") is None),

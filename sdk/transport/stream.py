@@ -14,6 +14,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES, frame_length
@@ -109,17 +110,19 @@ class FrameProtocol(asyncio.BufferedProtocol):
             await asyncio.shield(self._writable)
 
     async def sent(self) -> None:
-        if self._transport is None:
+        transport = self._transport
+        if transport is None:
             return
         if self._below_tls is not None:
             while self.has_unsent:  # asyncio does not tell when nothing is left below TLS
                 await asyncio.sleep(_LOOK_SECONDS)
             return
-        self._transport.set_write_buffer_limits(0)  # with anything unsent, this pauses writing
+        transport.set_write_buffer_limits(0)  # with anything unsent, this pauses writing
         try:
             await self.drain()
         finally:
-            self._transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
+            if self._transport is not None:
+                transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
 
     def close(self) -> None:
         if self._transport is None:
@@ -145,9 +148,8 @@ class FrameProtocol(asyncio.BufferedProtocol):
     # asyncio.BufferedProtocol: called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's derives from nothing
+        self._transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return (self._buffer if self._big is None else self._big)[self._filled :]
@@ -175,6 +177,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = self._below_tls = None  # uvloop's raise errors from now on
         self.resume_writing()
         self.receiver.connection_lost(self._failure or exc)
 

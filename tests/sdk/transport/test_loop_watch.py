@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -66,26 +67,36 @@ def test_a_wait_ends_in_time(loop: asyncio.AbstractEventLoop) -> None:
     assert told.times == 0
 
 
-def test_a_loop_that_ends_while_another_one_waits(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_loop_that_ends_while_another_one_waits(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told = Told()
     loop_watch.watch(told, loop)
+    timers: list[asyncio.TimerHandle] = []
 
     async def wait() -> None:
-        loop_watch.watch(ours := Told(), asyncio.get_running_loop())
+        running = asyncio.get_running_loop()
+
+        def call_later(
+            delay: float, callback: Callable[..., object], *arguments: Any, **context: Any
+        ) -> asyncio.TimerHandle:
+            handle = type(running).call_later(running, delay, callback, *arguments, **context)
+            if callback is loop_watch._look_again:
+                timers.append(handle)
+            return handle
+
+        monkeypatch.setattr(running, "call_later", call_later)
+        loop_watch.watch(ours := Told(), running)
         for _ in range(2):
-            loop_watch.look_from(asyncio.get_running_loop())
-        assert len(timers()) == 1
+            loop_watch.look_from(running)
+        assert len(timers) == 1
         loop.close()
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not told.times:
                 await asyncio.sleep(0)
-        assert not timers(), "nobody else is left"
+        assert running not in loop_watch._looking, "nobody else is left"
         assert ours.times == 0
-        loop_watch.forget(ours, asyncio.get_running_loop())
-
-    def timers() -> list[asyncio.TimerHandle]:
-        scheduled = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]  # that of `BaseEventLoop`
-        return [each for each in scheduled if each._callback is loop_watch._look_again]
+        loop_watch.forget(ours, running)
 
     asyncio.run(wait())
 
