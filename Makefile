@@ -191,9 +191,9 @@ soak: $(VENV)/.dev ## hours of bad weather in minutes: SOAK=cancels|rebalance|sc
 	$(call title,soak: $(SOAK))
 	@nice $(RUN) tools.soak $(SOAK) --seconds $(SECONDS) --seed $(SEED) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP))
 
-mutants: $(VENV)/.dev ## small faults that the tests must notice: MUTANTS=150 of them by SEED=1, in ROOM=name or path
+mutants: $(VENV)/.dev ## small faults that the tests must notice: MUTANTS=150 of them by SEED=1, of a KIND, in ROOM=name or path
 	$(call title,mutants)
-	@nice $(RUN) tools.mutants --faults $(MUTANTS) --seed $(SEED) $(foreach room,$(ROOM),--room '$(room)')
+	@nice $(RUN) tools.mutants --faults $(MUTANTS) --seed $(SEED) $(foreach room,$(ROOM),--room '$(room)') $(foreach kind,$(KIND),--kind $(kind))
 
 # --- the rest ----------------------------------------------------------------------------------------------------------
 

@@ -102,9 +102,11 @@ def test_cython_docstrings_are_left_alone() -> None:
 def test_a_fault_knows_its_place() -> None:
     source = "class A:\n    def f(self):\n        # é\n        return self.a  <  (\n            1)\n".encode()
     comparison, constant = find_faults("a/x.py", source)
-    assert comparison == Fault("a/x.py", "A.f", 4, "comparison", source.index(b"<"), source.index(b"<") + 1, "<=")
+    assert comparison == Fault(
+        "a/x.py", "A.f", 4, "operators", "comparison", source.index(b"<"), source.index(b"<") + 1, "<="
+    )
     assert diff(source, constant) == ["-            1)", "+            2)"]
-    assert diff(b"1", Fault("x.py", "<module>", 1, "constant", 0, 1, "2")) == ["-1", "+2"]
+    assert diff(b"1", Fault("x.py", "<module>", 1, "operators", "constant", 0, 1, "2")) == ["-1", "+2"]
     assert plant(source, comparison) == source.replace(b"<", b"<=")
 
 
@@ -120,7 +122,7 @@ def test_each_fault_of_a_real_source_parses_and_is_another_program() -> None:
 
 def test_each_kind_is_found_in_the_cython_sources() -> None:
     found = {
-        fault.kind
+        fault.edit
         for source in ROOT.glob("sdk/*/engines/*.p[xy]*")
         if source.suffix in (".pyx", ".pxi")
         for fault in find_faults(source.relative_to(ROOT).as_posix(), source.read_bytes())

@@ -6,13 +6,14 @@ Method: a tree of one source with a test that sees most of it; then the project'
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tools import mutants
 from tools.faults import Fault, find_faults
-from tools.mutants import Survivor, choose, describe, read_survivors, read_table, stale
+from tools.mutants import Survivor, choose, describe, find, read_survivors, read_table, stale
 
 ROOT = Path(__file__).parent.parent
 
@@ -45,6 +46,22 @@ from sdk.split import largest
 def test_split():
     assert (largest(1, 2), largest(2, 1), largest(1, 1)) == (2, 2, 1)
     assert os.environ["KAFKAWIRE_ENGINE"] == "python"
+"""
+
+#: The test below never asks twice.
+STATEFUL = '''"""Split."""
+
+
+def rest(start_offset, end_offset, failures):
+    failures.clear()
+    return end_offset - start_offset
+'''
+
+STATEFUL_TEST = """from sdk.split import rest
+
+
+def test_rest():
+    assert rest(2, 7, []) == 5
 """
 
 LOOP = '''"""Split."""
@@ -110,6 +127,9 @@ def test_a_survivor_is_named_until_it_is_explained(
     assert "-    return a if a > b else b\n+    return a if a >= b else b\n" in printed
     assert "1 survivors are not explained" in printed
     assert RESULT in printed
+    assert [line.split() for line in printed.splitlines() if " planted " in line] == [
+        [name, "2", "planted", "1", "killed", "50.0%"] for name in ("sdk", "operators")
+    ]
     entry = (tree / "build/mutants/survivors.toml").read_text("utf-8")
     explained = entry.replace('reason = ""', f'reason = "{EQUAL.reason}"')
     write(tree, "tools/mutants_survivors.toml", explained)
@@ -131,6 +151,22 @@ def test_an_explanation_does_not_excuse_too_few_kills(
     assert "2 faults, 50.0% killed, 51% needed" in capsys.readouterr().out
 
 
+def test_kinds_are_chosen_and_counted(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tree, "sdk/split.py", STATEFUL)
+    write(tree, "tests/sdk/test_split.py", STATEFUL_TEST)
+    assert plant_all(monkeypatch, "--kind", "names", "--kind", "state") == 1
+    printed = capsys.readouterr().out
+    assert "places, 3 faults" in printed
+    counted = {tuple(line.split()) for line in printed.splitlines() if " planted " in line}
+    assert counted == {
+        ("sdk", "3", "planted", "2", "killed", "66.7%"),
+        ("names", "2", "planted", "2", "killed", "100.0%"),
+        ("state", "1", "planted", "0", "killed", "0.0%"),
+    }
+
+
 def test_a_hang_and_a_greedy_fault_count_as_killed(
     tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -139,7 +175,7 @@ def test_a_hang_and_a_greedy_fault_count_as_killed(
     monkeypatch.setattr(mutants, "SECONDS_MORE", 1)
     monkeypatch.setattr(mutants, "SECONDS_FACTOR", 1)
     assert plant_all(monkeypatch) == 0
-    assert "dropped statement: killed, no end" in (printed := capsys.readouterr().out)
+    assert "left out: killed, no end" in (printed := capsys.readouterr().out)
     assert "faults are counted as killed because the tests did not end in time" in printed
 
 
@@ -190,12 +226,15 @@ def test_what_cannot_be_built_is_not_counted(
 
 def test_the_sample_is_the_seed_s_and_each_file_has_its_share() -> None:
     faults = {
-        name: [Fault(name, "f", line, "constant", line, line + 1, "1") for line in range(count)]
+        name: [Fault(name, "f", line, "operators", "constant", line, line + 1, "1") for line in range(count)]
         for name, count in {"a": 300, "b": 99, "c": 1}.items()
     }
     sample = choose(faults, 40, 1)
     assert [[fault.path for fault in sample].count(name) for name in faults] == [30, 10, 1]
     assert choose(faults, 40, 1) == sample != choose(faults, 40, 2)
+    assert [len(choose(faults, few, 1)) for few in (2, 1)] == [2, 1]
+    of_names = {"a": [*faults["a"], *(fault._replace(kind="names", start=-fault.start) for fault in faults["a"])]}
+    assert Counter(fault.kind for fault in choose(of_names, 20, 1)) == {"operators": 20, "names": 20}
     del faults["a"][-1]
     assert [fault for fault in choose(faults, 40, 1) if fault.path == "b"] == [f for f in sample if f.path == "b"]
 
@@ -205,7 +244,7 @@ def test_every_source_of_the_project_has_tests() -> None:
     plans = read_table(ROOT, list(rooms))
     assert {plan.room for plan in plans.values()} == rooms.keys()
     for plan in plans.values():
-        has_faults = find_faults(plan.path, (ROOT / plan.path).read_bytes())
+        has_faults = find(plan.path, (ROOT / plan.path).read_bytes())
         assert plan.tests or not has_faults, plan.path
         assert all((ROOT / test).exists() for test in plan.tests)
 

@@ -1,10 +1,10 @@
-"""Find the places of a source where a small fault can be planted, and plant one.
+"""Find the places of a source where an operator, a constant or a condition can be wrong, and plant such a fault.
 
 Python sources are read as syntax trees, Cython sources as tokens, since only Cython knows their grammar. What no test
 could or should notice is left out: annotations, docstrings, `__repr__`, decorators, assertions for the type checker and
 those of `zip(…, strict=True)`, the text of errors, and the number of a limit (`…_MAX`, `MAX_…`), which is a choice and
 not a fact.
-`tools/mutants.py` runs the tests against the faults.
+`tools/slips.py` finds other kinds; `tools/mutants.py` runs the tests against the faults.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import io
 import re
 import token
 import tokenize
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
 
-__all__ = ["Fault", "diff", "find_faults", "plant"]
+__all__ = ["Fault", "Kind", "SourceText", "diff", "find_faults", "plant", "sorted_faults"]
+
+Kind = Literal["operators", "state", "names", "order"]
 
 #: What a comparison becomes: the neighbour if it has one, else the opposite.
 COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {
@@ -78,7 +80,8 @@ class Fault(NamedTuple):
         path: of the source, relative to the root.
         place: the function or class, as `ClientConnection.negotiate`; `<module>` outside of all.
         line: where it starts, from 1.
-        kind: of edit.
+        kind: of fault, as `python -m tools.mutants --kind` has it.
+        edit: what is done to the source, in a word or two.
         start, end: the bytes of the source that are replaced.
         new: what replaces them.
     """
@@ -86,14 +89,15 @@ class Fault(NamedTuple):
     path: str
     place: str
     line: int
-    kind: str
+    kind: Kind
+    edit: str
     start: int
     end: int
     new: str
 
 
 def find_faults(path: str, source: bytes) -> list[Fault]:
-    """Return every fault that can be planted in a source, in the order of their places.
+    """Return every fault of the kind `operators` that can be planted in a source, in the order of their places.
 
     Args:
         path: relative to the root; its suffix says whether it is Python or Cython.
@@ -105,7 +109,12 @@ def find_faults(path: str, source: bytes) -> list[Fault]:
         found = finder.faults
     else:
         found = list(_cython_faults(path, source))
-    return sorted({(fault.start, fault.end, fault.new): fault for fault in found}.values(), key=lambda f: f[4:])
+    return sorted_faults(found)
+
+
+def sorted_faults(faults: Iterable[Fault]) -> list[Fault]:
+    """Return faults in the order of their places, the last of those that do the same."""
+    return sorted({fault[-3:]: fault for fault in faults}.values(), key=lambda fault: fault[-3:])
 
 
 def plant(source: bytes, fault: Fault) -> bytes:
@@ -122,16 +131,41 @@ def diff(source: bytes, fault: Fault) -> list[str]:
     return [*(f"-{line}" for line in old.splitlines()), *(f"+{line}" for line in new.splitlines())]
 
 
+class SourceText:
+    """The bytes of a Python source, and where the nodes of its syntax tree stand in them."""
+
+    def __init__(self, source: bytes) -> None:
+        self.source = source
+        self._line_starts = [0]
+        for line in source.splitlines(keepends=True):
+            self._line_starts.append(self._line_starts[-1] + len(line))
+
+    def of(self, node: ast.expr | ast.stmt) -> str:
+        """Return the text of a node."""
+        return self.source[self.start(node) : self.end(node)].decode()
+
+    def between(self, first: ast.expr | ast.stmt, second: ast.expr | ast.stmt) -> str:
+        """Return the text between two nodes."""
+        return self.source[self.end(first) : self.start(second)].decode()
+
+    def start(self, node: ast.expr | ast.stmt) -> int:
+        """Return the first byte of a node."""
+        return self._line_starts[node.lineno - 1] + node.col_offset
+
+    def end(self, node: ast.expr | ast.stmt) -> int:
+        """Return the byte after a node."""
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        return self._line_starts[node.end_lineno - 1] + node.end_col_offset
+
+
 class _Finder(ast.NodeVisitor):
     """Collect the faults of a Python source."""
 
     def __init__(self, path: str, source: bytes) -> None:
         self.faults: list[Fault] = []
         self._path = path
-        self._source = source
-        self._line_starts = [0]
-        for line in source.splitlines(keepends=True):
-            self._line_starts.append(self._line_starts[-1] + len(line))
+        self._text = SourceText(source)
         self._places: list[str] = []
         self._functions = 0
 
@@ -225,7 +259,7 @@ class _Finder(ast.NodeVisitor):
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
         if isinstance(node.op, ast.Not):
-            self._add("condition", node, self._text(node.operand))
+            self._add("condition", node, self._text.of(node.operand))
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
@@ -250,7 +284,7 @@ class _Finder(ast.NodeVisitor):
     def visit_Slice(self, node: ast.Slice) -> None:
         for bound in (node.lower, node.upper):
             if bound is not None and not isinstance(bound, ast.Constant):
-                self._add("slice", bound, f"({self._text(bound)}) + 1")
+                self._add("slice", bound, f"({self._text.of(bound)}) + 1")
         self.generic_visit(node)
 
     # --- how
@@ -283,42 +317,32 @@ class _Finder(ast.NodeVisitor):
     def _negate(self, test: ast.expr) -> None:
         compared = isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], NEGATED)
         if not compared and not (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)):
-            self._add("condition", test, f"(not ({self._text(test)}))")
+            self._add("condition", test, f"(not ({self._text.of(test)}))")
 
     def _swap(self, arguments: list[ast.expr]) -> None:
         if len(arguments) < 2 or not all(isinstance(argument, SWAPPED) for argument in arguments):
             return
-        first, second = map(self._text, arguments)
+        first, second = map(self._text.of, arguments)
         if first != second:
-            start, end = self._start(arguments[0]), self._end(arguments[1])
-            between = self._source[self._end(arguments[0]) : self._start(arguments[1])].decode()
+            start, end = self._text.start(arguments[0]), self._text.end(arguments[1])
+            between = self._text.between(arguments[0], arguments[1])
             self._replace("arguments", arguments[0].lineno, start, end, f"{second}{between}{first}")
 
-    def _between(self, kind: str, left: ast.expr, right: ast.expr, old: str, new: str) -> None:
+    def _between(self, edit: str, left: ast.expr, right: ast.expr, old: str, new: str) -> None:
         """Replace the operator that stands between two operands, past brackets and comments."""
-        start, end = self._end(left), self._start(right)
+        start = self._text.end(left)
         pattern = r"\s+".join(map(re.escape, old.split()))
-        between = re.sub(rb"#[^\n]*", lambda comment: b" " * len(comment[0]), self._source[start:end])
+        text = self._text.between(left, right).encode()
+        between = re.sub(rb"#[^\n]*", lambda comment: b" " * len(comment[0]), text)
         if found := re.search(rf"(?<!\w){pattern}(?!\w)".encode(), between):
-            self._replace(kind, left.lineno, start + found.start(), start + found.end(), new)
+            self._replace(edit, left.lineno, start + found.start(), start + found.end(), new)
 
-    def _add(self, kind: str, node: ast.expr | ast.stmt, new: str) -> None:
-        self._replace(kind, node.lineno, self._start(node), self._end(node), new)
+    def _add(self, edit: str, node: ast.expr | ast.stmt, new: str) -> None:
+        self._replace(edit, node.lineno, self._text.start(node), self._text.end(node), new)
 
-    def _replace(self, kind: str, line: int, start: int, end: int, new: str) -> None:
+    def _replace(self, edit: str, line: int, start: int, end: int, new: str) -> None:
         place = ".".join(self._places) or _MODULE
-        self.faults.append(Fault(self._path, place, line, kind, start, end, new))
-
-    def _text(self, node: ast.expr) -> str:
-        return self._source[self._start(node) : self._end(node)].decode()
-
-    def _start(self, node: ast.expr | ast.stmt) -> int:
-        return self._line_starts[node.lineno - 1] + node.col_offset
-
-    def _end(self, node: ast.expr | ast.stmt) -> int:
-        assert node.end_lineno is not None
-        assert node.end_col_offset is not None
-        return self._line_starts[node.end_lineno - 1] + node.end_col_offset
+        self.faults.append(Fault(self._path, place, line, "operators", edit, start, end, new))
 
 
 def _is_docstring(statement: ast.stmt) -> bool:
@@ -334,14 +358,14 @@ def _cython_faults(path: str, source: bytes) -> Iterator[Fault]:
             place = definition["name"] or _MODULE
         in_docstring, quoted = quoted, quoted ^ (line.count('"""') % 2 == 1)
         if not (definition or in_docstring or quoted) and line.startswith(" ") and line.strip()[:1] not in "#@\"'":
-            for kind, first, last, new in _cython_edits(line):
+            for edit, first, last, new in _cython_edits(line):
                 begin, end = start + len(line[:first].encode()), start + len(line[:last].encode())
-                yield Fault(path, place, number, kind, begin, end, new)
+                yield Fault(path, place, number, "operators", edit, begin, end, new)
         start += len(raw)
 
 
 def _cython_edits(line: str) -> Iterator[tuple[str, int, int, str]]:
-    """Give the edits of a line: their kind, the characters that are replaced and what replaces them.
+    """Give the edits of a line: their name, the characters that are replaced and what replaces them.
 
     An operator needs blanks on both sides: `<int>x` is a cast, `&x` an address. A negative number that is returned says
     that something failed, whichever number it is.

@@ -1,9 +1,9 @@
 """Plant small faults in the sources, one at a time, and see whether the tests notice.
 
-`python -m tools.mutants [--room ROOM] [--faults N] [--seed S]` draws faults from all that `tools/faults.py` finds in a
-room of `tools/mutants.toml`, as many from each file as its size deserves, and runs the tests of the file in a copy of
-the tree. A fault that no test notices is a survivor. It exits with 1 if fewer than 90 % are killed, or if a survivor is
-not explained in `tools/mutants_survivors.toml`.
+`python -m tools.mutants [--room ROOM] [--kind KIND] [--faults N] [--seed S]` draws faults from all that `faults.py` and
+`slips.py` find in a room of `tools/mutants.toml`: as many of each kind, and of each file as many as its size deserves.
+It runs the tests of the file in a copy of the tree. A fault that no test notices is a survivor. It exits with 1 if
+fewer than 90 % are killed, or if a survivor is not explained in `tools/mutants_survivors.toml`.
 """
 
 from __future__ import annotations
@@ -19,20 +19,23 @@ import sys
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from queue import SimpleQueue
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
-from tools.faults import Fault, diff, find_faults, plant
+from tools.faults import Fault, Kind, diff, find_faults, plant, sorted_faults
+from tools.slips import find_slips
 from tools.tidy import Tree, own_test
 
 __all__ = ["Plan", "Survivor", "Workshop", "choose", "explain", "read_survivors", "read_table", "stale"]
 
 KILLED_SHARE_MIN = 0.9
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 #: The default of `make mutants`; 150 take ten to twenty minutes on two cores.
 FAULTS = 150
@@ -148,19 +151,37 @@ def read_survivors(root: Path) -> list[Survivor]:
     return found
 
 
+def find(path: str, source: bytes, kinds: Iterable[Kind] = KINDS) -> list[Fault]:
+    """Return every fault of some kinds that can be planted in a source."""
+    found = (*find_faults(path, source), *find_slips(path, source))
+    return sorted_faults(fault for fault in found if fault.kind in kinds)
+
+
 def choose(faults: Mapping[str, Sequence[Fault]], count: int, seed: int) -> list[Fault]:
     """Return a sample of the faults, the same one for the same seed.
 
     Args:
         faults: all of them, by path.
-        count: how many; more if there are more files, since each file gives one at least.
+        count: how many of each kind; a few more or less, since each file gives a whole number and one at least, unless
+            there are more files than that.
         seed: of the sample; a file's sample depends on the file's own faults and on its share only.
     """
-    total = sum(map(len, faults.values()))
+    kinds = sorted({fault.kind for of_file in faults.values() for fault in of_file})
     chosen = []
-    for path, all_of_it in sorted(faults.items()):
-        share = min(len(all_of_it), max(1, round(count * len(all_of_it) / total)))
-        chosen += sorted(Random(f"{seed} {path}").sample(all_of_it, share), key=lambda fault: fault.start)
+    for kind in kinds:
+        found = {path: [fault for fault in of_file if fault.kind == kind] for path, of_file in faults.items()}
+        chosen += _choose_of_kind({path: of_file for path, of_file in found.items() if of_file}, count, seed)
+    return sorted(chosen, key=lambda fault: (fault.path, fault.start))
+
+
+def _choose_of_kind(faults: Mapping[str, Sequence[Fault]], count: int, seed: int) -> list[Fault]:
+    total = sum(map(len, faults.values()))
+    # A file is among the first with a chance that is as high as its faults are many.
+    paths = sorted(faults, key=lambda path: Random(f"{seed} {path}").random() ** (1 / len(faults[path])), reverse=True)
+    chosen = []
+    for path in paths[:count]:
+        share = 1 if count < len(paths) else min(len(faults[path]), max(1, round(count * len(faults[path]) / total)))
+        chosen += Random(f"{seed} {path}").sample(faults[path], share)
     return chosen
 
 
@@ -178,7 +199,7 @@ def explain(source: bytes, fault: Fault, survivors: Iterable[Survivor]) -> str |
 
 def stale(sources: Mapping[str, bytes], survivors: Iterable[Survivor]) -> list[Survivor]:
     """Return the survivors whose fault cannot be planted any more, since the source has changed."""
-    faults = {describe(source, fault)[:3] for path, source in sources.items() for fault in find_faults(path, source)}
+    faults = {describe(source, fault)[:3] for path, source in sources.items() for fault in find(path, source)}
     return [survivor for survivor in survivors if survivor[:3] not in faults]
 
 
@@ -305,7 +326,7 @@ def run(
         finally:
             workshops.put(workshop)
         done += 1
-        print(f"{done}/{len(faults)} {fault.path}:{fault.line} {fault.place}: {fault.kind}: {verdict}", flush=True)
+        print(f"{done}/{len(faults)} {fault.path}:{fault.line} {fault.place}: {fault.edit}: {verdict}", flush=True)
         return verdict
 
     with ThreadPoolExecutor(processes) as pool:
@@ -332,16 +353,18 @@ def report(
     for fault in survived:
         source = sources[fault.path]
         reason = explain(source, fault, table)
-        print(f"\nsurvived: {fault.path}:{fault.line} {fault.place}: {fault.kind}", *diff(source, fault), sep="\n")
+        print(f"\nsurvived: {fault.path}:{fault.line} {fault.place}: {fault.edit}", *diff(source, fault), sep="\n")
         if reason is None:
             unexplained.append(describe(source, fault))
         else:
             print(f"explained: {reason}")
     print()
-    rooms = Counter(plans[fault.path].room for fault in planted)
-    alive = Counter(plans[fault.path].room for fault in survived)
-    for room, count in rooms.items():
-        print(f"{room:16} {count:5} planted {count - alive[room]:5} killed {100 * (1 - alive[room] / count):6.1f} %")
+    groups: tuple[Callable[[Fault], str], ...] = (lambda fault: plans[fault.path].room, lambda fault: fault.kind)
+    for group in groups:
+        alive = Counter(map(group, survived))
+        for name, count in Counter(map(group, planted)).items():
+            killed = count - alive[name]
+            print(f"{name:16} {count:5} planted {killed:5} killed {killed / count:8.1%}")
     if unexplained:
         entries = FOLDER / "survivors.toml"
         entries.write_text("\n".join(map(_entry, unexplained)), "utf-8")
@@ -373,7 +396,8 @@ def main() -> int:
     """Plant faults and return the exit status."""
     parser = argparse.ArgumentParser(description="Plant small faults and see whether the tests notice.")
     parser.add_argument("--room", action="append", default=[], help="a room of the table, or a pattern of paths")
-    parser.add_argument("--faults", type=int, default=FAULTS)
+    parser.add_argument("--kind", action="append", default=[], choices=(*KINDS, "all"), help="all without it")
+    parser.add_argument("--faults", type=int, default=FAULTS, help="shared by the kinds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
@@ -382,8 +406,9 @@ def main() -> int:
     try:
         plans, table = read_table(root, arguments.room), read_survivors(root)
         sources = {path: (root / path).read_bytes() for path in plans}
-        found = {path: find_faults(path, source) for path, source in sources.items()}
-        faults = choose({path: of_it for path, of_it in found.items() if of_it}, arguments.faults, arguments.seed)
+        kinds = KINDS if "all" in arguments.kind or not arguments.kind else arguments.kind
+        found = {path: find(path, source, kinds) for path, source in sources.items()}
+        faults = choose(found, arguments.faults // len(kinds), arguments.seed)
         print(f"{sum(map(len, found.values()))} places, {len(faults)} faults, seed {arguments.seed}", flush=True)
         FOLDER.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=FOLDER) as folder:

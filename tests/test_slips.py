@@ -1,0 +1,91 @@
+"""Slips of every kind are found, each leaves a source that parses, and what changes nothing is left alone.
+
+Method: a function's body for each slip, and for each reason not to make one; then sources of the project.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tools.faults import diff, plant
+from tools.slips import find_slips
+
+ROOT = Path(__file__).parent.parent
+
+#: a kind, a method's body, and what its slips of that kind make of the line that they change
+SLIPS = [
+    ("state", "self.x = None", {"pass"}),
+    ("state", "self.x[a] = None", {"pass"}),
+    ("state", "self.x += 1", {"pass"}),
+    ("state", "self.x: int = 1", {"pass"}),
+    ("state", "del self.x[a]", {"pass"}),
+    ("state", "self.x.clear()", {"pass"}),
+    ("state", "a = 1", {"pass"}),
+    ("state", "y = 1", set()),  # without it there is no y
+    ("state", "y = 1; y = self.f(y)", {"y = 1; pass"}),
+    ("state", "if a: y = 1\n        else: y = 2\n        y = self.f(y)", {"pass"}),
+    ("state", "self.x = 1; self.x = 2", {"self.x = 1; pass"}),  # nobody can have read the first
+    ("state", "self.x = 1; self.f(); self.x = 2", {"pass; self.f(); self.x = 2", "self.x = 1; self.f(); pass"}),
+    ("names", "return start_ms", {"return end_ms"}),
+    ("names", "return low", {"return n"}),  # of the same type
+    ("names", "return self.base_offset", {"return self.last_offset"}),
+    ("names", "first, last = f()", {"last, first = f()"}),
+    ("names", "return f(low_offset=start_ms)", {"return f(low_offset=end_ms)"}),
+    ("names", "return start_ms.x(end_ms)", {"return end_ms.x(end_ms)", "return start_ms.x(start_ms)"}),
+    ("names", "return [first for first, last in a]", {"return [last for first, last in a]"}
+        | {"return [first for last, first in a]"}),
+    ("names", "for x in a: a[x] = n", {"for n in a: a[n] = n", "for x in a: a[x] = low"}),
+    ("names", "z_ms = a", set()),  # is not bound yet
+    ("names", "return topic, topics", set()),
+    ("names", "return self.first(), self.last()", set()),
+    ("names", "assert start_ms", set()),
+    ("names", "raise f(f'{start_ms}')", set()),
+    ("order", "self.x = 1; self.f()", {"self.f(); self.x = 1"}),
+    ("order", "self.f(); self.x.add(1)", {"self.x.add(1); self.f()"}),
+    ("order", "self.x = 1; self.y = self.x", {"self.y = self.x; self.x = 1"}),
+    ("order", "self.x = 1; self.y = 2", set()),
+    ("order", "self.x.add(1); self.y.clear()", set()),
+    ("order", "b = self.f(); self.g(b)", set()),
+    ("order", "logger.info(1); self.f()", set()),
+    ("order", "self.f(); self.f()", set()),
+]  # fmt: skip
+
+MODULE = """
+logger = logging.getLogger('a')
+
+class A:
+    def __init__(self, topic, topics):
+        self.base_offset = topic(); self.last_offset = topics()
+
+    def g(self, start_ms, end_ms, a, topic, topics, n: int, low: int):
+        {body}
+"""
+
+
+@pytest.mark.parametrize(("kind", "body", "made"), SLIPS)
+def test_slips(kind: str, body: str, made: set[str]) -> None:
+    source = MODULE.replace("{body}", body).encode()
+    faults = [fault for fault in find_slips("x.py", source) if fault.kind == kind]
+    changed = {"\n".join(line[1:].strip() for line in diff(source, fault) if line[0] == "+") for fault in faults}
+    assert changed == made
+
+
+def test_what_a_constructor_makes_is_made_in_any_order() -> None:
+    assert find_slips("x.py", MODULE.replace("{body}", "pass").encode()) == []
+
+
+def test_a_cython_source_has_none() -> None:
+    assert find_slips("x.pyx", b"cdef int f(int first, int last):\n    return first\n") == []
+
+
+def test_each_slip_of_a_real_source_parses_and_is_another_program() -> None:
+    path = "reference_broker/fetch_sessions.py"
+    source = (ROOT / path).read_bytes()
+    faults = find_slips(path, source)
+    planted = {ast.unparse(ast.parse(plant(source, fault))) for fault in faults}
+    assert {fault.kind for fault in faults} == {"state", "names", "order"}
+    assert len(planted) == len(faults) > 50
+    assert ast.unparse(ast.parse(source)) not in planted

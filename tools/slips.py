@@ -1,0 +1,439 @@
+"""Find the places of a source where a tired engineer slips, and what the slip makes of them.
+
+The slips of kind `state` leave out what resets or notes something; those of kind `names` take a name for its neighbour;
+those of kind `order` let two steps change places. Slips that change nothing by construction, or that a type checker
+refuses at once, are left out: an assignment that is overwritten before it is read, a name that is not bound yet, two
+assignments that do not read each other.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import pairwise
+from typing import NamedTuple
+
+from tools.faults import Fault, Kind, SourceText, sorted_faults
+
+__all__ = ["find_slips"]
+
+#: Methods of containers and events that note or reset something and raise nothing as a rule; as statements, so unused.
+NOTES = {"add", "append", "appendleft", "clear", "discard", "extend", "pop", "popleft", "remove", "set", "update"}
+
+#: Words that stand for each other's opposite or neighbour in names.
+NEIGHBOURS = [
+    *(("start", "end"), ("first", "last"), ("min", "max"), ("base", "last"), ("begin", "end"), ("next", "last")),
+    *(("old", "new"), ("before", "after"), ("left", "right"), ("low", "high"), ("lowest", "highest")),
+    *(("earliest", "latest"), ("source", "target"), ("key", "value"), ("begun", "ended"), ("position", "offset")),
+    *(("current", "next"), ("previous", "next"), ("start", "stop"), ("sent", "received"), ("older", "newer")),
+]
+
+#: At most so many neighbours are tried in the place of one name, the nearest.
+NAMES_MAX = 2
+
+#: Builtins that return an int.
+_COUNTING = {"len", "int", "sum", "ord", "hash"}
+
+_MODULE = "<module>"
+_ABRUPT = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_SCOPES = (*_FUNCTIONS, ast.ClassDef, ast.Lambda)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def find_slips(path: str, source: bytes) -> list[Fault]:
+    """Return every slip that can be made in a Python source, in the order of their places; none in a Cython source.
+
+    Args:
+        path: relative to the root.
+        source: its bytes, in UTF-8.
+    """
+    if not path.endswith(".py"):
+        return []
+    finder = _Finder(path, source)
+    finder.definitions(ast.parse(source).body)
+    return sorted_faults(finder.faults)
+
+
+class _Scope(NamedTuple):
+    """A function in which names are looked for.
+
+    Attributes:
+        name: of the function.
+        types: of its names, as far as the source says them.
+        attributes: what its class and module read of each object, such as `self`, without what is called.
+        fields: types of the attributes of `self`.
+    """
+
+    name: str
+    types: Mapping[str, str]
+    attributes: Mapping[str, set[str]]
+    fields: Mapping[str, str]
+
+
+class _Finder:
+    """Collect the slips of a Python source."""
+
+    def __init__(self, path: str, source: bytes) -> None:
+        self.faults: list[Fault] = []
+        self._path = path
+        self._text = SourceText(source)
+        self._places: list[str] = []
+        self._attributes = _attributes(ast.parse(source))
+        self._loggers = _loggers(ast.parse(source))
+
+    # --- what is entered
+
+    def definitions(self, statements: Sequence[ast.stmt], of_class: ast.ClassDef | None = None) -> None:
+        """Enter the functions and classes of a module or a class."""
+        for statement in statements:
+            if isinstance(statement, ast.ClassDef):
+                self._places.append(statement.name)
+                self.definitions(statement.body, statement)
+                self._places.pop()
+            elif isinstance(statement, _FUNCTIONS) and statement.name != "__repr__":
+                self._function(statement, of_class)
+            elif isinstance(statement, ast.If | ast.Try):
+                self.definitions([*statement.body, *statement.orelse], of_class)
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, of_class: ast.ClassDef | None) -> None:
+        self._places.append(node.name)
+        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        types = {each.arg: ast.unparse(each.annotation) for each in arguments if each.annotation} | _types(node)
+        attributes, fields = dict(self._attributes), {}
+        if of_class is not None:
+            attributes["self"] = _attributes(of_class)["self"] | (fields := _fields(of_class)).keys()
+        scope = _Scope(node.name, types, attributes, fields)
+        self._block(node.body, scope, frozenset(each.arg for each in arguments))
+        self._places.pop()
+
+    def _block(self, statements: Sequence[ast.stmt], scope: _Scope, bound: frozenset[str]) -> None:
+        """Look at the statements of a block, before which some names are bound."""
+        for first, second in pairwise(statements):
+            self._order(first, second, scope)
+        for number, statement in enumerate(statements):
+            self._state(statement, statements[number + 1 :], scope, bound)
+            inner = bound
+            if isinstance(statement, _FUNCTIONS):
+                self._function(statement, None)
+            elif not isinstance(statement, ast.ClassDef | ast.Assert | ast.Import | ast.ImportFrom):
+                self._names(statement, scope, bound)
+                if isinstance(statement, ast.For | ast.AsyncFor):
+                    self._loop(statement, scope, bound)
+                    inner = bound | _stored(statement.target)
+                elif isinstance(statement, ast.With | ast.AsyncWith):
+                    inner = bound.union(*(_stored(item.optional_vars) for item in statement.items))
+                for block in _blocks(statement):
+                    self._block(block, scope, inner)
+            bound |= _binds(statement)
+
+    # --- state
+
+    def _state(self, statement: ast.stmt, rest: Sequence[ast.stmt], scope: _Scope, bound: frozenset[str]) -> None:
+        """Leave out what notes or resets something."""
+        if isinstance(statement, ast.Expr):
+            call = statement.value
+            notes = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in NOTES
+            if notes:
+                self._leave_out(statement)
+        elif isinstance(statement, ast.Delete):
+            self._leave_out(statement)
+        elif isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign) and statement.value is not None:
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            is_new = any(_is_made(target, scope) or not _stored(target) <= bound for target in targets)
+            if not is_new and not _is_overwritten(list(map(ast.unparse, targets)), rest):
+                self._leave_out(statement)
+
+    def _leave_out(self, statement: ast.stmt) -> None:
+        self._add("state", "left out", statement, statement, "pass")
+
+    # --- names
+
+    def _names(self, statement: ast.stmt, scope: _Scope, bound: frozenset[str]) -> None:
+        """Take names of a statement, without those of its blocks, for their neighbours."""
+        for child in ast.iter_child_nodes(statement):
+            is_target = isinstance(statement, ast.For | ast.AsyncFor) and child is statement.target
+            if isinstance(child, ast.expr | ast.withitem) and not is_target:
+                self._expression(child, scope, bound)
+
+    def _expression(self, node: ast.AST, scope: _Scope, bound: frozenset[str]) -> None:
+        if isinstance(node, ast.Lambda | ast.JoinedStr):
+            return
+        if isinstance(node, _COMPREHENSIONS):
+            bound = bound.union(*(_stored(each.target) for each in node.generators))
+        if isinstance(node, ast.Name) and node.id in bound:
+            for other in _neighbours(node.id, bound, scope.types):
+                self._add("names", "exchanged", node, node, other)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and not _is_made(node, scope):
+            fields = scope.fields if node.value.id == "self" else {}
+            known = scope.attributes.get(node.value.id, set())
+            for other in _neighbours(node.attr, known, fields) if node.attr in known else ():
+                self._add("names", "exchanged", node, node, f"{node.value.id}.{other}")
+        elif isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Store):
+            for first, second in pairwise(node.elts):
+                if isinstance(first, ast.Name) and isinstance(second, ast.Name) and _distance(first.id, second.id):
+                    self._exchange("names", first, second)
+            return
+        for child in ast.iter_child_nodes(node):
+            if isinstance(node, ast.Call) and child is node.func:
+                if isinstance(child, ast.Attribute):
+                    self._expression(child.value, scope, bound)
+            else:
+                self._expression(child, scope, bound)
+
+    def _loop(self, loop: ast.For | ast.AsyncFor, scope: _Scope, bound: frozenset[str]) -> None:
+        """Loop with a variable that is a number around the loop, and is read in it."""
+        if not isinstance(loop.target, ast.Name) or loop.target.id == "_":
+            return
+        name = loop.target.id
+        for other in sorted(_read(loop) & bound - {name}):
+            if scope.types.get(other) == "int" and scope.types.get(name, "int") == "int":
+                renamed, at = "", self._text.start(loop.target)
+                for each in sorted(_named(loop, name), key=self._text.start):
+                    renamed += self._text.source[at : self._text.start(each)].decode() + other
+                    at = self._text.end(each)
+                renamed += self._text.source[at : self._text.end(loop)].decode()
+                self._add("names", "loop variable", loop.target, loop, renamed)
+
+    # --- order
+
+    def _order(self, first: ast.stmt, second: ast.stmt, scope: _Scope) -> None:
+        """Let two effects change places."""
+        if not all(_is_effect(each) and _root(each) not in self._loggers for each in (first, second)):
+            return
+        if _bound_by(first) & (_read(second) | _bound_by(second)) or _bound_by(second) & _read(first):
+            return
+        both_made = all(isinstance(each, ast.Assign | ast.AnnAssign) for each in (first, second))
+        if both_made and scope.name == "__init__":
+            return
+        quiet = _is_quiet(first), _is_quiet(second)
+        if all(quiet) and not (_written(first) & (_texts(second)) or _written(second) & _texts(first)):
+            return
+        self._exchange("order", first, second)
+
+    # --- how
+
+    def _exchange(self, kind: Kind, first: ast.expr | ast.stmt, second: ast.expr | ast.stmt) -> None:
+        one, other = self._text.of(first), self._text.of(second)
+        if one != other:
+            new = f"{other}{self._text.between(first, second)}{one}"
+            self._add(kind, "places exchanged", first, second, new)
+
+    def _add(self, kind: Kind, edit: str, first: ast.expr | ast.stmt, last: ast.expr | ast.stmt, new: str) -> None:
+        start, end = self._text.start(first), self._text.end(last)
+        place = ".".join(self._places) or _MODULE
+        self.faults.append(Fault(self._path, place, first.lineno, kind, edit, start, end, new))
+
+
+# --- names that are alike
+
+
+def _neighbours(name: str, names: Set[str], types: Mapping[str, str]) -> list[str]:
+    """Return the names that are most easily taken for another one, the nearest first."""
+    near = {}
+    for other in names:
+        if other != name and other not in ("self", "cls", "_"):
+            same_type = name in types and types[name] == types.get(other)
+            distance = _distance(name, other) or 3 * same_type
+            known = types.get(name), types.get(other)
+            if distance and (same_type or None in known):
+                near[other] = distance
+    return sorted(near, key=lambda other: (near[other], other))[:NAMES_MAX]
+
+
+def _distance(name: str, other: str) -> int:
+    """Return how far two names are from each other, 1 is nearest; 0 if they are not alike at all."""
+    words, others = name.strip("_").split("_"), other.strip("_").split("_")
+    if len(words) == len(others):
+        differ = [pair for pair in zip(words, others, strict=True) if pair[0] != pair[1]]
+        if len(differ) == 1 and (differ[0] in NEIGHBOURS or differ[0][::-1] in NEIGHBOURS):
+            return 1
+    return 2 if words[-1] == others[-1] else 0
+
+
+# --- what a function or a class says of its names
+
+
+def _types(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
+    """Return the types of the locals of a function whose types are seen easily: annotated ones, counts and indexes."""
+    types: dict[str, str] = {}
+    for node in _own(function):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            types[node.target.id] = ast.unparse(node.annotation)
+        elif isinstance(node, ast.Assign):
+            types |= {
+                target.id: "int" for target in node.targets if isinstance(target, ast.Name) and _is_int(node.value)
+            }
+        elif isinstance(node, ast.For | ast.comprehension) and isinstance(node.iter, ast.Call):
+            callee, target = ast.unparse(node.iter.func), node.target
+            if callee == "enumerate" and isinstance(target, ast.Tuple):
+                target = target.elts[0]
+            if callee in ("range", "enumerate") and isinstance(target, ast.Name):
+                types[target.id] = "int"
+    return types
+
+
+def _is_int(value: ast.expr) -> bool:
+    if isinstance(value, ast.Constant):
+        return type(value.value) is int
+    return isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in _COUNTING
+
+
+def _attributes(tree: ast.AST) -> defaultdict[str, set[str]]:
+    """Return the attributes that are used of each name, without those that are called."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and id(node) not in called:
+            found[node.value.id].add(node.attr)
+    return found
+
+
+def _fields(of_class: ast.ClassDef) -> dict[str, str]:
+    """Return the types of the attributes that a class declares in its body or in `__init__`."""
+    fields = {}
+    for node in ast.walk(of_class):
+        if isinstance(node, ast.AnnAssign) and (node in of_class.body or _is_field(node.target)):
+            fields[node.target.attr if isinstance(node.target, ast.Attribute) else ast.unparse(node.target)] = (
+                ast.unparse(node.annotation)
+            )
+    return fields
+
+
+def _loggers(tree: ast.Module) -> set[str]:
+    """Return what a module tells people something with, at whatever moment."""
+    assigned = [statement for statement in tree.body if isinstance(statement, ast.Assign)]
+    loggers = [each for each in assigned if ast.unparse(each.value).startswith("logging.getLogger(")]
+    return {"print", "warnings"}.union(*(_stored(target) for each in loggers for target in each.targets))
+
+
+# --- what a statement does
+
+
+def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """Give the blocks of a statement."""
+    for name in ("body", "orelse", "finalbody"):
+        if block := getattr(statement, name, None):
+            yield block
+    for handler in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        yield handler.body
+
+
+def _binds(statement: ast.stmt) -> frozenset[str]:
+    """Return the names that are bound for sure after a statement."""
+    bound = _bound_by(statement)
+    if isinstance(statement, ast.With | ast.AsyncWith):
+        bound = bound.union(*map(_binds, statement.body))
+    elif isinstance(statement, ast.If):
+        ways = [
+            block for block in (statement.body, statement.orelse) if not block or not isinstance(block[-1], _ABRUPT)
+        ]
+        names = [frozenset[str]().union(*map(_binds, block)) for block in ways]
+        bound |= frozenset.intersection(*names) if names else frozenset()
+    return bound
+
+
+def _bound_by(statement: ast.stmt) -> frozenset[str]:
+    """Return the names that a statement binds, without its blocks."""
+    expressions = [child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr | ast.withitem)]
+    if isinstance(statement, ast.For | ast.AsyncFor):
+        expressions.remove(statement.target)
+    return frozenset().union(*map(_stored, expressions))
+
+
+def _stored(node: ast.AST | None) -> frozenset[str]:
+    """Return the names that an expression or a target binds."""
+    if node is None or isinstance(node, (ast.Lambda, *_COMPREHENSIONS)):
+        return frozenset()
+    if isinstance(node, ast.Name):
+        return frozenset({node.id} if isinstance(node.ctx, ast.Store) else ())
+    return frozenset[str]().union(*map(_stored, ast.iter_child_nodes(node)))
+
+
+def _read(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
+
+
+def _named(node: ast.AST, name: str) -> list[ast.Name]:
+    return [each for each in ast.walk(node) if isinstance(each, ast.Name) and each.id == name]
+
+
+def _own(function: ast.AST) -> Iterator[ast.AST]:
+    """Give the nodes of a function without those of the functions and classes in it."""
+    for child in ast.iter_child_nodes(function):
+        yield child
+        if not isinstance(child, _SCOPES):
+            yield from _own(child)
+
+
+def _is_made(target: ast.expr, scope: _Scope) -> bool:
+    """Return whether a target is an attribute that a constructor makes; without it there is none."""
+    is_stored = isinstance(target, ast.Attribute) and isinstance(target.ctx, ast.Store)
+    return is_stored and scope.name == "__init__" and _is_field(target)
+
+
+def _is_field(target: ast.expr) -> bool:
+    return isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self"
+
+
+def _is_overwritten(targets: Sequence[str], rest: Sequence[ast.stmt]) -> bool:
+    """Return whether all targets are assigned again before anything can have read them."""
+    left = set(targets)
+    for statement in rest:
+        if not isinstance(statement, ast.Assign) or not _is_quiet(statement) or _texts(statement.value) & left:
+            return False
+        left -= _written(statement)
+        if not left:
+            return True
+    return False
+
+
+def _is_effect(statement: ast.stmt) -> bool:
+    """Return whether others than the function can see what a simple statement does."""
+    if isinstance(statement, ast.Expr):
+        return isinstance(statement.value, ast.Call | ast.Await | ast.Yield | ast.YieldFrom)
+    if isinstance(statement, ast.Assign):
+        return all(isinstance(target, ast.Attribute | ast.Subscript) for target in statement.targets)
+    if isinstance(statement, ast.AugAssign | ast.AnnAssign):
+        return statement.value is not None and isinstance(statement.target, ast.Attribute | ast.Subscript)
+    return isinstance(statement, ast.Delete)
+
+
+def _is_quiet(statement: ast.stmt) -> bool:
+    """Return whether a statement runs nothing that could fail or see what stands before it."""
+    inside = [
+        node for node in ast.walk(statement) if isinstance(node, ast.Call | ast.Await | ast.Yield | ast.YieldFrom)
+    ]
+    if isinstance(statement, ast.Expr) and isinstance(call := statement.value, ast.Call):
+        return inside == [call] and isinstance(call.func, ast.Attribute) and call.func.attr in NOTES
+    return not inside
+
+
+def _written(statement: ast.stmt) -> set[str]:
+    """Return what a quiet statement changes, as text."""
+    if isinstance(statement, ast.Expr):
+        call = statement.value
+        return (
+            {ast.unparse(call.func.value)}
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
+            else set()
+        )
+    if isinstance(statement, ast.Assign | ast.Delete):
+        targets = statement.targets
+    else:
+        targets = [statement.target] if isinstance(statement, ast.AugAssign | ast.AnnAssign) else []
+    return {ast.unparse(target.value if isinstance(target, ast.Subscript) else target) for target in targets}
+
+
+def _texts(node: ast.AST) -> set[str]:
+    """Return all that a node names: `self.x.y`, `self.x` and `self`."""
+    return {ast.unparse(each) for each in ast.walk(node) if isinstance(each, ast.Name | ast.Attribute)}
+
+
+def _root(statement: ast.stmt) -> str:
+    """Return the name that a statement begins with: `a` of `a.b(c)`."""
+    node: ast.AST = statement
+    while (child := next(ast.iter_child_nodes(node), None)) is not None and not isinstance(node, ast.Name):
+        node = child
+    return node.id if isinstance(node, ast.Name) else ""
