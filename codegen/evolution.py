@@ -128,7 +128,8 @@ def _message_changes(
     yield from _stability_changes(old, new)
     found: dict[_Found, list[int]] = defaultdict(list)
     for version in sorted({*old.known, *new.known}):
-        for field, what, verdict in (*_header_changes(*headers, version), *_version_changes(old, new, version)):
+        for found_here in (*_header_changes(*headers, version), *_version_changes(old, new, version)):
+            field, what, verdict = found_here
             if verdict is Verdict.BREAKS and version == unstable:
                 what, verdict = f"{what}; the version was unstable", Verdict.NOTE
             found[field, what, verdict].append(version)

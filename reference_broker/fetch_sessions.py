@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable
 from typing import Protocol
 
-from kafkawire.reference_broker.turns import Work
+from kafkawire.reference_broker.turns import Pieces, Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.tables.enums import (
@@ -33,7 +33,7 @@ PartitionData = FetchResponse.PartitionData
 #: A session that was not used for this long makes room for any other; a younger one makes no room for a consumer's.
 EVICTION_MS = 120_000
 
-#: Partitions that are added or removed in a fraction of a millisecond.
+#: Topics and partitions that are added or removed in a fraction of a millisecond.
 _AT_A_TIME = 100
 
 #: A topic's id or its name, and the number of a partition.
@@ -195,8 +195,10 @@ class FetchSession:
 
     def want(self, request: FetchRequest) -> Work[None]:
         """Add and change partitions as a request says; yield now and then."""
-        number = 0
+        pieces = Pieces(_AT_A_TIME)
         for topic in request.topics:
+            if pieces.ends():
+                yield
             name = topic.topic_id if self.by_id else topic.topic
             for wanted in topic.partitions:
                 partition = self._partitions.get((name, wanted.partition))
@@ -206,21 +208,21 @@ class FetchSession:
                     self._to_end(partition)
                 partition.wanted = wanted
                 self._ready[partition] = None
-                number += 1
-                if not number % _AT_A_TIME:
+                if pieces.ends():
                     yield
 
     def _forget(self, request: FetchRequest) -> Work[None]:
-        number = 0
+        pieces = Pieces(_AT_A_TIME)
         for forgotten in request.forgotten_topics_data:
+            if pieces.ends():
+                yield
             name = forgotten.topic_id if self.by_id else forgotten.topic
             for number in forgotten.partitions:
                 gone = self._partitions.pop((name, number), None)
                 if gone is not None:
                     gone.unfollow()
                     self._ready.pop(gone, None)
-                number += 1
-                if not number % _AT_A_TIME:
+                if pieces.ends():
                     yield
 
     def to_read(self) -> list[SessionPartition]:

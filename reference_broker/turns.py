@@ -22,7 +22,7 @@ from kafkawire.sdk.protocol.schema import Message
 if TYPE_CHECKING:
     from kafkawire.reference_broker.apis.registry import Answer, Call
 
-__all__ = ["AT_A_TIME", "Turns", "Work", "begin", "complete_by_work", "counted", "each"]
+__all__ = ["AT_A_TIME", "Pieces", "Turns", "Work", "begin", "complete_by_work", "counted", "each"]
 
 E = TypeVar("E")
 K = TypeVar("K", bound=Hashable)
@@ -121,6 +121,27 @@ def counted(entries: Iterable[K]) -> Work[dict[K, int]]:
         counts[entry] = counts.get(entry, 0) + 1
         yield
     return counts
+
+
+class Pieces:
+    """Counts the entries of a large request, of which there is a loop in a loop; one that is empty is an entry, too.
+
+    Args:
+        size: entries of a piece.
+    """
+
+    __slots__ = ("_left", "_size")
+
+    def __init__(self, size: int) -> None:
+        self._size = self._left = size
+
+    def ends(self) -> bool:
+        """Count one more entry; return whether others have their turn after it."""
+        self._left -= 1
+        if self._left:
+            return False
+        self._left = self._size
+        return True
 
 
 class Turns:

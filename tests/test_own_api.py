@@ -72,8 +72,7 @@ def test_the_programs_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> Non
         for program in programs:
             if "result_of" in program:
                 names["broker"].start()
-                program = program.replace('"127.0.0.1:9092"', "broker.bootstrap")
-            exec(compile(program, "page", "exec"), names)
+            exec(compile(program.replace('"127.0.0.1:9092"', "broker.bootstrap"), "page", "exec"), names)
     finally:
         if "broker" in names:
             names["broker"].close()

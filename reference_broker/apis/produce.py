@@ -51,7 +51,7 @@ _ACKS = frozenset(Acks)
 #: Records that are checked in less than a millisecond unless they are compressed.
 _LONG_BYTES = 64 * 1024
 
-#: Batches whose producer is looked at in less than a millisecond.
+#: Topics and batches, whose producer is looked at, in less than a millisecond.
 _LOOKED_AT_A_TIME = 2_000
 
 _FINISHED = object()
@@ -98,7 +98,7 @@ def _append_all(
     """Append to one partition after the other, and add what became of it to the responses.
 
     What follows a batch that may have taken long is another step: a few bytes may hold 100 MiB of compressed records.
-    So is what follows many short ones.
+    So is what follows many short ones, or topics without any.
     """
     transactional: list[Unverified] = []
     refused = yield from _refusal(request)
@@ -109,6 +109,9 @@ def _append_all(
         topic, error = _find(call, data)
         answers: list[PartitionResponse] = []
         responses.append(ProduceResponse.TopicProduceResponse(data.name, data.topic_id, answers))
+        if not data.partition_data and (short := short + 1) > AT_A_TIME:
+            short = 0
+            yield
         for partition in data.partition_data:
             short += 1
             if last is not None and (short > AT_A_TIME or _may_take_long(*last)):
@@ -144,6 +147,9 @@ def _refusal(request: ProduceRequest) -> Work[BrokerError | None]:
         return BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}, expected -1, 0 or 1")
     producers, looked_at = set(), 0
     for topic in request.topic_data:
+        looked_at += 1
+        if not looked_at % _LOOKED_AT_A_TIME:
+            yield
         for partition in topic.partition_data:
             if (producer := transactional_producer(partition.records)) is not None:
                 producers.add(producer)

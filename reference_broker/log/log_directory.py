@@ -392,8 +392,8 @@ class LogDirectory:
         def written(error: Exception | None) -> None:
             if error is not None:
                 logger.warning("the checkpoints cannot be written, a restart after a crash takes longer: %s", error)
-            for done in waiting:
-                done(None if error is None else storage_error(error))
+            for waiting_done in waiting:
+                waiting_done(None if error is None else storage_error(error))
 
         self.steps.do(prepare, written, place=1)  # not behind thousands of topics, which come forward too
 

@@ -217,6 +217,23 @@ def test_forgotten_partition_leaves_its_log():
     assert partition not in session.to_read()
 
 
+@pytest.mark.parametrize("numbers", [(), (0,), range(5)], ids=["topics", "first partitions", "partitions"])
+@pytest.mark.parametrize("is_forgotten", [False, True])
+def test_others_have_their_turn_while_much_is_added_or_forgotten(numbers, is_forgotten):
+    names = [f"t{number}" for number in range(1_000)]
+    partitions = [FetchRequest.FetchPartition(number) for number in numbers]
+    request = FetchRequest(topics=[FetchRequest.FetchTopic(name, partitions=partitions) for name in names])
+    session = FetchSession(request, False)
+    work = session.want(request)
+    if is_forgotten:
+        finished(work)
+        forgotten = [FetchRequest.ForgottenTopic(name, partitions=list(numbers)) for name in names]
+        work = session.update(FetchRequest(forgotten_topics_data=forgotten))
+    pieces = sum(1 for _ in work)
+    assert len(session) == (0 if is_forgotten else len(names) * len(numbers))
+    assert pieces == len(names) * (1 + len(numbers)) // 100
+
+
 def test_waiting_fetch_is_told():
     cache, log = sessions(), Log()
     session = kept(cache, 0)

@@ -176,11 +176,12 @@ def test_large_announcements_take_no_memory(tmp_path):
             # One after the other ends with a whole request, a bad one.
             while sent_bytes < 1_000 * MEBIBYTE and (ready := poll.poll(TIMEOUT_SECONDS)):
                 for number, event in ready:
+                    is_gone = bool(event & (select.EPOLLHUP | select.EPOLLERR))
                     try:
                         sent_bytes += os.write(number, piece)
                     except (BlockingIOError, ConnectionError):
-                        event = select.EPOLLHUP
-                    if event & (select.EPOLLHUP | select.EPOLLERR):
+                        is_gone = True
+                    if is_gone:
                         poll.unregister(number)
                 assert resident_bytes() - before < 160 * MEBIBYTE
         assert sent_bytes > 500 * MEBIBYTE

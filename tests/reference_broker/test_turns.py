@@ -14,7 +14,7 @@ import pytest
 from kafkawire.reference_broker.apis.registry import Call
 from kafkawire.reference_broker.broker_end import BrokerEnd
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.turns import AT_A_TIME, Turns, Work, begin, complete_by_work, counted, each
+from kafkawire.reference_broker.turns import AT_A_TIME, Pieces, Turns, Work, begin, complete_by_work, counted, each
 from kafkawire.sdk.errors import BrokerError, LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
@@ -108,6 +108,11 @@ def test_no_answer_after_the_first_piece_is_an_error():
     delayed = begun(working(AT_A_TIME, None))
     with pytest.raises(LocalProtocolError, match="has returned None"):
         all_steps(delayed)
+
+
+def test_every_piece_ends_with_its_last_entry():
+    pieces = Pieces(3)
+    assert [pieces.ends() for _ in range(7)] == [False, False, True, False, False, True, False]
 
 
 @pytest.mark.parametrize("entries", [1, 5_000])

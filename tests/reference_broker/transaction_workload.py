@@ -325,7 +325,7 @@ class TransactionWorkload:
             assert is_there or not made.is_committed, f"{made} was committed, its offset is gone"
             assert made.is_commit_asked or not is_there, f"{made} was not committed, its offset counts"
             for topic, values in expected.items():
-                values += made.values(topic) if is_there else []
+                values.extend(made.values(topic) if is_there else [])
             if not is_there:
                 assert not set(found[_SHORT]) & set(made.values(_SHORT)), f"{made} is in {_SHORT}, its offset is not"
         mine = transactor.transactional_id.encode() + b"-"

@@ -210,10 +210,11 @@ class ClassicProtocolMembers:
         codes: list[ErrorCode] = []
         leaving: dict[str, None] = {}
         for member_id, instance_id in members:
-            if member_id == UNKNOWN_MEMBER_ID and instance_id in group.static_members:
-                member_id = group.static_members[instance_id]
+            holder = None
+            if member_id == UNKNOWN_MEMBER_ID and instance_id is not None:
+                holder = group.static_members.get(instance_id)
             try:
-                leaving[group.known(member_id, instance_id).member_id] = None
+                leaving[group.known(member_id if holder is None else holder, instance_id).member_id] = None
                 codes.append(ErrorCode.NONE)
             except BrokerError as error:
                 codes.append(error.code)

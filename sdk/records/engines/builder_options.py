@@ -142,9 +142,8 @@ def checked_headers(headers: Any) -> list[tuple[bytes, Buffer | None]]:
     encoded = []
     for name, value in pairs(headers):
         name_bytes = checked_name(name)
-        if value is not None and type(value) is not bytes:
-            value = checked_content("headers", value)
-        encoded.append((name_bytes, value))
+        is_plain = value is None or type(value) is bytes
+        encoded.append((name_bytes, value if is_plain else checked_content("headers", value)))
     return encoded
 
 

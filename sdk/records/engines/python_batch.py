@@ -224,7 +224,7 @@ class RecordBatch(BatchHeader):
         base_offset, base_timestamp, base_sequence = self.base_offset, self.base_timestamp, self.base_sequence
         append_time = self.max_timestamp if self.attributes & BATCH_TIMESTAMP_TYPE_MASK else None
         sequence = NO_SEQUENCE
-        for headers, key, delta, timestamp, value, _ in parts(payload, self.records_count, self.position):
+        for headers, key, delta, timestamp_delta, value, _ in parts(payload, self.records_count, self.position):
             # Nearly all sums are far from overflowing, and not worth a call.
             offset = base_offset + delta
             if not -_FAR < offset < _FAR:
@@ -232,7 +232,7 @@ class RecordBatch(BatchHeader):
             if append_time is not None:
                 timestamp = append_time
             else:
-                timestamp += base_timestamp
+                timestamp = base_timestamp + timestamp_delta
                 if not -_FAR < timestamp < _FAR:
                     timestamp = int64(timestamp)
             if base_sequence >= 0:

@@ -141,7 +141,8 @@ class _Index:
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
         """Yield position and content of each entry, up to the room that was preallocated."""
-        for number, (first, second) in enumerate(self.entries):  # up to where it ends by then
+        for number, entry in enumerate(self.entries):  # up to where it ends by then
+            first, second = entry
             position = number * self.entry_bytes
             if not first and not second:
                 if self.window.is_zero_from(position):
