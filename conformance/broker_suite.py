@@ -79,14 +79,11 @@ class BrokerSuite:
     def _advertised(self, suite: Suite) -> None:
         connection = ClientConnection("kafkawire-conformance")
         with self._socket() as socket:
-            response = ApiVersionsResponse()
-            done = False
-            while not done:
+            while True:
                 socket.send(*connection.handshake().parts)
-                received = connection.receive(socket.receive()).message
-                assert isinstance(received, ApiVersionsResponse)
-                response = received
-                done = connection.negotiate(response)
+                response = connection.receive(socket.receive()).message
+                if isinstance(response, ApiVersionsResponse) and connection.negotiate(response):
+                    break
         suite.add("handshake", None)
         for entry in response.api_keys:
             case = f"key {entry.api_key} versions {entry.min_version} to {entry.max_version}"

@@ -178,15 +178,14 @@ def _prefix(vector: Vector) -> bytes:
     """Return the prefix of a message as Kafka stores it; see `framing` in `vectors/README.md`."""
     key, version = message_class(vector["name"]).SCHEMA.key, vector["version"]
     match vector["framing"]:
-        case "type-prefix":
-            assert key is not None
+        case "type-prefix" if key is not None:
             return key.to_bytes(2, "big")
         case "version-prefix":
             return bytes(version.to_bytes(2, "big"))
         case "metadata-frame" | "remote-log-metadata-frame":
             return b"".join(UnsignedVarint.build(number) for number in (1, key, version))
         case framing:
-            raise ValueError(f"unknown framing {framing!r}")
+            raise ValueError(f"unknown framing {framing!r} of {vector['name']}")
 
 
 def _snake(name: str) -> str:

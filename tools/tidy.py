@@ -329,6 +329,31 @@ def ignores(tree: Tree) -> Iterator[Place]:
                 yield source.path, number, "an ignore without its code and its reason"
 
 
+def asserts(tree: Tree) -> Iterator[Place]:
+    """An assert decides nothing, because `python -O` leaves it out: it may tell type checkers that something is there.
+
+    `assert name is not None` narrows what the next lines would fail on anyway. All else is a type, or an error.
+    """
+    for source in _written(tree, {".py", ".pyx", ".pxi"}, PRODUCT):
+        for node in _nodes(source, ast.Assert):
+            if not _only_narrows(node.test):
+                yield source.path, node.lineno, f"`assert {ast.unparse(node.test)}` decides something"
+        for number, line in enumerate(source.lines if source.path.suffix != ".py" else (), 1):
+            if line.strip().startswith("assert "):
+                yield source.path, number, f"`{line.strip()}` decides something"
+
+
+def _only_narrows(test: ast.expr) -> bool:
+    """Return whether it is `name is not None`, or likewise with an attribute."""
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.IsNot):
+        return False
+    subject = test.left
+    while isinstance(subject, ast.Attribute):
+        subject = subject.value
+    (other,) = test.comparators
+    return isinstance(subject, ast.Name) and isinstance(other, ast.Constant) and other.value is None
+
+
 def sleeping(tree: Tree) -> Iterator[Place]:
     """A test waits for what it expects, never for time to pass."""
     for source in _written(tree, {".py"}, ("tests",)):
@@ -373,6 +398,7 @@ RULES: dict[str, Rule] = {
     "machine-paths": machine_paths,
     "generated-header": generated_header,
     "ignores": ignores,
+    "asserts": asserts,
     "sleeping": sleeping,
     "shared-tests": shared_tests,
     "second-home": second_homes,

@@ -8,15 +8,25 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
-from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.driven import Turn, Versions
 
-__all__ = ["ANY_BROKER", "CONTROLLER", "Call", "Coordinator", "Node", "Purpose", "Target"]
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    #: The response of a call; `Call` alone is one of any.
+    Answer = TypeVar("Answer", bound=Message, default=Any)
+else:
+    from typing import TypeVar
+
+    Answer = TypeVar("Answer")
+
+__all__ = ["ANY_BROKER", "CONTROLLER", "Answer", "Call", "Coordinator", "Node", "Purpose", "Target"]
 
 
 class Purpose(Enum):
@@ -73,7 +83,7 @@ CONTROLLER: Final = _Role.CONTROLLER
 Target = _Role | Node | Coordinator
 
 
-class Call:
+class Call(Generic[Answer]):
     """A request and its outcome.
 
     Args:
@@ -120,11 +130,11 @@ class Call:
         self,
         target: Target,
         request: Callable[[Versions], tuple[Message, int | None]],
-        response: type[Message] | None,
+        response: type[Answer] | None,
         deadline_ms: int,
-        on_done: Callable[[Call, int], None],
+        on_done: Callable[[Call[Answer], int], None],
         *,
-        check: Callable[[Message], KafkaWireError | None] | None = None,
+        check: Callable[[Answer], KafkaWireError | None] | None = None,
         retries: bool = True,
         final: Collection[ErrorCode] = (),
         pauses: Mapping[ErrorCode, int] = MappingProxyType({}),
@@ -142,7 +152,7 @@ class Call:
         self.pauses = pauses
         self.timeout_ms = timeout_ms
         self.purpose = purpose
-        self.result: Message | None = None
+        self.result: Answer | None = None
         self.error: KafkaWireError | None = None
         self.done = False
         self.turn: Turn = Turn.SOON
@@ -151,11 +161,22 @@ class Call:
         name = "Produce" if self.response is None else self.response.SCHEMA.name.removesuffix("Response")
         return f"{name} to {self.target}"
 
+    @property
+    def answer(self) -> Answer:
+        """The response to a call that has succeeded.
+
+        Raises:
+            LocalProtocolError: it has none.
+        """
+        if self.result is None:
+            raise LocalProtocolError(f"{self}: there is no response")
+        return self.result
+
     def request(self, versions: Versions) -> tuple[Message, int | None]:
         """Return the request and its version, None for the highest that both sides know."""
         return self._request(versions)
 
-    def settle(self, result: Message | None, error: KafkaWireError | None, now_ms: int) -> None:
+    def settle(self, result: Answer | None, error: KafkaWireError | None, now_ms: int) -> None:
         """End the call, unless it has ended."""
         if not self.done:
             self.done = True

@@ -74,8 +74,7 @@ class Coordinators:
             version = versions.version_for(FindCoordinatorRequest)
             return find_coordinator(wanted.key, version, wanted.kind), version
 
-        def check(response: Message) -> KafkaWireError | None:
-            assert isinstance(response, FindCoordinatorResponse)
+        def check(response: FindCoordinatorResponse) -> KafkaWireError | None:
             try:
                 coordinator(response, str(wanted))
             except KafkaWireError as error:
@@ -83,14 +82,13 @@ class Coordinators:
                 return error
             return None
 
-        def found(call: Call, now_ms: int) -> None:
+        def found(call: Call[FindCoordinatorResponse], now_ms: int) -> None:
             self._asked.discard(wanted)
             self._trouble.pop(wanted, None)
             if call.error is not None:
                 self._refused[wanted] = call.error
                 return
-            assert isinstance(call.result, FindCoordinatorResponse)
-            _node_id, host, port = coordinator(call.result, str(wanted))
+            _node_id, host, port = coordinator(call.answer, str(wanted))
             self._known[wanted] = Address(host, port)
 
         deadline_ms = now_ms + self._timeout_ms

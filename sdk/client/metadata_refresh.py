@@ -125,14 +125,13 @@ class MetadataRefresh:
         )
         self._router.submit(call, now_ms)
 
-    def _ended(self, question: MetadataQuestion, call: Call, now_ms: int) -> None:
+    def _ended(self, question: MetadataQuestion, call: Call[MetadataResponse], now_ms: int) -> None:
         self._running = False
         self.ended_ms = now_ms
         error, metadata = call.error, self._router.metadata
         if error is None:
-            assert isinstance(call.result, MetadataResponse)
             is_complete = self._asked is None
-            error = metadata.update(call.result, now_ms, is_complete=is_complete, has_epochs=question.has_epochs)
+            error = metadata.update(call.answer, now_ms, is_complete=is_complete, has_epochs=question.has_epochs)
             if error is None:
                 self._note_missing(now_ms)
             else:

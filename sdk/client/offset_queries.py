@@ -128,14 +128,13 @@ class OffsetQueries:
         names = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(topics)]
         question = MetadataQuestion(MetadataRequest(names, allow_auto_topic_creation=False))
 
-        def described(call: Call, now_ms: int) -> None:
+        def described(call: Call[MetadataResponse], now_ms: int) -> None:
             query.in_flight -= 1
             query.doubtful.clear()
             if call.error is not None:
                 query.error = call.error
             else:
-                assert isinstance(call.result, MetadataResponse)
-                declined = self._router.metadata.update(call.result, now_ms, has_epochs=question.has_epochs)
+                declined = self._router.metadata.update(call.answer, now_ms, has_epochs=question.has_epochs)
                 query.error = declined or self._missing(query)
             if query.error is None:
                 self._send(query, now_ms)
@@ -171,13 +170,14 @@ class OffsetQueries:
         )
         self._router.submit(call, now_ms)
 
-    def _listed(self, query: _Query, times: Mapping[TopicPartition, int], call: Call, now_ms: int) -> None:
+    def _listed(
+        self, query: _Query, times: Mapping[TopicPartition, int], call: Call[ListOffsetsResponse], now_ms: int
+    ) -> None:
         query.in_flight -= 1
         if call.error is not None:
             self._doubt(query, times, call.error)
         else:
-            assert isinstance(call.result, ListOffsetsResponse)
-            for partition, answer in list_answers(call.result).items():
+            for partition, answer in list_answers(call.answer).items():
                 if isinstance(answer, KafkaWireError):
                     self._doubt(query, [partition], answer)
                 elif query.left.pop(partition, None) is not None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Final
 
-from kafkawire.sdk.client.call import ANY_BROKER, Call, Coordinator, Node, Purpose, Target
+from kafkawire.sdk.client.call import ANY_BROKER, Answer, Call, Coordinator, Node, Purpose, Target
 from kafkawire.sdk.client.options import ClientOptions, ConsumerOptions
 from kafkawire.sdk.client.otlp import Point, metrics_data, otlp_name
 from kafkawire.sdk.client.router import Router
@@ -131,13 +131,12 @@ class Telemetry:
         request = GetTelemetrySubscriptionsRequest(self._instance_id)
         self._submit((ANY_BROKER, Purpose.DATA), request, GetTelemetrySubscriptionsResponse, self._subscribed, now_ms)
 
-    def _subscribed(self, call: Call, now_ms: int) -> None:
+    def _subscribed(self, call: Call[GetTelemetrySubscriptionsResponse], now_ms: int) -> None:
         self._call = None
         if call.error is not None:
             self._failed(call.error, now_ms)
             return
-        response = call.result
-        assert isinstance(response, GetTelemetrySubscriptionsResponse)
+        response = call.answer
         self._instance_id = response.client_instance_id
         interval_ms = response.push_interval_ms if response.push_interval_ms > 0 else _INTERVAL_MS
         if not response.requested_metrics:
@@ -168,7 +167,7 @@ class Telemetry:
             limit_bytes = subscription.telemetry_max_bytes
             self._lines.info("size", now_ms, "more than %d bytes of metrics: only totals are pushed", limit_bytes)
 
-        def pushed(call: Call, now_ms: int) -> None:
+        def pushed(call: Call[PushTelemetryResponse], now_ms: int) -> None:
             self._call = None
             if self._last is not None:
                 self._is_on = False
@@ -212,8 +211,8 @@ class Telemetry:
         self,
         target: tuple[Target, Purpose],
         request: Message,
-        response: type[Message],
-        on_done: Callable[[Call, int], None],
+        response: type[Answer],
+        on_done: Callable[[Call[Answer], int], None],
         now_ms: int,
         timeout_ms: int | None = None,
     ) -> None:

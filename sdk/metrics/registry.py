@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.metrics.catalogue import CLIENT, METRICS, NODE, Family, Stat
 from kafkawire.sdk.metrics.names import MetricName, Tags
 from kafkawire.sdk.metrics.sensor import Sensor
@@ -54,7 +55,8 @@ class Registry:
 
     def gauge(self, group: str, stem: str, read: Callable[[int], float]) -> None:
         """Have a value computed when somebody reads it; `read` takes the time, and may run in any thread."""
-        assert METRICS[group, stem, ()].stats == (Stat.GAUGE,)
+        if METRICS[group, stem, ()].stats != (Stat.GAUGE,):
+            raise LocalProtocolError(f"{stem} of {group} is no gauge")
         self._gauges[MetricName(self._group(group), stem)] = read
 
     def source(self, read: Callable[[int], Iterable[tuple[MetricName, float]]]) -> None:

@@ -129,12 +129,11 @@ class ProducerIdentity:
             number, epoch, _ = self._replaced
         return InitProducerIdRequest(self._transactional_id, self._transaction_timeout_ms, number, epoch), version
 
-    def _answered(self, call: Call, now_ms: int) -> None:
+    def _answered(self, call: Call[InitProducerIdResponse], now_ms: int) -> None:
         self._asking = False
         is_transactional = self._transactional_id is not None
         if call.error is None:
-            assert isinstance(call.result, InitProducerIdResponse)
-            self.current = ProducerId(call.result.producer_id, call.result.producer_epoch, is_transactional)
+            self.current = ProducerId(call.answer.producer_id, call.answer.producer_epoch, is_transactional)
             self.ready.keep(None)
         elif isinstance(call.error, Closed):
             self.fail(call.error)
@@ -158,6 +157,5 @@ def _cannot(error: KafkaWireError) -> KafkaWireError:
     return failure
 
 
-def _error_of(what: str, response: Message) -> BrokerError | None:
-    assert isinstance(response, InitProducerIdResponse)
+def _error_of(what: str, response: InitProducerIdResponse) -> BrokerError | None:
     return BrokerError(response.error_code, what) if response.error_code != ErrorCode.NONE else None

@@ -131,16 +131,18 @@ class Gate:
         Raises:
             BrokerError: the broker refuses the login.
             RemoteProtocolError: the broker breaks the rules.
+            LocalProtocolError: the gate has not asked for it.
         """
         if isinstance(response, ApiVersionsResponse):
             return self._versions_known(response)
-        assert self._authenticator is not None, "only a login has further responses"
-        if isinstance(response, SaslHandshakeResponse):
-            if response.error_code != ErrorCode.NONE:
-                raise BrokerError(response.error_code, _handshake_refusal(self._authenticator.mechanism, response))
-            return SaslAuthenticateRequest(self._authenticator.first_message())
-        assert isinstance(response, SaslAuthenticateResponse)
-        return self._challenged(self._authenticator, response)
+        if self._authenticator is not None:
+            if isinstance(response, SaslHandshakeResponse):
+                if response.error_code != ErrorCode.NONE:
+                    raise BrokerError(response.error_code, _handshake_refusal(self._authenticator.mechanism, response))
+                return SaslAuthenticateRequest(self._authenticator.first_message())
+            if isinstance(response, SaslAuthenticateResponse):
+                return self._challenged(self._authenticator, response)
+        raise LocalProtocolError(f"{type(response).__name__}: the gate has asked for none")
 
     def _versions_known(self, response: ApiVersionsResponse) -> Message | None:
         if not self._negotiation.receive(response):

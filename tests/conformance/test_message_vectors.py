@@ -121,6 +121,12 @@ def test_wrong_framing_is_noticed() -> None:
     assert "framed" in (check_message_vector(vector, "construct") or "")
 
 
+def test_a_message_without_the_framing_it_should_have() -> None:
+    vector = first("data", framing="version-prefix") | {"framing": "type-prefix"}
+    with pytest.raises(ValueError, match=f"unknown framing 'type-prefix' of {vector['name']}"):
+        check_message_vector(vector, "construct")
+
+
 def test_json_in_another_form_is_noticed() -> None:
     """A tagged field with its default can be read from JSON, but Kafka does not print it."""
     message = FetchRequest()

@@ -189,12 +189,11 @@ def replay(groups: dict[str, ConsumerGroup], record: CoordinatorRecord) -> str:
     """Take over a record of a consumer group; return the group's id."""
     key, value = record.key, record.value
     if isinstance(key, GroupKey):
-        if value is None:
-            groups.pop(key.group_id, None)
-        else:
-            assert isinstance(value, GroupValue)
+        if isinstance(value, GroupValue):
             group = _group(groups, key.group_id)
             group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
+        else:
+            groups.pop(key.group_id, None)
     elif isinstance(key, MemberKey):
         _replay_member(groups, key, value)
     elif isinstance(key, EpochKey):

@@ -157,16 +157,17 @@ class CommittedOffsets:
         )
         self._router.submit(wanted.call, now_ms)
 
-    def _answered(self, wanted: _Wanted, asked: Collection[TopicPartition], call: Call, now_ms: int) -> None:
+    def _answered(
+        self, wanted: _Wanted, asked: Collection[TopicPartition], call: Call[OffsetFetchResponse], now_ms: int
+    ) -> None:
         wanted.call = None
         found: dict[TopicPartition, OffsetAndMetadata | KafkaWireError | None] = {}
         if call.error is not None:
             self._refused(wanted, asked, call.error, found, now_ms)
             self._report(wanted, found, now_ms)
             return
-        assert isinstance(call.result, OffsetFetchResponse)
         missing = set(asked)
-        for partition, code, offset in fetch_results(call.result, wanted.request, wanted.names)[1]:
+        for partition, code, offset in fetch_results(call.answer, wanted.request, wanted.names)[1]:
             missing.discard(partition)
             if partition not in wanted.attempts:
                 continue
@@ -178,7 +179,7 @@ class CommittedOffsets:
                 self._router.metadata.invalidate()
             self._refused(wanted, [partition], error, found, now_ms)
         for partition in missing:  # which is not to say that nothing is committed
-            self._refused(wanted, [partition], lacking(call.result, f"partition {partition}"), found, now_ms)
+            self._refused(wanted, [partition], lacking(call.answer, f"partition {partition}"), found, now_ms)
         self._report(wanted, found, now_ms)
 
     def _refused(
@@ -208,8 +209,7 @@ class CommittedOffsets:
         error.__cause__ = cause
         return error
 
-    def _group_error(self, wanted: _Wanted, response: Message) -> KafkaWireError | None:
-        assert isinstance(response, OffsetFetchResponse)
+    def _group_error(self, wanted: _Wanted, response: OffsetFetchResponse) -> KafkaWireError | None:
         try:
             code, _ = fetch_results(response, wanted.request, wanted.names)
         except RemoteProtocolError as error:

@@ -234,13 +234,12 @@ class ConsumerGroup:
             epoch = JOIN_GROUP_MEMBER_EPOCH if joins else self._epoch
             return heartbeat(self._settings, self._member_id, epoch, self._said, sent[-1]), version
 
-        def answered(call: Call, now_ms: int) -> None:
+        def answered(call: Call[ConsumerGroupHeartbeatResponse], now_ms: int) -> None:
             self._heartbeat = None
             if call.error is not None:
                 self._refused(call.error, now_ms)
                 return
-            assert isinstance(call.result, ConsumerGroupHeartbeatResponse)
-            self._confirmed(call.result, sent[-1], now_ms)
+            self._confirmed(call.answer, sent[-1], now_ms)
 
         self._heartbeat = self._call(request, now_ms + _HEARTBEAT_TIMEOUT_MS, answered, retries=False)
         self._router.submit(self._heartbeat, now_ms)
@@ -394,10 +393,10 @@ class ConsumerGroup:
         self,
         request: Callable[[Versions], tuple[Message, int | None]],
         deadline_ms: int,
-        on_done: Callable[[Call, int], None],
+        on_done: Callable[[Call[ConsumerGroupHeartbeatResponse], int], None],
         *,
         retries: bool,
-    ) -> Call:
+    ) -> Call[ConsumerGroupHeartbeatResponse]:
         return Call(
             Coordinator(CoordinatorType.GROUP, self._settings.group_id),
             request,

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from kafkawire.sdk.client.groups.commit_outcome import Committed, OnDone, Outcome
 from kafkawire.sdk.client.groups.protocol import Assigned, Event, Lost, MemberReader, Notify, Revoking, Step
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 from kafkawire.sdk.log_limit import LogLimit
 
 __all__ = ["Commits", "Handover"]
@@ -75,6 +75,10 @@ class Handover:
         """Whether an operation has not ended."""
         return self._event is not None
 
+    def _check_idle(self) -> None:
+        if self.busy:
+            raise LocalProtocolError(f"group {self.group_id}: {self._event!r} has not ended, one at a time")
+
     def revoke(
         self, partitions: Iterable[TopicPartition], generation: int, deadline_ms: int, now_ms: int, then: Step
     ) -> None:
@@ -87,7 +91,7 @@ class Handover:
             now_ms: the time.
             then: called once they are given up, at once if there are none.
         """
-        assert not self.busy
+        self._check_idle()
         going = frozenset(partitions) & self._reader.assigned
         if not going:
             then(now_ms)
@@ -99,14 +103,14 @@ class Handover:
         self._reader.withhold(going)
         offsets = self._reader.to_commit(going) if self._auto_commit else {}
         if not offsets:
-            self._tell(now_ms)
+            self._tell(event, now_ms)
             return
 
         def saved(outcome: Outcome | KafkaWireError, now_ms: int) -> None:
             if not isinstance(outcome, Committed):
                 logger.warning("group %s: not all was committed before revoking: %s", self.group_id, outcome)
             if self._event is event:
-                self._tell(now_ms)
+                self._tell(event, now_ms)
 
         self._offsets.commit(offsets, deadline_ms, saved, now_ms)
 
@@ -119,7 +123,7 @@ class Handover:
             now_ms: the time.
             then: called once the listener has handled it, at once if nothing was added.
         """
-        assert not self.busy
+        self._check_idle()
         target = frozenset(target)
         added = target - self._reader.assigned
         self._reader.assign(target)
@@ -129,8 +133,8 @@ class Handover:
         logger.info("group %s, generation %d: assigned %s", self.group_id, generation, _listed(added))
         self._reader.withhold(added)
         self._then = then
-        self._event = Assigned(added, generation)
-        self._tell(now_ms)
+        event = self._event = Assigned(added, generation)
+        self._tell(event, now_ms)
 
     def lose(self, generation: int, cause: KafkaWireError, now_ms: int, then: Step) -> None:
         """Drop all partitions, whatever operation runs.
@@ -200,16 +204,15 @@ class Handover:
             self._reader.assign(self._reader.assigned)
         self._go_on(now_ms)
 
-    def _tell(self, now_ms: int) -> None:
-        assert self._event is not None
+    def _tell(self, event: Event, now_ms: int) -> None:
         self._is_told = True
-        self._notify(self._event, now_ms)
+        self._notify(event, now_ms)
 
     def _go_on(self, now_ms: int) -> None:
         if self._lost:
             lost, self._lost = self._lost, frozenset()
-            self._event = Lost(lost, self._lost_generation)
-            self._tell(now_ms)
+            event = self._event = Lost(lost, self._lost_generation)
+            self._tell(event, now_ms)
             return
         then, self._then = self._then, None
         if then is not None:

@@ -283,16 +283,15 @@ class Offsets:
         )
         self._router.submit(self._call, now_ms)
 
-    def _answered(self, call: Call, now_ms: int) -> None:
+    def _answered(self, call: Call[OffsetCommitResponse], now_ms: int) -> None:
         self._call = None
         if call.error is not None and call.result is None:
             for partition in list(self._sent):
                 self._refused(partition, call.error, now_ms)
             return
-        assert isinstance(call.result, OffsetCommitResponse)
         stored: dict[TopicPartition, _Slot] = {}
         refused: dict[TopicPartition, BrokerError] = {}
-        for partition, code in commit_results(call.result, self._names):
+        for partition, code in commit_results(call.answer, self._names):
             if partition not in self._sent:
                 continue  # given up meanwhile
             if code == ErrorCode.NONE:
@@ -394,9 +393,8 @@ class Offsets:
         return error
 
 
-def _coordinator_error(response: Message) -> KafkaWireError | None:
+def _coordinator_error(response: OffsetCommitResponse) -> KafkaWireError | None:
     """Return an error that concerns the coordinator, which the router must hear of."""
-    assert isinstance(response, OffsetCommitResponse)
     codes = {partition.error_code for topic in response.topics for partition in topic.partitions}
     moved = codes & {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}
     return BrokerError(moved.pop(), "commit") if moved else None

@@ -249,14 +249,12 @@ class Rebalance:
         refused: Callable[[KafkaWireError, _Answer | None, int], None],
         now_ms: int,
     ) -> None:
-        def answered(call: Call, now_ms: int) -> None:
+        def answered(call: Call[_Answer], now_ms: int) -> None:
             self._call = None
-            answer = call.result
-            assert answer is None or isinstance(answer, response)
             if call.error is not None:
-                refused(call.error, answer, now_ms)
-            elif answer is not None:
-                succeeded(answer, now_ms)
+                refused(call.error, call.result, now_ms)
+            else:
+                succeeded(call.answer, now_ms)
 
         timeout_ms = self._settings.max_poll_interval_ms + _GRACE_MS
         self._call = Call(

@@ -417,15 +417,14 @@ class FetchPlanner:
         request.topics, request.forgotten_topics_data = plan.topics, plan.forgotten
         return request, link.connection.version_for(FetchRequest, carrying)
 
-    def _ended(self, node_id: int, node: _NodeFetches, call: Call, now_ms: int) -> None:
+    def _ended(self, node_id: int, node: _NodeFetches, call: Call[FetchResponse], now_ms: int) -> None:
         node.in_flight = None
         if call.error is not None:
             node.session.restart(keeps_id=True)
             self._responses.failed(node_id, list(node.wanted.values()), call.error, now_ms)
             return
         self.last_fetch_ms = now_ms
-        response = call.result
-        assert isinstance(response, FetchResponse)
+        response = call.answer
         queued_bytes = self._queue.size_bytes
         if node.session.accept(response.error_code, response.session_id):
             self._responses.take(node_id, node.session.names, response, now_ms)

@@ -11,9 +11,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from kafkawire.sdk.client.call import Call, Node
+from kafkawire.sdk.client.call import Answer, Call, Node
 from kafkawire.sdk.client.list_offsets import EpochEnd, epoch_answers, epoch_request, list_answers, list_request
 from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.client.partitions import TopicPartition
@@ -28,6 +28,7 @@ from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
+from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import UNKNOWN_OFFSET, OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
 from kafkawire.sdk.transport.driven import Versions
@@ -181,9 +182,10 @@ class PositionLookups:
         request = list_request(metadata, places, self._options.isolation_level, self._options.request_timeout_ms)
         self._submit(leader, fetches, request, ListOffsetsResponse, self._take_listed, now_ms)
 
-    def _take_listed(self, call: Call, fetches: Mapping[TopicPartition, PartitionFetch], now_ms: int) -> None:
-        assert isinstance(call.result, ListOffsetsResponse)
-        answers = list_answers(call.result)
+    def _take_listed(
+        self, response: ListOffsetsResponse, fetches: Mapping[TopicPartition, PartitionFetch], now_ms: int
+    ) -> None:
+        answers = list_answers(response)
         for partition, fetch in fetches.items():
             answer = answers.get(partition)
             if answer is None:
@@ -210,9 +212,10 @@ class PositionLookups:
         request = epoch_request(self._router.metadata, epochs)
         self._submit(leader, fetches, request, OffsetForLeaderEpochResponse, self._take_checked, now_ms)
 
-    def _take_checked(self, call: Call, fetches: Mapping[TopicPartition, PartitionFetch], now_ms: int) -> None:
-        assert isinstance(call.result, OffsetForLeaderEpochResponse)
-        answers = epoch_answers(call.result)
+    def _take_checked(
+        self, response: OffsetForLeaderEpochResponse, fetches: Mapping[TopicPartition, PartitionFetch], now_ms: int
+    ) -> None:
+        answers = epoch_answers(response)
         for partition, fetch in fetches.items():
             answer = answers.get(partition)
             if answer is None:
@@ -248,9 +251,9 @@ class PositionLookups:
         self,
         leader: int,
         fetches: Mapping[TopicPartition, PartitionFetch],
-        request: Any,
-        response: Any,
-        take: Callable[[Call, Mapping[TopicPartition, PartitionFetch], int], None],
+        request: Message,
+        response: type[Answer],
+        take: Callable[[Answer, Mapping[TopicPartition, PartitionFetch], int], None],
         now_ms: int,
     ) -> None:
         epochs = {each: fetch.epoch for each, fetch in fetches.items()}
@@ -265,8 +268,8 @@ class PositionLookups:
         self,
         fetches: Mapping[TopicPartition, PartitionFetch],
         epochs: Mapping[TopicPartition, int],
-        take: Callable[[Call, Mapping[TopicPartition, PartitionFetch], int], None],
-        call: Call,
+        take: Callable[[Answer, Mapping[TopicPartition, PartitionFetch], int], None],
+        call: Call[Answer],
         now_ms: int,
     ) -> None:
         current = {
@@ -277,7 +280,7 @@ class PositionLookups:
         for fetch in current.values():
             fetch.is_asked = False
         if call.error is None:
-            take(call, current, now_ms)
+            take(call.answer, current, now_ms)
             return
         for fetch in current.values():
             self._failed(fetch, call.error, now_ms)

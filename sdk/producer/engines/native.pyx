@@ -84,7 +84,8 @@ cdef Py_ssize_t OVERHEAD = MAX_RECORD_OVERHEAD_BYTES
 cdef Py_ssize_t HEADER_OVERHEAD = MAX_HEADER_OVERHEAD_BYTES
 cdef tuple NO_HEADERS = ()
 
-assert FILL_ONE_AFTER_THE_OTHER == FILL and TO_BE_CHOSEN == CHOOSE
+if FILL_ONE_AFTER_THE_OTHER != FILL or TO_BE_CHOSEN != CHOOSE:
+    raise ImportError("the extension was built from other sources than these: build it again")
 
 
 def are_plain(list values not None):

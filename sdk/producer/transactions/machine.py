@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
-from kafkawire.sdk.client.call import Call, Coordinator, Target
+from kafkawire.sdk.client.call import Answer, Call, Coordinator, Target
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
@@ -114,6 +114,7 @@ class Transactions:
         self._groups.clear()
         self._is_adding = self._is_uncertain = self._is_forgotten = False
         self._partitions.begin(self._identity.transaction_version)
+        self._sender.abandon(OUTSIDE, now_ms)  # what another thread was sending as the one before ended
         self._accumulator.failed = None
         self.state = State.OPEN
         self._accumulator.refuse(None)
@@ -307,10 +308,10 @@ class Transactions:
         self,
         target: Target,
         request: Callable[[Versions], tuple[Message, int | None]],
-        response: type[Message],
+        response: type[Answer],
         deadline_ms: int,
         now_ms: int,
-        check: Callable[[Message], KafkaWireError | None],
+        check: Callable[[Answer], KafkaWireError | None],
         on_success: Callable[[int], None],
         promise: Promise[None] | None = None,
         final: Collection[ErrorCode] = (),
@@ -318,7 +319,7 @@ class Transactions:
     ) -> None:
         """Ask for something that joins the transaction; an error dooms it, and fails the promise."""
 
-        def done(call: Call, now_ms: int) -> None:
+        def done(call: Call[Answer], now_ms: int) -> None:
             self._calls -= 1
             error = call.error
             if error is None:
@@ -399,13 +400,13 @@ class Transactions:
     def _has_joined(self) -> bool:
         return bool(self._partitions.joined or self._groups)
 
-    def _end_answered(self, commits: bool, call: Call, now_ms: int) -> None:
+    def _end_answered(self, commits: bool, call: Call[EndTxnResponse], now_ms: int) -> None:
         self._calls -= 1
         error, code = call.error, code_of(call.error)
         if error is None:
-            assert isinstance(call.result, EndTxnResponse)
-            if call.result.producer_id != NO_PRODUCER_ID:
-                self._identity.current = ProducerId(call.result.producer_id, call.result.producer_epoch, True)
+            answer = call.answer
+            if answer.producer_id != NO_PRODUCER_ID:
+                self._identity.current = ProducerId(answer.producer_id, answer.producer_epoch, True)
             self._over(now_ms)
         elif error.retriable:
             logger.warning("transactional id %s: not yet ended, trying on: %s", self._id, error)

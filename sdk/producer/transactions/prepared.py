@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkawire.sdk.client.call import Coordinator
+from kafkawire.sdk.client.call import Answer, Coordinator
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.client.operations import Operations
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
@@ -142,8 +142,8 @@ async def end_prepared(operations: Operations, prepared: PreparedTransaction, *,
     await operations.request(prepared.coordinator, request, EndTxnResponse, _raising(requests.end_transaction_error))
 
 
-def _raising(error_of: Callable[[Message], KafkaWireError | None]) -> Callable[[Message], None]:
-    def check(response: Message) -> None:
+def _raising(error_of: Callable[[Answer], KafkaWireError | None]) -> Callable[[Answer], None]:
+    def check(response: Answer) -> None:
         error = error_of(response)
         if error is not None:
             raise error

@@ -20,7 +20,6 @@ from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRe
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from kafkawire.sdk.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import END_TXN_LAST_BEFORE_TV_2, TXN_OFFSET_COMMIT_LAST_BEFORE_TV_2
 from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE, ErrorCode
 from kafkawire.sdk.transport.driven import Versions
@@ -57,9 +56,8 @@ def add_partitions(
     return request, version
 
 
-def add_partitions_error(response: Message) -> BrokerError | None:
+def add_partitions_error(response: AddPartitionsToTxnResponse) -> BrokerError | None:
     """Return the error of the partition for which none was added, None if all were."""
-    assert isinstance(response, AddPartitionsToTxnResponse)
     return _worst(
         (TopicPartition(topic.name, each.partition_index), each.partition_error_code)
         for topic in response.results_by_topic_v3_and_below
@@ -72,9 +70,8 @@ def add_offsets(transactional_id: str, producer: ProducerId, group_id: str) -> t
     return AddOffsetsToTxnRequest(transactional_id, producer.number, producer.epoch, group_id), None
 
 
-def add_offsets_error(response: Message) -> BrokerError | None:
+def add_offsets_error(response: AddOffsetsToTxnResponse) -> BrokerError | None:
     """Return why a group was not added."""
-    assert isinstance(response, AddOffsetsToTxnResponse)
     return _error(response.error_code, "adding the group to the transaction")
 
 
@@ -122,9 +119,8 @@ def commit_offsets(
     return request, version if joins_by_itself else min(version, TXN_OFFSET_COMMIT_LAST_BEFORE_TV_2)
 
 
-def commit_offsets_error(response: Message) -> BrokerError | None:
+def commit_offsets_error(response: TxnOffsetCommitResponse) -> BrokerError | None:
     """Return the error of the partition that is to blame most, None if all offsets were taken."""
-    assert isinstance(response, TxnOffsetCommitResponse)
     return _worst(
         (TopicPartition(topic.name, each.partition_index), each.error_code)
         for topic in response.topics
@@ -141,9 +137,8 @@ def end_transaction(
     return request, version if raises_epoch else min(version, END_TXN_LAST_BEFORE_TV_2)
 
 
-def end_transaction_error(response: Message) -> BrokerError | None:
+def end_transaction_error(response: EndTxnResponse) -> BrokerError | None:
     """Return why a transaction was not ended."""
-    assert isinstance(response, EndTxnResponse)
     return _error(response.error_code, "end of the transaction")
 
 

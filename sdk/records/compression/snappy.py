@@ -6,6 +6,7 @@ Source: `SnappyInputStream` of snappy-java; the format description of snappy.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from kafkawire.sdk.records.compression.errors import damaged, too_long
 
@@ -107,8 +108,7 @@ def _content(block: memoryview, position: int, taken: int, limit: int) -> bytes:
     if declared > len(block) * _EXPANSION_MAX:
         raise damaged(_NAME, position, f"block of {len(block)} bytes declares a content of {declared}")
     try:
-        content = snappy.decompress(bytes(block))
+        content = cast("bytes", snappy.decompress(bytes(block)))  # the package also has a form for text
     except Exception as error:  # the package has changed its exceptions from release to release
         raise damaged(_NAME, position, error) from None
-    assert isinstance(content, bytes)  # the package also has a form for text
     return content

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.sdk.client.call import ANY_BROKER, CONTROLLER, Call, Coordinator, Node, Target
-from kafkawire.sdk.errors import Closed
+from kafkawire.sdk.errors import Closed, LocalProtocolError
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 
@@ -51,6 +51,15 @@ def test_a_cancelled_call_tells_nobody() -> None:
 )
 def test_it_says_what_it_is(target: Target, text: str) -> None:
     assert str(call([], target)) == text
+
+
+def test_the_answer_of_a_call_that_has_none() -> None:
+    ends: list[tuple[Call, int]] = []
+    one = call(ends)
+    with pytest.raises(LocalProtocolError, match="Heartbeat to any broker: there is no response"):
+        _ = one.answer
+    one.settle(response := HeartbeatResponse(), None, 5)
+    assert one.answer is response
 
 
 def test_a_call_begins_with_neither_result_nor_error() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.metrics.catalogue import CLIENT, FETCH, NODE, PRODUCER, TOPIC
 from kafkawire.sdk.metrics.names import MetricName
 from kafkawire.sdk.metrics.registry import SENSORS_MAX, Registry
@@ -50,6 +53,11 @@ def test_groups_of_all_clients_bear_the_kind() -> None:
         MetricName("admin-client-node-metrics", "request-latency-max", (("node-id", "node-1"),)): 1,
         MetricName("a", "b"): 7,
     }
+
+
+def test_a_gauge_is_one_in_the_catalogue() -> None:
+    with pytest.raises(LocalProtocolError, match="rebalance of consumer-coordinator-metrics is no gauge"):
+        Registry("consumer").gauge("consumer-coordinator-metrics", "rebalance", lambda now_ms: 1)
 
 
 def test_there_is_a_limit() -> None:

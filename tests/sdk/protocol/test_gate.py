@@ -133,6 +133,15 @@ def test_a_login_at_the_wrong_time() -> None:
             gate.log_in(Script(None), 0, 0.0)
 
 
+def test_a_response_that_was_not_asked_for() -> None:
+    gate = asking()
+    with pytest.raises(LocalProtocolError, match="SaslHandshakeResponse: the gate has asked for none"):
+        gate.receive(SaslHandshakeResponse())
+    gate.log_in(Script(None), 0, 0.0)
+    with pytest.raises(LocalProtocolError, match="SaslHandshakeRequest: the gate has asked for none"):
+        gate.receive(SaslHandshakeRequest())
+
+
 def test_two_logins_at_once() -> None:
     gate = asking()
     gate.log_in(Script(None), 0, 0.0)

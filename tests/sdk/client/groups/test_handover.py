@@ -15,7 +15,7 @@ from kafkawire.sdk.client.groups.commit_outcome import Committed, OnDone
 from kafkawire.sdk.client.groups.handover import Handover
 from kafkawire.sdk.client.groups.protocol import Assigned, Event, Lost, Revoking
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.errors import BrokerError, KafkaWireError, RequestTimedOut
+from kafkawire.sdk.errors import BrokerError, KafkaWireError, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.client.groups.readers import MemoryReader
 
@@ -77,6 +77,16 @@ def test_an_assignment_is_handed_out_once_the_listener_has_handled_it() -> None:
     assert (scene.handover.busy, scene.done) == (False, ["assigned"])
     scene.handover.acknowledge(event, 0)
     assert scene.done == ["assigned"]
+
+
+def test_one_operation_at_a_time() -> None:
+    scene = Scene()
+    scene.handover.assign([P], 1, 0, scene.step("assigned"))
+    with pytest.raises(LocalProtocolError, match="group g: Assigned"):
+        scene.handover.assign([P, Q], 2, 0, scene.step("again"))
+    with pytest.raises(LocalProtocolError, match="has not ended, one at a time"):
+        scene.handover.revoke([P], 2, 0, 0, scene.step("revoked"))
+    assert (len(scene.events), scene.done) == (1, [])
 
 
 def test_a_revocation_stops_commits_tells_and_lets_go_in_this_order() -> None:
