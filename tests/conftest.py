@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from collections.abc import Iterator
 
@@ -13,8 +12,7 @@ from hypothesis import settings
 from kafkawire.sdk.protocol.engines.selection import ENGINE
 from tests.certificates import Certificates
 from tests.event_loops import LOOP, makes_loops
-
-pytest_plugins = ["tests.expected_skips"]
+from tests.needs import OPENSSL
 
 # A busy machine takes long for an example; the time limit is the test's. The same examples in every run, so that a test
 # that passed passes again; KAFKAWIRE_TEST_EXAMPLES=random looks for others.
@@ -42,6 +40,5 @@ def event_loops() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     """Certificates for tests of TLS."""
-    if shutil.which("openssl") is None:
-        pytest.skip("the program openssl is not installed")
+    OPENSSL.require()
     return Certificates(tmp_path_factory.mktemp("certificates"))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tools.find_java import JAVA_VERSION_MIN, find_java
+from tests.needs import java_home
 
 __all__ = ["local_session"]
 
@@ -30,11 +30,8 @@ def local_session(**settings: str) -> Iterator[Any]:
         settings: beside those that a small session needs; `_` stands for a dot.
     """
     sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
-    java = find_java()
-    if java is None:
-        pytest.skip(f"Spark needs Java {JAVA_VERSION_MIN} or newer, none was found")
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["JAVA_HOME"] = str(java.home)
+    os.environ["JAVA_HOME"] = java_home()
     builder = (
         sql.SparkSession.builder.master("local[2, 2]")  # two cores, and two attempts at each task
         .config("spark.ui.enabled", "false")

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.records.engines import python_lines
-from kafkawire.sdk.records.engines import selection as engines
+from tests.needs import EXTENSION
 from tools import fuzz_dump
 from tools.fuzz_cases import Case
 from tools.fuzz_dump import check_internal, check_lines, internal_inputs
 from tools.fuzz_records import record_inputs
 
 
-@pytest.mark.skipif(engines.built is None, reason="one engine cannot differ")
+@EXTENSION.mark
 def test_lines_that_differ_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     (case, *_) = [
         case

@@ -13,8 +13,8 @@ import pytest
 from kafkawire.sdk.errors import DecodeError, PartialBatch
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_MAGIC_AT, Compression
 from kafkawire.sdk.records import Batch, BatchBuilder, MessageSetBuilder, walk
-from kafkawire.sdk.records.engines import selection as engines
 from kafkawire.sdk.records.produced import ProducedBatch, check_batch
+from tests.needs import NATIVE_ENGINE
 from tools import fuzz_records
 from tools.fuzz import make_case, run_case
 from tools.fuzz_targets import TARGETS
@@ -48,7 +48,7 @@ def other_engine(data: bytes, *arguments: object, engine: str, **keywords: objec
         ("produced", "check_batch", other_count),
         pytest.param(
             *("produced", "check_batch", other_engine),
-            marks=pytest.mark.skipif(engines.native is None, reason="the extension is not built or not wanted"),
+            marks=NATIVE_ENGINE.mark,
         ),
     ],
 )

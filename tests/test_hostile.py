@@ -6,7 +6,6 @@ Method: each one used by Python itself.
 from __future__ import annotations
 
 import operator
-import sys
 
 import pytest
 
@@ -21,6 +20,7 @@ from tests.hostile import (
     Number,
     raised_at_every_call,
 )
+from tests.needs import PYTHON_3_12
 
 
 def test_a_buffer_is_another_one_at_each_look() -> None:
@@ -30,7 +30,7 @@ def test_a_buffer_is_another_one_at_each_look() -> None:
     assert fuse.calls == 5
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="before Python 3.12 a class cannot raise where C asks it")
+@PYTHON_3_12.mark
 def test_a_buffer_that_raises() -> None:
     with pytest.raises(KeyboardInterrupt):
         memoryview(HostileBuffer(b"", fuse=Fuse(error=KeyboardInterrupt())))  # type: ignore[arg-type]  # as above

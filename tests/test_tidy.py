@@ -16,7 +16,7 @@ CLEAN = '"""Split a stream."""\n\n__all__ = ["split"]\n\n\ndef split(data: bytes
 CLEAN_TEST = '"""A stream is split."""\n'
 
 # Words that would be findings in this file, too.
-NOQA, IGNORE = "no" + "qa", "ig" + "nore"
+NOQA, IGNORE, SKIP = "no" + "qa", "ig" + "nore", "sk" + "ip"
 
 LONG_FUNCTION = CLEAN + "\n\ndef long() -> None:\n" + "    split(b'')\n" * tidy.FUNCTION_LINES_MAX
 
@@ -59,6 +59,8 @@ CASES = [
     ("words", "sdk/frames.py", CLEAN + "# the divi" + "sion of partitions\n", "say assignment"),
     ("second-home", "sdk/frames.py", CLEAN + "ZERO = bytes(1" + "6)\n", "ZERO_UUID"),
     ("sleeping", "tests/sdk/test_frames.py", CLEAN_TEST + "import time\ntime.sleep(0.1)\n", "a test sleeps"),
+    ("skips", "tests/sdk/test_frames.py", CLEAN_TEST + f"pytest.{SKIP}('the moon is full')\n", "a skip of its own"),
+    ("skips", "tests/sdk/test_frames.py", CLEAN_TEST + f"@pytest.mark.{SKIP}if(x, reason='x')\n", "tests/needs.py has"),
     ("shared-tests", "tests/sdk/test_frames.py", CLEAN_TEST + "from tests.sdk.test_made import x\n", "a test module"),
 ]
 
@@ -71,6 +73,8 @@ HARMLESS = [
     ("tests/sdk/test_frames.py", CLEAN_TEST + "assert 1 < 2\n"),
     ("sdk/clock.py", '"""The clock."""\n\nimport time\n'),
     ("tests/sdk/test_frames.py", CLEAN_TEST + "await_all = asyncio.sleep(0)\n"),
+    ("tests/needs.py", CLEAN_TEST + f"pytest.{SKIP}('needs a moon')\n"),
+    ("tests/sdk/test_frames.py", CLEAN_TEST + f"pytest.import{'or'}{SKIP}('pyarrow')\n"),
     ("docs/guide.md", "see [the code](../sdk/frames.py), [Kafka](https://kafka.apache.org)\n"),
 ]
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import Need
+
 __all__ = ["check_with_mypy", "check_with_pyright"]
 
 ROOT = Path(__file__).parents[1]
@@ -42,8 +44,7 @@ def check_with_mypy(programs: Mapping[str, str], folder: Path) -> None:
 def check_with_pyright(programs: Mapping[str, str], folder: Path) -> None:
     """Assert of pyright what `check_with_mypy` asserts of mypy."""
     pytest.importorskip("pyright", reason="pyright is not installed")
-    if subprocess.run([sys.executable, "-m", "pyright", "--version"], capture_output=True, check=False).returncode:
-        pytest.skip("pyright cannot run on this machine")
+    Need("a Node.js that pyright can start", _starts_pyright).require()
     paths = _written(programs, folder)
     shown = _run("pyright", "--outputjson", "--pythonpath", sys.executable, *paths)
     errors = [each for each in json.loads(shown)["generalDiagnostics"] if each["severity"] == "error"]
@@ -53,6 +54,11 @@ def check_with_pyright(programs: Mapping[str, str], folder: Path) -> None:
         if _MADE_AT_IMPORT not in each["message"]
     }
     _compare(found, programs)
+
+
+def _starts_pyright() -> bool:
+    command = [sys.executable, "-m", "pyright", "--version"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def _written(programs: Mapping[str, str], folder: Path) -> list[str]:

@@ -92,6 +92,10 @@ _WORDS = {r"\btwins?\b": "the engine's name", r"\bVM\b": "engine", r"\bdivision\
 _IGNORE = re.compile(r"#\s*(?:type: ignore|pyright: ignore|noqa)(?P<rest>.*)")
 _IGNORE_WITH_REASON = re.compile(r"(?:\[[\w\-, ]+\]|: [A-Z]+\d+(?:, ?[A-Z]+\d+)*)\s*(?:#|-)\s*\w")
 
+#: The one module of the tests that skips; `pytest.importorskip` may, too.
+NEEDS = "tests/needs.py"
+_SKIP = re.compile(r"\bpytest\.skip\(|\bmark\.skip(?:if)?\b")
+
 
 class Finding(NamedTuple):
     """One place where a rule does not hold."""
@@ -364,6 +368,14 @@ def sleeping(tree: Tree) -> Iterator[Place]:
                 yield source.path, node.lineno, "a test sleeps"
 
 
+def skips(tree: Tree) -> Iterator[Place]:
+    """A test is skipped for what it needs and this machine may lack, and for nothing else."""
+    for source in _written(tree, {".py"}, ("tests",)):
+        for number, line in enumerate(source.lines, 1):
+            if _SKIP.search(line) and str(source.path) != NEEDS:
+                yield source.path, number, f"a skip of its own: {NEEDS} has the reasons"
+
+
 def shared_tests(tree: Tree) -> Iterator[Place]:
     """What tests share is in a module of its own, so that a test module can change or go as it likes."""
     for source in _written(tree, {".py"}, ("tests",)):
@@ -400,6 +412,7 @@ RULES: dict[str, Rule] = {
     "ignores": ignores,
     "asserts": asserts,
     "sleeping": sleeping,
+    "skips": skips,
     "shared-tests": shared_tests,
     "second-home": second_homes,
     "words": words,

@@ -25,6 +25,7 @@ from kafkawire.codegen.located import SchemaError
 from kafkawire.codegen.spec import ApiFile
 from kafkawire.codegen.state import State, load_state
 from tests.codegen.jars import PING, PONG, write_jar
+from tests.needs import Need
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "kafkawire"
 RELEASE = CACHE / "kafka-4.3.0"
@@ -284,7 +285,7 @@ def test_history_needs_the_release_of_the_folder(tmp_path: Path) -> None:
     assert contents(tmp_path / "schemas") == before
 
 
-@pytest.mark.skipif(not (HISTORY / ".complete").exists(), reason="needs the jars of Kafka 3.9.1 in the cache folder")
+@Need("the jars of Kafka 3.9.1 in the cache folder", (HISTORY / ".complete").exists).mark
 def test_the_release_that_the_history_is_from_changes_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "schemas"
     shutil.copytree(SCHEMAS, folder)
@@ -300,7 +301,7 @@ def test_the_release_that_the_history_is_from_changes_nothing(tmp_path: Path) ->
     assert breaks == [("ShareGroupMetadataValue", "0")]  # changed in place, see conformance/history_vectors.py
 
 
-@pytest.mark.skipif(not (RELEASE / ".complete").exists(), reason="needs the jars of Kafka 4.3.0 in the cache folder")
+@Need("the jars of Kafka 4.3.0 in the cache folder", (RELEASE / ".complete").exists).mark
 def test_the_release_that_the_schemas_are_from_changes_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "schemas"
     shutil.copytree(SCHEMAS, folder)
@@ -308,9 +309,7 @@ def test_the_release_that_the_schemas_are_from_changes_nothing(tmp_path: Path) -
     assert import_release(release.messages, folder, release=release.number) == ImportResult()
 
 
-@pytest.mark.skipif(
-    not any(OLDER_RELEASE.glob("kafka-*.jar")), reason="needs the jars of Kafka 4.1.1 in the cache folder"
-)
+@Need("the jars of Kafka 4.1.1 in the cache folder", lambda: any(OLDER_RELEASE.glob("kafka-*.jar"))).mark
 def test_an_older_release_and_what_came_after_it(tmp_path: Path) -> None:
     result = import_release(read_jars([OLDER_RELEASE]), tmp_path)
     assert (result.changed, result.removed) == ((), ())

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from kafkawire.commands.demo_count import SparkCount
-from kafkawire.commands.spark_session import why_not
 from kafkawire.sdk.records import BatchBuilder, Compression
+from tests.needs import SPARK
 
 
 def segment(folder: Path, partition: int, count: int, topic: str = "t") -> None:
@@ -24,10 +24,8 @@ def segment(folder: Path, partition: int, count: int, topic: str = "t") -> None:
     path.write_bytes(builder.build())
 
 
+@SPARK.mark
 def test_counts(tmp_path: Path) -> None:
-    reason = why_not()
-    if reason is not None:
-        pytest.skip(reason)
     segment(tmp_path, 0, 3)
     segment(tmp_path, 1, 5)
     segment(tmp_path, 0, 7, "t-other")

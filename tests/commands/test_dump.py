@@ -18,6 +18,7 @@ from kafkawire.commands.dump import run
 from kafkawire.records import BatchBuilder
 from tests.codegen_command import write_record_schemas
 from tests.commands.dumping.dump_bench import batch, dump, log_name, objects, of_kind, segment
+from tests.needs import FULL_DEVICE
 
 
 def test_a_folder(tmp_path: Path) -> None:
@@ -206,7 +207,7 @@ def run_with(redirection: str, *arguments: str | Path) -> subprocess.CompletedPr
     )
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+@FULL_DEVICE.mark
 def test_output_that_fails_is_said_once(tmp_path: Path) -> None:
     """And not of every file that is read."""
     for number in range(20):

@@ -23,7 +23,7 @@ import pytest
 from kafkawire.commands import pipeline
 from kafkawire.commands.main import main
 from kafkawire.commands.pipeline import reason_of, time_ms
-from kafkawire.commands.spark_session import why_not
+from tests.needs import SPARK
 from tests.spark_cluster import spark_command, standalone_cluster
 
 pytestmark = pytest.mark.timeout(300)
@@ -51,9 +51,7 @@ sys.exit(main.main(["pipeline", "demo", *sys.argv[1:]]))
 
 @pytest.fixture
 def needs_spark() -> None:
-    pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
-    if (reason := why_not()) is not None:
-        pytest.skip(reason)
+    SPARK.require()
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import pytest
 
 from kafkawire.commands import spark_session
 from kafkawire.commands.spark_session import why_not
+from tests.needs import SPARK
 from tests.spark_cluster import spark_command
 
 SESSION = """
@@ -27,12 +28,11 @@ spark.stop()
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
-    if (reason := why_not()) is not None:
-        pytest.skip(reason)
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environment)
 
 
+@SPARK.mark
 def test_this_machine() -> None:
     found = run(sys.executable, "-c", SESSION)
     assert found.stdout.split() == ["local[*]", "false", "test", "7"], found.stderr
@@ -60,6 +60,7 @@ spark.stop()
 """
 
 
+@SPARK.mark
 def test_what_workers_log_is_seen() -> None:
     """And not what the JVM says of a task that fails, which comes as an exception."""
     found = run(sys.executable, "-c", LOGGING)
@@ -67,6 +68,7 @@ def test_what_workers_log_is_seen() -> None:
     assert found.stderr.splitlines() == ["dropped from here"]
 
 
+@SPARK.mark
 def test_what_spark_submit_says_counts_more(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(SESSION)
@@ -105,5 +107,6 @@ def test_versions_of_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, told:
     java = tmp_path / "java"
     java.write_text(f"#!/bin/sh\ncat >&2 << END\n{told}\nEND\n")
     java.chmod(0o755)
+    monkeypatch.setattr(spark_session, "find_spec", lambda package: package)
     monkeypatch.setattr(spark_session, "_java", lambda: str(java))
     assert why_not() == (text and f"{java} {text}")

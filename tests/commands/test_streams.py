@@ -10,11 +10,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
 from kafkawire.commands.streams import PIPE_CLOSED, OutputError, printable, say, with_checked_output
+from tests.needs import FULL_DEVICE
 
 #: A frame of ApiVersions.
 FRAME = "0000000f00120000000000070005616c696365"
@@ -48,7 +48,7 @@ def test_nobody_reads(arguments: list[str]) -> None:
     assert (found.returncode, found.stderr) == (PIPE_CLOSED, b"")
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is full")
+@FULL_DEVICE.mark
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
 def test_a_full_disk(arguments: list[str]) -> None:
     status, error = run(arguments, ">/dev/full")

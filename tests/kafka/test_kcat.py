@@ -6,14 +6,14 @@ Method: kcat is run to its end, as somebody types it, and what it prints is comp
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 
 import pytest
 
 from kafkawire.testing import Broker
+from tests.needs import KCAT
 
-pytestmark = pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
+pytestmark = KCAT.mark
 
 TIMEOUT_SECONDS = 60
 

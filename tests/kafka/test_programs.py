@@ -31,6 +31,7 @@ from tests.kafka.apache import ApacheKafka
 from tests.kafka.produced import call
 from tests.kafka.programs import BUILD_TIMEOUT_SECONDS, PROGRAMS, TIMEOUT_SECONDS, Program, obstacle
 from tests.kafka.servers import BROKER_OPTIONS, Server
+from tests.needs import Need
 
 #: Whichever test is the first to use a client waits until it is built.
 pytestmark = pytest.mark.timeout(BUILD_TIMEOUT_SECONDS + 300)
@@ -46,8 +47,7 @@ Place = tuple[int, int, str, str]
 
 def usable(program: Program) -> Program:
     """Return a program that can be built here."""
-    if (reason := obstacle(program)) is not None:
-        pytest.skip(reason)
+    Need(f"what builds {program.name}: {obstacle(program)}", lambda: obstacle(program) is None).require()
     return program
 
 

@@ -8,7 +8,6 @@ ones.
 from __future__ import annotations
 
 import base64
-import shutil
 import string
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -21,10 +20,11 @@ from kafkawire.reference_broker.groups.consumer.pattern_characters import SCRIPT
 from kafkawire.reference_broker.groups.consumer.topic_pattern import TopicPattern
 from kafkawire.sdk.errors import BrokerError
 from tests.kafka.apache import fetch_jars
+from tests.needs import JAVAC
 from tests.reference_broker.groups.consumer.pattern_cases import NAMES, OWN_WORDS, answers
 from tests.reference_broker.groups.consumer.pattern_texts import SHORT_NAMES, expression, names
 
-pytestmark = pytest.mark.skipif(shutil.which("javac") is None, reason="javac is not installed")
+pytestmark = JAVAC.mark
 
 _PROGRAM = Path(__file__).parent / "Patterns.java"
 _SECONDS = 60

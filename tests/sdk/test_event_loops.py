@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import sys
 import threading
 from collections.abc import Iterator
-from importlib.util import find_spec
 from typing import Any, Literal
 
 import pytest
@@ -21,6 +19,7 @@ from kafkawire import Admin, Consumer, NewTopic, Producer
 from kafkawire.testing import Broker
 from tests.certificates import Certificates
 from tests.event_loops import LOOPS, makes_loops
+from tests.needs import PYTHON_3_12
 from tests.ports import free_port
 
 #: Around the buffer for small frames, far above it, and nothing.
@@ -104,10 +103,10 @@ async def use(topic: str, given: dict[str, Any]) -> list[int]:
 def test_clients_on_each_kind_of_loop(
     kind: str, io: Literal["loop", "thread"], security: str, request: pytest.FixtureRequest
 ) -> None:
-    if kind == "uvloop" and find_spec("uvloop") is None:
-        pytest.skip("uvloop is not installed")
-    if kind == "eager" and sys.version_info < (3, 12):
-        pytest.skip("before Python 3.12 no task is eager")
+    if kind == "uvloop":
+        pytest.importorskip("uvloop")
+    if kind == "eager":
+        PYTHON_3_12.require()
     given, told = request.getfixturevalue(security), []
 
     async def run() -> list[int]:

@@ -28,6 +28,7 @@ from kafkawire.sdk.records import Compression, MessageSetBuilder
 from kafkawire.sdk.records.engines import selection as engines
 from kafkawire.sdk.records.engines.lines_form import DECODED_BYTES_MAX
 from tests.commands.dumping.dump_bench import batch, segment
+from tests.needs import LINUX
 from tests.sdk.records.bombs import bomb, headers_of_a_record, small_records
 from tests.sdk.records.conftest import batch_of
 
@@ -116,7 +117,7 @@ def memory_of(folder: Path, *arguments: str) -> tuple[int, str]:
     return int(result.stderr) * 1024, tail
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
+@LINUX.mark  # the peak of memory is read from /proc
 def test_memory_of_small_files(tmp_path: Path) -> None:
     known = [Known(number, 1, 2, 3, 4, AppendedBatch(5, 6, 0, 7)) for number in range(182_000)]
     lines = 300_000
@@ -136,7 +137,7 @@ def test_memory_of_small_files(tmp_path: Path) -> None:
         assert told in tail, name
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
+@LINUX.mark  # the peak of memory is read from /proc
 @pytest.mark.parametrize("as_json", [False, True])
 def test_memory(tmp_path: Path, as_json: bool) -> None:
     topics = {"many structures": "__cluster_metadata"} | dict.fromkeys(

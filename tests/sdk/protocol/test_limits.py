@@ -26,6 +26,7 @@ from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.primitives import FIXED
 from kafkawire.sdk.protocol.programs import message_class, program
 from kafkawire.sdk.protocol.schema import Message
+from tests.needs import NATIVE_ENGINE
 
 AVAILABLE = [engine for engine in ENGINES if engine != "native" or native is not None]
 FAST = [engine for engine in AVAILABLE if engine != "construct"]
@@ -212,7 +213,7 @@ def test_work_of_explaining_damaged_bytes(make: Callable[[int], Message], versio
     assert work_of_decoding("python", make(200), version)[1] <= 2.1 * refusing
 
 
-@pytest.mark.skipif(native is None, reason="the extension is not built or not wanted")
+@NATIVE_ENGINE.mark
 @pytest.mark.parametrize(("make", "version"), DAMAGED)
 def test_the_native_engine_explains_damaged_bytes_by_itself(make: Callable[[int], Message], version: int) -> None:
     once, twice = (work_of_decoding("native", make(size), version)[1] for size in (100, 200))

@@ -12,6 +12,7 @@ import pytest
 
 from kafkawire.sdk.records import crc32, crc32c
 from kafkawire.sdk.records.engines import selection as engines
+from tests.needs import EXTENSION
 
 SIZES = [*range(70), *(step + delta for step in (256, 768, 4096, 12288, 70000) for delta in (-1, 0, 1, 9))]
 
@@ -24,8 +25,7 @@ def test_known_values() -> None:
 
 @pytest.mark.parametrize("name", ["crc32c", "crc32c_by_table"])
 def test_extension_agrees_with_the_package(name: str) -> None:
-    if engines.built is None:
-        pytest.skip("the extension is not built here")
+    EXTENSION.require()
     compute = getattr(engines.built, name)
     data = random.Random(1).randbytes(max(SIZES) + 3)
     for size in SIZES:

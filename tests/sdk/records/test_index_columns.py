@@ -15,6 +15,7 @@ import pytest
 
 from kafkawire.sdk.records.engines import selection
 from kafkawire.sdk.records.index_columns import index_columns, python_index_columns
+from tests.needs import EXTENSION
 
 FORMATS = {4: ">ii", 8: ">qi"}
 IndexColumns = Callable[[bytes, int], tuple["array[int]", "array[int]"] | None]
@@ -58,7 +59,7 @@ def test_large_keys() -> None:
     assert index_columns(packed(8, pairs), 8) == (array("q", [key for key, _ in pairs]), array("i", [0, 0, 5]))
 
 
-@pytest.mark.skipif(selection.built is None, reason="the extension's own argument")
+@EXTENSION.mark
 @pytest.mark.parametrize("key_bytes", [2, 0, -4, -8, 2**63 - 1, -(2**63)])
 def test_keys_of_another_size(key_bytes: int) -> None:
     assert selection.built is not None

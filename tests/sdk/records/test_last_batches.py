@@ -17,6 +17,7 @@ import pytest
 from kafkawire.sdk.records import BatchBuilder, stamp
 from kafkawire.sdk.records.engines import selection
 from kafkawire.sdk.records.last_batches import LastBatches, python_last_batches
+from tests.needs import EXTENSION
 from tests.sdk.records.conftest import AVAILABLE, message_set
 
 KINDS = [python_last_batches] if selection.built is None else [python_last_batches, selection.built.last_batches]
@@ -142,7 +143,7 @@ def test_any_number_of_batches_may_be_kept(kind: Kind, kept: int) -> None:
     assert kind(b"", 0, 10**9, kept) == ([], 0, None)
 
 
-@pytest.mark.skipif(selection.built is None, reason="compares the extension with Python")
+@EXTENSION.mark
 def test_random_batches_give_the_same_in_both() -> None:
     chance = random.Random(9)
     for _ in range(200):

@@ -16,7 +16,6 @@ from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER, BATCH_HEADER_BYTES, Compression
 from kafkawire.sdk.records import BatchBuilder, compress
-from kafkawire.sdk.records.engines import selection as engines
 from kafkawire.sdk.records.produced import (
     RECORD_ERRORS_MAX,
     InvalidBatch,
@@ -25,6 +24,7 @@ from kafkawire.sdk.records.produced import (
     check_batch,
     transactional_producer,
 )
+from tests.needs import EXTENSION
 from tests.reference_broker.log.produced_cases import Case, cases, changed
 from tests.sdk.records.conftest import batch_of
 
@@ -35,7 +35,7 @@ LIMITS = ProduceLimits(2**20, False, False, INT64_MAX, 3_600_000)
 #: The first version of Produce that allows Zstandard.
 ZSTANDARD_SINCE = 7
 
-needs_both = pytest.mark.skipif(engines.built is None, reason="the extension is not built here")
+needs_both = EXTENSION.mark
 both = pytest.mark.parametrize("engine", ["python", pytest.param("native", marks=needs_both)])
 
 int64 = st.integers(-(2**63), INT64_MAX)

@@ -27,6 +27,7 @@ from kafkawire.sdk.records.engines import selection
 from kafkawire.sdk.records.engines.python_rows import PythonRowsBuilder
 from kafkawire.sdk.records.engines.rows_form import HEADER_BYTES, HEADER_OBJECT_BYTES
 from kafkawire.sdk.records.rows import COLUMNS, PlainBatches, RowsBuilder, arrow_arrays, rows_builder
+from tests.needs import EXTENSION
 from tests.sdk.records.conftest import ROWS, rows
 
 BUILDERS: list[Any] = [PythonRowsBuilder, *([selection.built.RowsBuilder] if selection.built is not None else [])]
@@ -315,7 +316,7 @@ def native_builder(*columns: Any, **limits: Any) -> Any:
     return selection.built.RowsBuilder(*columns, **limits)
 
 
-@pytest.mark.skipif(selection.built is None, reason="the extension is not built or not wanted")
+@EXTENSION.mark
 @pytest.mark.parametrize("following", NOT_PLAIN.values(), ids=list(NOT_PLAIN))
 @pytest.mark.parametrize("names", [COLUMNS, ["value", "timestamp"]])
 def test_what_is_not_plain_is_left(following: bytes, names: Any) -> None:
@@ -326,7 +327,7 @@ def test_what_is_not_plain_is_left(following: bytes, names: Any) -> None:
     assert table(builder)["value"] == [b"value"] * 3
 
 
-@pytest.mark.skipif(selection.built is None, reason="the extension is not built or not wanted")
+@EXTENSION.mark
 def test_which_batches_are_added_at_once() -> None:
     data = plain_batch() + plain_batch(3) + plain_batch(7)
     size = len(plain_batch())

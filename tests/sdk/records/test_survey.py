@@ -16,6 +16,7 @@ from kafkawire.sdk.records import BatchBuilder, crc32c, stamp
 from kafkawire.sdk.records.engines import selection
 from kafkawire.sdk.records.java_integers import INT32_MAX
 from kafkawire.sdk.records.survey import PythonSurvey, Survey, SurveyEntry
+from tests.needs import EXTENSION
 from tests.sdk.records.conftest import message_set
 
 KINDS = [PythonSurvey] if selection.built is None else [PythonSurvey, selection.built.Survey]
@@ -129,7 +130,7 @@ def test_nothing_is_taken_of_a_damaged_or_cut_batch(kind: Kind) -> None:
     assert kind(0, 50).add(b"", []) == 0
 
 
-@pytest.mark.skipif(selection.built is None, reason="compares the extension with Python")
+@EXTENSION.mark
 def test_random_batches_say_the_same_in_both() -> None:
     chance = random.Random(8)
     for _ in range(200):

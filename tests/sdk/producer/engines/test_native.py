@@ -17,9 +17,10 @@ from kafkawire.sdk.producer.contents import Held
 from kafkawire.sdk.producer.engines import python, selection
 from kafkawire.sdk.producer.outcome import Outcome
 from kafkawire.sdk.protocol.tables.enums import AclOperation
+from tests.needs import EXTENSION
 
 native: Any = selection.built
-pytestmark = pytest.mark.skipif(native is None, reason="the extension is not built here")
+pytestmark = EXTENSION.mark
 
 #: The clock that the extension reads goes by ticks of the kernel, at most so long.
 TICK_MS = 10

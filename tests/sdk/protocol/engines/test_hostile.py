@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import gc
 import re
-import sys
 from array import array
 from collections import deque
 from typing import Any
@@ -35,6 +34,7 @@ from tests.hostile import (
     Number,
     raised_at_every_call,
 )
+from tests.needs import PYTHON_3_12
 
 # What stands in messages here is not what their types allow.
 program: Any = programs.program
@@ -163,7 +163,7 @@ def test_a_decoded_view_outlives_everything_else(engine: str) -> None:
     assert records == b"\7" * 5000
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="before Python 3.12 a class cannot raise where C asks it")
+@PYTHON_3_12.mark
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, MemoryError])
 def test_a_buffer_that_raises_when_it_is_decoded(engine: str, error: type[BaseException]) -> None:
     with pytest.raises(error, match="call 0"):

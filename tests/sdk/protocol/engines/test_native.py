@@ -28,10 +28,10 @@ from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.primitives import APART_BYTES, MALFORMED_UTF8, MAX_STRING_BYTES
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.values import DEFAULT
+from tests.needs import NATIVE_ENGINE
 
+NATIVE_ENGINE.require()
 native: Any = selection.native
-if native is None:
-    pytest.skip("the extension is not built or not wanted", allow_module_level=True)
 
 PARTITION = FetchResponse.PartitionData(partition_index=3, records=b"abc")
 FETCHED = FetchResponse(

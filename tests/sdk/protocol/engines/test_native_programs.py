@@ -22,10 +22,10 @@ from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.headers import ResponseHeader
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.values import DEFAULT
+from tests.needs import NATIVE_ENGINE
 
+NATIVE_ENGINE.require()
 native: Any = selection.native
-if native is None:
-    pytest.skip("the extension is not built or not wanted", allow_module_level=True)
 
 
 class Plain:

@@ -18,10 +18,10 @@ from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.headers import ResponseHeader
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.primitives import APART_BYTES
+from tests.needs import NATIVE_ENGINE
 
+NATIVE_ENGINE.require()
 native: Any = selection.native
-if native is None:
-    pytest.skip("the extension is not built or not wanted", allow_module_level=True)
 
 METADATA = codec(MetadataResponse, 12, "native")
 FETCH = codec(FetchResponse, 12, "native")

@@ -32,6 +32,7 @@ from kafkawire.sdk.records import (
 from kafkawire.sdk.records.columns import columns
 from kafkawire.sdk.records.engines import selection as engines
 from tests import hostile
+from tests.needs import EXTENSION
 from tests.sdk.records.conftest import AVAILABLE
 
 BUILDERS = [name for name in AVAILABLE if name != "construct"]
@@ -324,7 +325,7 @@ def test_errors_at_every_call(builder: BatchBuilder, error: type[BaseException])
         assert (record.key, record.value) in ((b"b", b"b"), (None, b"b"))
 
 
-@pytest.mark.skipif(engines.built is None, reason="the Python engine copies what it is asked to append")
+@EXTENSION.mark
 def test_sizes_that_do_not_fit() -> None:
     """Sizes above an int32, and two below it that are not together; nothing of this memory is ever touched."""
     builder = batch_builder_class("native")(2**40)
@@ -349,7 +350,7 @@ def native_types() -> list[Any]:
     return list({*found, type(views), type(next(views))})
 
 
-@pytest.mark.skipif(engines.built is None, reason="the extension is not built here")
+@EXTENSION.mark
 def test_every_type_of_the_extension_survives_what_it_is_not_made_for() -> None:
     for kind in native_types():
         objects: list[Any] = []
@@ -417,7 +418,7 @@ def test_a_long_chain_of_records_is_freed() -> None:
     assert end() is None
 
 
-@pytest.mark.skipif(engines.built is None, reason="the extension is not built here")
+@EXTENSION.mark
 @pytest.mark.parametrize("at_once", [False, True])
 def test_a_list_of_records_is_nowhere_to_be_seen_while_it_is_filled(at_once: bool) -> None:
     """While headers are made the collector may run, and whoever asks it for all lists must not get that one."""

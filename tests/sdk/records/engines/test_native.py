@@ -19,9 +19,10 @@ from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.records import Compression, batch_builder_class, record_batch_class
 from kafkawire.sdk.records.columns import columns
 from kafkawire.sdk.records.engines import selection as engines
+from tests.needs import EXTENSION
 from tests.sdk.records.conftest import ROWS
 
-pytestmark = pytest.mark.skipif(engines.built is None, reason="the extension is not built here")
+pytestmark = EXTENSION.mark
 
 HEADER_BYTES = 61
 

@@ -11,9 +11,10 @@ import pytest
 
 from kafkawire.sdk.records import record_batch_class
 from kafkawire.sdk.records.engines import selection as engines
+from tests.needs import EXTENSION
 from tests.sdk.records.conftest import batch_of
 
-pytestmark = pytest.mark.skipif(engines.built is None, reason="the extension is not built here")
+pytestmark = EXTENSION.mark
 
 
 def test_columns_of_what_is_no_batch() -> None:

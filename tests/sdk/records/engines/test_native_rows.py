@@ -12,9 +12,10 @@ from kafkawire.sdk.records import walk
 from kafkawire.sdk.records.engines import selection
 from kafkawire.sdk.records.engines.rows_form import HEADER_OBJECT_BYTES
 from kafkawire.sdk.records.rows import PlainBatches
+from tests.needs import EXTENSION
 from tests.sdk.records.conftest import batch_of
 
-pytestmark = pytest.mark.skipif(selection.built is None, reason="the extension is not built or not wanted")
+pytestmark = EXTENSION.mark
 
 
 def native_builder(columns: list[str]) -> Any:

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from kafkawire.sdk.records.engines import selection as engines
+from tests.needs import EXTENSION
 
 PROGRAM = (
     "from kafkawire.sdk.records import RecordBatch; from kafkawire.sdk.records.engines import selection; "
@@ -21,8 +21,8 @@ PROGRAM = (
 
 @pytest.mark.parametrize("name", ["python", "construct", "native"])
 def test_engine_of_the_environment(name: str) -> None:
-    if name == "native" and engines.built is None:
-        pytest.skip("the extension is not built here")
+    if name == "native":
+        EXTENSION.require()
     environment = {**os.environ, "KAFKAWIRE_ENGINE": name}
     output = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True

@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.needs import PUSHDOWN
+
 datasource = pytest.importorskip(
     "pyspark.sql.datasource", reason="pyspark is not installed: the extra `spark` brings it"
 )
-if not hasattr(datasource, "EqualTo"):
-    pytest.skip("this pyspark has no filters for sources in Python: 4.1 has", allow_module_level=True)
+PUSHDOWN.require()
 
 from pyspark.sql.datasource import (  # noqa: E402 - only where it has them
     EqualNullSafe,

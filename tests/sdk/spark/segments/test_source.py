@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.errors import ConfigurationError, DecodeError, LocalProtocolError
+from tests.needs import PUSHDOWN
 
 pyarrow = pytest.importorskip("pyarrow")
 types = pytest.importorskip("pyspark.sql.types", reason="pyspark is not installed: the extra `spark` brings it")
@@ -103,8 +104,7 @@ def test_filters(folder: Path) -> None:
     """Only a reader that was asked for takes filters: Spark refuses any other unless it is configured for them."""
     from pyspark.sql.datasource import DataSourceReader
 
-    if not hasattr(DataSourceReader, "pushFilters"):
-        pytest.skip("this pyspark has no filters for sources in Python: 4.1 has")
+    PUSHDOWN.require()
     from pyspark.sql.datasource import EqualTo, GreaterThan
 
     columns = schema("offset bigint, partition int")

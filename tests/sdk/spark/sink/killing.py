@@ -17,13 +17,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
 from kafkawire import NewTopic, RecordMetadata, TopicPartition
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sync import Admin, Producer
+from tests.needs import java_home
 from tests.sdk.spark.sink.topics import row_id, written
-from tools.find_java import JAVA_VERSION_MIN, find_java
 
 __all__ = ["PREFIX", "KilledStream", "Source", "check_once", "check_row_ids", "source_of_files", "source_of_topic"]
 
@@ -259,10 +257,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _environment() -> dict[str, str]:
     """Return what Spark needs to find its Java, and this Python."""
-    java = find_java()
-    if java is None:
-        pytest.skip(f"Spark needs Java {JAVA_VERSION_MIN} or newer, none was found")
-    return {**os.environ, "PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(java.home)}
+    return {**os.environ, "PYSPARK_PYTHON": sys.executable, "JAVA_HOME": java_home()}
 
 
 def _compare(stream: KilledStream, found: Counter[str]) -> None:

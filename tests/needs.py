@@ -1,0 +1,122 @@
+"""What a test needs that a machine may lack, which is the only reason to skip it.
+
+    @EXTENSION.mark                  # a test, a parameter of one, or `pytestmark` of a module
+    EXTENSION.require()              # inside a test, a fixture, or a module
+    pytest.importorskip("pyarrow")   # a package of an extra: pip fails where one that was asked for is missing
+
+What this machine should have and has not fails the test. `tools/tidy.py` refuses any other skip.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from kafkawire.commands.spark_session import why_not
+from kafkawire.sdk.protocol.engines import selection as protocol
+from kafkawire.sdk.records.engines import selection as records
+from tools.debian import can_install
+from tools.environment import obstacle
+from tools.find_java import JAVA_VERSION_MIN, find_java
+
+__all__ = [
+    "EXTENSION",
+    "FULL_DEVICE",
+    "JAVA",
+    "JAVAC",
+    "KCAT",
+    "LINUX",
+    "NATIVE_ENGINE",
+    "OPENSSL",
+    "PUSHDOWN",
+    "PYTHON_3_12",
+    "SPARK",
+    "Need",
+    "java_home",
+]
+
+
+class Need:
+    """A thing that tests need, as a reason to skip them."""
+
+    def __init__(self, name: str, is_met: Callable[[], bool], may_lack: Callable[[], bool] = lambda: True) -> None:
+        """Name a thing.
+
+        Args:
+            name: what stands behind "needs" in the reason of a skip.
+            is_met: whether it is there.
+            may_lack: whether this machine may be without it; asked only if it is not there.
+        """
+        self._name = name
+        self._is_met = is_met
+        self._may_lack = may_lack
+
+    @property
+    def mark(self) -> pytest.MarkDecorator:
+        """The mark of a test that is skipped without it; the test runs, and fails, where it should be there."""
+        return pytest.mark.skipif(not self._is_met() and self._may_lack(), reason=f"needs {self._name}")
+
+    def require(self) -> None:
+        """Skip what is running, a test or the collection of a module, if this is not there.
+
+        Fail instead if this machine should have it.
+        """
+        __tracebackhide__ = True  # the place that pytest tells is that of the test
+        if self._is_met():
+            return
+        if not self._may_lack():
+            pytest.fail(f"needs {self._name}, which this machine should have", pytrace=False)
+        pytest.skip(f"needs {self._name}", allow_module_level=True)
+
+
+def java_home() -> str:
+    """Return the folder of the Java that Spark runs on; skip what is running if there is none."""
+    JAVA.require()
+    java = find_java()
+    assert java is not None
+    return str(java.home)
+
+
+def _is_other_engine_wanted() -> bool:
+    return os.environ.get("KAFKAWIRE_ENGINE", "") in ("python", "construct")
+
+
+def _has_pushdown() -> bool:
+    from pyspark.sql import datasource
+
+    return hasattr(datasource, "EqualTo")
+
+
+@cache
+def _spark_obstacle() -> str | None:
+    return why_not()
+
+
+#: The compiled modules, whichever engine is in use.
+EXTENSION = Need("the extension", lambda: records.built is not None, lambda: obstacle() is not None)
+#: The native engine in use.
+NATIVE_ENGINE = Need(
+    "the native engine",
+    lambda: protocol.native is not None,
+    lambda: _is_other_engine_wanted() or obstacle() is not None,
+)
+
+JAVA = Need(f"Java {JAVA_VERSION_MIN} or newer", lambda: find_java() is not None)
+SPARK = Need("pyspark and its Java", lambda: _spark_obstacle() is None)
+PUSHDOWN = Need("filters for sources in Python, which pyspark has from 4.1 on", _has_pushdown)
+
+OPENSSL = Need("the program openssl", lambda: shutil.which("openssl") is not None)
+JAVAC = Need("the program javac", lambda: shutil.which("javac") is not None)
+KCAT = Need("the program kcat", lambda: shutil.which("kcat") is not None, lambda: not can_install("kcat"))
+
+#: A class can have `__buffer__` from there on; `tests/hostile.py` stands in for it, but cannot raise.
+PYTHON_3_12 = Need("Python 3.12", lambda: sys.version_info >= (3, 12))
+
+LINUX = Need("Linux", lambda: sys.platform == "linux")
+FULL_DEVICE = Need("a device that is always full", Path("/dev/full").exists)
