@@ -18,6 +18,7 @@ import pytest
 from kafkawire.reference_broker.disk.memory import DiskCall, MemoryDisk
 from kafkawire.reference_broker.log.batches import parse_header
 from kafkawire.reference_broker.log.checkpoints import RECOVERY_POINTS
+from kafkawire.reference_broker.log.cleaner_checkpoint import CleanerCheckpoint
 from kafkawire.reference_broker.log.log_directory import LogDirectory, Topic
 from kafkawire.reference_broker.log.partition_log import Appended, PartitionLog
 from kafkawire.reference_broker.log.segments import Read
@@ -32,6 +33,9 @@ from tests.reference_broker.log.produced_batches import NOW_MS, produced
 STEPS = 120
 PRODUCERS = 3
 LIMITS = UpkeepLimits(100, 500, 300, 2**20, is_cleaner_enabled=True)
+
+#: How much memory the keys of a log may take: one or two keys, so that a log takes several compactions, or all of them.
+KEYS_BYTES = [300, 400, 2**20]
 
 CONFIGS: list[Mapping[str, str]] = [
     {"segment.bytes": "300"},
@@ -53,6 +57,7 @@ class History:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.config = {"retention.ms": "-1", **self.random.choice(CONFIGS)}
+        self.limits = LIMITS._replace(cleaner_keys_bytes=self.random.choice(KEYS_BYTES))
         self.disk = MemoryDisk()
         self.now_ms = NOW_MS
         self.acknowledged: list[Entry] = []
@@ -75,7 +80,7 @@ class History:
         self.timers = Timers()
         services = LogServices(self.disk, self.work, self.timers)
         self.directory = LogDirectory(services, 1, self.new_uuid)
-        self.upkeep = Upkeep(self.directory, LIMITS, self.now_ms)
+        self.upkeep = Upkeep(self.directory, self.limits, self.now_ms)
 
     def new_uuid(self) -> bytes:
         self.made += 1
@@ -260,6 +265,9 @@ class History:
         else:
             assert set(found) <= set(expected)
             assert latest_of(found) == latest_of(expected)
+            noted = CleanerCheckpoint(self.directory).offset_of(log)
+            clean = [key for offset, key, _ in found if offset < noted]
+            assert len(clean) == len(set(clean)), f"compacted to offset {noted}, it is said"
         assert [entry[0] for entry in found] == sorted({entry[0] for entry in found})
         self.check_files()
         self.acknowledged = [entry for entry in acknowledged if entry[0] < log.next_offset]
