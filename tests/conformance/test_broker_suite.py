@@ -10,7 +10,7 @@ import itertools
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -26,6 +26,7 @@ from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.blocking import ConnectionEnded
 
 SHAPES = ("defaults", "filled")
 
@@ -167,6 +168,60 @@ class OddList(Broker):
         return len(body).to_bytes(4, "big") + body
 
 
+class HangingSocket:
+    """Stands in for a connection to a broker that answers some requests, and keeps quiet about all else."""
+
+    #: What is not answered: an API in a version, or one whose version the broker does not know.
+    unanswered: tuple[int, int | None] | None = None
+
+    def __init__(self, host: str, port: int, timeout_seconds: float) -> None:
+        self._server, self._buffer = ServerConnection(SUPPORTED), FrameBuffer()
+        self._answers: list[bytes] = []
+        self._is_ended = False
+
+    def __enter__(self) -> HangingSocket:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return
+
+    def send(self, *parts: bytes) -> None:
+        with suppress(KafkaWireError):
+            for content in self._buffer.receive(b"".join(parts)):
+                request = self._server.receive(content)
+                version = None if request.version_error else request.version
+                if (request.api.key, version) != self.unanswered:
+                    self._answers.append(b"".join(self._server.respond(request, good(request)))[4:])
+
+    def finish_sending(self) -> None:
+        self._is_ended = True
+
+    def receive(self) -> bytes:
+        if self._answers:
+            return self._answers.pop(0)
+        raise ConnectionEnded("ended") if self._is_ended else TimeoutError("timed out")
+
+
+BROKEN = {
+    "unknown API key",
+    "negative API key",
+    "removed API",
+    "Metadata beyond its highest version",
+    "Metadata version 32767",
+    "Metadata version -1",
+    "negative length",
+    "length of -2^31",
+    "length beyond the maximum",
+    "length of 2^31-1",
+    "empty frame",
+    "frame with half a header",
+    "frame with a header cut in its client id",
+    "frame cut in its body",
+}
+
+METADATA_LAST = SUPPORTED[ApiKey.METADATA].last
+
+
 def test_a_broker_that_is_right() -> None:
     assert failing(Broker()) == []
 
@@ -201,6 +256,29 @@ def test_a_broker_that_responds_to_what_it_cannot_read() -> None:
     }
     assert "frame cut in its body" in [failure.case for failure in broken.failures]
     assert [suite.name for suite in suites.values() if suite.failures] == [unknown.name, broken.name]
+
+
+@pytest.mark.parametrize(
+    ("unanswered", "cases"),
+    [
+        (None, set()),
+        ((ApiKey.API_VERSIONS, None), {f"ApiVersions version {version}" for version in (5, 99, 32767)}),
+        ((ApiKey.METADATA, 0), {"version 0 defaults"}),
+        ((ApiKey.METADATA, METADATA_LAST), {f"version {METADATA_LAST} defaults", "the broker still responds"}),
+    ],
+)
+def test_a_broker_that_hangs(
+    monkeypatch: pytest.MonkeyPatch, unanswered: tuple[int, int | None] | None, cases: set[str]
+) -> None:
+    monkeypatch.setattr("kafkawire.conformance.broker_suite.FrameSocket", HangingSocket)
+    monkeypatch.setattr(HangingSocket, "unanswered", unanswered)
+    failures = [failure for suite in BrokerSuite("", 0, Names()).run() for failure in suite.failures]
+    single = {failure.case: failure.reason for failure in failures if not failure.case.startswith("request ")}
+    assert single == dict.fromkeys(BROKEN, "the connection stays open, without a response") | dict.fromkeys(
+        cases, "TimeoutError: timed out"
+    )
+    pipelined = [failure for failure in failures if failure.case.startswith("request ")]
+    assert bool(pipelined) == (unanswered == (ApiKey.METADATA, METADATA_LAST))
 
 
 def test_a_response_in_another_version_is_found() -> None:
