@@ -11,6 +11,7 @@ members), KIP-394 (member id first), KIP-429 (cooperative).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
@@ -30,6 +31,7 @@ from kafkawire.sdk.client.requests import leave_group
 from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, ConfigurationError, KafkaWireError
+from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafkawire.sdk.protocol.schema import Message
@@ -39,6 +41,8 @@ from kafkawire.sdk.transport.driven import Versions
 from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["ClassicGroup", "State"]
+
+logger = logging.getLogger("kafkawire.group")
 
 #: Codes that end the present generation; the first leaves the member its id.
 _LOST = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
@@ -95,11 +99,13 @@ class ClassicGroup:
         self._subscription = subscription
         self._reader = reader
         self._reports = Reports(reader)
+        self._lines = LogLimit(logger)
         self._on_failure = on_failure
         self._interval = PollInterval(reader, settings)
         self._coordinator = Coordinator(CoordinatorType.GROUP, settings.group_id)
         self._handover = Handover(settings.group_id, reader, offsets, notify, auto_commit=settings.auto_commit)
         self._join_attempts = Attempts(backoff)
+        self._assign_attempts = Attempts(backoff)
         self._beat_attempts = Attempts(backoff)
         self.state = State.OUTSIDE
         self.failure: KafkaWireError | None = None
@@ -155,7 +161,13 @@ class ClassicGroup:
         self._rebalance.cancel()
         self._wants_join = None
         self._departure = departure = Departure(
-            self._router, self._handover, self._reader, self._leave_call, deadline_ms, promise, now_ms
+            self._router,
+            self._handover,
+            self._reader,
+            partial(self._leave_call, "the consumer was closed"),
+            deadline_ms,
+            promise,
+            now_ms,
         )
         if self.state is not State.OUTSIDE and self._generation != UNKNOWN_GENERATION_ID:
             self.state = State.STABLE  # as far as heartbeats are concerned
@@ -176,7 +188,7 @@ class ClassicGroup:
         self._watch_metadata()
         if self._wants_join is not None and self.state in (State.OUTSIDE, State.STABLE) and not self._handover.busy:
             self._prepare(now_ms)
-        if self.state is State.READY and now_ms >= self._join_attempts.not_before_ms and self._may_join():
+        if self.state is State.READY and now_ms >= self._join_due_ms() and self._may_join():
             self._join(now_ms)
         self._rebalance.poll(now_ms)
 
@@ -213,6 +225,9 @@ class ClassicGroup:
         """Return whether the topics that match a pattern are known, and the application has met the last error."""
         return (self._subscription.pattern is None or self._router.metadata.is_complete) and not self._reports.waits
 
+    def _join_due_ms(self) -> int:
+        return max(self._join_attempts.not_before_ms, self._assign_attempts.not_before_ms)
+
     def _ready(self, now_ms: int) -> None:
         self.state = State.READY
 
@@ -228,6 +243,7 @@ class ClassicGroup:
 
     def joined(self, member_id: str, generation: int, now_ms: int) -> None:
         self._member_id, self._generation = member_id, generation
+        self._subscription.keep_known(self._router.metadata)  # a leader adds what the others read
         self.state = State.SYNCING
         self._join_attempts.succeeded()
         self._confirmed(now_ms)
@@ -251,15 +267,26 @@ class ClassicGroup:
             self._reports.add(error)
 
     def assignor_failed(self, error: KafkaWireError, now_ms: int) -> None:
-        self._fail(error, now_ms)
+        # The others need not wait: one of them leads now. What failed may be what one of them says, and it may go.
+        self._assign_attempts.failed(error, now_ms)
+        self._leave_for_a_while("the assignor failed", error, now_ms)
+        self._wants_join = "the assignor failed"
+        self._reports.add(error)
+
+    def misassigned(self, error: KafkaWireError, now_ms: int) -> None:
+        self._reports.add(error)
 
     def assigned(self, partitions: frozenset[TopicPartition], now_ms: int) -> None:
         """Take over an assignment: give up what it leaves out, then add what is new."""
         self.state = State.ADOPTING
         self._confirmed(now_ms)
+        self._assign_attempts.succeeded()
         self._last = partitions, self._generation
         topics = self._subscription.topics(self._router.metadata)
         target = frozenset(partition for partition in partitions if partition.topic in topics)
+        if others := {each.topic for each in partitions - target} - self._topics:
+            text = "group %s: the leader assigned partitions of topics that this member does not read, %s: left out"
+            self._lines.warning("others", now_ms, text, self._settings.group_id, ", ".join(sorted(others)))
         going = self._reader.assigned - target
         generation = self._generation
 
@@ -331,7 +358,7 @@ class ClassicGroup:
 
     # Leaving.
 
-    def _leave_call(self, deadline_ms: int, on_done: Callable[[Call, int], None]) -> Call | None:
+    def _leave_call(self, reason: str, deadline_ms: int, on_done: Callable[[Call, int], None]) -> Call | None:
         """Return the call that leaves; None for a static member, which may come back, and for one that has no id."""
         self._cancel_calls()
         member_id, self._member_id = self._member_id, UNKNOWN_MEMBER_ID
@@ -340,7 +367,6 @@ class ClassicGroup:
         settings = self._settings
         if settings.group_instance_id is not None or member_id == UNKNOWN_MEMBER_ID:
             return None
-        reason = "the consumer was closed" if self._departure is not None else "max.poll.interval.ms has passed"
 
         def request(versions: Versions) -> tuple[Message, int]:
             version = versions.version_for(LeaveGroupRequest)
@@ -358,12 +384,15 @@ class ClassicGroup:
 
     def _go_idle(self, now_ms: int) -> None:
         """Leave until the application reads again."""
+        self._leave_for_a_while("max.poll.interval.ms has passed", self._interval.error(), now_ms)
+        self._wants_join = "reading goes on"
+
+    def _leave_for_a_while(self, reason: str, error: KafkaWireError, now_ms: int) -> None:
         generation = self._generation
-        leave = self._leave_call(now_ms + self._settings.api_timeout_ms, lambda call, now_ms: None)
+        leave = self._leave_call(reason, now_ms + self._settings.api_timeout_ms, lambda call, now_ms: None)
         if leave is not None:
             self._router.submit(leave, now_ms)
-        self._wants_join = "reading goes on"
-        self._handover.lose(generation, self._interval.error(), now_ms, lambda now_ms: None)
+        self._handover.lose(generation, error, now_ms, lambda now_ms: None)
 
     # Failures.
 
@@ -444,6 +473,6 @@ class ClassicGroup:
         return now_ms + min(self._settings.api_timeout_ms, self._settings.max_poll_interval_ms)
 
     def _due_times(self) -> list[int]:
-        joins_ms = self._join_attempts.not_before_ms if self.state is State.READY and self._may_join() else None
+        joins_ms = self._join_due_ms() if self.state is State.READY and self._may_join() else None
         times = [self._interval.due_ms(), self._rebalance.due_ms(), joins_ms]
         return [due_ms for due_ms in times if due_ms is not None]

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from kafkawire.sdk.client.groups.assignor import Subscriptions
 from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.client.partitions import TopicPartition
 
-__all__ = ["AssignmentProtocol", "ClusterView", "Joining", "MemberInfo"]
+__all__ = ["AssignmentProtocol", "ClusterView", "GroupSubscriptions", "Joining", "MemberInfo"]
 
 
 class MemberInfo(NamedTuple):
@@ -25,6 +26,23 @@ class MemberInfo(NamedTuple):
 
     metadata: bytes
     group_instance_id: str | None
+
+
+class GroupSubscriptions(NamedTuple):
+    """What the members of a group want to read, as far as the leader can read what they say.
+
+    Attributes:
+        subscriptions: of every member, by member id; that of one that cannot be read at all is empty.
+        damage: what is wrong with what a member says, by member id; those with nothing wrong are left out.
+    """
+
+    subscriptions: Subscriptions
+    damage: Mapping[str, str]
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics that any member wants to read."""
+        return frozenset(topic for said in self.subscriptions.values() for topic in said.topics)
 
 
 class Joining(NamedTuple):
@@ -101,11 +119,11 @@ class AssignmentProtocol(Protocol):
         """
         ...
 
-    def topics(self, members: Mapping[str, MemberInfo]) -> frozenset[str]:
-        """Return the topics that any member wants to read."""
+    def read(self, members: Mapping[str, MemberInfo]) -> GroupSubscriptions:
+        """Return what the members want to read, by member id; one that cannot be read fails nobody else."""
         ...
 
-    def assign(self, protocol_name: str, members: Mapping[str, MemberInfo], view: ClusterView) -> Mapping[str, bytes]:
+    def assign(self, protocol_name: str, subscriptions: Subscriptions, view: ClusterView) -> Mapping[str, bytes]:
         """Return the encoded assignment of each member, by member id."""
         ...
 

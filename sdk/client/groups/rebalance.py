@@ -15,13 +15,19 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from kafkawire.sdk.client.call import Call, Coordinator, Purpose
-from kafkawire.sdk.client.groups.classic_protocol import AssignmentProtocol, ClusterView, Joining, MemberInfo
+from kafkawire.sdk.client.groups.classic_protocol import (
+    AssignmentProtocol,
+    ClusterView,
+    GroupSubscriptions,
+    Joining,
+    MemberInfo,
+)
 from kafkawire.sdk.client.groups.protocol import GroupSettings
 from kafkawire.sdk.client.groups.rebalance_metrics import RebalanceMetrics
 from kafkawire.sdk.client.groups.refusal import refusal_of
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.router import Router
-from kafkawire.sdk.errors import BrokerError, KafkaWireError
+from kafkawire.sdk.errors import BrokerError, KafkaWireError, RemoteProtocolError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -40,6 +46,11 @@ _GRACE_MS = 5_000
 #: How long the leader waits for the metadata of topics that only other members read: one that has not come by then
 #: does not exist, and the others must not wait for it.
 _METADATA_WAIT_MS = 5_000
+
+#: Topics that a line of the log names.
+_NAMED = 5
+
+_NOBODY = GroupSubscriptions({}, {})
 
 _Answer = TypeVar("_Answer", JoinGroupResponse, SyncGroupResponse)
 
@@ -64,7 +75,11 @@ class RebalanceMember(Protocol):
         ...
 
     def assignor_failed(self, error: KafkaWireError, now_ms: int) -> None:
-        """End: the assignment cannot be made or read."""
+        """Leave and join again: this member can make no subscription, or no assignment for its group."""
+        ...
+
+    def misassigned(self, error: KafkaWireError, now_ms: int) -> None:
+        """Tell the application that the leader's assignment for this member cannot be read: it has no partitions."""
         ...
 
 
@@ -92,7 +107,8 @@ class Rebalance:
         self._member_id = UNKNOWN_MEMBER_ID
         self._generation = UNKNOWN_GENERATION_ID
         self._protocol_name = ""
-        self._members: dict[str, MemberInfo] = {}
+        self._leader = ""
+        self._group = _NOBODY
         self._lead_by_ms: int | None = None
         self._topics: frozenset[str] = frozenset()
         self.view: ClusterView | None = None
@@ -114,6 +130,7 @@ class Rebalance:
         try:
             protocols = self._protocol.protocols(joining)
         except KafkaWireError as error:
+            self._metrics.failed(now_ms)
             self._member.assignor_failed(error, now_ms)
             return
         request = JoinGroupRequest(
@@ -158,11 +175,7 @@ class Rebalance:
 
     def _joined(self, response: JoinGroupResponse, now_ms: int) -> None:
         self._member_id, self._generation = response.member_id, response.generation_id
-        self._protocol_name = response.protocol_name or ""
-        self._members = {
-            member.member_id: MemberInfo(bytes(member.metadata), member.group_instance_id)
-            for member in response.members
-        }
+        self._protocol_name, self._leader = response.protocol_name or "", response.leader
         count = len(response.members)
         role = f", leads {count} member{'s' if count != 1 else ''}" if response.leader == response.member_id else ""
         where = self._settings.group_id, response.generation_id
@@ -170,12 +183,28 @@ class Rebalance:
         self._member.joined(response.member_id, response.generation_id, now_ms)
         if response.leader != response.member_id:
             self._sync({}, now_ms)
-        elif response.skip_assignment:
+            return
+        self._read_members(response, now_ms)
+        if response.skip_assignment:
             self._view_topics()
             self._sync({}, now_ms)
+        elif response.member_id not in self._group.subscriptions:
+            lonely = RemoteProtocolError(f"the leader {response.member_id} is not among the members of its group")
+            self._assignor_failed(lonely, now_ms)
         else:
             self._lead_by_ms = now_ms + _METADATA_WAIT_MS
             self._lead(now_ms)
+
+    def _read_members(self, response: JoinGroupResponse, now_ms: int) -> None:
+        """Learn what the members want to read, and tell of those that do not say it as they should."""
+        self._group = self._protocol.read(
+            {each.member_id: MemberInfo(bytes(each.metadata), each.group_instance_id) for each in response.members}
+        )
+        for member_id, wrong in self._group.damage.items():
+            topics = self._group.subscriptions[member_id].topics
+            gets = f"taken for a subscription to {', '.join(topics[:_NAMED])}" if topics else "it gets no partitions"
+            text = "group %s: the subscription of member %s cannot be read (%s): %s"
+            self._lines.warning(("damage", member_id), now_ms, text, self._settings.group_id, member_id, wrong, gets)
 
     def _join_refused(self, error: KafkaWireError, response: JoinGroupResponse | None, now_ms: int) -> None:
         if not isinstance(error, BrokerError) or error.code is not ErrorCode.MEMBER_ID_REQUIRED:
@@ -187,32 +216,34 @@ class Rebalance:
         assert self._lead_by_ms is not None
         metadata = self._router.metadata
         try:
-            topics = self._protocol.topics(self._members)
+            topics = self._group.topics
             if metadata.wanted is not None:
                 metadata.wanted |= topics
             is_known = all(name in metadata.topics or name in metadata.errors for name in topics)
             if not is_known and now_ms < self._lead_by_ms:
                 return
             self._lead_by_ms = None
-            assignments = self._protocol.assign(self._protocol_name, self._members, self._view_topics())
+            view = self._view_topics()
+            assignments = self._protocol.assign(self._protocol_name, self._group.subscriptions, view)
         except BaseException as error:  # an assignor may be the application's own
             self._assignor_failed(contained(error), now_ms)
             return
         self._sync(assignments, now_ms)
 
     def _view_topics(self) -> ClusterView:
-        self._topics = self._protocol.topics(self._members)
+        self._topics = self._group.topics
         self.view = ClusterView.of(self._topics, self._router.metadata)
         return self.view
 
     def _assignor_failed(self, error: Exception, now_ms: int) -> None:
         self._lead_by_ms = None
+        self._metrics.failed(now_ms)
         failure = KafkaWireError(f"group {self._settings.group_id}, assignor {self._protocol_name}: {error!r}")
         failure.__cause__ = error
         self._member.assignor_failed(failure, now_ms)
 
     def _sync(self, assignments: Mapping[str, bytes], now_ms: int) -> None:
-        self._members = {}
+        self._group = _NOBODY
         settings = self._settings
         request = SyncGroupRequest(
             group_id=settings.group_id,
@@ -231,8 +262,13 @@ class Rebalance:
         try:
             partitions = self._protocol.assignment(bytes(response.assignment))
         except KafkaWireError as error:
-            self._assignor_failed(error, now_ms)
-            return
+            group_id, size_bytes = self._settings.group_id, len(response.assignment)
+            where = f"group {group_id}, generation {self._generation}"
+            text = f"{where}: the {size_bytes} bytes that leader {self._leader} assigns cannot be read: {error}"
+            failure = KafkaWireError(text)
+            failure.__cause__ = error
+            self._member.misassigned(failure, now_ms)
+            partitions = frozenset()
         self._metrics.ended(now_ms)
         self._member.assigned(partitions, now_ms)
 

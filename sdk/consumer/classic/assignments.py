@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kafkawire.sdk.client.groups.assignor import MemberSubscription
-from kafkawire.sdk.client.groups.classic_protocol import ClusterView, Joining, MemberInfo
+from kafkawire.sdk.client.groups.classic_protocol import ClusterView, GroupSubscriptions, Joining, MemberInfo
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.classic.assignors import ASSIGNORS, Assignor, PartitionCounts, Subscriptions
 from kafkawire.sdk.consumer.classic.consumer_protocol import (
     decode_assignment,
-    decode_subscription,
     encode_assignment,
     encode_subscription,
+    read_subscription,
 )
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_PROTOCOL_TYPE
@@ -53,14 +53,16 @@ class ConsumerAssignments:
                 raise KafkaWireError(f"user data of assignor {name}: {error!r}") from contained(error)
         return protocols
 
-    def topics(self, members: Mapping[str, MemberInfo]) -> frozenset[str]:
-        return frozenset(topic for member in members.values() for topic in decode_subscription(member.metadata).topics)
+    def read(self, members: Mapping[str, MemberInfo]) -> GroupSubscriptions:
+        subscriptions, damage = {}, {}
+        for member_id, member in members.items():
+            said, wrong = read_subscription(member.metadata)
+            subscriptions[member_id] = said._replace(group_instance_id=member.group_instance_id)
+            if wrong:
+                damage[member_id] = wrong
+        return GroupSubscriptions(subscriptions, damage)
 
-    def assign(self, protocol_name: str, members: Mapping[str, MemberInfo], view: ClusterView) -> Mapping[str, bytes]:
-        subscriptions = {
-            member_id: decode_subscription(member.metadata)._replace(group_instance_id=member.group_instance_id)
-            for member_id, member in members.items()
-        }
+    def assign(self, protocol_name: str, subscriptions: Subscriptions, view: ClusterView) -> Mapping[str, bytes]:
         assignor = self._assignors[protocol_name]
         assignments = assignor.assign(subscriptions, view.partition_counts, view.replica_racks)
         _check(assignments, subscriptions, view.partition_counts)

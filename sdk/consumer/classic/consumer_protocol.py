@@ -2,7 +2,8 @@
 
 The coordinator passes both on as opaque bytes: a subscription inside JoinGroup, an assignment inside SyncGroup. Each is
 an int16 version and the message in that version. Members of different releases share a group, so a version above the
-newest one known here is read as that one: later versions only append fields.
+newest one known here is read as that one: later versions only append fields. Members of other clients share it, too,
+and not all of them write what they should: a leader reads of a subscription what it can.
 
 Source: Apache Kafka, `ConsumerProtocol`; KIP-429 (owned partitions), KIP-792 (generation), KIP-881 (rack).
 """
@@ -12,13 +13,15 @@ from typing import TypeVar
 
 from kafkawire.sdk.client.groups.assignor import MemberSubscription
 from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.client.topics import is_legal_name
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.messages.groups.consumer_protocol_assignment import ConsumerProtocolAssignment
 from kafkawire.sdk.protocol.messages.groups.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.values import quoted
 
-__all__ = ["decode_assignment", "decode_subscription", "encode_assignment", "encode_subscription"]
+__all__ = ["decode_assignment", "decode_subscription", "encode_assignment", "encode_subscription", "read_subscription"]
 
 M = TypeVar("M", bound=Message)
 
@@ -43,7 +46,42 @@ def decode_subscription(data: bytes) -> MemberSubscription:
     Raises:
         DecodeError: the bytes are not a subscription.
     """
-    message = _decode(ConsumerProtocolSubscription, data)
+    return _said(_decode(ConsumerProtocolSubscription, data))
+
+
+def read_subscription(data: bytes) -> tuple[MemberSubscription, str]:
+    """Read as much of a member's subscription as there is; bytes that nobody can read subscribe to nothing.
+
+    Fields that are missing at the end, or cannot be read, are left out with those behind them, down to what version 0
+    has. So are topics that no topic can be, partitions that no partition can be, and what is said twice.
+
+    Returns:
+        The subscription; what is wrong with it, empty if nothing is.
+    """
+    try:
+        said, damage = decode_subscription(data), ""
+    except DecodeError as error:
+        said, damage = _said_by_older_version(data), str(error)
+    illegal = [topic for topic in said.topics if not is_legal_name(topic)]
+    if illegal and not damage:
+        damage = f"no topic can be called {quoted(illegal[0], 100)}"
+    topics = (topic for topic in said.topics if topic not in illegal)
+    owned = (partition for partition in said.owned_partitions if partition.partition >= 0)
+    return said._replace(topics=tuple(dict.fromkeys(topics)), owned_partitions=tuple(dict.fromkeys(owned))), damage
+
+
+def _said_by_older_version(data: bytes) -> MemberSubscription:
+    oldest, newest = ConsumerProtocolSubscription.SCHEMA.versions
+    version = int.from_bytes(data[:_VERSION_BYTES], "big", signed=True) if len(data) >= _VERSION_BYTES else oldest
+    for older in range(min(version, newest + 1) - 1, oldest - 1, -1):
+        try:
+            return _said(program(ConsumerProtocolSubscription, older).decode(data, _VERSION_BYTES)[0])
+        except DecodeError:
+            continue
+    return MemberSubscription(())
+
+
+def _said(message: ConsumerProtocolSubscription) -> MemberSubscription:
     return MemberSubscription(
         tuple(message.topics),
         _partitions(message.owned_partitions),
@@ -60,12 +98,13 @@ def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def decode_assignment(data: bytes) -> tuple[TopicPartition, ...]:
-    """Decode the assignment that the leader made.
+    """Decode the assignment that the leader made; partitions that none can be are left out.
 
     Raises:
         DecodeError: the bytes are not an assignment.
     """
-    return _partitions(_decode(ConsumerProtocolAssignment, data).assigned_partitions)
+    assigned = _partitions(_decode(ConsumerProtocolAssignment, data).assigned_partitions)
+    return tuple(partition for partition in assigned if partition.partition >= 0)
 
 
 def _encode(message: Message) -> bytes:

@@ -244,7 +244,7 @@ class OneForAll(Assignor):
     name = "one-for-all"
 
     def __init__(self, error: Exception | None = None) -> None:
-        self._error = error
+        self.error = error
         self.user_datas: list[bytes | None] = []
 
     def user_data(self, partitions: Iterable[TopicPartition], generation_id: int) -> bytes | None:
@@ -253,8 +253,8 @@ class OneForAll(Assignor):
     def assign(
         self, subscriptions: Subscriptions, partition_counts: PartitionCounts, replica_racks: ReplicaRacks | None = None
     ) -> Assignment:
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
         self.user_datas += [said.user_data for said in subscriptions.values()]
         return {min(subscriptions): [TopicPartition("t", each) for each in range(partition_counts["t"])]}
 
@@ -272,18 +272,20 @@ def test_an_assignor_of_the_application() -> None:
     assert own.user_datas == [b"-1"]
 
 
-def test_an_assignor_that_raises_ends_the_membership() -> None:
+def test_an_assignor_that_raises_is_raised_by_reads_and_the_member_tries_again() -> None:
+    assignor = OneForAll(ValueError("nobody"))
+
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         for _ in range(2):
             with pytest.raises(KafkaWireError, match=r"group g, assignor one-for-all: ValueError.'nobody'") as caught:
                 await consumer.getmany(10_000)
             assert isinstance(caught.value.__cause__, ValueError)
-        with pytest.raises(KafkaWireError, match="assignor one-for-all"):
-            await consumer.commit({T0: 1})
-        assert consumer.assignment == frozenset()
+            assert consumer.assignment == frozenset()
+        assignor.error = None
+        assert [record.value for record in (await consumer.getmany(10_000))[T0]] == [b"a", b"b", b"c"]
+        assert len(broker.asked(ApiKey.LEAVE_GROUP)) == 2, "the others need not wait for its session to end"
 
-    broker = consuming(test, "t", assignors=OneForAll(ValueError("nobody")))
-    assert broker.asked(ApiKey.LEAVE_GROUP), "the others need not wait for its session to end"
+    consuming(test, "t", assignors=assignor)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer", "auto"])

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.client.groups.classic import ClassicGroup, State
+from kafkawire.sdk.client.groups.classic import ClassicGroup
+from kafkawire.sdk.client.groups.classic_protocol import AssignmentProtocol
 from kafkawire.sdk.client.groups.commit_outcome import Committed, Rebalanced
 from kafkawire.sdk.client.groups.protocol import Event, Revoking
 from kafkawire.sdk.client.groups.subscription import Subscription
@@ -404,16 +405,77 @@ def test_a_coordinator_that_stops_is_given_up_within_the_session() -> None:
     cluster.settle(member)
 
 
-def test_an_assignor_that_raises_ends_the_membership_with_its_error() -> None:
+def protocol_of(member: Member) -> AssignmentProtocol:
+    assert isinstance(member.group, ClassicGroup)
+    return member.group._rebalance._protocol
+
+
+def test_a_leader_whose_assignor_raises_lets_another_one_lead_and_comes_back_once_a_read_has_raised_it() -> None:
     cluster = Cluster.of_classic()
-    member = cluster.member("a")
-    group = member.group
-    assert isinstance(group, ClassicGroup)
+    leader = cluster.member("a")
+    cluster.settle(leader)
 
     def fail(*arguments: Any) -> Any:
         raise ZeroDivisionError("no members")
 
-    group._rebalance._protocol.assign = fail  # type: ignore[method-assign]  # stands for an assignor of the user's
-    cluster.until(lambda: member.failures != [])
-    assert isinstance(member.failures[0].__cause__, ZeroDivisionError)
-    assert group.state is State.OUTSIDE
+    protocol_of(leader).assign = fail  # type: ignore[method-assign]  # stands for an assignor of the user's
+    other = cluster.member("b")
+    cluster.until(lambda: leader.reader.errors != [])
+    assert isinstance(leader.reader.errors[0].__cause__, ZeroDivisionError)
+    cluster.settle(other)
+    assert cluster.now_ms < 10_000, "the other one has not waited for the session of the former leader to end"
+    cluster.run(60_000)
+    assert (leader.reader.assigned, len(leader.reader.errors)) == (frozenset(), 1), "it waits for the application"
+    leader.reader.errors.clear()
+    cluster.settle(leader, other)
+    assert (leader.reader.errors, leader.failures, other.failures) == ([], [], [])
+
+
+def test_a_leader_whose_assignor_keeps_raising_pauses_longer_and_longer() -> None:
+    cluster = Cluster.of_classic()
+    member = cluster.member("a")
+
+    def fail(*arguments: Any) -> Any:
+        raise ZeroDivisionError("no members")
+
+    protocol_of(member).assign = fail  # type: ignore[method-assign]  # stands for an assignor of the user's
+    cluster.checks.append(member.reader.errors.clear)  # the application reads on
+    cluster.run(20_000)
+    assert 10 < len(coordinator(cluster).joins) < 60
+    assert member.failures == []
+
+
+#: What members of other clients may say, and the topics that can be read of it.
+DAMAGED = {
+    "empty": (b"", 0),
+    "cut off": (bytes.fromhex("0000 00000001 0001"), 0),
+    "version 1 without its field": (bytes.fromhex("0001 00000001 000174 ffffffff"), 1),
+    "garbage": (b"\xff" * 40, 0),
+    "a huge count": (bytes.fromhex("0000 7fffffff 000174"), 0),
+    "no topics": (bytes.fromhex("0000 00000003 0000 00012f 00012e ffffffff"), 0),
+    "a topic twice": (bytes.fromhex("0003 00000002 000174 000174 ffffffff 00000000 ffffffff ffff"), 1),
+    "a negative version": (bytes.fromhex("fffe 00000001 000174 ffffffff"), 0),
+    "a later version": (bytes.fromhex("0063 00000001 000174 ffffffff 99"), 1),
+    "a topic that does not exist": (bytes.fromhex("0000 00000001 000178 ffffffff"), 0),
+}
+
+
+@pytest.mark.parametrize("assignor", ["range", "sticky", "cooperative-sticky"])
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_member_that_cannot_be_read_is_the_only_one_to_suffer(damage: str, assignor: str) -> None:
+    cluster = Cluster.of_classic(assignor)
+    members = [cluster.member("a"), cluster.member("b")]
+    cluster.settle(*members)
+    alien = cluster.member("c", session_timeout_ms=6_000)
+    data, topics_count = DAMAGED[damage]
+    protocol_of(alien).protocols = lambda joining: [(assignor, data)]  # type: ignore[method-assign]  # another client
+    cluster.settle(*members, *([alien] if topics_count else []))
+    assert len(alien.reader.assigned) == (2 if topics_count else 0)
+    for member in members:
+        assert member.reader.errors == member.failures == []
+    left = alien.stop()
+    cluster.until(lambda: left.done)
+    cluster.settle(*members)
+    for member in members:
+        assert member.router.metadata.wanted == {"t"}, "what a former member read is not asked for any more"
+        assert member.reader.errors == member.failures == []

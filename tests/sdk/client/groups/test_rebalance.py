@@ -12,14 +12,22 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.client.groups.classic_protocol import ClusterView, Joining, MemberInfo
+from kafkawire.sdk.client.groups.assignor import MemberSubscription, Subscriptions
+from kafkawire.sdk.client.groups.classic_protocol import ClusterView, GroupSubscriptions, Joining, MemberInfo
 from kafkawire.sdk.client.groups.protocol import GroupSettings
 from kafkawire.sdk.client.groups.rebalance import Rebalance
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.consumer.classic.assignors.sticky import StickyAssignor
 from kafkawire.sdk.consumer.classic.consumer_protocol import decode_subscription
-from kafkawire.sdk.errors import BrokerError, DecodeError, KafkaWireError, LocalProtocolError, RequestTimedOut
+from kafkawire.sdk.errors import (
+    BrokerError,
+    DecodeError,
+    KafkaWireError,
+    LocalProtocolError,
+    RemoteProtocolError,
+    RequestTimedOut,
+)
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -45,13 +53,17 @@ class PlainProtocol:
     def protocols(self, joining: Joining) -> list[tuple[str, bytes]]:
         return [("first", b"t"), ("second", b"t")]
 
-    def topics(self, members: Mapping[str, MemberInfo]) -> frozenset[str]:
-        return frozenset(member.metadata.decode() for member in members.values())
+    def read(self, members: Mapping[str, MemberInfo]) -> GroupSubscriptions:
+        said = {each: member.metadata.decode() for each, member in members.items() if member.metadata != b"?"}
+        damage = {each: "a question mark" for each in members if each not in said}
+        return GroupSubscriptions(
+            {each: MemberSubscription((said[each],) if each in said else ()) for each in members}, damage
+        )
 
-    def assign(self, protocol_name: str, members: Mapping[str, MemberInfo], view: ClusterView) -> dict[str, bytes]:
+    def assign(self, protocol_name: str, subscriptions: Subscriptions, view: ClusterView) -> dict[str, bytes]:
         self.views.append(view)
         assert protocol_name == "first"
-        return dict.fromkeys(members, ",".join(view.partition_counts).encode())
+        return dict.fromkeys(subscriptions, ",".join(view.partition_counts).encode())
 
     def assignment(self, data: bytes) -> frozenset[TopicPartition]:
         if data == b"?":
@@ -120,6 +132,9 @@ class Scene:
 
     def assignor_failed(self, error: KafkaWireError, now_ms: int) -> None:
         self.heard.append(("assignor failed", type(error.__cause__)))
+
+    def misassigned(self, error: KafkaWireError, now_ms: int) -> None:
+        self.heard.append(("misassigned", str(error)))
 
 
 def test_a_follower_joins_and_learns_its_assignment() -> None:
@@ -214,34 +229,45 @@ def test_a_refused_sync_is_told() -> None:
     assert scene.heard[-1] == ("sync refused", BrokerError)
 
 
-def test_an_assignment_that_cannot_be_read_is_told() -> None:
+def test_an_assignment_that_cannot_be_read_is_none_and_names_the_leader() -> None:
     scene = Scene()
     scene.simulation.handlers[SyncGroupRequest] = lambda request, version: SyncGroupResponse(assignment=b"?")
     scene.begin()
-    assert scene.heard[-1] == ("assignor failed", DecodeError)
+    told = "group g, generation 3: the 1 bytes that leader l assigns cannot be read: message at byte 0: it is a"
+    assert scene.heard[1:] == [("misassigned", f"{told} question mark"), ("assigned", set())]
 
 
-def test_an_assignor_that_raises_is_told() -> None:
+def test_a_member_that_cannot_be_read_is_named_and_fails_nobody(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene()
-    scene.simulation.run(100)
-    scene.lead(b"t", b"\xff")
+    scene.lead(b"t", b"?")
     scene.begin()
-    scene.simulation.run(10_000)
-    assert scene.heard[1:] == [("assignor failed", UnicodeDecodeError)]
-    assert scene.simulation.requests(SyncGroupRequest) == []
+    assert scene.heard[1:] == [("assigned", {"t"})]
+    (line,) = [line for line in caplog.messages if "cannot be read" in line]
+    text = "group g: the subscription of member m1 cannot be read (a question mark): it gets no partitions"
+    assert line == text
 
 
-def test_an_assignor_that_raises_what_is_no_exception_is_told() -> None:
+@pytest.mark.parametrize(("raised", "told"), [(ValueError, ValueError), (CancelledError, LocalProtocolError)])
+def test_an_assignor_that_raises_is_told(raised: type[BaseException], told: type[Exception]) -> None:
     class Failing(PlainProtocol):
-        def assign(self, protocol_name: str, members: Mapping[str, MemberInfo], view: ClusterView) -> dict[str, bytes]:
-            raise CancelledError
+        def assign(self, protocol_name: str, subscriptions: Subscriptions, view: ClusterView) -> dict[str, bytes]:
+            raise raised
 
     scene = Scene(Failing())
     scene.simulation.run(100)
     scene.lead(b"t")
     scene.begin()
     scene.simulation.run(10_000)
-    assert scene.heard[1:] == [("assignor failed", LocalProtocolError)]
+    assert scene.heard[1:] == [("assignor failed", told)]
+    assert scene.simulation.requests(SyncGroupRequest) == []
+
+
+def test_a_leader_of_a_group_that_it_is_not_in_is_told() -> None:
+    scene = Scene()
+    scene.lead()
+    scene.begin()
+    assert scene.heard[1:] == [("assignor failed", RemoteProtocolError)]
+    assert scene.simulation.requests(SyncGroupRequest) == []
 
 
 def test_a_subscription_that_cannot_be_made_is_told() -> None:

@@ -1,10 +1,15 @@
-"""The assignments of a consumer's group: its assignors, encoded as the consumer protocol."""
+"""The assignments of a consumer's group: its assignors, encoded as the consumer protocol.
+
+Method: tables, and hypothesis for groups some of whose members say what nobody can read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafkawire.sdk.client.groups.assignor import Assignor, MemberSubscription, PartitionCounts, ReplicaRacks
 from kafkawire.sdk.client.groups.classic_protocol import ClusterView, Joining, MemberInfo
@@ -67,8 +72,9 @@ def test_an_assignment_is_made_and_read() -> None:
     joining = Joining(frozenset({"t"}), frozenset(), -1, None, frozenset(), -1)
     data = dict(assignments.protocols(joining))["range"]
     members = {"a": MemberInfo(data, None), "b": MemberInfo(data, None)}
-    assert assignments.topics(members) == {"t"}
-    made = assignments.assign("range", members, ClusterView({"t": 2}, {"t": [[], []]}))
+    read = assignments.read(members)
+    assert (read.topics, read.damage) == ({"t"}, {})
+    made = assignments.assign("range", read.subscriptions, ClusterView({"t": 2}, {"t": [[], []]}))
     assert {member: assignments.assignment(each) for member, each in made.items()} == {"a": {P}, "b": {Q}}
     assert assignments.assignment(b"") == frozenset()
 
@@ -77,7 +83,7 @@ def test_an_assignor_of_the_application_sees_static_members() -> None:
     assignments = ConsumerAssignments([Everything()])
     data = dict(assignments.protocols(Joining(frozenset({"t"}), frozenset(), -1, None, frozenset(), -1)))["everything"]
     members = {"a": MemberInfo(data, None), "b": MemberInfo(data, "one")}
-    made = assignments.assign("everything", members, ClusterView({"t": 2}, {}))
+    made = assignments.assign("everything", assignments.read(members).subscriptions, ClusterView({"t": 2}, {}))
     assert {member: assignments.assignment(each) for member, each in made.items()} == {"a": set(), "b": {P, Q}}
 
 
@@ -118,9 +124,9 @@ class Faulty(Assignor):
 )
 def test_assignments_that_cannot_be_are_refused(assignment: Assignment, message: str) -> None:
     assignments = ConsumerAssignments([Faulty(assignment)])
-    members = {each: MemberInfo(encode_subscription(MemberSubscription(("t",))), None) for each in "ab"}
+    subscriptions = {each: MemberSubscription(("t",)) for each in "ab"}
     with pytest.raises(LocalProtocolError, match=message):
-        assignments.assign("faulty", members, ClusterView({"t": 2}, {}))
+        assignments.assign("faulty", subscriptions, ClusterView({"t": 2}, {}))
 
 
 def test_user_data_that_cannot_be_made() -> None:
@@ -128,3 +134,54 @@ def test_user_data_that_cannot_be_made() -> None:
     with pytest.raises(KafkaWireError, match=r"user data of assignor faulty: ValueError.'no user data'") as caught:
         ConsumerAssignments(["range", Faulty({})]).protocols(joining)
     assert isinstance(caught.value.__cause__, ValueError)
+
+
+PARTITIONS = st.builds(TopicPartition, st.sampled_from(["t", "u", "x", "a b"]), st.integers(-2, 5))
+USER_DATA = st.one_of(
+    st.none(),
+    st.binary(max_size=12),
+    st.builds(ASSIGNORS["sticky"].user_data, st.lists(PARTITIONS, max_size=5), st.integers(-5, 9)),
+)
+SAID = st.builds(
+    MemberSubscription,
+    st.lists(st.sampled_from(["t", "u", "x", "", "a b", ".."]), max_size=4).map(tuple),
+    st.lists(PARTITIONS, max_size=5).map(tuple),
+    st.integers(-5, 9),
+    st.sampled_from([None, "r1", ""]),
+    USER_DATA,
+).map(encode_subscription)
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    """Return a subscription with another version, with some bytes changed, and cut off; or noise."""
+    data = bytearray(draw(st.one_of(SAID, st.binary(max_size=40))))
+    if len(data) >= 2 and draw(st.booleans()):
+        data[:2] = draw(st.sampled_from([-2, -1, 0, 1, 2, 3, 4, 99])).to_bytes(2, "big", signed=True)
+    for place in draw(st.lists(st.integers(0, max(len(data) - 1, 0)), max_size=2)):
+        data[place : place + 1] = bytes([draw(st.sampled_from([0, 1, 0x7F, 0xFF]))])
+    return bytes(data[: draw(st.sampled_from([len(data), len(data), draw(st.integers(0, len(data)))]))])
+
+
+@pytest.mark.parametrize("name", ASSIGNORS)
+@given(others=st.lists(damaged(), min_size=1, max_size=3), said=SAID)
+def test_a_group_gets_its_partitions_whatever_some_members_say(name: str, others: list[bytes], said: bytes) -> None:
+    """A member that can be read, of topics t and u, gets its share; nobody gets what it did not ask for."""
+    assignments = ConsumerAssignments([name])
+    sound = encode_subscription(MemberSubscription(("t", "u")))
+    data = {"sound": sound, "sound too": said, **{f"other {number}": each for number, each in enumerate(others)}}
+    subscriptions, damage = assignments.read({each: MemberInfo(metadata, None) for each, metadata in data.items()})
+    assert "sound" not in damage
+    counts = {"t": 3, "u": 2}
+    racks = {"t": [["r1"], ["r2"], []], "u": [["r1"], ["r2"]]}
+    encoded = assignments.assign(name, subscriptions, ClusterView(counts, racks))
+    assert encoded.keys() == data.keys()
+    parts = {member: assignments.assignment(each) for member, each in encoded.items()}
+    for member, part in parts.items():
+        assert {partition.topic for partition in part} <= set(subscriptions[member].topics)
+    given_away = [partition for part in parts.values() for partition in part]
+    everything = {TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)}
+    assert len(given_away) == len(set(given_away))
+    missing = everything - set(given_away)
+    owned = {partition for each in subscriptions.values() for partition in each.owned_partitions}
+    assert missing <= (owned if name == "cooperative-sticky" else set()), "only what another must revoke first waits"

@@ -16,6 +16,7 @@ from kafkawire.sdk.consumer.classic.consumer_protocol import (
     decode_subscription,
     encode_assignment,
     encode_subscription,
+    read_subscription,
 )
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.codec import codec
@@ -106,3 +107,43 @@ def test_cuts_are_refused() -> None:
 def test_no_version_below_zero() -> None:
     with pytest.raises(DecodeError, match="version at byte 0: -1, the oldest is 0"):
         decode_assignment(b"\xff\xff" + encode_assignment(())[2:])
+
+
+@pytest.mark.parametrize(
+    ("data", "said", "damage"),
+    [
+        (SUBSCRIPTION_HEX, decode_subscription(bytes.fromhex(SUBSCRIPTION_HEX)), ""),
+        ("", MemberSubscription(()), "version at byte 0: 2 bytes needed, 0 left"),
+        ("01", MemberSubscription(()), "version at byte 0: 2 bytes needed, 1 left"),
+        ("fffe 00000001 000174 ffffffff", MemberSubscription(()), "version at byte 0: -2, the oldest is 0"),
+        ("0000 7fffffff 000174", MemberSubscription(()), "topics at byte 2"),
+        ("0001 00000001 000174 ffffffff", MemberSubscription(("t",)), "owned_partitions at byte 13: 4 bytes needed"),
+        ("0063 00000001 000174 ffffffff ff", MemberSubscription(("t",)), "owned_partitions at byte 13: 4 bytes needed"),
+        (
+            "0003 00000001 000174 ffffffff 00000001 000174 00000002 00000004 00000004",
+            MemberSubscription(("t",), (TopicPartition("t", 4),)),
+            "generation_id at byte 32: 4 bytes needed, 0 left",
+        ),
+        (
+            "0002 00000003 000174 0000 000174 ffffffff 00000001 000174 00000002 ffffffff 00000004 00000007",
+            MemberSubscription(("t",), (TopicPartition("t", 4),), 7),
+            "no topic can be called ''",
+        ),
+    ],
+)
+def test_what_can_be_read_of_a_subscription(data: str, said: MemberSubscription, damage: str) -> None:
+    found, wrong = read_subscription(bytes.fromhex(data))
+    assert found == said
+    assert wrong.startswith(damage)
+    assert bool(wrong) is bool(damage)
+
+
+@given(data=st.binary(max_size=40))
+def test_any_bytes_are_a_subscription_of_somebody(data: bytes) -> None:
+    said, _ = read_subscription(data)
+    assert len(set(said.topics)) == len(said.topics)
+
+
+def test_partitions_that_none_can_be_are_not_assigned() -> None:
+    data = bytes.fromhex("0000 00000001 000174 00000003 ffffffff 00000001 00000001 ffffffff")
+    assert decode_assignment(data) == (TopicPartition("t", 1), TopicPartition("t", 1))
