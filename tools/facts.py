@@ -78,18 +78,22 @@ def second_homes(tree: Tree) -> Iterator[Place]:
         path = source.path.as_posix()
         if source.generated or source.path.suffix not in SUFFIXES or path.startswith(LEFT_OUT):
             continue
-        for number, line in enumerate(_code(source), 1):
-            for fact in FACTS:
-                wanted = path != fact.home and (fact.in_tests or source.top != "tests")
-                if wanted and (found := fact.pattern.search(line)):
+        facts = [
+            fact
+            for fact in FACTS
+            if path != fact.home and (fact.in_tests or source.top != "tests") and fact.pattern.search(source.text)
+        ]
+        for number, line in enumerate(_code(source), 1) if facts else ():
+            for fact in facts:
+                if found := fact.pattern.search(line):
                     yield source.path, number, f"{found[0].strip()}: {fact.names} of {fact.home} says it"
 
 
 def _code(source: Source) -> list[str]:
     """Return the lines without comments and docstrings."""
     lines = [re.sub(r"(?:^|\s)#.*", "", line) for line in source.lines]
-    for node in ast.walk(source.module) if source.module else ():
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+    for node in source.nodes(ast.Expr):
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):
                 lines[number - 1] = ""
     return lines

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 from tools.facts import second_homes
 
@@ -109,6 +109,9 @@ class Finding(NamedTuple):
         return f"{self.path}:{self.line}: {self.what} [{self.rule}]"
 
 
+Node = TypeVar("Node", bound=ast.AST)
+
+
 class Source:
     """A text file of the tree.
 
@@ -138,6 +141,19 @@ class Source:
         except SyntaxError:
             return None
 
+    @cached_property
+    def _nodes(self) -> dict[type[ast.AST], list[ast.AST]]:
+        """The nodes of the tree by their kind: many rules look for few of them, and the walk is what costs."""
+        found: dict[type[ast.AST], list[ast.AST]] = {}
+        for node in ast.walk(self.module) if self.module else ():
+            found.setdefault(type(node), []).append(node)
+        return found
+
+    def nodes(self, *kinds: type[Node]) -> Iterator[Node]:
+        """Give the nodes of the syntax tree that are of one of `kinds`, one kind after the other."""
+        for kind in kinds:
+            yield from cast("list[Node]", self._nodes.get(kind, []))
+
 
 class Tree:
     """The files under version control, and those that are about to be.
@@ -152,8 +168,6 @@ class Tree:
         texts = (path for path in self.paths if path.suffix in TEXT_SUFFIXES and not (root / path).is_symlink())
         self.sources = [Source(path.as_posix(), (root / path).read_text("utf-8")) for path in texts]
 
-
-Node = TypeVar("Node", bound=ast.AST)
 
 #: Where a rule does not hold, and what is wrong there.
 Place = tuple[PurePosixPath | str, int, str]
@@ -202,7 +216,7 @@ def file_length(tree: Tree) -> Iterator[Place]:
 def function_length(tree: Tree) -> Iterator[Place]:
     """A function can be read at once."""
     for source in _written(tree, {".py"}):
-        for node in _nodes(source, ast.FunctionDef, ast.AsyncFunctionDef):
+        for node in source.nodes(ast.FunctionDef, ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > FUNCTION_LINES_MAX:
                 yield source.path, node.lineno, f"{node.name} has {lines} lines, {FUNCTION_LINES_MAX} allowed"
@@ -262,7 +276,7 @@ def purity(tree: Tree) -> Iterator[Place]:
         allowed = set().union(
             *(names for pattern, names in IMPURE_ALLOWED.items() if fnmatch(str(source.path), pattern))
         )
-        for node in _nodes(source, ast.Import, ast.ImportFrom):
+        for node in source.nodes(ast.Import, ast.ImportFrom):
             modules = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
             for module in modules:
                 if module.split(".")[0] in IMPURE - allowed:
@@ -361,7 +375,7 @@ def _only_narrows(test: ast.expr) -> bool:
 def sleeping(tree: Tree) -> Iterator[Place]:
     """A test waits for what it expects, never for time to pass."""
     for source in _written(tree, {".py"}, ("tests",)):
-        for node in _nodes(source, ast.Call):
+        for node in source.nodes(ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             yields_only = node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value == 0
             if name == "sleep" and not yields_only:
@@ -379,7 +393,7 @@ def skips(tree: Tree) -> Iterator[Place]:
 def shared_tests(tree: Tree) -> Iterator[Place]:
     """What tests share is in a module of its own, so that a test module can change or go as it likes."""
     for source in _written(tree, {".py"}, ("tests",)):
-        for node in _nodes(source, ast.ImportFrom):
+        for node in source.nodes(ast.ImportFrom):
             module = node.module or ""
             if module.startswith("tests.") and module.rpartition(".")[2].startswith("test_"):
                 yield source.path, node.lineno, f"imports from {module}, a test module"
@@ -437,12 +451,6 @@ def _written(tree: Tree, suffixes: set[str], tops: tuple[str, ...] | None = None
     for source in tree.sources:
         if source.path.suffix in suffixes and not source.generated and (tops is None or source.top in tops):
             yield source
-
-
-def _nodes(source: Source, *kinds: type[Node]) -> Iterator[Node]:
-    for node in ast.walk(source.module) if source.module else ():
-        if isinstance(node, kinds):
-            yield node
 
 
 def _targets(node: ast.stmt) -> list[str]:
