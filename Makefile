@@ -19,8 +19,10 @@ RUN := $(BIN)/python -m
 EXTENSION_SOURCES := $(shell find sdk -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-# Checks and runs of one `make` share two cores and one tree: they come one after the other.
+# Runs of tests share two cores and one tree: they come one after the other.
+ifndef TOGETHER
 .NOTPARALLEL:
+endif
 .DEFAULT_GOAL := help
 
 title = @printf '\n== %s\n' '$(1)'
@@ -57,9 +59,26 @@ conformance: $(VENV)/.core ## the vectors of Apache Kafka on every engine; with 
 
 # --- checks ------------------------------------------------------------------------------------------------------------
 
-.PHONY: test fmt lint types mypy pyright layers tidy generated test-native test-python test-construct test-spark
-test: lint types layers tidy generated test-native test-python test-construct test-spark ## every check, and the tests on each engine they concern
+# What is not in `make test`, for its last lines.
+define LEFT
+left to `make test-all`: thorough tests, every test on the Python engine, the rest of Spark, event loops (test-loops),
+other Pythons (test-pythons), sanitizers (test-asan), fuzz, Apache Kafka and other people's programs (test-kafka),
+200 kills (test-kills), wheels, and faults in what has changed (mutants)
+endef
+export LEFT
+
+.PHONY: test test-all checks fmt lint types mypy pyright layers tidy generated test-native test-python test-construct test-spark
+test: checks test-native test-python test-construct test-spark ## what a change is tested with: every check, and the tests of each engine; six minutes on two cores
 	$(call title,everything passed)
+	@echo "$$LEFT"
+
+test-all: ALL := 1
+test-all: checks test-native test-python test-construct test-spark test-loops test-pythons test-asan fuzz wheels test-kafka ## everything; hours: for what is called done, and before a release
+	$(call title,everything passed)
+
+# The checks share nothing but the sources: two at a time, each printed in one piece.
+checks: $(VENV)/.dev ## lint, types, layers, tidy and generated, two at a time
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target TOGETHER=1 pyright mypy tidy lint layers generated
 
 fmt: $(VENV)/.dev ## format the code and mend what can be mended
 	@$(BIN)/ruff format .
@@ -95,61 +114,61 @@ generated: $(VENV)/.dev ## generated code and pages equal what the schemas and t
 	@$(BIN)/kafkawire codegen check
 	@$(RUN) tools.options --check
 
-# Tests that never reach a codec, plan faults of a disk, or name the engines that they try, give the same answer on every
-# engine: they run once, with the first one.
-ENGINE_FREE := --ignore=tests/codegen --ignore-glob=tests/test_*.py \
-  --ignore-glob=tests/reference_broker/test_*_failures.py --ignore=tests/soak \
-  --ignore-glob=tests/sdk/*/engines --ignore=tests/sdk/protocol/test_limits.py
-# Spark brings a JVM and workers of its own: its tests run once, and not in several processes of pytest at a time. Those
-# of the audit have a JVM of their own: threads and workers of all tests in one are too many for a small machine.
-SPARK_AUDIT_TESTS := $(addprefix tests/sdk/spark/audit/test_,audit.py batches.py group_tables.py key_tables.py \
-  log_tables.py merging.py partition_table.py summary.py tables.py)
-SPARK_TESTS := $(addprefix tests/sdk/spark/test_,bombs.py pages.py) $(addprefix tests/sdk/spark/columns/test_,decode.py functions.py) \
-  tests/sdk/spark/segments/test_frame.py tests/sdk/spark/brokers/test_source_in_spark.py \
-  $(addprefix tests/sdk/spark/sink/test_,writer.py kills.py) \
-  tests/commands/test_demo_count.py tests/commands/test_pipeline.py tests/commands/test_spark_session.py
-WITHOUT_SPARK := $(addprefix --ignore=,$(SPARK_TESTS) $(SPARK_AUDIT_TESTS))
+# `make test` leaves thorough tests out (tests/thorough.py); `make test-all`, or ALL=1, takes them all. Tests of Spark, which
+# has a JVM and workers of its own, run once, and not in several processes of pytest at a time.
+ALL ?=
+SELECTED = -m "$(1)$(if $(ALL),, and not thorough)"
 # tests/test_environment.py fails if the extension is missing although it could be built.
 NATIVE := KAFKAWIRE_ENGINE=native $(BIN)/python -c 'import kafkawire.protocol' 2>/dev/null
 
 test-native: $(VENV)/.dev
 	$(call title,tests: native engine)
-	@if $(NATIVE); then KAFKAWIRE_ENGINE=native $(RUN) pytest $(PYTEST_ARGUMENTS) $(WITHOUT_SPARK); \
+	@if $(NATIVE); then KAFKAWIRE_ENGINE=native $(RUN) pytest $(PYTEST_ARGUMENTS) $(call SELECTED,not spark); \
 	else echo 'the extension is not built here: left out'; fi
+
+# Beside the native engine, the Python engine is tested where it differs; by itself, with every test. With ALL=1 all tests
+# run on both but those that never reach a codec, plan faults of a disk, or name the engines that they try.
+ENGINE_TESTS := tests/conformance tests/sdk/protocol tests/sdk/records tests/sdk/producer tests/sdk/consumer/reading \
+  tests/sdk/test_end_to_end.py
+ENGINE_NAMED := --ignore-glob=tests/sdk/*/engines --ignore=tests/sdk/protocol/test_limits.py
+ENGINE_FREE := --ignore=tests/codegen --ignore-glob=tests/test_*.py \
+  --ignore-glob=tests/reference_broker/test_*_failures.py --ignore=tests/soak
 
 test-python: $(VENV)/.dev
 	$(call title,tests: python engine)
-	@KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) $(WITHOUT_SPARK) $$($(NATIVE) && echo "$(ENGINE_FREE)")
+	@KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) $(call SELECTED,not spark) \
+	  $$($(NATIVE) && echo $(ENGINE_NAMED) $(if $(ALL),$(ENGINE_FREE),$(ENGINE_TESTS)))
 
 test-construct: $(VENV)/.dev
 	$(call title,tests: construct engine (codec))
-	@KAFKAWIRE_ENGINE=construct $(RUN) pytest $(PYTEST_ARGUMENTS) tests/sdk/protocol
+	@KAFKAWIRE_ENGINE=construct $(RUN) pytest $(PYTEST_ARGUMENTS) $(call SELECTED,not spark) tests/sdk/protocol $(ENGINE_NAMED)
 
+# Threads and workers of all of it are too many for one JVM on a small machine: those of the audit have one of their own.
+SPARK_AUDIT_TESTS := tests/sdk/spark/audit
+SPARK_TESTS := tests/sdk/spark tests/commands --ignore=$(SPARK_AUDIT_TESTS)
 test-spark: $(VENV)/.dev
 	$(call title,tests: Spark)
-	@$(RUN) pytest -q $(SPARK_TESTS)
-	@$(RUN) pytest -q $(SPARK_AUDIT_TESTS)
+	@$(RUN) pytest -q $(call SELECTED,spark) $(if $(ALL),$(SPARK_TESTS),tests/sdk/spark)
+	@$(if $(ALL),$(RUN) pytest -q $(call SELECTED,spark) $(SPARK_AUDIT_TESTS))
 
 # What may differ between Pythons: the whole core, but for planned faults of a disk, and what is the Python engine's own.
 # The oldest and the newest Python have all of it; those between are tried by their wheels, and by
 # `make test-core PYTHON=python3.12 VENV=.venv-3.12`. The single module finds an extension that should be there.
 CORE_TESTS := tests/conformance tests/reference_broker tests/sdk tests/test_environment.py tests/codegen \
   --ignore-glob=tests/reference_broker/test_*_failures.py
-ENGINE_TESTS := tests/conformance tests/sdk/protocol tests/sdk/records
 
 .PHONY: test-pythons test-core
 test-pythons: ## the core's tests on the newest of the other Pythons of this machine
 	@versions=$$($(PYTHON) tools/pythons.py); newest=$${versions##* }; \
 	if [ -z "$$newest" ]; then echo 'this machine has no other supported Python: left out'; \
-	else $(MAKE) --no-print-directory test-core PYTHON="$$($(PYTHON) tools/pythons.py $$newest)" VENV=.venv-$$newest; fi
+	else $(MAKE) --no-print-directory test-core ALL=$(ALL) PYTHON="$$($(PYTHON) tools/pythons.py $$newest)" VENV=.venv-$$newest; fi
 
-test-core: PYTEST_ARGUMENTS += $(WITHOUT_SPARK)
 test-core: $(VENV)/.test
 	$(call title,tests: core with $(VENV), native engine)
-	@if $(NATIVE); then KAFKAWIRE_ENGINE=native $(RUN) pytest $(PYTEST_ARGUMENTS) $(CORE_TESTS); \
+	@if $(NATIVE); then KAFKAWIRE_ENGINE=native $(RUN) pytest $(PYTEST_ARGUMENTS) $(call SELECTED,not spark) $(CORE_TESTS); \
 	else echo 'the extension is not built here: left out'; fi
 	$(call title,tests: core with $(VENV), python engine)
-	@KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) $$($(NATIVE) && echo $(ENGINE_TESTS) || echo $(CORE_TESTS))
+	@KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) $(call SELECTED,not spark) $$($(NATIVE) && echo $(ENGINE_TESTS) || echo $(CORE_TESTS))
 
 # What runs on the event loop of an application: on others than asyncio's, which every other run has.
 LOOP_TESTS := $(addprefix tests/sdk/,transport client producer consumer admin sync test_end_to_end.py test_event_loops.py \
@@ -166,9 +185,9 @@ test-loops: $(VENV)/.dev ## the clients' tests on uvloop, and with eager tasks o
 
 test-loop: $(VENV)/.test
 	$(call title,tests: clients on the event loops of $(KAFKAWIRE_TEST_LOOP))
-	@KAFKAWIRE_TEST_LOOP=$(KAFKAWIRE_TEST_LOOP) $(RUN) pytest $(PYTEST_ARGUMENTS) $(LOOP_TESTS)
+	@KAFKAWIRE_TEST_LOOP=$(KAFKAWIRE_TEST_LOOP) $(RUN) pytest $(PYTEST_ARGUMENTS) $(call SELECTED,not spark) $(LOOP_TESTS)
 
-.PHONY: test-kills test-kafka test-asan fuzz mutants soak
+.PHONY: test-kills test-kafka test-kafka-smoke test-asan fuzz mutants soak
 KILLS := tests/soak/two_hundred_kills.py
 test-kills: $(VENV)/.dev ## 200 SIGKILLs of the broker under load; about two minutes
 	$(call title,tests: 200 kills)
@@ -178,6 +197,10 @@ test-kafka: $(VENV)/.kafka ## tests beside a real Apache Kafka, fetched with Mav
 	$(call title,tests: beside Apache Kafka)
 	@KAFKAWIRE_TEST_KAFKA=1 $(RUN) pytest -q -n 2 --dist loadfile tests/kafka
 	@$(RUN) pytest -q $(KILLS)
+
+test-kafka-smoke: $(VENV)/.kafka ## each kind of client and broker once, beside a real Apache Kafka
+	$(call title,tests: beside Apache Kafka, a smoke)
+	@KAFKAWIRE_TEST_KAFKA=1 $(RUN) pytest -q -n 2 --dist loadfile -m smoke tests/kafka
 
 test-asan: $(VENV)/.dev ## the tests of the extensions under AddressSanitizer and UBSan
 	$(call title,tests: sanitizers)

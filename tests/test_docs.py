@@ -83,9 +83,10 @@ def is_missing_path(span: str) -> bool:
     return path not in files() and not any(known.endswith(f"/{path}") for known in files())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_paths(page: Path) -> None:
-    assert [span for span in spans(page) if span not in EXAMPLES and is_missing_path(span)] == []
+def test_paths(subtests: pytest.Subtests) -> None:
+    for page in PAGES:
+        with subtests.test(page=page):
+            assert [span for span in spans(page) if span not in EXAMPLES and is_missing_path(span)] == []
 
 
 def test_paths_in_sources() -> None:
@@ -107,13 +108,14 @@ def test_decisions_are_listed() -> None:
     ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_imports(page: Path) -> None:
-    for module, names in _IMPORT.findall(page.read_text("utf-8")):
-        for name in re.findall(r"\w+", names):
-            # A module in a package is an attribute of it only once somebody has imported it.
-            is_there = hasattr(import_module(module), name) or find_spec(f"{module}.{name}") is not None
-            assert is_there, f"{module} has no {name}"
+def test_imports(subtests: pytest.Subtests) -> None:
+    for page in PAGES:
+        with subtests.test(page=page):
+            for module, names in _IMPORT.findall(page.read_text("utf-8")):
+                for name in re.findall(r"\w+", names):
+                    # A module in a package is an attribute of it only once somebody has imported it.
+                    is_there = hasattr(import_module(module), name) or find_spec(f"{module}.{name}") is not None
+                    assert is_there, f"{module} has no {name}"
 
 
 @pytest.mark.parametrize("page", NAMING_PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

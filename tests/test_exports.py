@@ -62,28 +62,30 @@ def load(name: str) -> ModuleType:
     return import_module(name)
 
 
-@pytest.mark.parametrize("name", public_modules())
-def test_declared_names_exist_once(name: str) -> None:
-    module = load(name)
-    declared = list(getattr(module, "__all__", ()))
-    assert len(declared) == len(set(declared))
-    assert [name for name in declared if not hasattr(module, name)] == []
+def test_declared_names_exist_once(subtests: pytest.Subtests) -> None:
+    for name in public_modules():
+        with subtests.test(name=name):
+            module = load(name)
+            declared = list(getattr(module, "__all__", ()))
+            assert len(declared) == len(set(declared))
+            assert [name for name in declared if not hasattr(module, name)] == []
 
 
-@pytest.mark.parametrize("name", public_modules())
-def test_defined_names_are_declared(name: str) -> None:
+def test_defined_names_are_declared(subtests: pytest.Subtests) -> None:
     """A public class or function that a module defines stands in its `__all__`; commands are reached by their app."""
-    module = load(name)
-    if any(isinstance(value, typer.Typer) for value in vars(module).values()):
-        return
-    defined = {
-        key
-        for key, value in vars(module).items()
-        if (inspect.isclass(value) or inspect.isfunction(value))
-        and value.__module__ == name
-        and not key.startswith("_")
-    }
-    assert defined - set(getattr(module, "__all__", ())) == set()
+    for name in public_modules():
+        with subtests.test(name=name):
+            module = load(name)
+            if any(isinstance(value, typer.Typer) for value in vars(module).values()):
+                continue
+            defined = {
+                key
+                for key, value in vars(module).items()
+                if (inspect.isclass(value) or inspect.isfunction(value))
+                and value.__module__ == name
+                and not key.startswith("_")
+            }
+            assert defined - set(getattr(module, "__all__", ())) == set()
 
 
 def test_face_declares_what_it_gives() -> None:

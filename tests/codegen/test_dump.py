@@ -22,10 +22,11 @@ from kafkawire.codegen.versions import Versions
 from tests.codegen.strategies import schema_files
 
 
-@pytest.mark.parametrize("path", [SCHEMAS / path for path in load_folder(SCHEMAS)], ids=lambda path: path.stem)
-def test_file_is_written_as_it_stands(path: Path) -> None:
-    depth = len(path.relative_to(SCHEMAS).parts) - 1
-    assert dump(load_file(path), depth) == path.read_text()
+def test_file_is_written_as_it_stands(subtests: pytest.Subtests) -> None:
+    for path in [SCHEMAS / path for path in load_folder(SCHEMAS)]:
+        with subtests.test(path=path):
+            depth = len(path.relative_to(SCHEMAS).parts) - 1
+            assert dump(load_file(path), depth) == path.read_text()
 
 
 def test_tables_are_written_as_they_stand() -> None:

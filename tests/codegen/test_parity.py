@@ -73,22 +73,25 @@ def test_the_same_messages(messages: dict[str, MessageSpec]) -> None:
     assert PARITY.keys() <= messages.keys()
 
 
-@pytest.mark.parametrize("name", PARITY)
-def test_message(messages: dict[str, MessageSpec], name: str) -> None:
-    message, kafka = messages[name], PARITY[name]
-    assert message.kind == kafka["type"]
-    assert message.key == kafka.get("api_key")
-    assert str(message.versions) == kafka["valid_versions"]
-    if message.removed:
-        message = living(message)
-    assert message.flexible == Versions.parse(kafka.get("flexible_versions", "none"))
-    assert message.deprecated == Versions.parse(kafka.get("deprecated_versions", "none"))
-    assert message.unstable == kafka.get("latest_version_unstable", False)
-    assert list(message.listeners) == kafka.get("listeners", [])
-    expected = [theirs(field) for field in kafka["fields"]]
-    if message.removed:
-        expected = [within(message.versions, field) for field in expected if field["versions"] & message.versions]
-    assert list(ours(message, message.fields, "")) == expected
+def test_message(subtests: pytest.Subtests, messages: dict[str, MessageSpec]) -> None:
+    for name in PARITY:
+        with subtests.test(name=name):
+            message, kafka = messages[name], PARITY[name]
+            assert message.kind == kafka["type"]
+            assert message.key == kafka.get("api_key")
+            assert str(message.versions) == kafka["valid_versions"]
+            if message.removed:
+                message = living(message)
+            assert message.flexible == Versions.parse(kafka.get("flexible_versions", "none"))
+            assert message.deprecated == Versions.parse(kafka.get("deprecated_versions", "none"))
+            assert message.unstable == kafka.get("latest_version_unstable", False)
+            assert list(message.listeners) == kafka.get("listeners", [])
+            expected = [theirs(field) for field in kafka["fields"]]
+            if message.removed:
+                expected = [
+                    within(message.versions, field) for field in expected if field["versions"] & message.versions
+                ]
+            assert list(ours(message, message.fields, "")) == expected
 
 
 def living(message: MessageSpec) -> MessageSpec:
@@ -175,12 +178,13 @@ def default(field: dict[str, Any]) -> object:
     return float(value) if kind == "float64" else int(str(value), 0)
 
 
-@pytest.mark.parametrize("name", [name for name, kafka in PARITY.items() if kafka["valid_versions"] != "none"])
-def test_generated_class(messages: dict[str, MessageSpec], name: str) -> None:
-    message, cls = messages[name], message_class(name)
-    assert cls.SCHEMA.versions == (message.versions.first, message.versions.last)
-    assert [field.name for field in cls.FIELDS] == [field.name for field in message.fields]
-    assert cls() == cls()
+def test_generated_class(subtests: pytest.Subtests, messages: dict[str, MessageSpec]) -> None:
+    for name in [name for name, kafka in PARITY.items() if kafka["valid_versions"] != "none"]:
+        with subtests.test(name=name):
+            message, cls = messages[name], message_class(name)
+            assert cls.SCHEMA.versions == (message.versions.first, message.versions.last)
+            assert [field.name for field in cls.FIELDS] == [field.name for field in message.fields]
+            assert cls() == cls()
 
 
 def test_error_codes() -> None:

@@ -25,6 +25,8 @@ def segment(folder: Path, partition: int, count: int, topic: str = "t") -> None:
 
 
 @SPARK.mark
+@pytest.mark.spark
+@pytest.mark.thorough
 def test_counts(tmp_path: Path) -> None:
     segment(tmp_path, 0, 3)
     segment(tmp_path, 1, 5)
@@ -36,6 +38,8 @@ def test_counts(tmp_path: Path) -> None:
         count.stop()
 
 
+@pytest.mark.spark
+@pytest.mark.thorough
 def test_stop_before_the_answer(tmp_path: Path) -> None:
     count = SparkCount(tmp_path, "t")
     count.stop()

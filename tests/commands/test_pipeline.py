@@ -69,6 +69,8 @@ def run(*arguments: str | Path, command: list[str] = COMMAND) -> subprocess.Comp
     )
 
 
+@pytest.mark.spark
+@pytest.mark.thorough
 def test_a_cluster_and_a_large_partition(folder: Path, tmp_path: Path) -> None:
     """By spark-submit, on a standalone cluster of two workers, which share nothing with the driver but the files.
 
@@ -103,6 +105,8 @@ def test_a_cluster_and_a_large_partition(folder: Path, tmp_path: Path) -> None:
     assert spilled > 0, "everything fitted into memory"
 
 
+@pytest.mark.spark
+@pytest.mark.thorough
 def test_killed_and_completed(folder: Path, tmp_path: Path) -> None:
     """An audit that is killed leaves nothing that counts, and the next one is whole."""
     out = tmp_path / "audit"
@@ -131,6 +135,8 @@ def test_killed_and_completed(folder: Path, tmp_path: Path) -> None:
     assert os.readlink(out / "current") == "versions/1"
 
 
+@pytest.mark.spark
+@pytest.mark.thorough
 def test_full_disk(folder: Path, tmp_path: Path) -> None:
     """It is told in a line, the last audit stays whole, and the next one completes it.
 
@@ -200,6 +206,8 @@ def test_where_a_demo_goes(
     assert (tmp_path / "audit" / "file").exists()
 
 
+@pytest.mark.spark
+@pytest.mark.thorough
 @pytest.mark.usefixtures("needs_spark")
 def test_a_demo_to_its_end(tmp_path: Path) -> None:
     """It finds what it damaged itself, and what the day of the shop is made to show."""

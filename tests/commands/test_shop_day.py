@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kafkawire.commands.shop_day import DAY_MS, write_day
 from kafkawire.sdk.records.stored import Damage, Memory, read_stored
 from kafkawire.sdk.spark.audit.commits import OFFSETS_TOPIC, commits
@@ -47,6 +49,7 @@ def content(folder: Path, topic: str) -> list[Any]:
     return found
 
 
+@pytest.mark.thorough
 def test_the_same_each_time(tmp_path: Path) -> None:
     """As far as keys decide where records go; those without a key are there, too, but may be in other partitions."""
     for name in ("first", "second"):
@@ -63,6 +66,7 @@ def test_the_same_each_time(tmp_path: Path) -> None:
     assert clicks[0] == clicks[1]
 
 
+@pytest.mark.thorough
 def test_another_seed_is_another_day(tmp_path: Path) -> None:
     first, second = (write_day(tmp_path / str(seed), scale=0.01, seed=seed).segments for seed in (1, 2))
     assert content(first, "customers") != content(second, "customers")

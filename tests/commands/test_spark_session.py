@@ -33,6 +33,8 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 @SPARK.mark
+@pytest.mark.spark
+@pytest.mark.thorough
 def test_this_machine() -> None:
     found = run(sys.executable, "-c", SESSION)
     assert found.stdout.split() == ["local[*]", "false", "test", "7"], found.stderr
@@ -61,6 +63,8 @@ spark.stop()
 
 
 @SPARK.mark
+@pytest.mark.spark
+@pytest.mark.thorough
 def test_what_workers_log_is_seen() -> None:
     """And not what the JVM says of a task that fails, which comes as an exception."""
     found = run(sys.executable, "-c", LOGGING)
@@ -69,6 +73,8 @@ def test_what_workers_log_is_seen() -> None:
 
 
 @SPARK.mark
+@pytest.mark.spark
+@pytest.mark.thorough
 def test_what_spark_submit_says_counts_more(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(SESSION)

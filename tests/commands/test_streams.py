@@ -15,6 +15,7 @@ import pytest
 
 from kafkawire.commands.streams import PIPE_CLOSED, OutputError, printable, say, with_checked_output
 from tests.needs import FULL_DEVICE
+from tests.thorough import sampled
 
 #: A frame of ApiVersions.
 FRAME = "0000000f00120000000000070005616c696365"
@@ -38,7 +39,7 @@ def run(arguments: Sequence[str], redirection: str) -> tuple[int, str]:
     return found.returncode, found.stderr
 
 
-@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("arguments", sampled(COMMANDS, 3), ids=" ".join)
 def test_nobody_reads(arguments: list[str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
@@ -49,7 +50,7 @@ def test_nobody_reads(arguments: list[str]) -> None:
 
 
 @FULL_DEVICE.mark
-@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("arguments", sampled(COMMANDS, 3), ids=" ".join)
 def test_a_full_disk(arguments: list[str]) -> None:
     status, error = run(arguments, ">/dev/full")
     assert status == 1
@@ -57,7 +58,7 @@ def test_a_full_disk(arguments: list[str]) -> None:
     assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize("arguments", [each for each in COMMANDS if each[0] != "broker"], ids=" ".join)
+@pytest.mark.parametrize("arguments", sampled([each for each in COMMANDS if each[0] != "broker"], 3), ids=" ".join)
 def test_a_closed_output(arguments: list[str]) -> None:
     status, error = run(arguments, ">&-")
     assert status == 1

@@ -118,6 +118,7 @@ def test_acks(either: Server, acks: Literal["all", 0, 1], offsets: set[int]) -> 
     on(either, test)
 
 
+@pytest.mark.smoke
 def test_keys_go_where_kafka_sends_them(either: Server) -> None:
     keys = [f"key-{number}" for number in range(200)] + ["a", "ab", "abc", "abcd", "\u20ac", "\U0001f600 and more"]
 
@@ -257,6 +258,7 @@ def test_group_with_a_member_in_java(either: Server, leader: str) -> None:
     on(either, test)
 
 
+@pytest.mark.smoke
 def test_group_goes_on_where_it_committed(either: Server) -> None:
     async def test(bootstrap: str) -> None:
         (partition,) = await create(bootstrap, "clients-commit")
@@ -308,6 +310,7 @@ def test_offsets_for_times(either: Server) -> None:
     on(either, test)
 
 
+@pytest.mark.smoke
 def test_admin(either: Server) -> None:
     async def test(bootstrap: str) -> None:
         ids = await topics.create(bootstrap, NewTopic("clients-admin", 3, 1, {"retention.ms": "-1"}), "clients-default")

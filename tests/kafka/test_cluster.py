@@ -169,6 +169,7 @@ def test_leaders_move(cluster: KafkaCluster, io: str) -> None:
     run(test())
 
 
+@pytest.mark.smoke
 def test_acks_0_follows_a_leader_that_moves(cluster: KafkaCluster) -> None:
     async def test() -> None:
         topic = TopicPartition("fire-and-forget", 0)

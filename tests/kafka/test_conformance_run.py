@@ -14,6 +14,7 @@ from kafkawire.testing import Broker
 from tests.kafka.apache import ApacheKafka
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(("fixture", "cases"), [("kafka", 400), ("broker", 150)])
 def test_no_failures(request: pytest.FixtureRequest, fixture: str, cases: int) -> None:
     node: ApacheKafka | Broker = request.getfixturevalue(fixture)

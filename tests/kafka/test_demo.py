@@ -11,6 +11,8 @@ import subprocess
 import sys
 from contextlib import suppress
 
+import pytest
+
 from tests.kafka.apache import ApacheKafka
 
 TIMEOUT_SECONDS = 60
@@ -42,6 +44,7 @@ def test_on_the_embedded_broker() -> None:
     assert "the first bytes of kafkawire-demo-" in shown
 
 
+@pytest.mark.smoke
 def test_on_apache_kafka(kafka: ApacheKafka) -> None:
     shown = demo("--bootstrap", kafka.bootstrap)
     assert "✓ nothing lost" in shown

@@ -59,6 +59,7 @@ def test_produce_and_consume(broker: Broker, codec: str) -> None:
     assert {tuple(record["headers"]) for record in found} == {("name", "content")}
 
 
+@pytest.mark.smoke
 def test_group(broker: Broker) -> None:
     produce(broker, "kcat-group")
     reader = ("-G", "kcat", "-q", "-f", "%o\n", "-X", "auto.offset.reset=earliest")

@@ -131,6 +131,7 @@ GROUPS = [
 ]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(("program", "protocol"), GROUPS)
 def test_a_group_goes_on_where_it_committed(broker: Broker, program: Program, protocol: str) -> None:
     topic = f"programs-group-{program.name}-{protocol}"

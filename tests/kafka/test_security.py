@@ -102,6 +102,7 @@ async def there_and_back(options: Options, name: str) -> None:
     assert values == [b"%d" % number for number in range(10)]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"])
 def test_every_mechanism(secure_kafka: SecureKafka, certificates: Certificates, mechanism: str, tls: bool) -> None:
@@ -126,6 +127,7 @@ async def allow(kafka: SecureKafka, user: str, topic: str) -> None:
     connection.close()
 
 
+@pytest.mark.smoke
 def test_a_client_certificate_names_its_owner(secure_kafka: SecureKafka, certificates: Certificates) -> None:
     """The principal is `client`, who may do only what it was allowed."""
     options = mutual_tls(secure_kafka, certificates)

@@ -42,6 +42,7 @@ def create(broker: Broker, topic: str, partitions: int = 1) -> None:
     assert said == f"Created topic {topic}.\n"
 
 
+@pytest.mark.smoke
 def test_topics(broker: Broker) -> None:
     run(broker, TOPICS, "--create", "--topic", "tools", "--partitions", "3", "--config", "retention.ms=-1")
     assert "tools" in run(broker, TOPICS, "--list").splitlines()
@@ -91,6 +92,7 @@ def test_console(broker: Broker, codec: str) -> None:
     assert read.splitlines() == [f"Offset:{number}\t{line}" for number, line in enumerate(lines)]
 
 
+@pytest.mark.smoke
 def test_group(broker: Broker) -> None:
     create(broker, "tools-group", 2)
     run(broker, PRODUCER, "--topic", "tools-group", stdin="".join(f"{n}\n" for n in range(40)))

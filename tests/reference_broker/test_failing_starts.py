@@ -17,6 +17,7 @@ from kafkawire.reference_broker.server import Broker
 from kafkawire.sdk.protocol.uuids import format_uuid
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.disk_workload import Ledger, run
+from tests.thorough import sampled
 
 #: Files that can be made again, and which a crash may leave cut.
 _REBUILT = ("partition.metadata", "leader-epoch-checkpoint", ".index", ".timeindex", ".snapshot", "last-leader-epoch")
@@ -101,7 +102,7 @@ def test_start_on_a_full_disk(
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
-@pytest.mark.parametrize("prepare", [MemoryDisk.crash, _clean, _without_what_can_be_rebuilt])
+@pytest.mark.parametrize("prepare", sampled([MemoryDisk.crash, _clean, _without_what_can_be_rebuilt], 3))
 def test_start_of_which_a_call_fails(
     left: tuple[MemoryDisk, Ledger], prepare: Callable[[MemoryDisk], MemoryDisk], code: int
 ) -> None:

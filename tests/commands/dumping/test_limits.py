@@ -117,6 +117,7 @@ def memory_of(folder: Path, *arguments: str) -> tuple[int, str]:
     return int(result.stderr) * 1024, tail
 
 
+@pytest.mark.thorough
 @LINUX.mark  # the peak of memory is read from /proc
 def test_memory_of_small_files(tmp_path: Path) -> None:
     known = [Known(number, 1, 2, 3, 4, AppendedBatch(5, 6, 0, 7)) for number in range(182_000)]
@@ -137,6 +138,7 @@ def test_memory_of_small_files(tmp_path: Path) -> None:
         assert told in tail, name
 
 
+@pytest.mark.thorough
 @LINUX.mark  # the peak of memory is read from /proc
 @pytest.mark.parametrize("as_json", [False, True])
 def test_memory(tmp_path: Path, as_json: bool) -> None:

@@ -26,20 +26,21 @@ VERSIONS = [(key, version) for key, api in KNOWN_APIS.items() for version in api
 REQUEST, RESPONSE = Talk().exchange(HeartbeatRequest("g", 1), HeartbeatResponse(5), 4)
 
 
-@pytest.mark.parametrize(("key", "version"), VERSIONS, ids=lambda each: str(int(each)))
-def test_every_api_and_version(key: ApiKey, version: int) -> None:
-    api = KNOWN_APIS[key]
-    asked, answer = message_class(f"{api.name}Request")(), message_class(f"{api.name}Response")()
-    request, response = Talk().exchange(asked, answer, version)
-    for data, explained in (
-        (request, explain_request(request)),
-        (response, explain_response(response, asked_by(request))),
-        (response, explain_response(response, Asked(api, version))),
-    ):
-        assert explained.error is None
-        assert b"".join(row.data for row in explained.rows) == data
-        assert [row.offset for row in explained.rows] == sorted(row.offset for row in explained.rows)
-        assert explained.title.startswith(f"{api.name} re")
+def test_every_api_and_version(subtests: pytest.Subtests) -> None:
+    for key, version in VERSIONS:
+        with subtests.test(key=key, version=version):
+            api = KNOWN_APIS[key]
+            asked, answer = message_class(f"{api.name}Request")(), message_class(f"{api.name}Response")()
+            request, response = Talk().exchange(asked, answer, version)
+            for data, explained in (
+                (request, explain_request(request)),
+                (response, explain_response(response, asked_by(request))),
+                (response, explain_response(response, Asked(api, version))),
+            ):
+                assert explained.error is None
+                assert b"".join(row.data for row in explained.rows) == data
+                assert [row.offset for row in explained.rows] == sorted(row.offset for row in explained.rows)
+                assert explained.title.startswith(f"{api.name} re")
 
 
 def test_bytes_behind() -> None:

@@ -80,18 +80,19 @@ def test_empty() -> None:
     assert decode_snapshot(EMPTY) == []
 
 
-@pytest.mark.parametrize("size", range(len(KAFKAS)))
-def test_cut(size: int) -> None:
-    with pytest.raises(DecodeError):
-        decode_snapshot(KAFKAS[:size])
+def test_cut(subtests: pytest.Subtests) -> None:
+    for size in range(len(KAFKAS)):
+        with subtests.test(size=size), pytest.raises(DecodeError):
+            decode_snapshot(KAFKAS[:size])
 
 
-@pytest.mark.parametrize("at", range(len(KAFKAS)))
-def test_changed(at: int) -> None:
-    data = bytearray(KAFKAS)
-    data[at] ^= 0x55
-    with pytest.raises(DecodeError):
-        decode_snapshot(data)
+def test_changed(subtests: pytest.Subtests) -> None:
+    for at in range(len(KAFKAS)):
+        with subtests.test(at=at):
+            data = bytearray(KAFKAS)
+            data[at] ^= 0x55
+            with pytest.raises(DecodeError):
+                decode_snapshot(data)
 
 
 @pytest.mark.parametrize("version", [0, 2, -1])

@@ -16,7 +16,7 @@ from kafkawire.sdk.protocol.tables.record_formats import Compression
 from kafkawire.sdk.records import crc32c, walk
 from kafkawire.sdk.records.produced import transactional_producer
 from tests.reference_broker.log.produced_batches import NOW_MS, produced
-from tests.reference_broker.log.produced_cases import Case, cases, changed
+from tests.reference_broker.log.produced_cases import cases, changed
 
 CONFIG = log_config({})
 
@@ -28,26 +28,27 @@ def check(data, config=CONFIG, *, allow_zstandard=True):
     return validate(data, config, NOW_MS, allow_zstandard=allow_zstandard)
 
 
-@pytest.mark.parametrize("case", cases(NOW_MS), ids=lambda case: case.name)
-def test_answers(case: Case):
-    if transactional_producer(case.records) is not None:
-        assert case.code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        return
-    config = log_config(case.config)
-    allow_zstandard = case.version >= ZSTANDARD_SINCE
-    if case.expected != ErrorCode.NONE:
-        with pytest.raises(BrokerError) as caught:
-            check(case.records, config, allow_zstandard=allow_zstandard)
-        assert caught.value.code == case.expected
-        assert tuple(index for index, _ in getattr(caught.value, "record_errors", ())) == case.bad
-        return
-    data, header = check(case.records, config, allow_zstandard=allow_zstandard)
-    assert header == parse_header(data)
-    assert len(data) == header.size_bytes
-    if case.stored is not None:
-        (batch,) = walk(data)
-        records = tuple((record.offset, record.timestamp) for record in batch.records())
-        assert (batch.max_timestamp, batch.timestamp_type, records) == case.stored
+def test_answers(subtests: pytest.Subtests):
+    for case in cases(NOW_MS):
+        with subtests.test(case=case.name):
+            if transactional_producer(case.records) is not None:
+                assert case.code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                continue
+            config = log_config(case.config)
+            allow_zstandard = case.version >= ZSTANDARD_SINCE
+            if case.expected != ErrorCode.NONE:
+                with pytest.raises(BrokerError) as caught:
+                    check(case.records, config, allow_zstandard=allow_zstandard)
+                assert caught.value.code == case.expected
+                assert tuple(index for index, _ in getattr(caught.value, "record_errors", ())) == case.bad
+                continue
+            data, header = check(case.records, config, allow_zstandard=allow_zstandard)
+            assert header == parse_header(data)
+            assert len(data) == header.size_bytes
+            if case.stored is not None:
+                (batch,) = walk(data)
+                records = tuple((record.offset, record.timestamp) for record in batch.records())
+                assert (batch.max_timestamp, batch.timestamp_type, records) == case.stored
 
 
 @pytest.mark.parametrize("compression", Compression)

@@ -43,9 +43,10 @@ def test_byte_by_byte() -> None:
     assert receive(STREAM[i : i + 1] for i in range(len(STREAM))) == FRAMES
 
 
-@pytest.mark.parametrize("cut", range(len(STREAM) + 1))
-def test_cut_in_two(cut: int) -> None:
-    assert receive([STREAM[:cut], STREAM[cut:]]) == FRAMES
+def test_cut_in_two(subtests: pytest.Subtests) -> None:
+    for cut in range(len(STREAM) + 1):
+        with subtests.test(cut=cut):
+            assert receive([STREAM[:cut], STREAM[cut:]]) == FRAMES
 
 
 @given(contents=st.lists(st.binary(max_size=50)), data=st.data())

@@ -214,18 +214,19 @@ def test_repr() -> None:
     assert topics.name == "FetchRequest.FetchTopic"
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
-def test_every_message(name: str) -> None:
+def test_every_message(subtests: pytest.Subtests) -> None:
     """Each field of the class is in each version exactly once: on the wire, tagged or absent."""
-    cls = message_class(name)
-    first, last = cls.SCHEMA.known_versions
-    for version in range(first, last + 1):
-        one = layout(cls, version)
-        names = [field.name for field in one.fields + one.tagged] + [field.name for field in one.absent]
-        assert sorted(names) == sorted(field.name for field in cls.FIELDS)
-        assert sorted([*names, "unknown_tags"]) == sorted(cls.__match_args__)
-        assert {field.kind for field in one.fields} <= {*FIXED, "string", "bytes", "records", "struct"}
-        assert [field.tag for field in one.tagged] == sorted({field.tag or 0 for field in one.tagged})
+    for name in sorted(MODULES):
+        with subtests.test(name=name):
+            cls = message_class(name)
+            first, last = cls.SCHEMA.known_versions
+            for version in range(first, last + 1):
+                one = layout(cls, version)
+                names = [field.name for field in one.fields + one.tagged] + [field.name for field in one.absent]
+                assert sorted(names) == sorted(field.name for field in cls.FIELDS)
+                assert sorted([*names, "unknown_tags"]) == sorted(cls.__match_args__)
+                assert {field.kind for field in one.fields} <= {*FIXED, "string", "bytes", "records", "struct"}
+                assert [field.tag for field in one.tagged] == sorted({field.tag or 0 for field in one.tagged})
 
 
 @pytest.mark.parametrize(

@@ -61,18 +61,24 @@ def with_version(request: bytes, version: int) -> bytes:
     return request[:2] + version.to_bytes(2, "big") + request[4:]
 
 
-@pytest.mark.parametrize(("key", "version"), VERSIONS, ids=lambda each: str(int(each)))
-def test_every_api_and_version(key: ApiKey, version: int) -> None:
-    name = APIS[key].name
-    asked, answer = message_class(f"{name}Request")(), message_class(f"{name}Response")()
-    if isinstance(asked, ProduceRequest):
-        asked.acks = -1
-    request, received = Conversation().exchange(asked, answer, version)
-    assert isinstance(request, Request)
-    assert isinstance(received, Received)
-    assert (request.api.key, request.version, request.client_id, request.message) == (key, version, "c", asked)
-    assert (received.api.key, received.version, received.message, received.unread_bytes) == (key, version, answer, 0)
-    assert received.correlation_id == request.correlation_id
+def test_every_api_and_version(subtests: pytest.Subtests) -> None:
+    for key, version in VERSIONS:
+        with subtests.test(key=key, version=version):
+            name = APIS[key].name
+            asked, answer = message_class(f"{name}Request")(), message_class(f"{name}Response")()
+            if isinstance(asked, ProduceRequest):
+                asked.acks = -1
+            request, received = Conversation().exchange(asked, answer, version)
+            assert isinstance(request, Request)
+            assert isinstance(received, Received)
+            assert (request.api.key, request.version, request.client_id, request.message) == (key, version, "c", asked)
+            assert (received.api.key, received.version, received.message, received.unread_bytes) == (
+                key,
+                version,
+                answer,
+                0,
+            )
+            assert received.correlation_id == request.correlation_id
 
 
 def test_observe_reads_for_another() -> None:

@@ -25,7 +25,7 @@ from kafkawire.sdk.records.produced import (
     transactional_producer,
 )
 from tests.needs import EXTENSION
-from tests.reference_broker.log.produced_cases import Case, cases, changed
+from tests.reference_broker.log.produced_cases import cases, changed
 from tests.sdk.records.conftest import batch_of
 
 NOW_MS = 1_700_000_000_000
@@ -85,29 +85,35 @@ def limits_of(config: dict[str, str]) -> ProduceLimits:
 
 
 @both
-@pytest.mark.parametrize("case", cases(NOW_MS), ids=lambda case: case.name)
-def test_answers_of_kafka(case: Case, engine: str) -> None:
+def test_answers_of_kafka(subtests: pytest.Subtests, engine: str) -> None:
     """Whether there is a transaction, and how large a segment is, others look at."""
-    left_to_others = (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.RECORD_LIST_TOO_LARGE)
-    if case.expected in left_to_others:
-        return
-    allow_zstandard = case.version >= ZSTANDARD_SINCE
-    limits = limits_of(case.config)
-    if case.expected == ErrorCode.NONE:
-        found = check_batch(case.records, limits, NOW_MS, allow_zstandard=allow_zstandard, engine=engine)
-        assert case.stored is None or found.highest_timestamp == case.stored[0]
-        return
-    with pytest.raises(BrokerError) as caught:
-        check_batch(case.records, limits, NOW_MS, allow_zstandard=allow_zstandard, engine=engine)
-    assert caught.value.code == case.expected
-    assert tuple(index for index, _ in getattr(caught.value, "record_errors", ())) == case.bad
+    for case in cases(NOW_MS):
+        with subtests.test(case=case.name):
+            left_to_others = (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.RECORD_LIST_TOO_LARGE)
+            if case.expected in left_to_others:
+                continue
+            allow_zstandard = case.version >= ZSTANDARD_SINCE
+            limits = limits_of(case.config)
+            if case.expected == ErrorCode.NONE:
+                found = check_batch(case.records, limits, NOW_MS, allow_zstandard=allow_zstandard, engine=engine)
+                assert case.stored is None or found.highest_timestamp == case.stored[0]
+                continue
+            with pytest.raises(BrokerError) as caught:
+                check_batch(case.records, limits, NOW_MS, allow_zstandard=allow_zstandard, engine=engine)
+            assert caught.value.code == case.expected
+            assert tuple(index for index, _ in getattr(caught.value, "record_errors", ())) == case.bad
 
 
 @needs_both
-@pytest.mark.parametrize("case", cases(NOW_MS), ids=lambda case: case.name)
-def test_engines_agree_on_the_table(case: Case) -> None:
-    for topic in (LIMITS, ProduceLimits(300, True, False, 5_000_000, 1_000_000), LIMITS._replace(is_append_time=True)):
-        assert answer(case.records, topic, "native") == answer(case.records, topic, "python")
+def test_engines_agree_on_the_table(subtests: pytest.Subtests) -> None:
+    for case in cases(NOW_MS):
+        with subtests.test(case=case.name):
+            for topic in (
+                LIMITS,
+                ProduceLimits(300, True, False, 5_000_000, 1_000_000),
+                LIMITS._replace(is_append_time=True),
+            ):
+                assert answer(case.records, topic, "native") == answer(case.records, topic, "python")
 
 
 @needs_both

@@ -95,14 +95,15 @@ def test_every_bit_of_a_batch(number: int) -> None:
     assert lost == 0
 
 
-@pytest.mark.parametrize("cut", range(1, len(PARTS[-1])))
-def test_every_cut(source: Any, cut: int) -> None:
+def test_every_cut(subtests: pytest.Subtests, source: Any) -> None:
     """A file that is being written may end inside a batch; anything else may not."""
-    positions, damages = read(source(DATA[:-cut]))
-    (damage,) = damages
-    assert positions == STARTS[:-1]
-    assert (damage.position, damage.position + damage.size_bytes) == (STARTS[-1], len(DATA) - cut)
-    assert read(source(DATA[:-cut]), is_growing=True) == (STARTS[:-1], [])
+    for cut in range(1, len(PARTS[-1])):
+        with subtests.test(cut=cut):
+            positions, damages = read(source(DATA[:-cut]))
+            (damage,) = damages
+            assert positions == STARTS[:-1]
+            assert (damage.position, damage.position + damage.size_bytes) == (STARTS[-1], len(DATA) - cut)
+            assert read(source(DATA[:-cut]), is_growing=True) == (STARTS[:-1], [])
 
 
 def test_a_file_that_is_being_written_does_not_hide_damage(source: Any) -> None:

@@ -10,6 +10,14 @@ import pytest
 from tests.spark_session import local_session
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` looks at the markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs a session: it is run apart from the rest."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """Start a local Spark.

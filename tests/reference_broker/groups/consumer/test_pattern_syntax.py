@@ -16,15 +16,16 @@ from tests.reference_broker.groups.consumer.pattern_cases import NAMES, OWN_MATC
 from tests.reference_broker.groups.consumer.pattern_texts import expression
 
 
-@pytest.mark.parametrize(("text", "answer"), list(answers()))
-def test_the_answers_of_the_table(text: str, answer: frozenset[str] | str) -> None:
-    if isinstance(answer, frozenset):
-        pattern = TopicPattern(text)
-        assert {name for name in NAMES if pattern.matches(name)} == OWN_MATCHES.get(text, answer)
-    else:
-        with pytest.raises(PatternError) as raised:
-            parse(text, TOPIC_CHARACTERS)
-        assert str(raised.value) == OWN_WORDS.get(answer, answer)
+def test_the_answers_of_the_table(subtests: pytest.Subtests) -> None:
+    for text, answer in list(answers()):
+        with subtests.test(text=text, answer=answer):
+            if isinstance(answer, frozenset):
+                pattern = TopicPattern(text)
+                assert {name for name in NAMES if pattern.matches(name)} == OWN_MATCHES.get(text, answer)
+            else:
+                with pytest.raises(PatternError) as raised:
+                    parse(text, TOPIC_CHARACTERS)
+                assert str(raised.value) == OWN_WORDS.get(answer, answer)
 
 
 @pytest.mark.parametrize("seed", range(10))

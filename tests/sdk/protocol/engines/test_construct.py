@@ -56,16 +56,17 @@ def test_text_names_the_tags_that_are_not_valid() -> None:
     assert "    }, invalid=(1,)),\n)" in construct_text(layout(FetchRequest, 12))
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
-def test_text_is_the_source_of_the_construct(name: str) -> None:
-    cls = message_class(name)
-    for version in cls.SCHEMA.known_versions.numbers():
-        namespace = {**vars(constructs) | vars(construct_structures), cls.__name__: cls}
-        exec(construct_text(layout(cls, version)), namespace)
-        data = construct_of(layout(cls, version)).build(cls())
-        declared = namespace[f"{name}_{version}"]
-        assert declared.build(cls()) == data
-        assert declared.parse(data) == construct_of(layout(cls, version)).parse(data)
+def test_text_is_the_source_of_the_construct(subtests: pytest.Subtests) -> None:
+    for name in sorted(MODULES):
+        with subtests.test(name=name):
+            cls = message_class(name)
+            for version in cls.SCHEMA.known_versions.numbers():
+                namespace = {**vars(constructs) | vars(construct_structures), cls.__name__: cls}
+                exec(construct_text(layout(cls, version)), namespace)
+                data = construct_of(layout(cls, version)).build(cls())
+                declared = namespace[f"{name}_{version}"]
+                assert declared.build(cls()) == data
+                assert declared.parse(data) == construct_of(layout(cls, version)).parse(data)
 
 
 @pytest.mark.parametrize(("message", "version"), [(METADATA, 12), (FETCHED, 12), (FETCHED, 15)])

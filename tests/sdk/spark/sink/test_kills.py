@@ -33,6 +33,8 @@ def broker() -> Iterator[Broker]:
         yield running
 
 
+@pytest.mark.spark
+@pytest.mark.thorough
 def test_transactions(broker: Broker, tmp_path: Path) -> None:
     stream = KilledStream(
         source_of_topic(broker.bootstrap, "in", 1), broker.bootstrap, "out", tmp_path, transactionalIdPrefix=PREFIX
@@ -46,6 +48,8 @@ def test_transactions(broker: Broker, tmp_path: Path) -> None:
 _KILLS_MAX = 3
 
 
+@pytest.mark.spark
+@pytest.mark.thorough
 def test_row_ids(broker: Broker, tmp_path: Path) -> None:
     """What was stored of a micro-batch that is repeated is there twice, and has the same ids."""
     source = source_of_files(tmp_path / "in", _KILLS_MAX)

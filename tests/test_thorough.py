@@ -1,0 +1,40 @@
+"""A run that leaves out thorough tests says how many, whether or not workers of xdist run the rest.
+
+Method: pytest runs a small module with the plugin inside this process; its worker, where it has one, is a process.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+MODULE = """
+import pytest
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("number", range(3))
+def test_everything(number):
+    assert number < 3
+
+@pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.thorough)])
+def test_something(number):
+    assert number < 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "passed", "line"),
+    [
+        (["-m", "not thorough"], 1, ["4 thorough tests are left to `make test-all`"]),
+        (["-m", "not thorough", "-n", "1"], 1, ["4 thorough tests are left to `make test-all`"]),
+        (["-k", "something"], 2, ["3 thorough tests are left to `make test-all`"]),
+        ([], 5, []),
+    ],
+)
+def test_what_is_left_is_counted(pytester: pytest.Pytester, arguments: list[str], passed: int, line: list[str]) -> None:
+    pytester.makepyfile(MODULE)
+    pytester.makeini("[pytest]\nmarkers = thorough: left to test-all")
+    outcome = pytester.runpytest_inprocess("-p", "tests.thorough", *arguments)
+    outcome.assert_outcomes(passed=passed)
+    assert [each for each in outcome.outlines if "thorough tests" in each] == line
