@@ -236,6 +236,8 @@ def test_a_demo_to_its_end(tmp_path: Path) -> None:
     assert "sensors" in (out / "report.html").read_text("utf-8")
 
 
+@pytest.mark.spark
+@pytest.mark.thorough
 def test_nothing_to_audit(folder: Path, tmp_path: Path) -> None:
     found = run("audit", tmp_path / "none", "--out", tmp_path / "audit")
     assert found.returncode == 2
