@@ -353,7 +353,7 @@ def asserts(tree: Tree) -> Iterator[Place]:
     `assert name is not None` narrows what the next lines would fail on anyway. All else is a type, or an error.
     """
     for source in _written(tree, {".py", ".pyx", ".pxi"}, PRODUCT):
-        for node in _nodes(source, ast.Assert):
+        for node in source.nodes(ast.Assert):
             if not _only_narrows(node.test):
                 yield source.path, node.lineno, f"`assert {ast.unparse(node.test)}` decides something"
         for number, line in enumerate(source.lines if source.path.suffix != ".py" else (), 1):
