@@ -14,21 +14,20 @@ from kafkawire.sdk.admin.descriptions import (
     ConfigEntry,
     GroupDescription,
     GroupListing,
-    GroupMemberDescription,
     NewTopic,
 )
+from kafkawire.sdk.admin.groups import describe_group
 from kafkawire.sdk.client.call import ANY_BROKER, CONTROLLER, Coordinator, Node
 from kafkawire.sdk.client.groups.offset_requests import TopicNames, fetch_request, fetch_results
 from kafkawire.sdk.client.operations import NO_SUCH_TOPIC, Operations
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from kafkawire.sdk.client.requests import carries, check, group_in, lacking
+from kafkawire.sdk.client.requests import carries, check, lacking, said
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables import enums
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.transport.driven import Versions
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.timing import sleep_ms, together
@@ -38,9 +37,6 @@ if TYPE_CHECKING:
     from kafkawire.sdk.client.offset_queries import OffsetQueries
 
 __all__ = ["Actions"]
-
-#: The version that an encoded assignment begins with.
-_VERSION_BYTES = 2
 
 #: The name of a topic, its error code and what the broker says about it.
 _TopicResult = tuple[str, int, str | None]
@@ -124,7 +120,7 @@ class Actions:
             throttled: BrokerError | None = None
             left = []
             for name, code, message in await attempt(names, attempts.deadline_ms):
-                error = BrokerError(code, _said(f"{what} {name}", message)) if code != ErrorCode.NONE else None
+                error = BrokerError(code, said(f"{what} {name}", message)) if code != ErrorCode.NONE else None
                 if code == ErrorCode.THROTTLING_QUOTA_EXCEEDED:
                     throttled = throttled or error
                     left.append(name)
@@ -175,8 +171,8 @@ class Actions:
         return [found[group_id] for group_id in sorted(found)]
 
     async def describe_groups(self, group_ids: Sequence[str]) -> dict[str, GroupDescription]:
-        """Return classic groups by group id; see `Admin.describe_groups`."""
-        groups = await together(self._describe_group(group_id) for group_id in group_ids)
+        """Return groups by group id; see `Admin.describe_groups`."""
+        groups = await together(describe_group(self._operations, group_id) for group_id in group_ids)
         return {group.group_id: group for group in groups}
 
     async def describe_configs(self, resource: ConfigResource, keys: list[str] | None) -> dict[str, ConfigEntry]:
@@ -188,7 +184,7 @@ class Actions:
             if not response.results:
                 raise lacking(response, f"the {detail}")
             for result in response.results:
-                check(result.error_code, _said(detail, result.error_message))
+                check(result.error_code, said(detail, result.error_message))
 
         response = await self._operations.request(
             ANY_BROKER if resource.node_id is None else Node(resource.node_id),
@@ -202,27 +198,6 @@ class Actions:
             for result in response.results
             for entry in result.configs
         }
-
-    async def _describe_group(self, group_id: str) -> GroupDescription:
-        def read(response: messages.DescribeGroupsResponse) -> None:
-            group = group_in(response, response.groups, group_id)
-            check(group.error_code, _said(f"group {group_id}", group.error_message))
-
-        coordinator = Coordinator(enums.CoordinatorType.GROUP, group_id)
-        request = messages.DescribeGroupsRequest([group_id])
-        response = await self._operations.request(coordinator, request, messages.DescribeGroupsResponse, read)
-        group = group_in(response, response.groups, group_id)
-        members = tuple(
-            GroupMemberDescription(
-                member.member_id,
-                member.group_instance_id,
-                member.client_id,
-                member.client_host,
-                _assignment(member.member_assignment),
-            )
-            for member in group.members
-        )
-        return GroupDescription(group.group_id, group.group_state, group.protocol_data, members)
 
     async def list_offsets(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Return the first record at or after a time, for each partition; see `Admin.list_offsets`."""
@@ -280,28 +255,8 @@ def _check_topics(response: Message, results: Collection[Any], names: Iterable[s
     """Have the whole request sent again if the broker is not the controller; refuse a response without each topic."""
     for result in results:
         if result.error_code == ErrorCode.NOT_CONTROLLER:
-            raise BrokerError(result.error_code, _said(f"topic {result.name}", result.error_message))
+            raise BrokerError(result.error_code, said(f"topic {result.name}", result.error_message))
     named = {result.name for result in results}
     for name in names:
         if name not in named:
             raise lacking(response, f"topic {name}")
-
-
-def _said(detail: str, message: str | None) -> str:
-    return f"{detail}: {message}" if message else detail
-
-
-def _assignment(data: Buffer) -> tuple[TopicPartition, ...]:
-    """Decode a member's assignment, which is empty during a rebalance."""
-    if len(data) <= _VERSION_BYTES:
-        return ()
-    version = int.from_bytes(bytes(data[:_VERSION_BYTES]), "big", signed=True)
-    from kafkawire.sdk.protocol.programs import program
-
-    highest = messages.ConsumerProtocolAssignment.SCHEMA.versions.last
-    message, _ = program(messages.ConsumerProtocolAssignment, min(version, highest)).decode(data, _VERSION_BYTES)
-    return tuple(
-        TopicPartition(topic.topic, partition)
-        for topic in message.assigned_partitions
-        for partition in topic.partitions
-    )

@@ -171,13 +171,14 @@ class Admin:
         return await self._do(self._actions.list_groups())
 
     async def describe_groups(self, group_ids: Iterable[str] | str) -> dict[str, GroupDescription]:
-        """Return classic groups by group id.
+        """Return groups of consumers, classic or by KIP-848, by group id.
 
         Args:
             group_ids: one or more.
 
         Raises:
-            BrokerError: the error of the first group that cannot be described.
+            BrokerError: the error of the first group that cannot be described: GROUP_ID_NOT_FOUND if it does not exist,
+                or is a share group or a group of Kafka Streams by KIP-1071, which the text says.
         """
         return await self._do(self._actions.describe_groups(checked_names("group_id", group_ids)))
 

@@ -82,7 +82,7 @@ class GroupListing(NamedTuple):
         group_id: its id.
         protocol_type: `consumer` for groups of consumers, empty if only offsets were committed.
         state: `Stable`, `Empty` and so on; empty if the broker does not report it.
-        group_type: `classic` or `consumer`; empty if the broker does not report it.
+        group_type: `classic`, `consumer` (KIP-848), `share` or `streams`; empty if the broker does not report it.
     """
 
     group_id: str
@@ -99,7 +99,14 @@ class GroupMemberDescription(NamedTuple):
         group_instance_id: the id of a static member, None for a dynamic one.
         client_id: the client's name for itself.
         client_host: the host it connected from.
-        assignment: the partitions assigned to it.
+        assignment: the partitions that it has.
+        target_assignment: in a group by KIP-848, the partitions that it shall have once others have given them up;
+            None in a classic group.
+        member_epoch: in a group by KIP-848, the epoch of the group that it has reached; None in a classic group.
+        group_protocol: how it takes part, `classic` or `consumer`: a group by KIP-848 may have members of both kinds
+            while it is upgraded. Empty if the broker does not report it.
+        other_assignment: what a classic group assigned to it, if that is not an assignment of consumers: the group is
+            one of other clients, such as Kafka Connect, or its leader wrote something else. Empty otherwise.
     """
 
     member_id: str
@@ -107,19 +114,34 @@ class GroupMemberDescription(NamedTuple):
     client_id: str
     client_host: str
     assignment: tuple[TopicPartition, ...]
+    target_assignment: tuple[TopicPartition, ...] | None = None
+    member_epoch: int | None = None
+    group_protocol: str = ""
+    other_assignment: bytes = b""
 
 
 class GroupDescription(NamedTuple):
-    """A classic group.
+    """A group of consumers by KIP-848, or a classic group.
 
     Attributes:
         group_id: its id.
-        state: `Stable`, `Empty`, `PreparingRebalance`, `CompletingRebalance` or `Dead` (no such group).
-        protocol: the assignor that the members agreed on.
+        state: `Stable`, `Empty`, `Assigning` or `Reconciling`; of a classic group `Stable`, `Empty`,
+            `PreparingRebalance` or `CompletingRebalance`.
+        protocol: the assignor in use.
         members: all members.
+        group_type: `consumer` (KIP-848) or `classic`.
+        protocol_type: `consumer`, also of classic groups of consumers; of other classic groups, what their clients
+            call it, such as `connect`; empty if only offsets were committed.
+        group_epoch: in a group by KIP-848, increases when members, subscriptions or topics change; None in a classic
+            group.
+        assignment_epoch: the group epoch that the target assignment was made for; None in a classic group.
     """
 
     group_id: str
     state: str
     protocol: str
     members: tuple[GroupMemberDescription, ...]
+    group_type: str
+    protocol_type: str
+    group_epoch: int | None = None
+    assignment_epoch: int | None = None

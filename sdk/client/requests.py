@@ -29,6 +29,7 @@ __all__ = [
     "group_in",
     "lacking",
     "leave_group",
+    "said",
 ]
 
 
@@ -75,6 +76,16 @@ def check(error_code: int, detail: str) -> None:
     """
     if error_code != tables.ErrorCode.NONE:
         raise BrokerError(error_code, detail)
+
+
+def said(detail: str, message: str | None) -> str:
+    """Return the text of an error, with what the broker says about it, if it says anything.
+
+    Args:
+        detail: what was asked.
+        message: of the broker.
+    """
+    return f"{detail}: {message}" if message else detail
 
 
 def lacking(response: Message, what: str) -> RemoteProtocolError:
@@ -129,7 +140,7 @@ def coordinator(response: messages.FindCoordinatorResponse, detail: str) -> tupl
         RemoteProtocolError: the response does not say where it listens.
     """
     found = response.coordinators[0] if response.coordinators else response
-    check(found.error_code, f"{detail}: {found.error_message}" if found.error_message else detail)
+    check(found.error_code, said(detail, found.error_message))
     if not found.host:
         raise lacking(response, detail)
     return found.node_id, found.host, found.port

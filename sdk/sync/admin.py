@@ -99,7 +99,7 @@ class Admin:
         return result_of(self._inner.list_groups)
 
     def describe_groups(self, group_ids: Iterable[str] | str) -> dict[str, GroupDescription]:
-        """Return classic groups by group id; see `kafkawire.Admin.describe_groups`."""
+        """Return groups of consumers, classic or by KIP-848, by group id; see `kafkawire.Admin.describe_groups`."""
         return result_of(self._inner.describe_groups, group_ids)
 
     def list_offsets(

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from kafkawire.sdk.protocol.connection import Request, ServerConnection
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
+from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
@@ -204,6 +205,7 @@ class StoringBroker(ScriptedBroker):
             ApiKey.SYNC_GROUP: self._sync_group,
             ApiKey.HEARTBEAT: lambda request: HeartbeatResponse(),
             ApiKey.LEAVE_GROUP: lambda request: LeaveGroupResponse(),
+            ApiKey.CONSUMER_GROUP_DESCRIBE: _no_consumer_group,
         }
 
     def end(self, topic: str, partition: int = 0) -> int:
@@ -353,3 +355,11 @@ class StoringBroker(ScriptedBroker):
     def _sync_group(self, request: Request) -> SyncGroupResponse:
         (assignment,) = request.message.assignments
         return SyncGroupResponse(assignment=assignment.assignment)
+
+
+def _no_consumer_group(request: Request) -> ConsumerGroupDescribeResponse:
+    """Answer as a coordinator that has classic groups only."""
+    kind = ConsumerGroupDescribeResponse.DescribedGroup
+    return ConsumerGroupDescribeResponse(
+        groups=[kind(ErrorCode.GROUP_ID_NOT_FOUND, group_id=group_id) for group_id in request.message.group_ids]
+    )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 
 import pytest
 
@@ -11,19 +12,35 @@ from kafkawire.sdk.admin.admin import Admin
 from kafkawire.sdk.errors import Closed
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.versions import VersionRange
 from tests.sdk.scripted_broker import BROKER, StoringBroker, topic_id_of
 
 __all__ = ["REQUEST_TIMEOUT_MS", "administering", "created"]
+
+#: A broker of this release.
+NEWEST: Mapping[ApiKey, int] = MappingProxyType({})
 
 #: Not the default.
 REQUEST_TIMEOUT_MS = 7_000
 
 
-def administering(test: Callable[[StoringBroker, Admin], Awaitable[None]]) -> None:
-    """Run a test with a broker that has topic t, and an admin."""
+def administering(
+    test: Callable[[StoringBroker, Admin], Awaitable[None]], last_versions: Mapping[ApiKey, int] = NEWEST
+) -> None:
+    """Run a test with a broker that has topic t, and an admin.
+
+    Args:
+        test: what to do.
+        last_versions: of the broker, where it is older than this release; -1 if it has none.
+    """
 
     async def run() -> None:
         broker = StoringBroker({"t": 2})
+        for key, last in last_versions.items():
+            first = broker.supported.pop(key).first
+            if last >= first:
+                broker.supported[key] = VersionRange(first, last)
         async with Admin(
             str(BROKER), network=broker.network, retry_backoff_ms=1, request_timeout_ms=REQUEST_TIMEOUT_MS
         ) as admin:

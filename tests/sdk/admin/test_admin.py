@@ -12,18 +12,15 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.admin.actions import _assignment
 from kafkawire.sdk.admin.admin import Admin
 from kafkawire.sdk.admin.descriptions import ConfigEntry, GroupListing, NewTopic
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from kafkawire.sdk.consumer.classic.consumer_protocol import encode_assignment
 from kafkawire.sdk.errors import BrokerError, Closed, ConnectFailed, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.metrics.names import MetricName
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsResponse
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsResponse
-from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsResponse
 from kafkawire.sdk.protocol.messages.list_groups import ListGroupsResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchResponse
@@ -165,26 +162,11 @@ def test_groups() -> None:
         kind = ListGroupsResponse.ListedGroup
         return ListGroupsResponse(groups=[kind("h", "consumer", "Stable", "classic"), kind("g")])
 
-    def described(request: Request) -> DescribeGroupsResponse:
-        member = DescribeGroupsResponse.DescribedGroupMember(
-            "m1", None, "me", "/127.0.0.1", member_assignment=encode_assignment([T0])
-        )
-        joining = DescribeGroupsResponse.DescribedGroupMember("m2", "static")
-        group = DescribeGroupsResponse.DescribedGroup(0, None, "h", "Stable", "consumer", "range", [member, joining])
-        return DescribeGroupsResponse(groups=[group])
-
     async def test(broker: StoringBroker, admin: Admin) -> None:
         broker.responders[ApiKey.LIST_GROUPS] = listed
-        broker.responders[ApiKey.DESCRIBE_GROUPS] = described
         assert await admin.list_groups() == [
             GroupListing("g", "", "", ""),
             GroupListing("h", "consumer", "Stable", "classic"),
-        ]
-        group = (await admin.describe_groups("h"))["h"]
-        assert (group.state, group.protocol) == ("Stable", "range")
-        assert [(each.member_id, each.group_instance_id, each.assignment) for each in group.members] == [
-            ("m1", None, (T0,)),
-            ("m2", "static", ()),
         ]
 
     administering(test)
@@ -212,10 +194,7 @@ def test_a_cluster_is_described_as_it_is_now() -> None:
     administering(test)
 
 
-def test_errors_of_groups_and_of_their_offsets() -> None:
-    kind = DescribeGroupsResponse.DescribedGroup
-    refused = DescribeGroupsResponse(groups=[kind(ErrorCode.GROUP_AUTHORIZATION_FAILED, "said the broker", "h")])
-
+def test_errors_of_the_offsets_of_groups() -> None:
     def offsets(request: Request) -> OffsetFetchResponse:
         partition = OffsetFetchResponse.OffsetFetchResponsePartitions(0, -1, error_code=code)
         topic = OffsetFetchResponse.OffsetFetchResponseTopics("t", topic_id_of("t"), [partition])
@@ -224,9 +203,6 @@ def test_errors_of_groups_and_of_their_offsets() -> None:
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
     async def test(broker: StoringBroker, admin: Admin) -> None:
-        broker.responders[ApiKey.DESCRIBE_GROUPS] = lambda request: refused
-        with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED: group h: said the broker"):
-            await admin.describe_groups("h")
         broker.responders[ApiKey.OFFSET_FETCH] = offsets
         with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED: committed offset of group g in t-0"):
             await admin.list_group_offsets("g", [T0])
@@ -234,31 +210,6 @@ def test_errors_of_groups_and_of_their_offsets() -> None:
         broker.responders[ApiKey.OFFSET_FETCH] = lambda request: OffsetFetchResponse(groups=[group])
         with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED: committed offsets of group g"):
             await admin.list_group_offsets("g", [T0])
-
-    administering(test)
-
-
-@pytest.mark.parametrize("data", [b"", b"\0", b"\0\1"])
-def test_an_assignment_that_is_empty(data: bytes) -> None:
-    assert _assignment(data) == ()
-
-
-def test_an_assignment_of_no_version() -> None:
-    with pytest.raises(KafkaWireError, match="-1"):
-        _assignment(b"\xff\xff" + encode_assignment([T0])[2:])
-
-
-def test_an_assignment_of_a_later_version_is_read_as_the_newest_known() -> None:
-    assignment = (99).to_bytes(2, "big") + encode_assignment([T0])[2:] + b"later fields"
-
-    def described(request: Request) -> DescribeGroupsResponse:
-        member = DescribeGroupsResponse.DescribedGroupMember("m", None, "me", "/127.0.0.1", b"", assignment)
-        return DescribeGroupsResponse(groups=[DescribeGroupsResponse.DescribedGroup(0, None, "h", members=[member])])
-
-    async def test(broker: StoringBroker, admin: Admin) -> None:
-        broker.responders[ApiKey.DESCRIBE_GROUPS] = described
-        (member,) = (await admin.describe_groups("h"))["h"].members
-        assert (member.client_id, member.client_host, member.assignment) == ("me", "/127.0.0.1", (T0,))
 
     administering(test)
 

@@ -17,6 +17,7 @@ from kafkawire.sdk.client.requests import (
     find_coordinator,
     group_in,
     leave_group,
+    said,
 )
 from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
 from kafkawire.sdk.protocol.codec import codec
@@ -107,3 +108,7 @@ def test_check() -> None:
     check(ErrorCode.NONE, "all well")
     with pytest.raises(BrokerError, match="NOT_CONTROLLER: what was asked"):
         check(ErrorCode.NOT_CONTROLLER, "what was asked")
+
+
+def test_what_a_broker_says_follows_what_was_asked() -> None:
+    assert (said("group g", None), said("group g", ""), said("group g", "no")) == ("group g", "group g", "group g: no")

@@ -1,0 +1,178 @@
+"""How an admin describes a group: of consumers by KIP-848, or a classic one.
+
+A coordinator describes each kind with an API of its own, and does not say which kind a group is. So it is asked as
+Java's admin asks: for a group by KIP-848 first, and for a classic one if there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafkawire.sdk.admin.descriptions import GroupDescription, GroupMemberDescription
+from kafkawire.sdk.client.call import Coordinator
+from kafkawire.sdk.client.operations import Operations
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.client.requests import carries, check, group_in, said
+from kafkawire.sdk.errors import BrokerError, KafkaWireError, UnsupportedVersion
+from kafkawire.sdk.protocol import messages
+from kafkawire.sdk.protocol.tables import enums
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.transport.driven import Versions
+
+__all__ = ["describe_group"]
+
+_CLASSIC, _CONSUMER = "classic", "consumer"
+
+#: Kinds of groups that `describe_group` does not describe.
+_OTHER_KINDS = ("share", "streams")
+
+#: The protocol type of consumers; a group that has only committed offsets has none.
+_OF_CONSUMERS = ("consumer", "")
+
+#: The state of a classic group that is not there, to coordinators before Apache Kafka 4.0; later ones refuse.
+_DEAD = "Dead"
+
+#: A coordinator has no group by KIP-848 with this id, or none at all.
+_NO_CONSUMER_GROUP = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
+
+#: The protocol of a member, by its number in ConsumerGroupDescribe.
+_PROTOCOLS = {0: _CLASSIC, 1: _CONSUMER}
+
+#: The version that an encoded assignment begins with.
+_VERSION_BYTES = 2
+
+
+async def describe_group(operations: Operations, group_id: str) -> GroupDescription:
+    """Return a group.
+
+    Raises:
+        BrokerError: GROUP_ID_NOT_FOUND if there is no such group, or it is of another kind; or the coordinator refused.
+    """
+    coordinator = Coordinator(enums.CoordinatorType.GROUP, group_id)
+    deadline_ms = operations.attempts().deadline_ms
+    try:
+        return await _consumer_group(operations, coordinator, deadline_ms)
+    except UnsupportedVersion:
+        pass  # the coordinator has classic groups only
+    except BrokerError as error:
+        if error.code not in _NO_CONSUMER_GROUP:
+            raise
+    try:
+        return await _classic_group(operations, coordinator, deadline_ms)
+    except BrokerError as error:
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+    kind = await _other_kind(operations, coordinator, deadline_ms)
+    other = f"it is a {kind} group, and only consumer and classic groups can be described" if kind else None
+    raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, said(f"group {group_id}", other))
+
+
+async def _consumer_group(
+    operations: Operations, coordinator: Coordinator, deadline_ms: int | None
+) -> GroupDescription:
+    def read(response: messages.ConsumerGroupDescribeResponse) -> None:
+        group = group_in(response, response.groups, coordinator.key)
+        check(group.error_code, said(f"group {coordinator.key}", group.error_message))
+
+    request = messages.ConsumerGroupDescribeRequest([coordinator.key])
+    kind = messages.ConsumerGroupDescribeResponse
+    response = await operations.request(coordinator, request, kind, read, deadline_ms=deadline_ms)
+    group = group_in(response, response.groups, coordinator.key)
+    members = (
+        GroupMemberDescription(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            _partitions(member.assignment),
+            target_assignment=_partitions(member.target_assignment),
+            member_epoch=member.member_epoch,
+            group_protocol=_PROTOCOLS.get(member.member_type, ""),
+        )
+        for member in group.members
+    )
+    return GroupDescription(
+        group.group_id,
+        group.group_state,
+        group.assignor_name,
+        tuple(members),
+        _CONSUMER,
+        _OF_CONSUMERS[0],
+        group.group_epoch,
+        group.assignment_epoch,
+    )
+
+
+async def _classic_group(operations: Operations, coordinator: Coordinator, deadline_ms: int | None) -> GroupDescription:
+    def read(response: messages.DescribeGroupsResponse) -> None:
+        group = group_in(response, response.groups, coordinator.key)
+        is_missing = not group.error_code and group.group_state == _DEAD
+        code = ErrorCode.GROUP_ID_NOT_FOUND if is_missing else group.error_code
+        check(code, said(f"group {coordinator.key}", group.error_message))
+
+    request = messages.DescribeGroupsRequest([coordinator.key])
+    kind = messages.DescribeGroupsResponse
+    response = await operations.request(coordinator, request, kind, read, deadline_ms=deadline_ms)
+    group = group_in(response, response.groups, coordinator.key)
+    members = []
+    for member in group.members:
+        assignment = _assignment(member.member_assignment) if group.protocol_type in _OF_CONSUMERS else None
+        members.append(
+            GroupMemberDescription(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                assignment or (),
+                group_protocol=_CLASSIC,
+                other_assignment=b"" if assignment is not None else bytes(member.member_assignment),
+            )
+        )
+    return GroupDescription(
+        group.group_id, group.group_state, group.protocol_data, tuple(members), _CLASSIC, group.protocol_type
+    )
+
+
+async def _other_kind(operations: Operations, coordinator: Coordinator, deadline_ms: int | None) -> str | None:
+    """Return the kind of a group that is neither by KIP-848 nor classic, None if there is no such group."""
+
+    def request(versions: Versions) -> tuple[messages.ListGroupsRequest, int]:
+        version = versions.version_for(messages.ListGroupsRequest)
+        if carries(messages.ListGroupsRequest, "types_filter", version):
+            return messages.ListGroupsRequest(types_filter=list(_OTHER_KINDS)), version
+        return messages.ListGroupsRequest(), version
+
+    response = await operations.request(
+        coordinator,
+        request,
+        messages.ListGroupsResponse,
+        lambda response: check(response.error_code, f"the kind of group {coordinator.key}"),
+        deadline_ms=deadline_ms,
+    )
+    found = (group.group_type for group in response.groups if group.group_id == coordinator.key)
+    return next((kind for kind in map(str.lower, found) if kind in _OTHER_KINDS), None)
+
+
+def _partitions(assignment: messages.ConsumerGroupDescribeResponse.Assignment) -> tuple[TopicPartition, ...]:
+    topics = assignment.topic_partitions
+    return _flat((topic.topic_name, topic.partitions) for topic in topics)
+
+
+def _assignment(data: Buffer) -> tuple[TopicPartition, ...] | None:
+    """Decode a member's assignment, which is empty during a rebalance; None if it is not that of a consumer."""
+    if len(data) <= _VERSION_BYTES:
+        return ()
+    version = int.from_bytes(bytes(data[:_VERSION_BYTES]), "big", signed=True)
+    from kafkawire.sdk.protocol.programs import program
+
+    highest = messages.ConsumerProtocolAssignment.SCHEMA.versions.last
+    try:
+        message, _ = program(messages.ConsumerProtocolAssignment, min(version, highest)).decode(data, _VERSION_BYTES)
+    except KafkaWireError:  # what one leader wrote must not hide its group
+        return None
+    return _flat((topic.topic, topic.partitions) for topic in message.assigned_partitions)
+
+
+def _flat(topics: Iterable[tuple[str, Iterable[int]]]) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(topic, partition) for topic, partitions in topics for partition in partitions)
