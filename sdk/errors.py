@@ -8,6 +8,7 @@ is the error behind it, if there is one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from typing import Any, Self
 
@@ -304,8 +305,9 @@ class NoOffset(KafkaWireError):
 class DeserializationFailed(KafkaWireError):
     """A deserializer of the application raised; the error's cause is what it raised.
 
-    Nothing of the record was handed out, and the partition has stopped there. `seek` to the offset after it to leave it
-    out; `resume` the partition to try again.
+    Nothing of the record was handed out, and the partition has stopped there. `Consumer.skip` the error to leave the
+    record out; `resume` the partition to try again. The error has the record as it was fetched, for a topic of dead
+    letters.
 
     Args:
         what: "key" or "value".
@@ -313,18 +315,38 @@ class DeserializationFailed(KafkaWireError):
         partition: of the record.
         offset: of the record.
         reason: what the deserializer raised.
+        key: its bytes, None if the record has no key.
+        value: its bytes, None if it is a tombstone.
+        headers: of the record, (name, value).
+        timestamp_ms: of the record, in ms since the epoch.
     """
 
-    def __init__(self, what: str, topic: str, partition: int, offset: int, reason: object) -> None:
+    def __init__(
+        self,
+        what: str,
+        topic: str,
+        partition: int,
+        offset: int,
+        reason: object,
+        key: bytes | None = None,
+        value: bytes | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        timestamp_ms: int = -1,
+    ) -> None:
         super().__init__(f"the {what} of the record at offset {offset} of {topic}-{partition}: {quoted(reason, 200)}")
         self.what = what
         self.topic = topic
         self.partition = partition
         self.offset = offset
         self.reason = reason
+        self.key = key
+        self.value = value
+        self.headers = headers
+        self.timestamp_ms = timestamp_ms
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.what, self.topic, self.partition, self.offset, self.reason)
+        record = self.key, self.value, self.headers, self.timestamp_ms
+        return type(self), (self.what, self.topic, self.partition, self.offset, self.reason, *record)
 
 
 class Closed(LocalProtocolError):

@@ -25,7 +25,7 @@ from kafkawire.sdk.client.times import is_datetime, to_ms
 from kafkawire.sdk.client.topics import checked_topics
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
-from kafkawire.sdk.errors import Closed, LocalProtocolError
+from kafkawire.sdk.errors import Closed, DeserializationFailed, LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.protocol.values import quoted
 from kafkawire.sdk.records import Record
@@ -150,6 +150,23 @@ class ConsumerFace(Generic[Key, Value]):
                 assignment.finish(each.partition, each.start_offset, each.next_offset)
             else:
                 raise LocalProtocolError(f"finish: expected records or batches of this consumer, got {quoted(each)}")
+
+    def skip(self, error: DeserializationFailed) -> None:
+        """Leave out a record that could not be deserialized, and go on behind it.
+
+        It counts as finished; with `enable_auto_finish=False` what was handed out before it stays unfinished, which a
+        `seek` would forget. Nothing happens if the partition has moved to another member, or was sought elsewhere.
+
+        Args:
+            error: what a read has raised.
+
+        Raises:
+            LocalProtocolError: it is something else.
+        """
+        assignment = self._started().assignment
+        if not isinstance(error, DeserializationFailed):
+            raise LocalProtocolError(f"skip: expected a DeserializationFailed, got {quoted(error)}")
+        assignment.skip(TopicPartition(error.topic, error.partition), error.offset)
 
     # Positions.
 

@@ -16,7 +16,7 @@ from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.consumer import CLOSE_TIMEOUT_MS
 from kafkawire.sdk.consumer.consumer import Consumer as AsyncConsumer
 from kafkawire.sdk.consumer.listener import BlockingListenerCalls
-from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.errors import DeserializationFailed, KafkaWireError
 from kafkawire.sdk.records import Record
 from kafkawire.sdk.records.type_variables import Key, Value
 from kafkawire.sdk.sync.options import on_io_thread
@@ -172,6 +172,10 @@ class Consumer(Generic[Key, Value]):
     def finish(self, *done: Record | ConsumerBatch) -> None:
         """Count records, or whole batches, as finished; see `kafkawire.Consumer.finish`."""
         self._inner.finish(*done)
+
+    def skip(self, error: DeserializationFailed) -> None:
+        """Leave out a record that could not be deserialized; see `kafkawire.Consumer.skip`."""
+        self._inner.skip(error)
 
     # Positions.
 

@@ -372,6 +372,18 @@ class Assignment:
         else:
             reading.unfinished.finish_batch(start_offset, end_offset)
 
+    def skip(self, partition: TopicPartition, offset: int) -> None:
+        """Go on behind a record that an error has stopped its partition at; nothing if the partition is elsewhere now.
+
+        What was handed out before it and is not finished stays so.
+        """
+        reading = self.readings.get(partition)
+        start = None if reading is None else reading.start
+        if reading is not None and start is not None and reading.halted and start.offset <= offset:
+            self._restart(reading, Position(offset + 1, start.leader_epoch))
+            if reading.unfinished is not None:
+                reading.unfinished.forget(offset)
+
     def fetch_again(self, reading: Reading, position: Position | None = None) -> None:
         """Drop what was fetched and not handed out; also what was, from a position on."""
         finished, position = reading.finished, position or reading.position
@@ -381,7 +393,7 @@ class Assignment:
     def _move(self, reading: Reading, place: Place) -> None:
         """Continue from another place; what was handed out is of no matter any more."""
         if reading.unfinished is not None:
-            reading.unfinished.clear()
+            reading.unfinished.forget()
         self._restart(reading, place)
 
     def _restart(self, reading: Reading, place: Place, done: Position | None = None) -> None:

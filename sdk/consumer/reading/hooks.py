@@ -76,7 +76,17 @@ class ConsumerHooks(Generic[Key, Value]):
             if self._value is not None and value is not None:
                 value = self._value(value)
         except Exception as error:
-            raise DeserializationFailed(what, record.topic, record.partition, record.offset, error) from error
+            raise DeserializationFailed(
+                what,
+                record.topic,
+                record.partition,
+                record.offset,
+                error,
+                record.key,
+                record.value,
+                record.headers,
+                record.timestamp,
+            ) from error
         made: Record[Key, Value] = new_record(
             record.offset,
             record.timestamp,

@@ -103,10 +103,10 @@ class Unfinished:
             for offset in [each for each in self._epochs if start_offset <= each < end_offset]:
                 self._finish(offset)
 
-    def clear(self) -> None:
-        """Forget everything: the position was moved."""
+    def forget(self, offset: int = 0) -> None:
+        """Forget everything from an offset on: the position was moved."""
         with self._lock:
-            self._drop_from(0)
+            self._drop_from(offset)
             self._look()
 
     def _finish(self, offset: int) -> None:

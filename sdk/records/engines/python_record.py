@@ -6,7 +6,7 @@ Records are immutable, and so is what they may hold: the same records are equal 
 from __future__ import annotations
 
 from operator import index
-from typing import Any, Generic, NoReturn
+from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from kafkawire.sdk.protocol.primitives import LIMITS
 from kafkawire.sdk.protocol.values import digits, quoted
@@ -97,6 +97,15 @@ class Record(_Fields[Key, Value]):
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"{name}: a record is read-only")
+
+    if not TYPE_CHECKING:  # to type checkers a property is no class
+
+        @property
+        def __class__(self):
+            """The record of the engine in use, for which one that was deserialized passes beside the extension."""
+            from kafkawire.sdk.records.record import Record as RecordOfEngine  # which imports this module
+
+            return RecordOfEngine
 
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"{name}: a record is read-only")

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from kafkawire import Consumer, ConsumerInterceptor, OffsetAndMetadata, Record, TopicPartition, sync
-from kafkawire.errors import DeserializationFailed
+from kafkawire.errors import DeserializationFailed, LocalProtocolError
+from kafkawire.records import BatchBuilder
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -59,6 +60,8 @@ def test_a_record_that_cannot_be_read_stops_its_partition_alone(way: str) -> Non
                 failures.append(error)
         (failure,) = failures
         assert (failure.topic, failure.partition, failure.offset, failure.what) == ("t", 0, BAD, "value")
+        assert (failure.key, failure.value, failure.headers) == (None, b"x", ())
+        assert failure.timestamp_ms > 0
         assert str(failure).startswith("the value of the record at offset 3 of t-0: ValueError(")
         assert isinstance(failure.__cause__, ValueError)
         assert consumer.position(T0) == BAD
@@ -67,7 +70,7 @@ def test_a_record_that_cannot_be_read_stops_its_partition_alone(way: str) -> Non
         consumer.resume(T0)  # and try again
         with pytest.raises(DeserializationFailed):
             read_until_it_fails(consumer, way)
-        consumer.seek(T0, BAD + 1)
+        consumer.skip(failure)
         rest: list[int | None] = []
         while len(rest) < 10 - BAD - 1:
             rest += [record.value for record in READS[way](consumer)]
@@ -129,6 +132,38 @@ def test_a_hook_that_is_cancelled_in_the_middle_loses_nothing(
     found = read() if face == "sync" else asyncio.run(read_with_asyncio())
     again = [0] if face == "sync" and not finishes else []  # an interrupt goes back to what is not finished
     assert found == [*again, *range(1, 10)]
+
+
+@pytest.mark.parametrize("finishes", [True, False])
+def test_a_dead_letter_keeps_everything_and_reading_goes_on_behind_it(finishes: bool) -> None:
+    """What was handed out before it, and is not finished, is not committed."""
+    broker = StoringBroker({"t": 1})
+    broker.fill("t", b"0", b"1")
+    builder = BatchBuilder()
+    builder.append(77, b"\xff", b"x", (("h", b"\xfe"),))
+    broker.store(builder.seal(), "t", 0)
+    broker.fill("t", b"3")
+    options = {"group_id": "g", "enable_auto_commit": False, "enable_auto_finish": finishes}
+    with consumer_of(broker, "t", **options) as consumer:
+        handed_out = consumer.getmany(5_000)[T0]
+        with pytest.raises(DeserializationFailed) as caught:
+            consumer.getmany(5_000)
+        error = pickle.loads(pickle.dumps(caught.value))
+        assert (error.key, error.value, error.headers, error.timestamp_ms) == (b"\xff", b"x", (("h", b"\xfe"),), 77)
+        consumer.skip(error)
+        consumer.commit()
+        assert broker.commits.get(("g", "t", 0)) == (3 if finishes else 0)
+        handed_out += consumer.getmany(5_000)[T0]
+        assert [record.value for record in handed_out] == [0, 1, 3]
+        assert all(isinstance(record, Record) for record in handed_out)
+        consumer.skip(error)  # the partition is elsewhere: nothing happens
+        assert consumer.position(T0) == 4
+        if not finishes:
+            consumer.finish(*handed_out)
+        consumer.commit()
+        assert broker.commits["g", "t", 0] == 4
+        with pytest.raises(LocalProtocolError, match="skip: expected a DeserializationFailed, got 7"):
+            consumer.skip(7)  # type: ignore[arg-type]  # on purpose
 
 
 def test_the_records_before_it_can_be_committed() -> None:

@@ -71,7 +71,7 @@ def test_what_is_handed_out_again_is_unfinished_again() -> None:
     for offset in (0, 1, 2):
         unfinished.finish(offset)
     assert unfinished.first == Position(3, 1)
-    unfinished.clear()
+    unfinished.forget()
     assert (unfinished.first, len(unfinished)) == (None, 0)
 
 
