@@ -127,21 +127,21 @@ test-native: $(VENV)/.dev
 	else echo 'the extension is not built here: left out'; fi
 
 # Beside the native engine, the Python engine is tested where it differs; by itself, with every test. With ALL=1 all tests
-# run on both but those that never reach a codec, plan faults of a disk, or name the engines that they try.
+# run on both but those that never reach a codec or plan faults of a disk, and those that name the engines that they try.
 ENGINE_TESTS := tests/conformance tests/sdk/protocol tests/sdk/records tests/sdk/producer tests/sdk/consumer/reading \
   tests/sdk/test_end_to_end.py
-ENGINE_NAMED := --ignore-glob=tests/sdk/*/engines --ignore=tests/sdk/protocol/test_limits.py
 ENGINE_FREE := --ignore=tests/codegen --ignore-glob=tests/test_*.py \
   --ignore-glob=tests/reference_broker/test_*_failures.py --ignore=tests/soak
 
 test-python: $(VENV)/.dev
 	$(call title,tests: python engine)
-	@KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) $(call SELECTED,not spark) \
-	  $$($(NATIVE) && echo $(ENGINE_NAMED) $(if $(ALL),$(ENGINE_FREE),$(ENGINE_TESTS)))
+	@if $(NATIVE); then KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) \
+	  $(call SELECTED,not spark and not names_engine) $(if $(ALL),$(ENGINE_FREE),$(ENGINE_TESTS)); \
+	else KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) $(call SELECTED,not spark); fi
 
 test-construct: $(VENV)/.dev
 	$(call title,tests: construct engine (codec))
-	@KAFKAWIRE_ENGINE=construct $(RUN) pytest $(PYTEST_ARGUMENTS) $(call SELECTED,not spark) tests/sdk/protocol $(ENGINE_NAMED)
+	@KAFKAWIRE_ENGINE=construct $(RUN) pytest $(PYTEST_ARGUMENTS) $(call SELECTED,not names_engine) tests/sdk/protocol
 
 # Threads and workers of all of it are too many for one JVM on a small machine: those of the audit have one of their own.
 SPARK_AUDIT_TESTS := tests/sdk/spark/audit

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from kafkawire.sdk.protocol.engines.selection import ENGINE
+from kafkawire.sdk.protocol.engines.selection import ENGINE, ENGINES
 from tests.certificates import Certificates
 from tests.event_loops import LOOP, makes_loops
 from tests.needs import OPENSSL
@@ -32,6 +32,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_collection() -> None:
     """Collect no garbage while tests are collected: there is none, and looking for it takes two fifths of the time."""
     gc.disable()
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` looks at the markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests that name the engine they try, which is then the same whichever is in use: they run once."""
+    for item in items:
+        values = (
+            item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+        )
+        if "engines" in item.path.parts or any(isinstance(each, str) and each in ENGINES for each in values):
+            item.add_marker(pytest.mark.names_engine)
 
 
 def pytest_collection_finish() -> None:

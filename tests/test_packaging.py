@@ -21,7 +21,7 @@ from tools.environment import EXTENSION_SOURCES, obstacle
 ROOT = Path(__file__).parent.parent
 
 # A compiler on a busy machine takes longer than a test may.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.thorough]
 
 #: Folders of the checkout that the package is made of, below src/kafkawire/ by links.
 PACKAGES = ("codegen", "conformance", "reference_broker", "schemas", "sdk")

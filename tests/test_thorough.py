@@ -11,25 +11,26 @@ pytest_plugins = ["pytester"]
 
 MODULE = """
 import pytest
+from tests.thorough import sampled
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("number", range(3))
 def test_everything(number):
     assert number < 3
 
-@pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.thorough)])
-def test_something(number):
-    assert number < 2
+@pytest.mark.parametrize(("number", "text"), sampled(zip(range(5), "abcde"), 2))
+def test_something(number, text):
+    assert text == "abcde"[number]
 """
 
 
 @pytest.mark.parametrize(
     ("arguments", "passed", "line"),
     [
-        (["-m", "not thorough"], 1, ["4 thorough tests are left to `make test-all`"]),
-        (["-m", "not thorough", "-n", "1"], 1, ["4 thorough tests are left to `make test-all`"]),
-        (["-k", "something"], 2, ["3 thorough tests are left to `make test-all`"]),
-        ([], 5, []),
+        (["-m", "not thorough"], 3, ["5 thorough tests are left to `make test-all`"]),
+        (["-m", "not thorough", "-n", "1"], 3, ["5 thorough tests are left to `make test-all`"]),
+        (["-k", "something"], 5, ["3 thorough tests are left to `make test-all`"]),
+        ([], 8, []),
     ],
 )
 def test_what_is_left_is_counted(pytester: pytest.Pytester, arguments: list[str], passed: int, line: list[str]) -> None:

@@ -6,7 +6,7 @@ sample, or if it takes long for what it shows. pytest by itself runs all; `-m "n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -18,10 +18,14 @@ MARKER = "thorough"
 _LEFT = "thorough_tests_left"
 
 
-def sampled(cases: Sequence[Any], one_in: int) -> list[Any]:
-    """Return cases for `parametrize`: `make test` takes the first of every `one_in`, the others are thorough."""
-    thorough = pytest.mark.thorough
-    return [each if not index % one_in else pytest.param(each, marks=thorough) for index, each in enumerate(cases)]
+def sampled(cases: Iterable[Any], one_in: int) -> list[Any]:
+    """Return cases for `parametrize`: `make test` takes the first of every `one_in`, the others are thorough.
+
+    A tuple has a value for each of several names, as for `parametrize`.
+    """
+    marks = ((), pytest.mark.thorough)
+    values = (each if isinstance(each, tuple) else (each,) for each in cases)
+    return [pytest.param(*each, marks=marks[index % one_in > 0]) for index, each in enumerate(values)]
 
 
 class LeftTests:

@@ -106,7 +106,7 @@ def read_back(file: SchemaFile) -> SchemaFile:
         return load_file(path)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(schema_files())
 def test_random_file_reads_back(file: SchemaFile) -> None:
     with tempfile.TemporaryDirectory() as folder:

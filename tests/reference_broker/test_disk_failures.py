@@ -69,7 +69,7 @@ def test_power_goes_at_every_call(share):
         kept.add(ledger.check(disk.crash(), loses_unsynced=False))
         for seed in SEEDS:
             kept.add(ledger.check(disk.crash(1000 * number + seed), loses_unsynced=True))
-    assert len(kept) > 20, "cuts at different places leave different things"
+    assert len(kept) > 10, "cuts at different places leave different things"
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
@@ -92,7 +92,7 @@ def test_every_call_fails(share, code):
         ledger.check(disk.crash(), loses_unsynced=False, may_keep_refused=may_keep_refused)
         for seed in SEEDS:
             ledger.check(disk.crash(seed), loses_unsynced=True, may_keep_refused=may_keep_refused)
-    assert refused > 50
+    assert refused > 25
 
 
 @pytest.mark.parametrize("share", sampled(range(SHARES), SHARES))
@@ -123,8 +123,8 @@ def test_disk_fails_now_and_then_while_much_is_in_flight(share):
         acknowledged += len(ledger.acknowledged)
         ledger.check(disk.crash(), loses_unsynced=False, may_keep_refused=True)
         ledger.check(disk.crash(seed), loses_unsynced=True, may_keep_refused=True)
-    assert refused > 10
-    assert acknowledged > 1000
+    assert refused > 5
+    assert acknowledged > 500
 
 
 @pytest.mark.parametrize("capacity_bytes", sampled(range(1500, 12_000, 293), 6))

@@ -73,14 +73,17 @@ def _check(disk: MemoryDisk, ledger: Ledger) -> None:
 
 @pytest.mark.parametrize(
     ("prepare", "expected"),
-    [
-        (MemoryDisk.crash, {"last-leader-epoch.tmp"}),
-        (_clean, set()),
-        (
-            _without_what_can_be_rebuilt,
-            {"last-leader-epoch.tmp"},
-        ),
-    ],
+    sampled(
+        [
+            (MemoryDisk.crash, {"last-leader-epoch.tmp"}),
+            (_clean, set()),
+            (
+                _without_what_can_be_rebuilt,
+                {"last-leader-epoch.tmp"},
+            ),
+        ],
+        3,
+    ),
 )
 def test_start_on_a_full_disk(
     left: tuple[MemoryDisk, Ledger], prepare: Callable[[MemoryDisk], MemoryDisk], expected: set[str]

@@ -54,7 +54,7 @@ def test_workload_has_all_of_it() -> None:
     assert min(transacted) > 0
 
 
-@pytest.mark.parametrize("kind", sampled(list(KINDS), 4))
+@pytest.mark.parametrize("kind", sampled(list(KINDS), 8))
 def test_sample_of_calls(kind: str) -> None:
     first = 1 + list(KINDS).index(kind) * EVERY // len(KINDS)
     left = {run_case(kind, number) for number in range(first, len(CALLS) + 1, EVERY)}

@@ -12,6 +12,7 @@ from kafkawire.testing import Broker
 from tools.soak import cancels
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", ["test-1", "test-2"])
 def test_a_short_storm(seed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(cancels, "STORM_SECONDS", 0.5)

@@ -14,6 +14,7 @@ from tools.soak import hostile
 from tools.soak.broker_process import BrokerProcess
 
 
+@pytest.mark.thorough
 def test_no_harm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(hostile, "P99_MS_MAX", 5_000.0)  # this is not the place to measure
     assert hostile.main(["--seconds", "2"]) == 0

@@ -17,6 +17,7 @@ def test_memory_is_that_of_this_process() -> None:
     assert leak.resident_bytes() - before > len(kept) // 2
 
 
+@pytest.mark.thorough
 def test_a_short_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(leak, "GROWTH_MAX", 10)
     with Broker() as broker:

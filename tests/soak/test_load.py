@@ -7,6 +7,7 @@ import pytest
 from tools.soak import load
 
 
+@pytest.mark.thorough
 def test_a_small_load(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(load, "RESTART_SECONDS_MAX", 60.0)  # this is not the place to measure
     monkeypatch.setattr(load, "FEW_PARTITIONS", 20)

@@ -96,6 +96,7 @@ def encoded(messages: Codec[Any], message: Any) -> bytes | str:
         return repr(error)
 
 
+@pytest.mark.names_engine
 @pytest.mark.parametrize("name", sorted(MODULES))
 def test_every_layout(name: str) -> None:
     dice = random.Random(name)

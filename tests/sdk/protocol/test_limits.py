@@ -27,6 +27,7 @@ from kafkawire.sdk.protocol.primitives import FIXED
 from kafkawire.sdk.protocol.programs import message_class, program
 from kafkawire.sdk.protocol.schema import Message
 from tests.needs import NATIVE_ENGINE
+from tests.thorough import sampled
 
 AVAILABLE = [engine for engine in ENGINES if engine != "native" or native is not None]
 FAST = [engine for engine in AVAILABLE if engine != "construct"]
@@ -115,7 +116,7 @@ def peak(run: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("engine", AVAILABLE)
-@pytest.mark.parametrize(("make", "version"), LARGE)
+@pytest.mark.parametrize(("make", "version"), sampled(LARGE, 2))
 def test_memory_of_decoding(engine: str, make: Callable[[int], Message], version: int) -> None:
     count = 400 if engine == "construct" else 4000
     peaks = []
@@ -140,7 +141,7 @@ CLAIMS = [
 
 @pytest.mark.parametrize("engine", AVAILABLE)
 @pytest.mark.parametrize(("cls", "version", "start"), CLAIMS)
-@pytest.mark.parametrize("filling", [b"\x00", b"\x01", b"\x7f", b"\xff"])
+@pytest.mark.parametrize("filling", sampled([b"\x00", b"\x01", b"\x7f", b"\xff"], 4))
 def test_memory_of_what_is_only_claimed(
     engine: str, cls: type[Message], version: int, start: str, filling: bytes
 ) -> None:
