@@ -72,8 +72,9 @@ test: checks test-native test-python test-construct test-spark ## what a change 
 	$(call title,everything passed)
 	@echo "$$LEFT"
 
-test-all: ALL := 1
-test-all: checks test-native test-python test-construct test-spark test-loops test-pythons test-asan fuzz wheels test-kafka ## everything; hours: for what is called done, and before a release
+EVERYTHING := checks test-native test-python test-construct test-spark test-loops test-pythons test-asan fuzz wheels test-kafka
+test-all: $(VENV)/.dev ## everything; hours: for what is called done, and before a release
+	@$(MAKE) --no-print-directory ALL=1 $(EVERYTHING)
 	$(call title,everything passed)
 
 # The checks share nothing but the sources: two at a time, each printed in one piece.
@@ -116,7 +117,6 @@ generated: $(VENV)/.dev ## generated code and pages equal what the schemas and t
 
 # `make test` leaves thorough tests out (tests/thorough.py); `make test-all`, or ALL=1, takes them all. Tests of Spark, which
 # has a JVM and workers of its own, run once, and not in several processes of pytest at a time.
-ALL ?=
 SELECTED = -m "$(1)$(if $(ALL),, and not thorough)"
 # tests/test_environment.py fails if the extension is missing although it could be built.
 NATIVE := KAFKAWIRE_ENGINE=native $(BIN)/python -c 'import kafkawire.protocol' 2>/dev/null
@@ -143,13 +143,16 @@ test-construct: $(VENV)/.dev
 	$(call title,tests: construct engine (codec))
 	@KAFKAWIRE_ENGINE=construct $(RUN) pytest $(PYTEST_ARGUMENTS) $(call SELECTED,not names_engine) tests/sdk/protocol
 
-# Threads and workers of all of it are too many for one JVM on a small machine: those of the audit have one of their own.
+# With ALL=1, two sessions: threads and workers of all in one JVM are too many for a small machine.
 SPARK_AUDIT_TESTS := tests/sdk/spark/audit
-SPARK_TESTS := tests/sdk/spark tests/commands --ignore=$(SPARK_AUDIT_TESTS)
 test-spark: $(VENV)/.dev
 	$(call title,tests: Spark)
-	@$(RUN) pytest -q $(call SELECTED,spark) $(if $(ALL),$(SPARK_TESTS),tests/sdk/spark)
-	@$(if $(ALL),$(RUN) pytest -q $(call SELECTED,spark) $(SPARK_AUDIT_TESTS))
+ifdef ALL
+	@$(RUN) pytest -q -m spark tests/sdk/spark tests/commands --ignore=$(SPARK_AUDIT_TESTS)
+	@$(RUN) pytest -q -m spark $(SPARK_AUDIT_TESTS)
+else
+	@$(RUN) pytest -q -m "spark and smoke" tests/sdk/spark
+endif
 
 # What may differ between Pythons: the whole core, but for planned faults of a disk, and what is the Python engine's own.
 # The oldest and the newest Python have all of it; those between are tried by their wheels, and by
@@ -161,7 +164,7 @@ CORE_TESTS := tests/conformance tests/reference_broker tests/sdk tests/test_envi
 test-pythons: ## the core's tests on the newest of the other Pythons of this machine
 	@versions=$$($(PYTHON) tools/pythons.py); newest=$${versions##* }; \
 	if [ -z "$$newest" ]; then echo 'this machine has no other supported Python: left out'; \
-	else $(MAKE) --no-print-directory test-core ALL=$(ALL) PYTHON="$$($(PYTHON) tools/pythons.py $$newest)" VENV=.venv-$$newest; fi
+	else $(MAKE) --no-print-directory test-core PYTHON="$$($(PYTHON) tools/pythons.py $$newest)" VENV=.venv-$$newest; fi
 
 test-core: $(VENV)/.test
 	$(call title,tests: core with $(VENV), native engine)

@@ -98,6 +98,7 @@ def whole(spark: Any, folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return tables(spark, out)
 
 
+@pytest.mark.smoke
 def test_tables(whole: dict[str, list[Any]]) -> None:
     assert [tuple(row)[1:] for row in whole["gaps"]] == [(0, 14, 20, 6, "unknown"), (0, 30, 35, 5, "damage")]
     assert [(row.baseOffset, row.records) for row in whole["duplicates"]] == [(40, 5)]

@@ -109,6 +109,7 @@ def test_transactions(spark: Any) -> None:
     assert (row["group"], row["committedOffset"], row["lag"], row["commits"]) == ("g", 11, 89, 3)
 
 
+@pytest.mark.smoke
 def test_groups(facts: tuple[Any, Any]) -> None:
     rows = rows_of(groups(*facts).selectExpr("*", "unix_millis(timestamp) ms"), "group", "topic")
     found = [

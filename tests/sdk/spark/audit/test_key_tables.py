@@ -54,6 +54,7 @@ def test_counts_of_counts(keys: Any) -> None:
     assert [tuple(row.values()) for row in rows] == [("t", 1, 1), ("t", 10, 1), ("u", 1, 1)]
 
 
+@pytest.mark.smoke
 def test_top_keys(spark: Any, keys: Any) -> None:
     rows = rows_of(top_keys(keys), "topic", "rank")
     assert [(row["topic"], row["rank"], row["key"], row["records"], row["partitions"]) for row in rows] == [

@@ -30,6 +30,7 @@ def gaps(spark: Any, facts: list[dict[str, Any]], **cleaned: int) -> list[tuple[
     return [tuple(row.values())[1:] for row in rows]
 
 
+@pytest.mark.smoke
 def test_gaps(spark: Any) -> None:
     facts = [
         batch(5),
@@ -84,6 +85,7 @@ def test_gaps_where_whole_batches_were_cleaned(spark: Any) -> None:
     ]
 
 
+@pytest.mark.smoke
 def test_duplicates(spark: Any) -> None:
     def sent(offset: int, sequence: int, records: int = 10, epoch: int = 0, **columns: Any) -> dict[str, Any]:
         return batch(offset, records, producerId=7, producerEpoch=epoch, baseSequence=sequence, **columns)

@@ -19,6 +19,7 @@ from tests.sdk.spark.audit.summaries import partition
 pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore")]
 
 
+@pytest.mark.smoke
 def test_partitions(spark: Any) -> None:
     facts = [
         batch(5, path="a.log", producerId=1, leaderEpoch=3),

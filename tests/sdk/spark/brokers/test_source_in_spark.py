@@ -65,6 +65,7 @@ def reading(reader: Any, broker: Broker, topic: str, **options: Any) -> Any:
     return found
 
 
+@pytest.mark.smoke
 def test_batch(source: Any, broker: Broker, topic: str) -> None:
     records = reading(source.read, broker, topic, includeHeaders=True).load()
     assert records.schema.simpleString() == (
@@ -138,6 +139,7 @@ def test_secrets_are_not_in_errors(source: Any, broker: Broker) -> None:
     assert "do not tell" not in str(caught.value)
 
 
+@pytest.mark.smoke
 def test_stream(source: Any, broker: Broker, topic: str, tmp_path: Path) -> None:
     """Runs that read what is available are restarted, one of them after it failed in the middle."""
     from pyspark.errors import StreamingQueryException

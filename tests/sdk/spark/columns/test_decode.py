@@ -49,6 +49,7 @@ def test_columns_are_the_connectors(spark: Any) -> None:
     assert with_headers.schema["headers"].dataType.simpleString() == "array<struct<key:string,value:binary>>"
 
 
+@pytest.mark.smoke
 def test_rows(spark: Any) -> None:
     raw = spark.createDataFrame([(batch(0), "orders", 3), (None, "orders", 4)], "raw binary, t string, p int")
     first, *_, last = decode_batches(raw, "raw", topic="t", partition="p", headers=True).orderBy("offset").collect()
@@ -119,6 +120,7 @@ def test_topic_and_partition(spark: Any) -> None:
         assert tuple(row) == expected
 
 
+@pytest.mark.smoke
 def test_damage_in_every_mode(spark: Any) -> None:
     from pyspark.errors import PythonException
 
@@ -148,6 +150,7 @@ def test_more_columns(spark: Any) -> None:
     }
 
 
+@pytest.mark.smoke
 def test_aborted_transactions(spark: Any) -> None:
     """A fetch response lists them; nothing of them is left."""
     builder = BatchBuilder(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)

@@ -75,6 +75,7 @@ def test_reserved_words_are_names(spark: Any, setting: Any) -> None:
     assert spark.sql("SELECT * FROM words(TABLE(SELECT batches, topic FROM reserved))").count() == 1
 
 
+@pytest.mark.smoke
 def test_damage_in_arrays(spark: Any) -> None:
     raw = spark.createDataFrame([(batch(0, 2) + b"garbage",)], "raw binary")
     records = raw.select(functions.decode_records("raw", mode="PERMISSIVE").alias("r")).selectExpr("inline(r)")
@@ -113,6 +114,7 @@ def test_isolation(spark: Any, open_transaction: Any, level: str, offsets: list[
     assert sorted(row.offset for row in found.collect()) == offsets
 
 
+@pytest.mark.smoke
 def test_the_table_function(spark: Any) -> None:
     rows = [(batch(0, 3), "orders", 1), (batch(9, 2), "payments", 2)]
     spark.createDataFrame(rows, "batches binary, topic string, partition int").createOrReplaceTempView("raw")
@@ -128,6 +130,7 @@ def test_the_table_function(spark: Any) -> None:
     assert tuple(bare.first()) == (5, None)
 
 
+@pytest.mark.smoke
 def test_messages(spark: Any) -> None:
     body = program(HeartbeatRequest, 4).encode(HeartbeatRequest("g", 3))
     frame = b"\0\x0c\0\4\0\0\0\7\0\1a\0" + body

@@ -51,6 +51,7 @@ def source(spark: Any) -> Any:
     return spark
 
 
+@pytest.mark.smoke
 def test_batch(source: Any, folder: Path) -> None:
     records = source.read.format("kafka_segments").option("includeHeaders", True).load(str(folder))
     assert records.schema.simpleString() == (
@@ -91,6 +92,7 @@ def test_nothing_to_read(source: Any, folder: Path) -> None:
     assert source.read.format("kafka_segments").option("subscribePattern", "other").load(str(folder)).count() == 0
 
 
+@pytest.mark.smoke
 def test_pushdown(source: Any, folder: Path) -> None:
     source.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     try:
@@ -107,6 +109,7 @@ def test_pushdown(source: Any, folder: Path) -> None:
         source.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
+@pytest.mark.smoke
 def test_map_batches(spark: Any, folder: Path) -> None:
     import pyarrow
 
@@ -272,6 +275,7 @@ def test_times_that_spark_cannot_hold(spark: Any, tmp_path: Path, monkeypatch: p
             monkeypatch.setattr(frame, "_opens", lambda paths: False)
 
 
+@pytest.mark.smoke
 def test_damage(spark: Any, folder: Path) -> None:
     path = folder / "orders-0" / f"{0:020}.log"
     content = bytearray(path.read_bytes())
@@ -359,6 +363,7 @@ def test_stream_that_is_stopped(spark: Any, tmp_path: Path) -> None:
         assert rows_of(spark, out) == sorted({*expected, *(("orders", 0, offset) for offset in range(end))})
 
 
+@pytest.mark.smoke
 def test_stream_of_transactions(spark: Any, tmp_path: Path) -> None:
     """It goes as far as all transactions are decided."""
     folder, out = tmp_path / "data", tmp_path / "out"

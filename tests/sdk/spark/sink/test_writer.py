@@ -79,6 +79,7 @@ def save(rows: Any, broker: Broker, name: str = "kafkawire", **options: Any) -> 
 # Queries.
 
 
+@pytest.mark.smoke
 def test_columns(source: Any, broker: Broker) -> None:
     rows = source.sql("""
         select 'a' topic, 'k' key, cast('v' as binary) value, 1 partition, null headers, 7 other
@@ -95,6 +96,7 @@ def test_columns(source: Any, broker: Broker) -> None:
     assert len(written(broker.bootstrap, "out")) == 2  # the option comes before the column
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("prefix", [None, "writers"])
 def test_many_rows(source: Any, broker: Broker, prefix: str | None) -> None:
     options = {} if prefix is None else {"transactionalIdPrefix": prefix}
@@ -133,6 +135,7 @@ def test_append_is_the_only_mode(source: Any, broker: Broker) -> None:
         writer.option("kafka.bootstrap.servers", broker.bootstrap).option("topic", "out").save()
 
 
+@pytest.mark.smoke
 def test_a_row_that_is_not_stored(source: Any) -> None:
     with (
         Broker(ephemeral=True, num_partitions=1, message_max_bytes=1_000) as broker,
