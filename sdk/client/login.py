@@ -15,7 +15,8 @@ from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.sasl.authenticator import Authenticator, Login
 from kafkawire.sdk.secret import Secret
-from kafkawire.sdk.transport.timing import in_thread, random_text
+from kafkawire.sdk.transport.threads import in_thread
+from kafkawire.sdk.transport.timing import random_text
 from kafkawire.sdk.transport.tls import PemFiles
 from kafkawire.sdk.version import __version__
 

@@ -111,12 +111,15 @@ class ClientCredentials:
         except ImportError as error:
             option = "sasl_oauthbearer_token_endpoint_url"
             raise ConfigurationError(option, self._url, 'needs aiohttp: pip install "kafkawire[oauth]"') from error
+        from kafkawire.sdk.transport.aiohttp_names import name_resolver
+
         form = {"grant_type": "client_credentials"} | ({"scope": self._scope} if self._scope else {})
         headers = {"Accept": "application/json", "Authorization": f"Basic {self._basic()}"}
         timeout = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_SECONDS)
+        names = aiohttp.TCPConnector(resolver=name_resolver())
         try:
             async with (
-                aiohttp.ClientSession(timeout=timeout) as session,
+                aiohttp.ClientSession(connector=names, timeout=timeout) as session,
                 # A redirection would take the secret elsewhere.
                 session.post(self._url, data=form, headers=headers, allow_redirects=False) as response,
             ):

@@ -14,6 +14,7 @@ from kafkawire.sdk.client.groups.protocol import Assigned, Event, Lost, Revoking
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.transport.promise import Promise
+from kafkawire.sdk.transport.tasks import new_task
 from kafkawire.sdk.transport.user_code import as_exception, contained
 
 __all__ = ["BlockingListenerCalls", "ListenerCalls", "RebalanceListener"]
@@ -80,7 +81,7 @@ class ListenerCalls:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _begin(self, event: Event) -> None:
-        task = self._loop.create_task(self._tell(event))
+        task = new_task(self._loop, self._tell(event))
         self._tasks[task] = event
         task.add_done_callback(self._told)
 

@@ -29,6 +29,7 @@ from kafkawire.sdk.transport import fork, loop_watch, waiting
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
 from kafkawire.sdk.transport.driven import AnyCall, AnyLink, Machine, Open, Router, Send, Turn
 from kafkawire.sdk.transport.promise import Promise, Result
+from kafkawire.sdk.transport.tasks import new_task
 from kafkawire.sdk.transport.user_code import contained
 from kafkawire.sdk.transport.wire import Network
 
@@ -425,7 +426,7 @@ class Driver(Generic[AnyLink, AnyCall]):
 
     def _start_task(self, work: Any) -> asyncio.Task[None]:
         assert self._loop is not None
-        task: asyncio.Task[None] = self._loop.create_task(work)
+        task: asyncio.Task[None] = new_task(self._loop, work)
         self._tasks.add(task)
         task.add_done_callback(self._task_ended)
         return task

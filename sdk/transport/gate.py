@@ -20,6 +20,7 @@ from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.protocol.sasl.authenticator import Authenticator, Login
 from kafkawire.sdk.transport.failures import connect_failed
+from kafkawire.sdk.transport.tasks import new_task
 from kafkawire.sdk.transport.timing import random_fraction
 from kafkawire.sdk.transport.user_code import contained
 from kafkawire.sdk.transport.wire import Address, Wire
@@ -144,7 +145,7 @@ class GateDriver:
             self._timer = loop.call_later(max(0, due_ms - monotonic_ms()) / 1000, self._begin_again)
 
     def _begin_again(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._reauthenticate())
+        self._task = new_task(asyncio.get_running_loop(), self._reauthenticate())
 
     async def _reauthenticate(self) -> None:
         try:

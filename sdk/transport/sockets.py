@@ -8,11 +8,14 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
+from kafkawire.sdk.transport.tasks import new_task
+from kafkawire.sdk.transport.threads import in_thread
 from kafkawire.sdk.transport.wire import LABEL_CHARACTERS_MAX, Address
 
-__all__ = ["ADDRESSES_MAX", "ATTEMPT_DELAY_MS", "Endpoint", "connect_one", "resolve"]
+__all__ = ["ADDRESSES_MAX", "ATTEMPT_DELAY_MS", "Endpoint", "connect_one", "look_up", "resolve"]
 
 #: How long an attempt may take before the next address is tried beside it; RFC 8305 recommends it.
 ATTEMPT_DELAY_MS = 250
@@ -48,15 +51,27 @@ async def resolve(address: Address) -> list[Endpoint]:
     try:
         try:
             # An address needs no look-up, and so no thread.
-            found = socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+            found = look_up(host, address.port, socket.AI_NUMERICHOST)
         except socket.gaierror:
-            found = await asyncio.get_running_loop().getaddrinfo(host, address.port, type=socket.SOCK_STREAM)
+            found = await in_thread(partial(look_up, host, address.port), ("name", host, address.port))
     except UnicodeError as error:
         raise OSError(f"{address.host!r} is not the name of a host") from error
+    except OSError as error:
+        raise type(error)(*error.args) from None  # others, who asked for the same, raise theirs
     endpoints = [
         Endpoint(family, (str(target[0]), address.port, *map(int, target[2:]))) for family, *_, target in found
     ]
     return list(dict.fromkeys(endpoints))[:ADDRESSES_MAX]
+
+
+def look_up(host: bytes | str, port: int, flags: int = 0) -> list[tuple[int, int, int, str, tuple[Any, ...]]]:
+    """Return what `socket.getaddrinfo` finds for TCP, blocking.
+
+    Raises:
+        OSError: the name is unknown.
+        UnicodeError: it can be no name.
+    """
+    return [*socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)]
 
 
 async def connect_one(endpoints: list[Endpoint]) -> tuple[socket.socket, Endpoint]:
@@ -74,7 +89,7 @@ async def connect_one(endpoints: list[Endpoint]) -> tuple[socket.socket, Endpoin
         while waiting or attempts:
             if waiting:
                 endpoint = waiting.pop(0)
-                attempts[loop.create_task(_connect(endpoint))] = endpoint
+                attempts[new_task(loop, _connect(endpoint))] = endpoint
             pause_seconds = ATTEMPT_DELAY_MS / 1000 if waiting else None
             done, _ = await asyncio.wait(attempts, timeout=pause_seconds, return_when=asyncio.FIRST_COMPLETED)
             for attempt in done:

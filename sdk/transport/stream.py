@@ -14,6 +14,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import cast
 
 from kafkawire.sdk.errors import RemoteProtocolError
@@ -22,6 +23,7 @@ from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.protocol.reusable_memory import take_memory
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.transport.sockets import connect_one, resolve
+from kafkawire.sdk.transport.threads import in_thread
 from kafkawire.sdk.transport.tls import PemFiles, tls_context
 from kafkawire.sdk.transport.wire import Address, FrameReceiver, LengthReceiver, Receiver, Wire
 
@@ -243,8 +245,8 @@ class TcpNetwork:
             OSError: the name is unknown, nothing accepts the connection, or the TLS handshake fails.
             ConfigurationError: the certificates for TLS cannot be used.
         """
-        if isinstance(self._tls, PemFiles):
-            self._tls = tls_context(self._tls)
+        if isinstance(self._tls, PemFiles):  # all that is trusted takes a while to read, and files may hang
+            self._tls = await in_thread(partial(tls_context, self._tls), self)
         enter(ConnectionState.RESOLVING)
         endpoints = await resolve(address)
         failure: OSError | None = None

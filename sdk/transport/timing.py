@@ -1,4 +1,4 @@
-"""Sleep, threads, random numbers and shared operations, for code that must not import asyncio, time or random.
+"""Sleep, random numbers and shared operations, for code that must not import asyncio, time or random.
 
 `client/` imports none of these; what its asynchronous part needs of them is here.
 """
@@ -11,8 +11,9 @@ from os import urandom
 from typing import Any, Generic, TypeVar, cast
 
 from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.transport.tasks import new_task
 
-__all__ = ["SingleFlight", "in_thread", "random_fraction", "random_text", "sleep_ms", "together"]
+__all__ = ["SingleFlight", "random_fraction", "random_text", "sleep_ms", "together"]
 
 Result = TypeVar("Result")
 
@@ -37,11 +38,6 @@ def random_text() -> str:
 async def sleep_ms(duration_ms: float) -> None:
     """Sleep for `duration_ms` milliseconds."""
     await asyncio.sleep(duration_ms / 1000)
-
-
-async def in_thread(function: Callable[[], Result]) -> Result:
-    """Return what a function that blocks returns, without blocking the loop."""
-    return await asyncio.to_thread(function)
 
 
 async def together(work: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
@@ -70,7 +66,7 @@ class SingleFlight(Generic[Result]):
         """
         task = self._running.get(key)
         if task is None:
-            task = asyncio.get_running_loop().create_task(operation())
+            task = new_task(asyncio.get_running_loop(), operation())
             self._running[key] = task
             task.add_done_callback(lambda done: self._finished(key, done))
         try:

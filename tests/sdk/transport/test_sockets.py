@@ -70,10 +70,7 @@ def test_a_name() -> None:
 
 def test_an_address_needs_no_thread_to_look_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
-        async def getaddrinfo(host: str, *_: Any, **options: int) -> list[Any]:
-            raise AssertionError(host)
-
-        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+        monkeypatch.setattr(sockets, "in_thread", None)
         assert await resolve(Address("127.0.0.1", 1)) == [Endpoint(socket.AF_INET, ("127.0.0.1", 1))]
         assert await resolve(Address("::1", 1)) == [Endpoint(socket.AF_INET6, ("::1", 1, 0, 0))]
         assert [str(each) for each in await resolve(Address("::1", 1))] == ["[::1]:1"]
@@ -83,12 +80,14 @@ def test_an_address_needs_no_thread_to_look_it_up(monkeypatch: pytest.MonkeyPatc
 
 def test_addresses_are_tried_once_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
-        async def getaddrinfo(host: str, port: int, **options: int) -> list[Any]:
-            assert options == {"type": socket.SOCK_STREAM}
+        def getaddrinfo(host: bytes, port: int, *, type: int, flags: int) -> list[Any]:
+            assert type == socket.SOCK_STREAM
+            if flags == socket.AI_NUMERICHOST:
+                raise socket.gaierror
             numbers = [1, 1, 2, *range(ADDRESSES_MAX * 2)]
             return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"10.0.0.{number}", port)) for number in numbers]
 
-        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+        monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
         found = [str(each) for each in await resolve(Address("many", 5))]
         assert found[:4] == ["10.0.0.1:5", "10.0.0.2:5", "10.0.0.0:5", "10.0.0.3:5"]
         assert len(found) == ADDRESSES_MAX

@@ -12,6 +12,7 @@ import pytest
 
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.records import Record
+from kafkawire.sdk.transport.tasks import new_task
 
 START, END = Position(3, 1), Position(20, 7)
 
@@ -51,7 +52,11 @@ def test_a_record_is_taken_when_it_is_awaited(engine: Any) -> None:
     async def run() -> None:
         stream = streaming(engine, records(1, 2, 3))
         assert (await anext(stream)).offset == 1
-        waiting = asyncio.ensure_future(anext(stream))
+
+        async def one() -> Record:
+            return await anext(stream)
+
+        waiting = new_task(asyncio.get_running_loop(), one())
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         assert (await asyncio.wait_for(anext(stream), 10)).offset == 2

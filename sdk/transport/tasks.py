@@ -1,0 +1,20 @@
+"""Tasks that begin in a later turn of their event loop, whatever its task factory does.
+
+With `asyncio.eager_task_factory` a new task runs at once, inside whoever creates it: a machine in the middle of a step,
+or code that has yet to note the task. What a client does beside its caller is not begun like that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+__all__ = ["new_task"]
+
+Result = TypeVar("Result")
+
+
+def new_task(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+    """Return a task that has not begun; to be called on the thread of its loop."""
+    return asyncio.Task(work, loop=loop)
