@@ -62,6 +62,7 @@ conformance: $(VENV)/.core ## the vectors of Apache Kafka on every engine; with 
 # What is not in `make test`, for its last lines.
 define LEFT
 left to `make test-all`: thorough tests, every test on the Python engine, the rest of Spark, event loops (test-loops),
+what a machine without a compiler installs (test-pure),
 other Pythons (test-pythons), sanitizers (test-asan), fuzz, Apache Kafka and other people's programs (test-kafka),
 200 kills (test-kills), wheels, and faults in what has changed (mutants)
 endef
@@ -72,7 +73,7 @@ test: checks test-native test-python test-construct test-spark ## what a change 
 	$(call title,everything passed)
 	@echo "$$LEFT"
 
-EVERYTHING := checks test-native test-python test-construct test-spark test-loops test-pythons test-asan fuzz wheels test-kafka
+EVERYTHING := checks test-native test-python test-construct test-spark test-pure test-loops test-pythons test-asan fuzz wheels test-kafka
 test-all: $(VENV)/.dev ## everything; hours: for what is called done, and before a release
 	@$(MAKE) --no-print-directory ALL=1 $(EVERYTHING)
 	$(call title,everything passed)
@@ -189,6 +190,24 @@ test-loops: $(VENV)/.dev ## the clients' tests on uvloop, and with eager tasks o
 test-loop: $(VENV)/.test
 	$(call title,tests: clients on the event loops of $(KAFKAWIRE_TEST_LOOP))
 	@KAFKAWIRE_TEST_LOOP=$(KAFKAWIRE_TEST_LOOP) $(RUN) pytest $(PYTEST_ARGUMENTS) $(call SELECTED,not spark) $(LOOP_TESTS)
+
+# The tests of what chooses an engine, and of whole clients. Those of the Python engine alone run beside the extension, too.
+PURE_TREE := build/pure
+PURE_TESTS := tests/sdk/records/engines tests/sdk/producer/engines tests/sdk/consumer/reading/engines \
+  tests/sdk/protocol/engines/test_python.py tests/sdk/protocol/engines/test_selection.py \
+  $(addprefix tests/sdk/records/test_,columns.py crc.py extent.py index_columns.py last_batches.py latest.py lines.py rows.py survey.py walk.py) \
+  tests/sdk/test_end_to_end.py tests/commands/test_main.py \
+  $(addprefix tests/test_,imports.py environment.py protocol.py records.py testing.py)
+
+.PHONY: test-pure test-without-extension
+test-pure: ## the installation of a machine without a compiler: in a copy of the tree, what differs there; a minute
+	@$(PYTHON) tools/tree_copy.py $(PURE_TREE)
+	@CC=no-such-compiler $(MAKE) --no-print-directory -C $(PURE_TREE) VENV=$(abspath .venv-pure) test-without-extension
+
+test-without-extension: $(VENV)/.test
+	$(call title,tests: without the extension)
+	@if $(NATIVE); then echo 'an extension was found where none can be built'; exit 1; fi
+	@env -u KAFKAWIRE_ENGINE $(RUN) pytest $(PYTEST_ARGUMENTS) $(call SELECTED,not spark) $(PURE_TESTS)
 
 .PHONY: test-kills test-kafka test-kafka-smoke test-asan fuzz mutants soak
 KILLS := tests/soak/two_hundred_kills.py

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tools.environment import obstacle
 from tools.pythons import find_pythons
+from tools.tree_copy import copy_tree
 
 __all__ = ["ReleaseError", "build_release", "check_contents"]
 
@@ -92,10 +93,7 @@ def _environment(python: Path, folder: Path) -> Path:
 def _sdist(python: Path, root: Path, folder: Path) -> Path:
     """Build the sdist from a copy of what git tracks, so that nothing else can get into it."""
     tree = folder / "tree"
-    listed = _run("git", "-C", str(root), "ls-files", "-z", "--cached")
-    for name in filter(None, listed.split("\0")):
-        (tree / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(root / name, tree / name, follow_symlinks=False)
+    copy_tree(root, tree, with_new=False)
     _run(str(python), "-m", "pip", "install", "build")
     _run(str(python), "-m", "build", "--sdist", "--outdir", str(folder / "sdist"), str(tree))
     (sdist,) = (folder / "sdist").iterdir()
