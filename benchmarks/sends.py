@@ -88,10 +88,13 @@ def _ours() -> Sends:
         while news:
             item = news.popleft()
             if isinstance(item, PartitionQueue):
-                batch = item.waiting.popleft()
-                batch.sealed()
-                accumulator.release(batch.admitted_bytes)
-                batch.outcome.settle(0)
+                item.gather()
+                while item.waiting and item.waiting[0].is_closed:
+                    batch = item.waiting.popleft()
+                    accumulator.close(batch)
+                    batch.sealed()
+                    accumulator.release(batch.kept_bytes)
+                    batch.outcome.settle(0)
 
     accumulator = Accumulator(options, Backoff(1, 1, lambda: 0.0), lambda: 0, lambda topic, number: True, settle)
     topic = accumulator.topics[_TOPIC] = ProducerTopic(_TOPIC)

@@ -7,7 +7,7 @@ blocking ones (`kafkawire.sync`) wait for them.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping
-from typing import Any
+from typing import Any, Final
 
 from kafkawire.sdk.client.call import Call
 from kafkawire.sdk.client.link import Link
@@ -18,7 +18,7 @@ from kafkawire.sdk.client.options import ClientOptions
 from kafkawire.sdk.client.request_metrics import TrafficMetrics
 from kafkawire.sdk.client.retry import Backoff
 from kafkawire.sdk.client.router import Router
-from kafkawire.sdk.client.telemetry import Telemetry
+from kafkawire.sdk.client.telemetry import LAST_PUSH_MS, Telemetry
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.clock import now_ms as wall_ms
 from kafkawire.sdk.errors import Closed, ConnectFailed, KafkaWireError, LocalProtocolError
@@ -27,13 +27,19 @@ from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry
 from kafkawire.sdk.transport.connection import ConnectionSettings
 from kafkawire.sdk.transport.driven import Machine
 from kafkawire.sdk.transport.driver import Driver
-from kafkawire.sdk.transport.io_thread import IoThread
+from kafkawire.sdk.transport.io_thread import STOP_SECONDS, IoThread
 from kafkawire.sdk.transport.promise import Promise, Result
 from kafkawire.sdk.transport.stream import TcpNetwork
 from kafkawire.sdk.transport.timing import random_fraction
 from kafkawire.sdk.transport.wire import Network
 
 __all__ = ["ClientCore"]
+
+
+#: For the last things of a client on its I/O thread, which take some ms, and a last push of metrics. The thread can be
+#: late only if it waits for something that is held elsewhere: for example the lock of a log handler, by a thread that
+#: was interrupted by a signal handler, which closes the client.
+FINISH_MS: Final = LAST_PUSH_MS + 750
 
 
 class ClientCore:
@@ -162,9 +168,17 @@ class ClientCore:
         return ended
 
     async def finish(self, error: KafkaWireError | None = None) -> None:
-        """Do what `end` does, and let go of the I/O thread, even if whoever waits for it is cancelled."""
+        """Do what `end` does, and let go of the I/O thread, even if whoever waits for it is cancelled.
+
+        An I/O thread that does nothing for `FINISH_MS` is left behind.
+        """
+        ended = self.end(error)
+        thread = self._thread
+        if thread is None:
+            await ended
+            return
+        is_over = True
         try:
-            await self.end(error)
+            is_over = await ended.within(FINISH_MS)
         finally:
-            if self._thread is not None:
-                self._thread.stop()
+            thread.stop(STOP_SECONDS if is_over else 0)

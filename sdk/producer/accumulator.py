@@ -1,8 +1,8 @@
 """Records on their way into batches: the structure that an application's threads and the sender share.
 
-`send` puts a record into the open batch of its partition; the sender learns by `news` of new and full batches, and of
-records whose topic is not known yet. One lock keeps them apart; the native engine appends without it while the open
-batch has room, since nothing else runs in between.
+`send` puts a record into the open batch of its partition; the sender learns by `news` of partitions with new or full
+batches, and of records whose topic is not known yet. There is no lock: a signal handler or a finalizer may interrupt
+a thread anywhere here, and wait for what the sender does (docs/decisions/0035-no-locks.md).
 
 Source: Apache Kafka, `RecordAccumulator`, `BuiltInPartitioner`; KIP-480, KIP-794 (sticky and adaptive partitions).
 """
@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from threading import RLock
+from contextlib import suppress
+from itertools import count as counted
 from typing import Final
 
 from kafkawire.sdk.client.options import ProducerOptions
@@ -20,7 +21,9 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError, RecordTooLarge
+from kafkawire.sdk.producer.arrivals import Arrivals, End
 from kafkawire.sdk.producer.batch import ProducerBatch
+from kafkawire.sdk.producer.buffer_memory import BufferMemory
 from kafkawire.sdk.producer.contents import (
     FILL_ONE_AFTER_THE_OTHER,
     TO_BE_CHOSEN,
@@ -55,8 +58,8 @@ class Accumulator:
 
     Attributes:
         appender: takes the records.
-        news: batches that were opened, partitions whose oldest batch is full, records that wait for their topic.
-        bytes_held: of all of these; at most `buffer_memory`.
+        news: partitions where a batch was opened, or whose oldest batch is full, and records that wait for their topic.
+        term: grows with each transaction; what one takes is of no use to the next one.
         unobserved: the first error of a record that nobody has asked for.
         failed: the first outcome that ended with an error since somebody took it from here.
     """
@@ -74,16 +77,24 @@ class Accumulator:
         self._clock = clock
         self._has_leader = has_leader
         self._wake = wake
-        self._lock = RLock()
-        self._batches_made = 0
+        self._memory = BufferMemory(options.buffer_memory)
+        self._numbers = counted(1)
+        self._closed: KafkaWireError | None = None
+        self._bygone: KafkaWireError | None = None
+        self._is_deaf = False
         self._largest_bytes = min(options.max_request_size, options.buffer_memory)
         partitioner = options.partitioner
         self.appender = Appender(self, partitioner is not None, spreads=partitioner == ROUND_ROBIN)
         self.topics: dict[str, ProducerTopic] = self.appender.topics  # type: ignore[assignment]  # all are made here
-        self.news: deque[ProducerBatch | PartitionQueue | Held] = deque()
-        self.bytes_held = 0
+        self.news: deque[PartitionQueue | Held] = deque()
+        self.term = 0
         self.unobserved: Outcome | None = None
         self.failed: Outcome | None = None
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of all records; at most `buffer_memory`, but for those that leave their wait for a topic just now."""
+        return self._memory.taken_bytes
 
     # The user's side.
 
@@ -102,29 +113,25 @@ class Accumulator:
                 f"{self._largest_bytes - BATCH_HEADER_BYTES}"
             )
         try:
-            while True:
-                topic = self.topics.get(record.topic)
-                if topic is None or is_absent(record.partition, topic.partitions):
-                    with self._lock:
-                        self._check()
-                        outcome = self._hold(record)
-                    if outcome is not None:
-                        return outcome, 0
-                    continue
-                if number == TO_BE_CHOSEN:
-                    try:
-                        number = self._choose(topic, record, topic.partitions)
-                    except PartitionerFailed as error:
-                        return self.refused(record, error.reason), 0
-                with self._lock:
-                    self._check()
-                    if number < topic.partitions:  # it is not 0 either: the topic has not been forgotten meanwhile
-                        return self._append(topic, record, number)
-                number = TO_BE_CHOSEN
+            term = self._admitted()
+            topic = self.topics.get(record.topic)
+            partitions = 0 if topic is None else topic.partitions
+            if topic is None or is_absent(record.partition, partitions):
+                topic, partitions = self._hold(record, term)
+                if record.outcome is not None:
+                    return record.outcome, 0
+            if number == TO_BE_CHOSEN or number >= partitions:
+                try:
+                    number = self._choose(topic, record, partitions)
+                except PartitionerFailed as error:
+                    return self.refused(record, error.reason), 0
+            while (place := self._append(topic, record, number, term)) is None:
+                term = self._admitted()  # another transaction has begun
         except BaseException as error:
             if not isinstance(error, KafkaWireError):  # Ctrl-C, anywhere in between
-                self._tell_again(record.topic)
+                self._tell_again(record)
             raise
+        return place
 
     def fill(self, name: str, values: Sequence[bytes | None], number: int | None, timestamp_ms: int) -> int:
         """Append records without keys and headers to the open batch of a partition, until one does not fit.
@@ -138,19 +145,18 @@ class Accumulator:
         Returns:
             How many were appended; 0 if `take` must open a batch first.
         """
-        with self._lock:
-            topic = self.topics.get(name)
-            if topic is None or not topic.partitions or self.appender.refusal is not None:
-                return 0
-            batch: ProducerBatch | None = topic.sticky if number is None else topic.open_batch(number)
-            if batch is None or not self._grow(batch, batch.limit_bytes, partly=False):
-                return 0
-            before_bytes = batch.used_bytes
-            added = batch.builder.append_many(values, timestamp_ms)
-            batch.used_bytes = batch.builder.size_bytes
-            if number is None:
-                topic.sticky_bytes += batch.used_bytes - before_bytes
-            return added
+        term = self.term
+        topic = self.topics.get(name)
+        if self.appender.refusal is not None or topic is None or not topic.partitions:
+            return 0
+        batch: ProducerBatch | None = topic.sticky if number is None else topic.open_batch(number)
+        if batch is None or batch.term != term or not self._grow_to_limit(batch):
+            return 0
+        before_bytes = batch.used_bytes
+        added = batch.append_many(values, timestamp_ms)
+        if number is None:
+            topic.sticky_bytes += batch.used_bytes - before_bytes
+        return added
 
     def refused(self, record: Held, error: KafkaWireError) -> Outcome:
         """Return the outcome of a record that goes nowhere."""
@@ -159,25 +165,48 @@ class Accumulator:
         outcome.fail(error)
         return outcome
 
-    def _check(self) -> None:
+    def _admitted(self) -> int:
+        """Return the term that takes records now, or raise why none does."""
+        term = self.term
         if self.appender.refusal is not None:
             raise self.appender.refusal.again()
+        return term
 
-    def _hold(self, record: Held) -> Outcome | None:
-        """Keep a record until its topic, or partition, is known; return None if it is known by now."""
-        topic = self.topics.get(record.topic)
-        if topic is not None and not is_absent(record.partition, topic.partitions):
-            return None
+    def _hold(self, record: Held, term: int) -> tuple[ProducerTopic, int]:
+        """Keep a record until its topic, or partition, is known, and give it an outcome, unless it is known by now.
+
+        Returns:
+            The topic, and how many partitions it has.
+        """
         record.topic = checked_topic(record.topic)
-        now_ms = self._clock()
-        self._admit(BATCH_HEADER_BYTES + record.bound_bytes, BATCH_HEADER_BYTES + record.bound_bytes)
-        if topic is None:
-            topic = self.topics[record.topic] = ProducerTopic(record.topic)
-        record.outcome = Outcome(TopicPartition(record.topic, -1))
-        record.deadline_ms = now_ms + self._options.delivery_timeout_ms
-        topic.held.append(record)
-        self._tell(record)
-        return record.outcome
+        size_bytes = BATCH_HEADER_BYTES + record.bound_bytes
+        record.deadline_ms = self._clock() + self._options.delivery_timeout_ms
+        record.term = term
+        self._memory.take(size_bytes, size_bytes)
+        outcome = record.outcome = Outcome(TopicPartition(record.topic, -1))
+        topic, partitions = self._arrived(record)
+        if not is_absent(record.partition, partitions):
+            self.release(size_bytes)
+            record.outcome = None
+        elif not self._tell(record):
+            self.release(size_bytes)
+            outcome.fail(self._over())
+            raise self._over()
+        return topic, partitions
+
+    def _arrived(self, record: Held) -> tuple[ProducerTopic, int]:
+        """Have a record wait where the sender finds it, unless its topic has the partition by now."""
+        while True:
+            topic = self.topics.get(record.topic) or self.topics.setdefault(record.topic, ProducerTopic(record.topic))
+            arrivals: Arrivals | None = topic.arrivals  # before `partitions`, which is set before it
+            partitions = topic.partitions
+            while arrivals is not None:
+                if not is_absent(record.partition, partitions):
+                    return topic, partitions
+                end = arrivals.add(record)
+                if end is None:
+                    return topic, partitions
+                partitions, arrivals = end
 
     def _choose(self, topic: ProducerTopic, record: Held, count: int) -> int:
         """Return the partition of a record, by what it holds."""
@@ -199,35 +228,98 @@ class Accumulator:
             failure.reason.__cause__ = contained(error)
             raise failure from error
 
-    def _append(self, topic: ProducerTopic, record: Held, number: int) -> tuple[Outcome, int]:
+    def _append(
+        self, topic: ProducerTopic, record: Held, number: int, term: int, *, is_held: bool = False
+    ) -> tuple[Outcome, int] | None:
+        """Put a record into the open batch of its partition, or into a new one.
+
+        Whatever comes in between, at most one batch of a partition is open, the latest, and another follows only one
+        that is closed: so records of a thread stay in order.
+
+        Returns:
+            The outcome of the batch and the index there; None if the open batch is of a later term.
+        """
         is_sticky = number == FILL_ONE_AFTER_THE_OTHER
-        opened = None
         while True:
             if is_sticky:
                 number = self._stick(topic)
-            batch: ProducerBatch | None = topic.open[number]
-            if batch is None:
-                # What waited for its topic has waited since then.
-                held_ms = record.deadline_ms - self._options.delivery_timeout_ms if record.outcome else None
-                batch = opened = self._new(topic, number, record.bound_bytes, held_ms)
-                break
-            if self._grow(batch, batch.used_bytes + record.bound_bytes, partly=True):
-                break
-            self.close(batch)
-            batch.queue.usual_bytes = batch.limit_bytes  # asked for at once: to grow later costs as much as a new batch
+            queue = topic.queues.get(number) or PartitionQueue(TopicPartition(topic.name, number))
+            batch, index = queue.latest(), None
+            before_bytes = BATCH_HEADER_BYTES
+            if batch is None or batch.is_closed:
+                batch, index = self._open(topic, queue, batch, record, term, is_held=is_held), 0
+            elif batch.term > term:
+                return None
+            elif batch.term < term:  # perhaps the sender has not heard of it
+                self._shut(topic, batch)
+            elif self._grow(batch, batch.used_bytes + record.bound_bytes, is_held=is_held):
+                before_bytes = batch.used_bytes
+                index = batch.append(record.timestamp_ms, record.key, record.value, record.headers)
+            else:
+                self._shut(topic, batch)
+            if batch is None or index is None:
+                continue
+            if not batch.is_told:
+                self._announce(batch)
+            if not batch.is_closed:
+                topic.show(number, batch)
+                if is_sticky:
+                    topic.sticky = batch
+            if is_sticky:
+                topic.sticky_bytes += batch.used_bytes - before_bytes
+            return batch.outcome, index
+
+    def _open(
+        self,
+        topic: ProducerTopic,
+        queue: PartitionQueue,
+        former: ProducerBatch | None,
+        record: Held,
+        term: int,
+        *,
+        is_held: bool,
+    ) -> ProducerBatch | None:
+        """Open a batch with a record in it; return None if there is another one by now."""
+        needed_bytes = BATCH_HEADER_BYTES + record.bound_bytes
+        options = self._options
+        limit_bytes = max(options.batch_size, needed_bytes)
+        wished_bytes = min(max(_FIRST_BYTES, needed_bytes, queue.usual_bytes), limit_bytes)
+        admitted_bytes = self._admit(needed_bytes, wished_bytes, is_held=is_held)
+        try:
+            queue = topic.queues.setdefault(queue.partition.partition, queue)
+            now_ms = self._clock()
+            # What waited for its topic has waited since then.
+            created_ms = record.deadline_ms - options.delivery_timeout_ms if is_held else now_ms
+            builder = BatchBuilder(limit_bytes, options.compression)
+            opened = self.new_batch(queue, builder, limit_bytes, created_ms, term=term)
+            opened.grants.append(admitted_bytes)
+            opened.admitted_bytes = admitted_bytes
+            opened.append(record.timestamp_ms, record.key, record.value, record.headers)
+        except BaseException:
+            self.release(admitted_bytes)
+            raise
+        if not queue.follow(former, opened):
+            self.release(admitted_bytes)
+            return None
+        topic.used_ms = now_ms
+        return opened
+
+    def _announce(self, batch: ProducerBatch) -> None:
+        """Tell the sender of a batch that was opened; more than once does no harm."""
+        if not self._tell(batch.queue):
+            batch.close()
+            self._give_grants(batch)
+            batch.outcome.fail(self._over())
+            raise self._over()
+        batch.is_told = True
+
+    def _shut(self, topic: ProducerTopic, batch: ProducerBatch) -> None:
+        """Close a full batch; the next one asks for its memory at once: to grow later costs as much as a batch."""
+        if batch.close():
+            batch.is_full = True
+            topic.shown_closed(batch)
+            batch.queue.usual_bytes = batch.limit_bytes
             self._tell(batch.queue)
-        before_bytes = batch.used_bytes
-        index = batch.builder.append(record.timestamp_ms, record.key, record.value, record.headers)
-        assert index is not None, "the batch has room for it"
-        batch.used_bytes = batch.builder.size_bytes
-        if opened is not None:  # only now: a batch without a record must not be seen, whatever interrupts this
-            topic.open[number] = opened
-            opened.queue.waiting.append(opened)
-            self._tell(opened)
-        if is_sticky:
-            topic.sticky = batch
-            topic.sticky_bytes += batch.used_bytes - before_bytes
-        return batch.outcome, index
 
     def _stick(self, topic: ProducerTopic) -> int:
         """Return the partition that records without a key go to now: one after the other gets a batch's worth."""
@@ -244,24 +336,7 @@ class Accumulator:
             topic.sticky_bytes = 0
         return number
 
-    # Batches and their memory; under the lock.
-
-    def _new(self, topic: ProducerTopic, number: int, bound_bytes: int, created_ms: int | None) -> ProducerBatch:
-        needed_bytes = BATCH_HEADER_BYTES + bound_bytes
-        options = self._options
-        limit_bytes = max(options.batch_size, needed_bytes)
-        queue = topic.queues.get(number)
-        if queue is None:
-            queue = PartitionQueue(TopicPartition(topic.name, number))
-        wished_bytes = min(max(_FIRST_BYTES, needed_bytes, queue.usual_bytes), limit_bytes)
-        admitted_bytes = self._admit(needed_bytes, wished_bytes)
-        topic.queues[number] = queue
-        builder = BatchBuilder(limit_bytes, options.compression)
-        now_ms = self._clock()
-        batch = self.new_batch(queue, builder, limit_bytes, now_ms if created_ms is None else created_ms)
-        batch.admitted_bytes = admitted_bytes
-        topic.used_ms = now_ms
-        return batch
+    # Batches and their memory.
 
     def new_batch(
         self,
@@ -270,106 +345,133 @@ class Accumulator:
         limit_bytes: int,
         created_ms: int,
         order: tuple[int, ...] | None = None,
+        term: int = 0,
     ) -> ProducerBatch:
         """Return a batch that counts from `created_ms`; the latest one, unless an `order` is given."""
         if order is None:
-            self._batches_made += 1
-            order = (self._batches_made,)
+            order = (next(self._numbers),)
         attempts = Attempts(self._backoff, created_ms + self._options.delivery_timeout_ms, self._options.retries)
-        return ProducerBatch(queue, order, builder, attempts, limit_bytes, created_ms)
+        return ProducerBatch(queue, order, builder, attempts, limit_bytes, created_ms, term)
 
     def parts_of(self, batch: ProducerBatch) -> list[ProducerBatch]:
         """Return batches of half the size with the records of one, to be sent in its place."""
         limit_bytes = max(batch.used_bytes // 2, BATCH_HEADER_BYTES)
-        return [
-            self.new_batch(batch.queue, builder, limit_bytes, batch.created_ms, (*batch.order, number))
+        parts = [
+            self.new_batch(batch.queue, builder, limit_bytes, batch.created_ms, (*batch.order, number), batch.term)
             for number, builder in enumerate(batch.parts(limit_bytes))
         ]
+        for part in parts:
+            part.close()
+            part.is_trimmed = True
+            part.kept_bytes = part.used_bytes
+        return parts
 
-    def _grow(self, batch: ProducerBatch, needed_bytes: int, *, partly: bool) -> bool:
+    def _grow(self, batch: ProducerBatch, needed_bytes: int, *, is_held: bool) -> bool:
         """Have an open batch hold so many bytes; return whether it may.
 
-        Args:
-            needed_bytes: its size then.
-            partly: whether to raise `BufferFull` if there is no room; otherwise the answer is no.
+        Raises:
+            BufferFull: there is no room.
         """
-        if needed_bytes <= batch.admitted_bytes:
+        held_bytes = batch.admitted_bytes
+        if needed_bytes <= held_bytes:
             return True
         if needed_bytes > batch.limit_bytes:
             return False
-        held_bytes = batch.admitted_bytes
         wished_bytes = min(max(2 * held_bytes, needed_bytes), batch.limit_bytes)
-        if not partly and self.bytes_held + needed_bytes - held_bytes > self._options.buffer_memory:
-            return False
-        batch.admitted_bytes += self._admit(needed_bytes - held_bytes, wished_bytes - held_bytes)
+        batch.grants.append(self._admit(needed_bytes - held_bytes, wished_bytes - held_bytes, is_held=is_held))
+        if batch.is_closed:  # perhaps its memory was given back before this
+            self._give_grants(batch)
+        else:
+            batch.admitted_bytes = sum(batch.grants)
         return True
 
-    def _admit(self, needed_bytes: int, wished_bytes: int) -> int:
-        """Take memory: as much as wished, or as needed, and return how much it was."""
-        room_bytes = self._options.buffer_memory - self.bytes_held
-        if needed_bytes > room_bytes:
-            raise BufferFull(
-                f"{self.bytes_held} bytes are not acknowledged yet, {needed_bytes} more exceed buffer_memory="
-                f"{self._options.buffer_memory}; wait with producer.drain() and send again, or use send_many"
-            )
-        taken_bytes = min(wished_bytes, room_bytes)
-        self.bytes_held += taken_bytes
-        return taken_bytes
+    def _grow_to_limit(self, batch: ProducerBatch) -> bool:
+        """Have a batch hold as much as it may; return whether there is room."""
+        if not self._memory.has(batch.limit_bytes - batch.admitted_bytes):
+            return False
+        try:
+            return self._grow(batch, batch.limit_bytes, is_held=False)
+        except BufferFull:  # another thread was faster
+            return False
 
-    def _tell(self, what: ProducerBatch | PartitionQueue | Held) -> None:
+    def _admit(self, needed_bytes: int, wished_bytes: int, *, is_held: bool) -> int:
+        if is_held:  # it was admitted when it came
+            self._memory.add(needed_bytes)
+            return needed_bytes
+        return self._memory.take(needed_bytes, wished_bytes)
+
+    def _give_grants(self, batch: ProducerBatch) -> None:
+        """Give back the memory that a batch grew by: each grant once, whoever does so."""
+        while batch.grants:
+            with suppress(IndexError):
+                self.release(batch.grants.pop())
+
+    def _tell(self, what: PartitionQueue | Held) -> bool:
+        """Tell the sender; return whether it will hear."""
         self.news.append(what)
+        if self._is_deaf:
+            try:
+                self.news.remove(what)
+            except ValueError:  # it has heard of it before it ended
+                return True
+            return False
+        self._wake()
+        return True
+
+    def _tell_again(self, record: Held) -> None:
+        """Tell all about the topic of a record: the sender may not have heard of the last thing that happened there."""
+        topic = self.topics.get(record.topic)
+        if topic is not None:
+            self.news.extend(topic.queues.values())
+            if record in topic.arrivals:
+                self.news.append(record)
         self._wake()
 
-    def _tell_again(self, name: str) -> None:
-        """Tell all about a topic: the sender may not have heard of the last thing that happened there."""
-        topic = self.topics.get(name)
-        if topic is not None:
-            with self._lock:
-                self.news.extend([*topic.held, *(each for queue in topic.queues.values() for each in queue.waiting)])
-        self._wake()
+    def _over(self) -> KafkaWireError:
+        refusal = self.appender.refusal
+        return Closed("the producer is closed") if refusal is None else refusal.again()
 
     # The sender's side.
 
     def close(self, batch: ProducerBatch) -> None:
         """Have a batch take no more records, and give back the memory that it does not need."""
-        if batch.is_closed:
+        if batch.is_trimmed:
             return
-        with self._lock:
-            number = batch.queue.partition.partition
-            topic = self.topics.get(batch.queue.partition.topic)
-            if topic is not None:
-                if number < len(topic.open) and topic.open[number] is batch:
-                    topic.open[number] = None
-                if topic.sticky is batch:
-                    topic.sticky = None
-            self.bytes_held -= batch.admitted_bytes - batch.used_bytes
-            batch.admitted_bytes = batch.queue.usual_bytes = batch.used_bytes
-            batch.is_closed = True
+        batch.close()
+        batch.is_trimmed = True
+        topic = self.topics.get(batch.queue.partition.topic)
+        if topic is not None:
+            topic.shown_closed(batch)
+        used_bytes = batch.used_bytes
+        self._memory.add(used_bytes)
+        self._give_grants(batch)
+        batch.kept_bytes = batch.admitted_bytes = used_bytes
+        if not batch.is_full:
+            batch.queue.usual_bytes = used_bytes
 
-    def is_open(self, batch: ProducerBatch) -> bool:
-        """Return whether a batch takes records."""
-        name, number = batch.queue.partition
-        topic = self.topics.get(name)
-        return topic is not None and number < len(topic.open) and topic.open[number] is batch
+    def outdated(self, term: int) -> KafkaWireError | None:
+        """Return what a record of a former term fails with; None for one of this term."""
+        return None if term == self.term else self._bygone
 
     def forget(self, name: str) -> None:
         """Have the next record of a topic wait until it is known again."""
-        with self._lock:
-            topic = self.topics[name]
-            topic.partitions = 0
-            topic.sticky = None
-            if not any(queue.sequences.producer is not None for queue in topic.queues.values()) and not topic.held:
-                del self.topics[name]  # no sequence number is needed again
+        topic = self.topics[name]
+        topic.partitions = 0
+        topic.sticky = None
+        if topic.open or topic.held:
+            return  # once it was known, its sequence numbers are needed again, or a thread is about to open a batch
+        del self.topics[name]
+        late = topic.arrivals.close(End(0, None))
+        if late:
+            self.topics.setdefault(name, ProducerTopic(name)).held += late
 
     def release(self, size_bytes: int) -> None:
         """Give back memory."""
-        with self._lock:
-            self.bytes_held -= size_bytes
+        self._memory.give(size_bytes)
 
     def put_back(self, batch: ProducerBatch) -> None:
         """Put a batch back among those that wait, in its place."""
-        with self._lock:
-            batch.queue.put_back(batch)
+        batch.queue.put_back(batch)
 
     def place_held(
         self,
@@ -389,38 +491,56 @@ class Accumulator:
             moved: called with the outcome of a record and that of its batch.
             ended: called with the outcome of a record that no partition takes.
         """
-        with self._lock:
-            topic.partitions = min(topic.partitions, count)
-            for batch in filter(None, topic.open[count:]):
+        topic.partitions = min(topic.partitions, count)
+        for number, queue in list(topic.queues.items()):
+            if number >= count and (batch := queue.latest()) is not None:
                 self.close(batch)
-            del topic.open[count:]
-            topic.open.extend([None] * (count - len(topic.open)))
+        del topic.open[count:]
+        topic.open.extend([None] * (count - len(topic.open)))
         while True:
-            with self._lock:
-                if not topic.held:
-                    topic.partitions = count
-                    return
-                record = topic.held.popleft()
-            outcome = record.outcome
-            if outcome is None or outcome.done:
+            topic.gather()
+            if topic.held:
+                self._place(topic, topic.held.popleft(), count, moved, ended)
                 continue
-            try:
-                number = self._choose(topic, record, count)
-            except (PartitionerFailed, LocalProtocolError) as error:
-                self._give_up(record, error.reason if isinstance(error, PartitionerFailed) else error)
-                ended(outcome)
-            else:
-                with self._lock:
-                    self.bytes_held -= BATCH_HEADER_BYTES + record.bound_bytes
-                    place = self._append(topic, record, number)
-                moved(outcome, place[0])
-                outcome.move([place])
+            others = Arrivals()
+            if topic.arrivals.close_if_empty(End(count, others)):
+                topic.partitions = count  # before `arrivals`, which whoever reads both reads first
+                topic.arrivals = others
+                return
+
+    def _place(
+        self,
+        topic: ProducerTopic,
+        record: Held,
+        count: int,
+        moved: Callable[[Outcome, Outcome], None],
+        ended: Callable[[Outcome], None],
+    ) -> None:
+        """Put a record that waited for its topic into a batch."""
+        outcome = record.outcome
+        if outcome is None or outcome.done:
+            return
+        error, number = self.outdated(record.term), TO_BE_CHOSEN
+        try:
+            number = self._choose(topic, record, count)
+        except (PartitionerFailed, LocalProtocolError) as failed:
+            error = error or (failed.reason if isinstance(failed, PartitionerFailed) else failed)
+        if error is None:
+            place = self._append(topic, record, number, record.term, is_held=True)
+            assert place is not None, "only this side begins a term"
+            self.release(BATCH_HEADER_BYTES + record.bound_bytes)
+            moved(outcome, place[0])
+            outcome.move([place])
+        else:
+            self._give_up(record, error)
+            ended(outcome)
 
     def give_up_held(self, record: Held, error: KafkaWireError) -> None:
         """Fail a record that waits for its topic."""
         self._give_up(record, error)
-        topic = self.topics[record.topic]
-        with self._lock:
+        topic = self.topics.get(record.topic)
+        if topic is not None:
+            topic.gather()
             while topic.held and topic.held[0].outcome is not None and topic.held[0].outcome.done:
                 topic.held.popleft()
 
@@ -435,15 +555,22 @@ class Accumulator:
             self.unobserved = outcome
 
     def refuse(self, error: KafkaWireError | None) -> None:
-        """Take no records for now, or take them again; a producer that is closed stays so."""
-        with self._lock:
-            if not isinstance(self.appender.refusal, Closed):
-                self.appender.refusal = error
+        """Take no records for now, or take them again, in another term; a producer that is closed stays so."""
+        if error is None:
+            self.term += 1
+        else:
+            self._bygone = error
+        if isinstance(error, Closed):
+            self._closed = error
+        self.appender.refusal = error
+        if self._closed is not None:  # perhaps just now
+            self.appender.refusal = self._closed
 
     def refuse_all(self, error: KafkaWireError) -> None:
-        """Take no records from now on."""
-        with self._lock:
-            self.appender.refusal = self.appender.refusal or error
-            for topic in self.topics.values():
-                topic.sticky = None
-                topic.open[:] = [None] * len(topic.open)
+        """Take no records from now on, and hear of none: what is not among the news is never sent."""
+        self._closed = self._closed or error
+        self.appender.refusal = self.appender.refusal or error
+        for topic in list(self.topics.values()):
+            topic.sticky = None
+            topic.open[:] = [None] * len(topic.open)
+        self._is_deaf = True

@@ -18,7 +18,7 @@ from kafkawire.sdk.records import BatchBuilder, RecordBatch
 if TYPE_CHECKING:
     from kafkawire.sdk.producer.partition_queue import PartitionQueue
 
-__all__ = ["ProducerBatch", "ProducerId"]
+__all__ = ["Link", "ProducerBatch", "ProducerId"]
 
 
 class ProducerId(NamedTuple):
@@ -35,6 +35,31 @@ class ProducerId(NamedTuple):
     is_transactional: bool = False
 
 
+class Link:
+    """Leads from a batch to the next one of its partition, once there is one.
+
+    Of several threads that open a batch at the same time one is first, in one step of C; the others use its batch.
+    """
+
+    __slots__ = ("_next",)
+
+    def __init__(self) -> None:
+        self._next: dict[None, ProducerBatch] = {}
+
+    @property
+    def next(self) -> ProducerBatch | None:
+        """The next batch, None if there is none yet."""
+        return self._next.get(None)
+
+    def lead_to(self, batch: ProducerBatch) -> ProducerBatch:
+        """Have a batch be the next one if there is none, and return the next one."""
+        return self._next.setdefault(None, batch)
+
+    def skip_to(self, batch: ProducerBatch) -> None:
+        """Lead past the batches before this one: nobody needs them here any more."""
+        self._next[None] = batch
+
+
 class ProducerBatch(Batch):
     """The records of one batch and how far it has come.
 
@@ -45,12 +70,18 @@ class ProducerBatch(Batch):
         attempts: to send it.
         limit_bytes: beyond which a further record goes to the next batch.
         created_ms: when the first record was appended.
+        term: of the accumulator; its records are of no use in a later one.
 
     Attributes:
         deadline_ms: by when its outcome is settled.
+        link: leads to the batch that was opened after it.
+        is_told: whether the sender has been told of it.
+        is_full: whether it was closed because a record did not fit.
+        grants: parts of the buffer's memory that it was given to grow, until it is trimmed.
+        kept_bytes: what it holds of the buffer's memory since it was trimmed.
+        is_trimmed: whether it has given back the memory that it does not need.
         producer: whom its sequence number belongs to, None before it has one.
         sequence: of its first record, -1 before it has one.
-        is_closed: whether it was told to take no more records.
         sealed_bytes: its size as it was last sent, after compression.
         on_wire: whether a request with it has no response yet.
     """
@@ -59,14 +90,20 @@ class ProducerBatch(Batch):
         "attempts",
         "created_ms",
         "deadline_ms",
-        "is_closed",
+        "grants",
+        "is_full",
+        "is_told",
+        "is_trimmed",
+        "kept_bytes",
         "limit_bytes",
+        "link",
         "on_wire",
         "order",
         "producer",
         "queue",
         "sealed_bytes",
         "sequence",
+        "term",
     )
 
     def __init__(
@@ -77,6 +114,7 @@ class ProducerBatch(Batch):
         attempts: Attempts,
         limit_bytes: int,
         created_ms: int,
+        term: int = 0,
     ) -> None:
         super().__init__(builder, Outcome(queue.partition))
         self.queue = queue
@@ -88,7 +126,11 @@ class ProducerBatch(Batch):
         self.deadline_ms = attempts.deadline_ms
         self.producer: ProducerId | None = None
         self.sequence = NO_SEQUENCE
-        self.is_closed = False
+        self.term = term
+        self.link = Link()
+        self.is_told = self.is_full = self.is_trimmed = False
+        self.grants: list[int] = []
+        self.kept_bytes = 0
         self.sealed_bytes = 0
         self.on_wire = False
 

@@ -68,6 +68,7 @@ class Held:
     Attributes:
         outcome: of the record, while its topic is not known.
         deadline_ms: when it fails if its topic is still not known.
+        term: of the accumulator when it was held.
     """
 
     __slots__ = (
@@ -77,6 +78,7 @@ class Held:
         "key",
         "outcome",
         "partition",
+        "term",
         "timestamp_ms",
         "topic",
         "value",
@@ -101,6 +103,7 @@ class Held:
         self.bound_bytes = bound_bytes
         self.outcome: Outcome | None = None
         self.deadline_ms = 0
+        self.term = 0
 
 
 class PartitionerFailed(Exception):

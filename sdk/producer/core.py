@@ -100,7 +100,7 @@ class ProducerCore:
 
     def forked(self, error: fork.Forked) -> None:
         """Refuse records in a child process."""
-        self.accumulator.appender.refusal = error
+        self.accumulator.refuse(error)
 
     def start(self) -> Promise[None]:
         """Connect, and get a producer id if the options insist on one."""
@@ -197,7 +197,7 @@ class ProducerCore:
 
     def refuse(self, error: KafkaWireError) -> None:
         """Take no records from now on; those that are buffered go their way."""
-        self.accumulator.appender.refusal = error
+        self.accumulator.refuse(error)
 
     def raise_unobserved(self) -> None:
         """Raise the first error, since the last call, of a record whose outcome nobody has asked for."""

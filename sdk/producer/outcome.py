@@ -1,42 +1,30 @@
 """What becomes of the records of a batch: the side of a batch that deliveries look at.
 
-The driver's side settles an outcome once; any thread may wait for it. An outcome does not hold the records, so a
-delivery that is kept for long keeps no batch alive. Records that move to other batches take along whoever waits for
-them.
+The driver's side settles an outcome once; any thread may wait for it, and nothing here takes a lock. An outcome does
+not hold the records, so a delivery that is kept for long keeps no batch alive. Records that move to other batches take
+along whoever waits for them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Generator, Sequence
-from threading import Event, Lock
 from typing import Any, NamedTuple
 
 from kafkawire.sdk.client.arguments import checked_timeout_ms
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.transport import fork, loop_watch
+from kafkawire.sdk.transport.latch import Latch
 from kafkawire.sdk.transport.promise import wake_future
 from kafkawire.sdk.transport.user_code import contained
 from kafkawire.sdk.transport.waiting import check_may_block, driving
+from kafkawire.sdk.transport.watchers import Watchers
 
 __all__ = ["Outcome", "RecordMetadata"]
 
 logger = logging.getLogger("kafkawire.producer")
-
-#: Held for a few instructions at a time, so that one is enough for all outcomes.
-_lock = Lock()
-
-
-def _unlock() -> None:
-    """Start anew in a child process: the thread that held the lock is not there."""
-    global _lock
-    _lock = Lock()
-
-
-os.register_at_fork(after_in_child=_unlock)
 
 
 class RecordMetadata(NamedTuple):
@@ -90,7 +78,7 @@ class Outcome:
         self.log_append_time_ms = -1
         self.observed = False
         self.places: Sequence[tuple[Outcome, int]] | None = None
-        self._watchers: list[tuple[int, Callable[[], object]]] = []
+        self._watchers: Watchers[tuple[int, Callable[[], object]]] = Watchers()
         self._generation = fork.generation()
 
     # The driver's side.
@@ -110,20 +98,16 @@ class Outcome:
 
     def move(self, places: Sequence[tuple[Outcome, int]]) -> None:
         """Send the records elsewhere: record `i` is record `places[i][1]` of the batch with that outcome."""
-        with _lock:
-            watchers, self._watchers = self._watchers, []
-            self.places = places
-        for index, callback in watchers:
+        self.places = places
+        for index, callback in self._watchers.take():
             target, place = places[index]
             target.observed |= self.observed
             target._watch(place, callback)
 
     def _end(self) -> None:
-        with _lock:
-            self.done = True
-            watchers, self._watchers = self._watchers, []
+        self.done = True
         raised = 0
-        for _, callback in watchers:
+        for _, callback in self._watchers.take():
             # One line a batch: a callback that raises does so for every record.
             raised += not _told(callback, logs=not raised)
         if raised > 1:
@@ -151,13 +135,13 @@ class Outcome:
         self._watch(index, settled)
 
     def _watch(self, index: int, callback: Callable[[], object]) -> None:
-        with _lock:
-            places = self.places
-            if places is None and not self.done:
-                self._watchers.append((index, callback))
-                return
-        if places is not None:
-            target, place = places[index]
+        added = self._watchers.add((index, callback))
+        if self.places is None and not self.done:
+            return  # who ends it, or moves its records, finds the watcher
+        if not self._watchers.take_back(added):
+            return
+        if self.places is not None:
+            target, place = self.places[index]
             target._watch(place, callback)
         else:
             _told(callback)
@@ -209,7 +193,7 @@ class Outcome:
             if timeout_ms is not None:
                 timeout_ms = checked_timeout_ms(timeout_ms)
             check_may_block(driving)
-            settled = Event()
+            settled = Latch()
             self.watch(index, settled.set)
             if not loop_watch.wait(settled, None if timeout_ms is None else timeout_ms / 1000):
                 raise RequestTimedOut(f"the record for {self.partition} is not settled after {timeout_ms} ms")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 from kafkawire.sdk.client.arguments import checked_timeout_ms
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.clock import now_ms
-from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError
+from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.producer.contents import checked_values, contents, wanted_partition
 from kafkawire.sdk.producer.engine import Delivery, are_plain
 from kafkawire.sdk.producer.settings import DRAINED_FRACTION, read_producer_options
@@ -77,7 +77,7 @@ class Producer(Generic[GivenKey, GivenValue]):
         self._options = read_producer_options(servers, options)
         self._network = network
         self._core: ProducerCore | None = None
-        self._is_open = False
+        self._is_open = self._was_open = False
         self._closing: Promise[None] | None = None
         self._hooks: ProducerHooks[GivenKey, GivenValue] | None = None
         if key_serializer is not None or value_serializer is not None or interceptors is not None:
@@ -128,7 +128,8 @@ class Producer(Generic[GivenKey, GivenValue]):
     async def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
         """Flush, and disconnect; a transaction that is open is aborted, one that is being committed is waited for.
 
-        A second call waits for the first.
+        Another call meanwhile, such as that of a signal handler, does the same within its own limit: it may have
+        interrupted the first.
 
         Args:
             flush: False to fail records that are not acknowledged yet with `Closed`.
@@ -141,13 +142,14 @@ class Producer(Generic[GivenKey, GivenValue]):
         """
         if timeout_ms is not None:
             checked_timeout_ms(timeout_ms)
-        if self._closing is not None:
-            await self._closing
+        core, closing = self._core, self._closing
+        if core is None or (closing is not None and closing.done):
             return
-        if (core := self._core) is None:
-            return
-        is_open, self._is_open = self._is_open, False  # otherwise it is being started, and `start` raises `Closed`
-        closing = self._closing = Promise()
+        if closing is None:
+            self._was_open |= self._is_open  # otherwise it is being started, and `start` raises `Closed`
+            self._is_open = False
+            closing = self._closing = Promise()
+        is_open = self._was_open
         core.refuse(Closed("the producer is closed"))
         try:
             if is_open and core.is_transactional:
@@ -444,7 +446,10 @@ class Producer(Generic[GivenKey, GivenValue]):
 
 async def _finished(core: ProducerCore, timeout_ms: int | None) -> None:
     """Abort the open transaction, as far as there is time."""
+    finished = core.finish(timeout_ms)
     try:
-        await core.finish(timeout_ms)
+        if not await finished.within(timeout_ms):
+            raise RequestTimedOut(f"not within {timeout_ms} ms")
+        await finished
     except KafkaWireError as error:
         logger.warning("the transaction was not ended before the producer was closed: %s", error)

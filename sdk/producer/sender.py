@@ -121,7 +121,7 @@ class Sender:
         """Let no batch linger."""
         self._hear(now_ms)
         for item in list(self._unsettled.items.values()):
-            if isinstance(item, ProducerBatch) and self._accumulator.is_open(item):
+            if isinstance(item, ProducerBatch) and not item.is_closed:
                 self._accumulator.close(item)
                 self._place(item.queue, now_ms)
 
@@ -177,19 +177,26 @@ class Sender:
     def _hear(self, now_ms: int) -> None:
         news = self._accumulator.news
         while news:
-            item = news.popleft()
+            try:
+                item = news.popleft()
+            except IndexError:  # taken back by a thread that came with the end
+                return
             if isinstance(item, PartitionQueue):
+                for batch in item.gather():
+                    self._unsettled.add(batch)
+                    if (error := self._accumulator.outdated(batch.term)) is not None:
+                        self._give_up(batch, error, now_ms)
                 if item.node_id is None:  # otherwise it waits for its leader already
                     self._place(item, now_ms)
                 continue
             outcome = outcome_of(item)
-            if outcome.done or outcome.places is not None:  # its topic has become known meanwhile
-                continue
+            if outcome.done or outcome.places is not None or outcome in self._unsettled.items:
+                continue  # its topic has become known meanwhile, or it was told twice
             self._unsettled.add(item)
-            if isinstance(item, Held):
+            if (error := self._accumulator.outdated(item.term)) is None:
                 self._topics.want(item.topic, now_ms)
-            elif item.queue.node_id is None:
-                self._place(item.queue, now_ms)
+            else:
+                self._topics.abandon(item, error, now_ms)
 
     def _follow_metadata(self, now_ms: int) -> None:
         changes = self._router.metadata.changes
@@ -214,7 +221,7 @@ class Sender:
             return
         batch = queue.waiting[0]
         due_ms = batch.attempts.not_before_ms
-        if len(queue.waiting) == 1 and self._accumulator.is_open(batch):
+        if len(queue.waiting) == 1 and not batch.is_closed:
             due_ms = max(due_ms, batch.created_ms + self._options.linger_ms)
         if due_ms > now_ms:
             self._schedule.put_later(queue, due_ms)
@@ -354,7 +361,7 @@ class Sender:
             batch.queue.sequences.acknowledged(batch, result.base_offset)
             self._settle(batch, None, now_ms, result)
         elif batch.outcome.done:  # its time was up before
-            self._accumulator.release(batch.used_bytes)
+            self._accumulator.release(batch.kept_bytes)
         elif code in _TOO_LARGE and batch.builder.count > 1:
             self._metrics.split(now_ms)
             self._split(batch)
@@ -391,10 +398,9 @@ class Sender:
         logger.info("%s are too large for one batch: sending them again in %d smaller ones", batch, len(parts))
         queue.sequences.divide(batch, parts)
         for part in parts:
-            part.admitted_bytes = part.used_bytes
             self._unsettled.add(part)
             accumulator.put_back(part)
-        accumulator.release(batch.admitted_bytes - sum(part.used_bytes for part in parts))
+        accumulator.release(batch.kept_bytes - sum(part.kept_bytes for part in parts))
         self._moved(batch.outcome, *(part.outcome for part in parts))
         batch.outcome.move([(part.outcome, index) for part in parts for index in range(part.builder.count)])
 
@@ -422,8 +428,9 @@ class Sender:
         self, batch: ProducerBatch, error: KafkaWireError | None, now_ms: int, result: Result | None = None
     ) -> None:
         """End a batch; its memory is free once no request needs it."""
+        self._accumulator.close(batch)
         if not batch.on_wire:
-            self._accumulator.release(batch.admitted_bytes)
+            self._accumulator.release(batch.kept_bytes)
         outcome = batch.outcome
         if outcome.done:
             return

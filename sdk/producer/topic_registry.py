@@ -102,7 +102,7 @@ class TopicRegistry:
     def abandon(self, record: Held, error: KafkaWireError, now_ms: int) -> None:
         """Fail a record, and forget its topic if no other record waits for that."""
         self._give_up(record, error, now_ms)
-        if record.topic in self._missing and not self._accumulator.topics[record.topic].held:
+        if record.topic in self._missing and not self._accumulator.topics[record.topic].holds:
             self._forget(record.topic)
 
     def _look(self, name: str, now_ms: int) -> None:
@@ -120,6 +120,7 @@ class TopicRegistry:
             return
         error = BrokerError(code, f"topic {name}")
         if not error.retriable:
+            topic.gather()
             for record in list(topic.held):
                 self._give_up(record, error, now_ms)
             self._forget(name)
@@ -137,7 +138,7 @@ class TopicRegistry:
         def refreshed(error: KafkaWireError | None) -> None:
             self._doubtful.discard(name)
             topic, known = self._accumulator.topics.get(name), self._router.metadata.topics.get(name)
-            if topic is None or not topic.held or not topic.partitions:
+            if topic is None or not topic.holds or not topic.partitions:
                 return
             if error is None and known is not None and known.partitions:
                 self._accumulator.place_held(topic, len(known.partitions), self._moved, self._ended)
@@ -178,4 +179,4 @@ class TopicRegistry:
 
 
 def _is_empty(topic: ProducerTopic) -> bool:
-    return not topic.held and not any(queue.waiting or queue.on_wire for queue in topic.queues.values())
+    return not topic.holds and not any(queue.load for queue in topic.queues.values())

@@ -11,8 +11,9 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from functools import partial
-from threading import Lock, get_ident
+from threading import get_ident
 from typing import Any, Generic
 
 from kafkawire.sdk.clock import monotonic_ms
@@ -72,11 +73,13 @@ class Driver(Generic[AnyLink, AnyCall]):
         self._tasks: set[asyncio.Task[None]] = set()
         self._performed: dict[Promise[Any], Coroutine[Any, Any, Any]] = {}
         self._endings: set[Promise[None]] = set()
-        self._ending = Lock()
+        self._may_end: list[None] = [None]
         self._steps: deque[Step] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
-        self._is_scheduled = False
+        #: How many turns have begun, and what that was when the last one was scheduled: a turn comes if both are equal.
+        self._turns = 0
+        self._scheduled = -1
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms = 0
         self._lag_ms = 0
@@ -105,16 +108,16 @@ class Driver(Generic[AnyLink, AnyCall]):
         else:
             self._endings.add(ended)
             ended.add_done_callback(partial(self._endings.discard, ended))
-            try:
+            with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._end, error, ended)
-            except RuntimeError:  # it was closed meanwhile
+            if self._loop.is_closed():  # before, or before it came to this
                 self._end_without_loop(error)
         return ended
 
     @property
     def is_scheduled(self) -> bool:
         """Whether a turn comes as soon as the event loop goes on."""
-        return self._is_scheduled
+        return self._scheduled == self._turns
 
     def wake(self) -> None:
         """Have a turn soon.
@@ -124,22 +127,20 @@ class Driver(Generic[AnyLink, AnyCall]):
         """
         if isinstance(self._ended, fork.Forked):
             self._check()
-        if self._is_scheduled or self._loop is None or self._ended is not None:
+        turns = self._turns
+        if self._scheduled == turns or self._loop is None or self._ended is not None:
             return
         try:
-            self._is_scheduled = True
             if get_ident() == self._thread:
                 self._loop.call_soon(self._turn)
             else:
                 self._loop.call_soon_threadsafe(self._turn)
+            # Only now, for this may be interrupted anywhere; and if the turn has begun meanwhile, it says nothing.
+            self._scheduled = turns
         except RuntimeError:
-            self._is_scheduled = False
             self.check_loop()
             if self._ended is None:
                 raise
-        except BaseException:  # Ctrl-C: perhaps nothing is scheduled
-            self._is_scheduled = False
-            raise
 
     def check_loop(self) -> None:
         """End if the event loop has ended: nothing would ever come of what is waited for."""
@@ -227,7 +228,6 @@ class Driver(Generic[AnyLink, AnyCall]):
     def forked(self, error: fork.Forked) -> None:
         """Refuse all work in a child process: the connections belong to its parent."""
         self._ended = error
-        self._ending = Lock()  # a thread that is not here may hold it
         if self._loop is not None:
             loop_watch.forget(self, self._loop)
 
@@ -269,10 +269,13 @@ class Driver(Generic[AnyLink, AnyCall]):
             loop_watch.forget(self, self._loop)
 
     def _stop(self, error: KafkaWireError) -> None:
-        with self._ending:  # several threads may find that the loop has ended
-            if self._ended is not None:
-                return
-            self._ended = error
+        if self._ended is not None:
+            return
+        try:
+            self._may_end.pop()
+        except IndexError:  # several threads may find that the loop has ended
+            return
+        self._ended = error
         if self._timer is not None:
             self._timer.cancel()
         now_ms = monotonic_ms()
@@ -294,7 +297,7 @@ class Driver(Generic[AnyLink, AnyCall]):
                 logger.exception("while the client was ended")
 
     def _turn(self) -> None:
-        self._is_scheduled = False
+        self._turns += 1
         self._thread = get_ident()
         if self._ended is not None:
             return

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Iterable
-from threading import Event
 from time import monotonic
 from typing import Protocol
 from weakref import WeakSet
 
 from kafkawire.sdk.transport import waiting
+from kafkawire.sdk.transport.latch import Latch
 
 __all__ = ["LOOK_SECONDS", "drop", "forget", "look", "look_from", "wait", "watch"]
 
@@ -72,8 +72,8 @@ def drop(left_behind: Iterable[object]) -> None:
             work.close()
 
 
-def wait(settled: Event, timeout_seconds: float | None) -> bool:
-    """Block this thread until the event is set, looking meanwhile; return whether it was in time."""
+def wait(settled: Latch, timeout_seconds: float | None) -> bool:
+    """Block this thread until the latch is set, looking meanwhile; return whether it was in time."""
     deadline = None if timeout_seconds is None else monotonic() + timeout_seconds
     while True:
         look()

@@ -2,38 +2,27 @@
 
 Awaited where no event loop runs, a promise blocks its thread (`waiting.py` says what for).
 
-The driver's side settles a promise once; the user's side may be another thread. Everything that a client's methods
-return, except records and deliveries, crosses between the two as a promise.
+The driver's side settles a promise once; the user's side may be another thread, or a signal handler that interrupted it
+here, so there is no lock. Everything that a client's methods return, except records and deliveries, crosses between the
+two as a promise.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from functools import partial
-from threading import Event, Lock
 from typing import Any, Generic, TypeVar, cast
 
 from kafkawire.sdk.errors import KafkaWireError, RequestTimedOut
 from kafkawire.sdk.transport import loop_watch
+from kafkawire.sdk.transport.latch import Latch
+from kafkawire.sdk.transport.watchers import Watchers
 
 __all__ = ["Promise", "wake_future"]
 
 Result = TypeVar("Result")
-
-#: Held for a few instructions at a time, so that one is enough for all promises.
-_lock = Lock()
-
-
-def _unlock() -> None:
-    """Start anew in a child process: the thread that held the lock is not there."""
-    global _lock
-    _lock = Lock()
-
-
-os.register_at_fork(after_in_child=_unlock)
 
 
 class Promise(Generic[Result]):
@@ -43,23 +32,23 @@ class Promise(Generic[Result]):
         on_cancel: called when whoever awaits it is cancelled; None if that changes nothing.
     """
 
-    __slots__ = ("_callbacks", "_error", "_on_cancel", "_result")
+    __slots__ = ("_callbacks", "_on_cancel", "_settled")
 
     def __init__(self, on_cancel: Callable[[], None] | None = None) -> None:
         self._on_cancel = on_cancel
-        self._callbacks: list[Callable[[], object]] | None = []
-        self._result: Result | None = None
-        self._error: Exception | None = None
+        self._callbacks: Watchers[Callable[[], object]] = Watchers()
+        #: The result and the error, one of them None, once it is settled: the first to put them here does so.
+        self._settled: dict[None, tuple[Result | None, Exception | None]] = {}
 
     @property
     def done(self) -> bool:
         """Whether the result, or the error, is there."""
-        return self._callbacks is None
+        return bool(self._settled)
 
     @property
     def is_kept(self) -> bool:
         """Whether the result is there, and no error."""
-        return self.done and self._error is None
+        return self.done and self._settled[None][1] is None
 
     def keep(self, result: Result) -> None:
         """Settle with a result; does nothing if it is settled already."""
@@ -71,11 +60,9 @@ class Promise(Generic[Result]):
 
     def add_done_callback(self, callback: Callable[[], object]) -> None:
         """Call `callback` once it is settled, on the side that settles it; at once if it is settled already."""
-        with _lock:
-            if self._callbacks is not None:
-                self._callbacks.append(callback)
-                return
-        callback()
+        place = self._callbacks.add(callback)
+        if self._settled and self._callbacks.take_back(place):
+            callback()
 
     def __await__(self) -> Generator[Any, None, Result]:
         if not self.done:
@@ -121,7 +108,7 @@ class Promise(Generic[Result]):
         return self._outcome()
 
     def _block(self, timeout_seconds: float | None) -> bool:
-        settled = Event()
+        settled = Latch()
         self.add_done_callback(settled.set)
         return loop_watch.wait(settled, timeout_seconds)
 
@@ -133,19 +120,16 @@ class Promise(Generic[Result]):
         return settled
 
     def _settle(self, result: Result | None, error: Exception | None) -> None:
-        with _lock:
-            callbacks = self._callbacks
-            if callbacks is None:
-                return
-            self._result, self._error = result, error
-            self._callbacks = None
-        for callback in callbacks:
-            callback()
+        settled = result, error
+        if self._settled.setdefault(None, settled) is settled:
+            for callback in self._callbacks.take():
+                callback()
 
     def _outcome(self) -> Result:
-        if self._error is not None:
-            raise self._error.again() if isinstance(self._error, KafkaWireError) else self._error
-        return cast("Result", self._result)
+        result, error = self._settled[None]
+        if error is not None:
+            raise error.again() if isinstance(error, KafkaWireError) else error
+        return cast("Result", result)
 
 
 def wake_future(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:

@@ -110,12 +110,37 @@ cdef class Batch:
     """The records of a batch that is being filled."""
 
     cdef readonly object builder, outcome
-    cdef public Py_ssize_t used_bytes, admitted_bytes
+    cdef readonly Py_ssize_t used_bytes
+    cdef public Py_ssize_t admitted_bytes
 
     def __init__(self, builder, outcome):
         self.builder = builder
         self.outcome = outcome
         self.used_bytes = builder.size_bytes
+
+    @property
+    def is_closed(self):
+        return self.builder.is_closed
+
+    def close(self):
+        return self.builder.close()
+
+    def append(self, timestamp_ms, key, value, headers):
+        try:
+            place = self.builder.append(timestamp_ms, key, value, headers)
+        except EncodeError:
+            if self.builder.is_closed:
+                return None
+            raise
+        self.used_bytes = self.builder.size_bytes
+        return place
+
+    def append_many(self, values, timestamp_ms):
+        if self.builder.is_closed:
+            return 0
+        added = self.builder.append_many(values, timestamp_ms)
+        self.used_bytes = self.builder.size_bytes
+        return added
 
 
 cdef class Topic:
@@ -280,15 +305,11 @@ cdef class Appender:
         if batch is None or batch.used_bytes + bound_bytes > batch.admitted_bytes:
             pass
         elif pairs is not NO_HEADERS:
-            try:
-                place = batch.builder.append(time, key, value, pairs)
-            except EncodeError:  # another thread has sealed it: from here on lines of Python run
-                place = None
+            used_bytes = batch.used_bytes
+            place = batch.append(time, key, value, pairs)
             if place is not None:
-                used_bytes = batch.builder.size_bytes
                 if number == FILL:
-                    known.sticky_bytes += used_bytes - batch.used_bytes
-                batch.used_bytes = used_bytes
+                    known.sticky_bytes += batch.used_bytes - used_bytes
                 delivery = delivery_of(batch.outcome, place, time)
                 if on_delivery is not None:
                     delivery.add_done_callback(on_delivery)

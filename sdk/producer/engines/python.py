@@ -1,16 +1,16 @@
 """Take records in Python: what `native.pyx` does in C where the extension is built.
 
-`send` checks what it is given and chooses the partition; the accumulator does the rest under its lock.
+`send` checks what it is given and chooses the partition; the accumulator does the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from kafkawire.sdk.client.partitioner import murmur2_partition
 from kafkawire.sdk.clock import now_ms
-from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.errors import EncodeError, KafkaWireError
 from kafkawire.sdk.producer.contents import (
     FILL_ONE_AFTER_THE_OTHER,
     MAX_RECORD_OVERHEAD_BYTES,
@@ -50,17 +50,47 @@ class Batch:
         outcome: what becomes of them.
 
     Attributes:
-        used_bytes: size of the batch so far.
         admitted_bytes: what it holds of the buffer's memory; grows with it.
     """
 
-    __slots__ = ("admitted_bytes", "builder", "outcome", "used_bytes")
+    __slots__ = ("admitted_bytes", "builder", "outcome")
 
     def __init__(self, builder: BatchBuilder, outcome: Outcome) -> None:
         self.builder = builder
         self.outcome = outcome
-        self.used_bytes = builder.size_bytes
         self.admitted_bytes = 0
+
+    @property
+    def used_bytes(self) -> int:
+        """Size of the batch so far."""
+        return self.builder.size_bytes
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it takes no more records."""
+        return self.builder.is_closed
+
+    def close(self) -> bool:
+        """Take no more records; return whether some could be added until now."""
+        return self.builder.close()
+
+    def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: HeadersLike) -> int | None:
+        """Add a record, and return its index; None if it does not fit, or the batch is closed."""
+        try:
+            return self.builder.append(timestamp_ms, key, value, headers)
+        except EncodeError:
+            if self.builder.is_closed:
+                return None
+            raise
+
+    def append_many(self, values: Sequence[bytes | None], timestamp_ms: int) -> int:
+        """Add records that have a value and nothing else, until one does not fit; return how many were added."""
+        added = 0
+        for value in values:
+            if self.append(timestamp_ms, None, value, ()) is None:
+                break
+            added += 1
+        return added
 
 
 class Topic:

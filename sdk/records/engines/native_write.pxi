@@ -115,6 +115,10 @@ cdef class BatchBuilder:
         return self.header.records_count
 
     @property
+    def is_closed(self):
+        return self.is_sealed
+
+    @property
     def base_offset(self):
         return self.header.base_offset
 
@@ -231,6 +235,11 @@ cdef class BatchBuilder:
             if not self.put(time, &parts, NULL):
                 return row - first
         return max(value_column.rows - first, 0)
+
+    def close(self):
+        cdef bint took_records = not self.is_sealed
+        self.is_sealed = True
+        return took_records
 
     def seal(self):
         self.check_producer()
@@ -408,7 +417,7 @@ cdef Py_ssize_t append_plain(
     parts.value = value
     parts.value_size = value_size
     no_headers(&parts)
-    if not batch.put(timestamp, &parts, NULL):
+    if batch.is_sealed or not batch.put(timestamp, &parts, NULL):
         return 0
     index[0] = batch.header.last_offset_delta
     return batch.used

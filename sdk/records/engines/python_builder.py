@@ -10,7 +10,7 @@ Source: `MemoryRecordsBuilder`, `DefaultRecord` in Apache Kafka; `schemas/record
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Generic, NoReturn, TypeVar, cast
+from typing import Final, Generic, NamedTuple, NoReturn, TypeVar, cast
 
 from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.protocol.primitives import LIMITS
@@ -92,8 +92,33 @@ class _ReadOnly(Generic[_T]):
         raise AttributeError(f"attribute '{self._name}' of a batch builder is not writable")
 
 
+class _Count(_ReadOnly[int]):
+    """How many records there are; it cannot be set."""
+
+    def __get__(self, builder: BatchBuilder, owner: type[BatchBuilder]) -> int:
+        return builder._filled().records_count
+
+
+class _Filled(NamedTuple):
+    """How far a batch is filled: its last record, and all that its header says of the records so far."""
+
+    record: Buffer
+    records_count: int
+    last_offset_delta: int
+    size_bytes: int
+    base_timestamp: int
+    max_timestamp: int
+
+
+#: Instead of the number of records: nothing comes after the place before this one.
+_END: Final = -1
+
+
 class BatchBuilder:
-    """A batch that grows; one thread at a time may use it, as nothing here takes a lock.
+    """A batch that grows, while other threads and signal handlers append to it, too.
+
+    Nothing here takes a lock, which somebody could be interrupted under: a record takes its place, or the end does, by
+    `dict.setdefault`, in one step.
 
     Args:
         limit_bytes: the size before compression that further records must not exceed; the first is always taken.
@@ -112,6 +137,7 @@ class BatchBuilder:
     Attributes:
         count: records so far.
         size_bytes: of the batch before compression.
+        is_closed: whether it takes no more records.
         base_offset, partition_leader_epoch, producer_id, producer_epoch, base_sequence, is_transactional: may be set
             until, and between, calls of `seal`.
         last_offset_delta: of the last record; may be raised before `seal`, as compaction does.
@@ -124,22 +150,18 @@ class BatchBuilder:
     __slots__ = (
         "_base_offset",
         "_base_sequence",
-        "_base_timestamp",
         "_compressed",
         "_compression",
-        "_count",
         "_data",
         "_delete_horizon_ms",
         "_is_control",
-        "_last_offset_delta",
         "_level",
         "_limit_bytes",
         "_log_append_time",
-        "_max_timestamp",
         "_partition_leader_epoch",
+        "_places",
         "_producer_epoch",
         "_producer_id",
-        "_sealed",
         "_timestamp_type",
         "_is_transactional",
     )
@@ -161,8 +183,6 @@ class BatchBuilder:
         partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
         delete_horizon_ms: int | None = None,
     ) -> None:
-        self._count = 0
-        self._last_offset_delta = -1
         self._limit_bytes = DEFAULT_BATCH_BYTES
         self._compression = Compression.NONE
         self._level = level
@@ -192,18 +212,18 @@ class BatchBuilder:
         self._is_transactional = bool(is_transactional)
         self._is_control = bool(is_control)
         self._delete_horizon_ms: int | None = None
-        self._base_timestamp = NO_TIMESTAMP
+        base_timestamp = NO_TIMESTAMP
         if delete_horizon_ms is not None:
             horizon = checked_number("delete_horizon_ms", delete_horizon_ms, *_INT64)
             if horizon >= 0:
-                self._delete_horizon_ms = self._base_timestamp = horizon
-        self._max_timestamp = NO_TIMESTAMP
-        self._data = bytearray(BATCH_HEADER_BYTES)
+                self._delete_horizon_ms = base_timestamp = horizon
+        empty = _Filled(b"", 0, -1, BATCH_HEADER_BYTES, base_timestamp, NO_TIMESTAMP)
+        self._places: dict[int, _Filled] = {0: empty}
+        self._data: bytearray | None = None
         self._compressed: bytes | None = None
-        self._sealed = False
 
     compression = _ReadOnly[Compression]()
-    count = _ReadOnly[int]()
+    count = _Count()
     delete_horizon_ms = _ReadOnly[int | None]()
     is_control = _ReadOnly[bool]()
     level = _ReadOnly[int | None]()
@@ -227,17 +247,28 @@ class BatchBuilder:
     @property
     def last_offset_delta(self) -> int:
         """The offset of the last record relative to the batch, -1 before the first."""
-        return self._last_offset_delta
+        return self._filled().last_offset_delta
 
     @last_offset_delta.setter
     def last_offset_delta(self, value: int) -> None:
         value = whole_number("last_offset_delta", value)  # may append, and so comes before the limit is looked at
-        self._last_offset_delta = checked_number("last_offset_delta", value, self._last_offset_delta, _INT32_MAX)
+        places = self._places
+        filled = self._filled()
+        delta = checked_number("last_offset_delta", value, filled.last_offset_delta, _INT32_MAX)
+        place = len(places) - 1 if self.is_closed else len(places)
+        raised = filled._replace(record=b"", last_offset_delta=delta)
+        self._places = dict(enumerate([*list(places.values())[:place], raised, *list(places.values())[place:]]))
 
     @property
     def size_bytes(self) -> int:
         """The size of the batch before compression."""
-        return len(self._data)
+        return self._filled().size_bytes
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it takes no more records."""
+        places = self._places
+        return places[len(places) - 1].records_count == _END
 
     def append(
         self,
@@ -260,7 +291,7 @@ class BatchBuilder:
         Raises:
             EncodeError: a value does not fit into the format, or the batch is sealed.
         """
-        return self._last_offset_delta if self._add(None, timestamp, key, value, headers) else None
+        return self._add(None, timestamp, key, value, headers)
 
     def append_at(
         self,
@@ -272,7 +303,7 @@ class BatchBuilder:
     ) -> int | None:
         """Add a record with a given offset, which must be after the last one; otherwise as `append`."""
         offset = checked_number("offset", offset, *_INT64)
-        return self._last_offset_delta if self._add(offset, timestamp, key, value, headers) else None
+        return self._add(offset, timestamp, key, value, headers)
 
     def append_many(self, values: Iterable[Buffer | None], timestamp: int) -> int:
         """Add records that have a value and nothing else, until one does not fit.
@@ -321,6 +352,15 @@ class BatchBuilder:
                 return row - start
         return max(rows - start, 0)
 
+    def close(self) -> bool:
+        """Take no more records; return whether some could be added until now."""
+        places = self._places
+        end = _Filled(b"", _END, -1, 0, NO_TIMESTAMP, NO_TIMESTAMP)
+        while not self.is_closed:
+            if places.setdefault(len(places), end) is end:
+                return True
+        return False
+
     def seal(self) -> memoryview:
         """Write the header and return the batch, empty if it has no records; nothing can be added afterwards.
 
@@ -333,16 +373,22 @@ class BatchBuilder:
             EncodeError: the producer's fields do not agree, or the level of the compression does not exist.
         """
         self._check()
-        self._sealed = True
-        if not self._count:
+        self.close()
+        filled = self._filled()
+        if not filled.records_count:
             return memoryview(b"")
+        if self._data is None:
+            self._data = bytearray(BATCH_HEADER_BYTES)
+            self._data += b"".join([each.record for each in self._places.values()])
+            end = self._places[len(self._places) - 1]
+            self._places = {0: filled._replace(record=b""), 1: end}  # the records are in one place only
         batch = self._data
         if self._compression != Compression.NONE:
             if self._compressed is None:
                 self._compressed = compress(self._compression, memoryview(self._data)[BATCH_HEADER_BYTES:], self._level)
             batch = bytearray(BATCH_HEADER_BYTES)
             batch += self._compressed
-        self._write_header(batch)
+        self._write_header(batch, filled)
         return memoryview(batch).toreadonly()
 
     def build(self) -> bytes:
@@ -356,40 +402,45 @@ class BatchBuilder:
         key: Buffer | None,
         value: Buffer | None,
         headers: HeadersLike,
-    ) -> bool:
-        """Append a record, at an offset if there is one; return whether it fits."""
-        # Whatever can run foreign code comes first: from here on, nothing changes this builder.
+    ) -> int | None:
+        """Append a record, at an offset if there is one; return its offset in the batch, None if it does not fit."""
         timestamp = checked_time(timestamp)
         if key is not None and type(key) is not bytes:
             key = checked_content("key", key)
         if value is not None and type(value) is not bytes:
             value = checked_content("value", value)
         encoded = [] if headers is _NO_HEADERS else checked_headers(headers)
-        if self._sealed:
-            raise EncodeError("", "the batch is sealed")
-        delta = self._last_offset_delta + 1
-        if offset is not None or delta > _INT32_MAX:
-            delta = self._next_delta(offset)
-        is_first = not self._count
-        if is_first and self._delete_horizon_ms is None:
-            self._base_timestamp = timestamp
-        timestamp_delta = timestamp - self._base_timestamp
-        if not _INT32[0] <= timestamp_delta <= _INT32_MAX:  # beyond that it may have more than 64 bits
-            timestamp_delta = int64(timestamp_delta)
-        record = write_record(encoded, key, delta, timestamp_delta, value)
-        size = len(self._data) + len(record)
-        if size > _INT32_MAX or (size > self._limit_bytes and not is_first):
-            return False
-        self._data += record
-        if timestamp > self._max_timestamp:
-            self._max_timestamp = timestamp
-        self._last_offset_delta = delta
-        self._count += 1
-        return True
+        places = self._places
+        while True:
+            place = len(places)
+            filled = places[place - 1]
+            _, count, delta, size_bytes, base_timestamp, max_timestamp = filled
+            if count == _END:
+                raise EncodeError("", "the batch is sealed")
+            delta = delta + 1 if offset is None and delta < _INT32_MAX else self._next_delta(offset, delta)
+            if not count and self._delete_horizon_ms is None:
+                base_timestamp = timestamp
+            timestamp_delta = timestamp - base_timestamp
+            if not _INT32[0] <= timestamp_delta <= _INT32_MAX:  # beyond that it may have more than 64 bits
+                timestamp_delta = int64(timestamp_delta)
+            record = write_record(encoded, key, delta, timestamp_delta, value)
+            size_bytes += len(record)
+            if size_bytes > _INT32_MAX or (size_bytes > self._limit_bytes and count):
+                return None
+            if timestamp > max_timestamp:
+                max_timestamp = timestamp
+            filled = _Filled(record, count + 1, delta, size_bytes, base_timestamp, max_timestamp)
+            if places.setdefault(place, filled) is filled:  # otherwise another one has this place by now
+                return delta
 
-    def _next_delta(self, offset: int | None) -> int:
+    def _filled(self) -> _Filled:
+        places = self._places
+        place = len(places) - 1
+        filled = places[place]
+        return places[place - 1] if filled.records_count == _END else filled
+
+    def _next_delta(self, offset: int | None, last: int) -> int:
         """Return the offset of the next record relative to the batch."""
-        last = self._last_offset_delta
         delta = last + 1 if offset is None else offset - self._base_offset
         if delta <= last or delta < 0:
             raise EncodeError("offset", f"{offset} does not follow {self._base_offset + last}, offsets increase")
@@ -407,7 +458,7 @@ class BatchBuilder:
         elif self._base_sequence < 0 and not self._is_control:
             raise EncodeError("base_sequence", f"{self._base_sequence}, with a producer id it is at least 0")
 
-    def _write_header(self, batch: bytearray) -> None:
+    def _write_header(self, batch: bytearray, filled: _Filled) -> None:
         is_append_time = self._timestamp_type == TimestampType.LOG_APPEND_TIME
         attributes = self._compression * (BATCH_COMPRESSION_MASK & -BATCH_COMPRESSION_MASK)
         for flag, mask in (
@@ -421,16 +472,16 @@ class BatchBuilder:
             attributes=attributes,
             base_offset=self._base_offset,
             base_sequence=self._base_sequence,
-            base_timestamp=self._base_timestamp,
+            base_timestamp=filled.base_timestamp,
             batch_length=len(batch) - BATCH_BATCH_LENGTH_COUNTS_FROM,
             crc=0,
-            last_offset_delta=self._last_offset_delta,
+            last_offset_delta=filled.last_offset_delta,
             magic=BATCH_MAGIC,
-            max_timestamp=self._log_append_time if is_append_time else self._max_timestamp,
+            max_timestamp=self._log_append_time if is_append_time else filled.max_timestamp,
             partition_leader_epoch=self._partition_leader_epoch,
             producer_epoch=self._producer_epoch,
             producer_id=self._producer_id,
-            records_count=self._count,
+            records_count=filled.records_count,
         )
         checksum = crc32c_of_bytes(memoryview(batch)[BATCH_CRC_COVERS_FROM:])
         batch[BATCH_CRC_AT:BATCH_CRC_COVERS_FROM] = checksum.to_bytes(BATCH_CRC_COVERS_FROM - BATCH_CRC_AT, "big")

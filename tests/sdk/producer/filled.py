@@ -46,6 +46,9 @@ class Filled:
         self.wakes += 1
 
     def batches(self) -> list[ProducerBatch]:
+        """What waits, as the sender sees it."""
+        for queue in list(self.topic.queues.values()):
+            queue.gather()
         return [batch for queue in list(self.topic.queues.values()) for batch in list(queue.waiting)]
 
     def values(self) -> list[bytes | None]:

@@ -59,7 +59,7 @@ def test_a_batch_s_worth_counts_over_batches_that_are_sent_early(records_each: i
     for _ in range(200):
         for _ in range(records_each):
             filled.send("t", b"x" * 70)
-        (batch,) = (batch for batch in filled.batches() if filled.accumulator.is_open(batch))
+        (batch,) = (batch for batch in filled.batches() if not batch.is_closed)
         number, size_bytes = batch.queue.partition.partition, batch.used_bytes
         if runs and runs[-1][0] == number:
             size_bytes += runs.pop()[1]
@@ -85,7 +85,7 @@ def test_busy_partitions_get_less() -> None:
         filled.send("t", b"x" * 100, partition=0)
     for _ in range(100):
         filled.send("t", b"x" * 100)
-    assert len(filled.topic.queues[1].waiting) > 30
+    assert filled.topic.queues[1].load > 30
 
 
 def test_records_without_a_key_avoid_partitions_without_a_leader() -> None:
@@ -118,6 +118,7 @@ def test_after_a_full_batch_the_next_takes_its_memory_at_once() -> None:
     while len(filled.batches()) < 2:
         filled.send("t", b"x" * 100)
     full, opened = filled.batches()
+    filled.accumulator.close(full)
     assert (full.admitted_bytes, opened.admitted_bytes) == (full.used_bytes, 4096)
     filled.accumulator.close(opened)
     filled.send("t", b"x" * 100)
@@ -144,7 +145,7 @@ def test_an_open_batch_that_cannot_grow_stays_open() -> None:
         filled.send("t", b"x" * 1_600)
     filled.send("t", b"small")
     (batch,) = filled.batches()
-    assert filled.accumulator.is_open(batch)
+    assert not batch.is_closed
     assert filled.values() == [b"x" * 500, b"small"]
 
 
@@ -272,7 +273,7 @@ def test_records_are_refused_for_a_while_but_a_closed_producer_stays_closed() ->
     assert filled.accumulator.fill("t", [b"refused"], None, 5) == 0
     filled.accumulator.refuse(None)
     filled.send("t", b"b")
-    filled.accumulator.appender.refusal = Closed("the producer is closed")
+    filled.accumulator.refuse(Closed("the producer is closed"))
     filled.accumulator.refuse(None)
     with pytest.raises(Closed):
         filled.send("t", b"refused")
@@ -336,7 +337,7 @@ def _use_threads() -> None:
         thread.start()
     while any(thread.is_alive() for thread in threads):  # the sender's side, meanwhile
         for batch in list(filled.batches()):
-            if filled.accumulator.is_open(batch):
+            if not batch.is_closed:
                 filled.accumulator.close(batch)
                 batch.sealed()
     for thread in threads:
@@ -349,16 +350,24 @@ def _use_threads() -> None:
 
 
 def test_forgotten_topics_are_held_again() -> None:
+    """What was known keeps its queues, for their sequence numbers; what never was is gone."""
     filled = Filled()
     accumulator = filled.accumulator
     filled.send("t", b"v")
-    (batch,) = filled.batches()
-    accumulator.close(batch)
-    filled.topic.queues[0].waiting.clear()
+    filled.send("unknown", b"v")
+    unknown = accumulator.topics["unknown"]
     accumulator.forget("t")
-    assert "t" not in accumulator.topics
     assert filled.send("t", b"v").done is False
-    assert len(accumulator.topics["t"].held) == 1
+    assert len(accumulator.topics["t"].arrivals) == 1
+    assert accumulator.topics["t"] is filled.topic
+    unknown.gather()
+    accumulator.forget("unknown")
+    assert accumulator.topics["unknown"] is unknown, "a record waits there"
+    unknown.held.clear()
+    accumulator.forget("unknown")
+    assert list(accumulator.topics) == ["t"]
+    record = Held("unknown", None, b"v", (), None, 5, 100)
+    assert unknown.arrivals.add(record) == (0, None), "who has seen it there looks again"
 
 
 def held(value: bytes = b"v") -> Held:
@@ -367,7 +376,7 @@ def held(value: bytes = b"v") -> Held:
 
 @pytest.mark.parametrize("is_known", [True, False])
 def test_a_record_that_comes_with_the_end_is_refused(is_known: bool) -> None:
-    """The engine has looked before: whatever happens in between is seen under the lock."""
+    """The engine has looked before: whatever happens in between is seen."""
     filled = Filled()
     if not is_known:
         filled.accumulator.topics.clear()
@@ -388,7 +397,7 @@ def test_what_ctrl_c_has_interrupted_is_told_again(monkeypatch: pytest.MonkeyPat
         patch.setattr(filled.accumulator, "_tell", interrupted)
         with pytest.raises(KeyboardInterrupt):
             filled.accumulator.take(held(), 0)
-    assert list(filled.accumulator.news) == filled.batches() != []
+    assert list(filled.accumulator.news) == [batch.queue for batch in filled.batches()] != []
     assert filled.wakes == 1
     filled.accumulator.topics.clear()
     record = held()

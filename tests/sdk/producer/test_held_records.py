@@ -32,10 +32,9 @@ def test_records_of_unknown_topics_wait_and_are_placed_in_order() -> None:
     assert len(moved) == 4
     assert not any(delivery.done for delivery in deliveries)
     assert isinstance(wrong.exception(), LocalProtocolError)
-    assert [[r.value for r in RecordBatch(bytes(batch.sealed())).records()] for batch in topic.queues[0].waiting] == [
-        [b"0", b"2"]
-    ]
-    assert {batch.created_ms for queue in topic.queues.values() for batch in queue.waiting} == {77}
+    first, second = (topic.queues[number].gather() for number in (0, 1))
+    assert [[r.value for r in RecordBatch(bytes(batch.sealed())).records()] for batch in first] == [[b"0", b"2"]]
+    assert {batch.created_ms for batch in first + second} == {77}
 
 
 def test_the_time_that_a_record_was_held_counts_towards_its_delivery() -> None:
@@ -44,7 +43,7 @@ def test_the_time_that_a_record_was_held_counts_towards_its_delivery() -> None:
     filled.now_ms += 5_000
     topic = filled.accumulator.topics["new"]
     filled.accumulator.place_held(topic, 1, lambda outcome, other: None, lambda outcome: None)
-    (batch,) = topic.queues[0].waiting
+    (batch,) = topic.queues[0].gather()
     assert batch.created_ms == 77
 
 
@@ -52,9 +51,10 @@ def test_a_held_record_that_has_failed_is_not_placed_behind_one_that_waits() -> 
     filled = Filled()
     waiting, given_up = (filled.send("new", value) for value in (b"waiting", b"given up"))
     topic = filled.accumulator.topics["new"]
+    topic.gather()
     filled.accumulator.give_up_held(topic.held[1], KafkaWireError("gone"))
     filled.accumulator.place_held(topic, 1, lambda outcome, other: None, lambda outcome: None)
-    (batch,) = topic.queues[0].waiting
+    (batch,) = topic.queues[0].gather()
     assert [record.value for record in RecordBatch(bytes(batch.sealed())).records()] == [b"waiting"]
     assert (waiting.done, given_up.done) == (False, True)
     assert filled.accumulator.bytes_held == batch.admitted_bytes
@@ -75,11 +75,12 @@ def test_others_are_let_in_once_all_that_waited_is_placed() -> None:
 def test_errors_of_a_held_record() -> None:
     filled = Filled()
     delivery = filled.send("new", b"v")
-    record = filled.accumulator.topics["new"].held[0]
-    filled.accumulator.give_up_held(record, KafkaWireError("gone"))
+    topic = filled.accumulator.topics["new"]
+    topic.gather()
+    filled.accumulator.give_up_held(topic.held[0], KafkaWireError("gone"))
     assert str(delivery.exception()) == "gone"
     assert filled.accumulator.bytes_held == 0
-    assert not filled.accumulator.topics["new"].held
+    assert not topic.holds
 
 
 def test_a_partitioner_that_raises_what_is_no_exception_fails_its_record_alone() -> None:
@@ -95,7 +96,7 @@ def test_a_partitioner_that_raises_what_is_no_exception_fails_its_record_alone()
     filled.accumulator.place_held(topic, 1, lambda outcome, other: None, ended.append)
     assert "the partitioner gave no partition for key b'bad'" in str(bad.exception())
     assert (len(ended), good.done) == (1, False)
-    assert filled.accumulator.bytes_held == topic.queues[0].waiting[0].admitted_bytes
+    assert filled.accumulator.bytes_held == topic.queues[0].gather()[0].admitted_bytes
 
 
 def test_a_topic_may_be_a_member_of_an_enumeration() -> None:
@@ -107,7 +108,7 @@ def test_a_topic_may_be_a_member_of_an_enumeration() -> None:
     (topic,) = (each for name, each in filled.accumulator.topics.items() if name == "new")
     filled.accumulator.place_held(topic, 1, lambda outcome, other: None, lambda outcome: None)
     filled.send(Topics.NEW, b"2", partition=0)
-    (batch,) = topic.queues[0].waiting
+    (batch,) = topic.queues[0].gather()
     assert [record.value for record in RecordBatch(bytes(batch.sealed())).records()] == [b"1", b"2"]
     assert type(topic.name) is type(batch.outcome.partition.topic) is str
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 
 from kafkawire.sdk.client.partitions import TopicPartition
@@ -37,3 +39,38 @@ def test_remove() -> None:
     queue.remove(batches[1])
     queue.remove(batches[0])
     assert list(queue.waiting) == [batches[2]]
+
+
+def test_batches_are_gathered_once_in_the_order_in_which_they_were_opened() -> None:
+    queue = PartitionQueue(TopicPartition("t", 0))
+    first, second, other = (batch(queue, number) for number in (1, 2, 3))
+    assert queue.latest() is None
+    assert queue.follow(None, first)
+    assert not queue.follow(None, other), "another thread was first"
+    assert queue.latest() is first
+    assert queue.load == 1
+    assert queue.follow(first, second)
+    assert (queue.latest(), queue.load) == (second, 2)
+    assert queue.gather() == [first, second] == list(queue.waiting)
+    assert (queue.gather(), queue.load) == ([], 2)
+    assert not queue.follow(None, other), "nor does one that has looked before anything was there"
+
+
+def test_batches_that_are_gone_are_not_kept() -> None:
+    queue = PartitionQueue(TopicPartition("t", 0))
+
+    class Noted(ProducerBatch):
+        __slots__ = ("__weakref__",)
+
+    former = opened = None
+    gone = []
+    for number in range(3):
+        opened = Noted(queue, (number,), BatchBuilder(), Attempts(Backoff(1, 1, lambda: 0.5), 100), 1000, 0)
+        gone.append(weakref.ref(opened))
+        assert queue.follow(former, opened)
+        former = opened
+        queue.gather()
+        queue.waiting.clear()
+        assert queue.latest() is opened
+    del opened, former
+    assert [each() is None for each in gone] == [True, True, False]

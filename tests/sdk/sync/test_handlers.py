@@ -1,0 +1,187 @@
+"""A signal handler, or a finalizer, may interrupt a blocking client anywhere and use the same client: nothing hangs.
+
+Method: the handler is called at each instruction of Python, one after the other, that the main thread carries out in a
+call, in this code and in the libraries below it; the I/O thread runs meanwhile, as it does beside a real handler. What
+one handler waits for, it gets, and records are stored once and in order. Some steps are left out, each time others, to
+save time: `step=1` visits all.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from kafkawire.errors import Closed
+from kafkawire.sync import Producer
+from tests.sdk.scripted_broker import BROKER, StoringBroker
+
+#: More than any handler takes; a handler that waits for its own thread takes for ever.
+LIMIT_MS = 5_000
+
+#: More instructions than any call here has.
+INSTRUCTIONS_MAX = 20_000
+
+
+def interrupted_at(place: int, call: Callable[[], object], handler: Callable[[], None]) -> bool:
+    """Make a call, and the handler at its instruction of this number; return whether it has so many."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode":
+            if count == place:
+                sys.settrace(None)
+                handler()
+            count += 1
+        return trace if count <= place else None
+
+    former = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(former)
+    return count > place
+
+
+def everywhere(make: Callable[[int], Callable[[], object]], handler: Callable[[int], None], *, step: int) -> int:
+    """Interrupt a call at each of its instructions, each time made anew; return how many there were."""
+    for place in range(0, INSTRUCTIONS_MAX, step):
+        if not interrupted_at(place, make(place), partial(handler, place)):
+            return place
+    raise AssertionError("the call does not end")
+
+
+@pytest.fixture
+def broker() -> StoringBroker:
+    return StoringBroker({"t": 1, "m": 1, **{f"new-{number}": 1 for number in range(2_000)}})
+
+
+#: How a `send` finds the batch of its partition.
+SITUATIONS = {
+    "open": b"x",
+    "to grow": b"x" * 600,
+    "full": b"x" * 900,
+}
+
+
+@pytest.mark.parametrize("value", SITUATIONS.values(), ids=SITUATIONS)
+def test_a_handler_that_sends_and_flushes_anywhere_in_a_send(broker: StoringBroker, value: bytes) -> None:
+    with Producer(str(BROKER), network=broker.network, batch_size=1_000, linger_ms=60_000) as producer:
+        producer.send("t", b"known")
+        producer.flush()
+
+        def make(place: int) -> Callable[[], object]:
+            producer.send("t", b"%d before" % place + b"x" * 200)
+            return lambda: producer.send("t", b"%d sent" % place + value)
+
+        def handler(place: int) -> None:
+            delivery = producer.send("t", b"%d inner" % place)
+            producer.flush()
+            assert delivery.done
+
+        count = everywhere(make, handler, step=3)
+        producer.flush()
+    stored = [(record or b"").rstrip(b"x") for record in broker.values("t")]
+    expected = [b"%d %s" % (place, what) for place in range(0, count, 3) for what in (b"before", b"inner", b"sent")]
+    interrupted = [each for each in stored[1:] if int(each.split()[0]) < count]
+    assert sorted(interrupted) == sorted(expected), "each once"
+    for what in (b"before", b"inner", b"sent"):
+        mine = [each for each in interrupted if each.endswith(what)]
+        assert mine == [b"%d %s" % (place, what) for place in range(0, count, 3)], "in order"
+
+
+def test_a_handler_anywhere_in_the_first_send_to_a_topic(broker: StoringBroker) -> None:
+    with Producer(str(BROKER), network=broker.network) as producer:
+
+        def handler(place: int) -> None:
+            producer.send("m", b"inner").result(LIMIT_MS)
+            producer.flush()
+
+        everywhere(lambda place: lambda: producer.send(f"new-{place}", b"v"), handler, step=7)
+        producer.flush()
+    assert all(broker.values(f"new-{place}") == [b"v"] for place in range(0, 210, 7))
+
+
+CALLS: dict[str, Callable[[Producer], object]] = {
+    "send": lambda producer: producer.send("t", b"sent"),
+    "flush": lambda producer: producer.flush(),
+    "result": lambda producer: producer.send("t", b"sent").result(LIMIT_MS),
+    "drain": lambda producer: producer.drain(),
+    "close": lambda producer: producer.close(),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_handler_that_closes_anywhere_in_a_call(broker: StoringBroker, call: Callable[[Producer], object]) -> None:
+    def make(place: int) -> Callable[[], object]:
+        nonlocal producer
+        producer = Producer(str(BROKER), network=broker.network)
+        producer.start()
+        producer.send("t", b"%d" % place)
+
+        def ended() -> None:
+            with suppress(Closed):
+                call(producer)
+
+        return ended
+
+    producer = Producer(str(BROKER))
+    count = everywhere(make, lambda place: producer.close(timeout_ms=LIMIT_MS), step=17)
+    producer.close()
+    stored = {int(value or b"") for value in broker.values("t") if (value or b"").isdigit()}
+    assert stored.issuperset(range(0, count, 17)), "what was sent before is flushed by the handler"
+
+
+def test_a_finalizer_that_sends_wherever_garbage_is_collected(broker: StoringBroker) -> None:
+    class Last:
+        def __init__(self, number: int) -> None:
+            self.itself, self.number = self, number
+
+        def __del__(self) -> None:
+            producer.send("t", b"%d" % self.number, headers=[("by", b"finalizer")])
+
+    thresholds = gc.get_threshold()
+    with Producer(str(BROKER), network=broker.network, batch_size=300) as producer:
+        try:
+            gc.set_threshold(1)
+            for number in range(300):
+                Last(number)
+                producer.send("t", b"x" * 50)
+                if number % 50 == 0:
+                    producer.flush()
+        finally:
+            gc.set_threshold(*thresholds)
+        gc.collect()
+        producer.flush()
+    stored = [value or b"" for value in broker.values("t")]
+    assert sorted(int(value) for value in stored if value[:1] != b"x") == list(range(300))
+    assert stored.count(b"x" * 50) == 300
+
+
+def test_close_keeps_its_limit_whatever_is_held(broker: StoringBroker) -> None:
+    """As if a handler had interrupted this thread inside a log handler, whose lock the I/O thread needs for a line."""
+    held = threading.Lock()
+
+    def delivered(delivery: object) -> None:
+        with held:
+            pass
+
+    producer = Producer(str(BROKER), network=broker.network)
+    producer.start()
+    with held:
+        producer.send("t", b"v", on_delivery=delivered)
+        producer.send("t", b"v")
+        began = time.monotonic()
+        producer.close(timeout_ms=100)
+        assert time.monotonic() - began < 10

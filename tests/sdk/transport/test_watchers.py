@@ -1,0 +1,27 @@
+"""Each watcher is taken once: by who added it, or by who makes the event happen, in the order of their coming."""
+
+from __future__ import annotations
+
+from kafkawire.sdk.transport.watchers import Watchers
+
+
+class Equal:
+    """Equal to everything, and not hashable: callbacks of applications may be."""
+
+    __hash__ = None  # type: ignore[assignment]  # on purpose
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+
+def test_each_is_taken_once() -> None:
+    watchers: Watchers[object] = Watchers()
+    first, second, third = Equal(), Equal(), Equal()
+    places = [watchers.add(each) for each in (first, second, third)]
+    assert watchers.take_back(places[1])
+    assert not watchers.take_back(places[1])
+    taking = watchers.take()
+    assert next(taking) is first
+    assert watchers.take_back(places[2]), "it is not taken before its turn"
+    assert list(taking) == []
+    assert not watchers.take_back(places[0])
