@@ -115,6 +115,7 @@ class Session:
         self._outgoing_bytes = 0
         self._now_ms = clock()
         self._delayed: DelayedOperation | None = None
+        #: Of the request that is delayed, if one is.
         self._delayed_bytes = 0
         self._is_writing_blocked = False
         self._is_muted = False
@@ -137,7 +138,8 @@ class Session:
     @property
     def held_bytes(self) -> int:
         """Bytes of the requests that wait for their turn, and of the one that is not answered yet."""
-        return sum(map(len, self._frames)) + self._delayed_bytes if self._frames else self._delayed_bytes
+        delayed_bytes = 0 if self._delayed is None else self._delayed_bytes
+        return sum(map(len, self._frames)) + delayed_bytes if self._frames else delayed_bytes
 
     def frame_bytes_max(self, key: int) -> int:
         """Return the size of the largest request of an API.
@@ -281,7 +283,6 @@ class Session:
             self._core.timers.as_of(jumped_ms, answer.step)
         if answer.response is not None:
             self._delayed = None
-            self._delayed_bytes = 0
             self._respond_late(request, call, answer, answer.response)
         else:
             answer.then(
@@ -302,7 +303,6 @@ class Session:
         """Send a delayed response and continue with the next request."""
         delayed, self._delayed = self._delayed, None
         if delayed is not None:
-            self._delayed_bytes = 0
             self._guarded(self._respond_late, request, call, delayed, response)
             self._work()
             if self.on_answer is not None:

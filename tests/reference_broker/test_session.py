@@ -19,10 +19,10 @@ from kafkawire.reference_broker.log.validation import validate
 from kafkawire.reference_broker.session import FRAME_BYTES_MAX, SENDFILE_BYTES_MIN, TURN_MS, Session
 from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.connection import ClientConnection
+from kafkawire.sdk.protocol.frames import LENGTH_BYTES
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
-from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.record_formats import Compression
@@ -30,34 +30,7 @@ from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.log.held_work import HeldWork
 from tests.reference_broker.log.produced_batches import produced, values_in
 from tests.reference_broker.raw_client import produce_request
-
-LENGTH_BYTES = 4
-
-
-class Wire:
-    """Notes what is written, until it is closed."""
-
-    def __init__(self) -> None:
-        self.parts: list[Buffer | FileSlice] = []
-        self.writes = 0
-        self.is_open = True
-
-    def write(self, parts) -> None:
-        if self.is_open:
-            self.parts += parts
-            self.writes += 1
-
-    is_congested = has_unsent = False
-
-    async def drain(self) -> None:
-        pass
-
-    sent = drain
-
-    def close(self) -> None:
-        self.is_open = False
-
-    abort = close
+from tests.reference_broker.recording_wire import Wire
 
 
 class Client:

@@ -1,0 +1,261 @@
+"""Whatever a partition of a coordinator has been through, everybody is answered, and it is then as one newly loaded.
+
+Goal: its shard is what its log says whenever an operation runs; a reply to a write leaves once it is committed, in
+order; nobody waits longer than promised; and nothing of a slow or failing log, an unload or a timer outlives it.
+
+Method: stories of requests, transactions, timers and trouble, as hypothesis draws them. After each step the shard is
+compared with a replay of the whole log. In the end the trouble goes, a partition is loaded from a copy of the log, and
+both are told one more story.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkawire.reference_broker.coordinators.partition import COMMIT_TIMEOUT_MS, CoordinatorPartition, PartitionState
+from kafkawire.reference_broker.coordinators.records import encode
+from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, Result
+from kafkawire.reference_broker.timers import Timers
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.coordinators.counting_shard import CountingShard, MemoryLog, StoredBatch, record
+from tests.stories import Kinds, Step, pauses, steps, told
+
+NAMES = st.sampled_from("ab")
+PRODUCERS = st.sampled_from([7, 8])
+NUMBERS = st.integers(1, 5)
+
+REQUESTS: Kinds = {
+    "add": (NAMES, NUMBERS),
+    "get": (NAMES,),
+    "delete": (NAMES,),
+    "refuse": (),
+    "set in transaction": (NAMES, NUMBERS, PRODUCERS),
+    "end": (PRODUCERS, st.booleans()),
+    "set later": (NAMES, NUMBERS, pauses(0, 100, 6_000)),
+}
+TROUBLE: Kinds = {
+    "hold": (),
+    "release": (),
+    "lag": (),
+    "commit": (),
+    "fail": (),
+    "mend": (),
+    "pass": (pauses(1, 100, COMMIT_TIMEOUT_MS - 1, COMMIT_TIMEOUT_MS),),
+    "jump": (pauses(-10_000, 10_000),),
+    "unload": (),
+}
+
+
+class HoldingShard(CountingShard):
+    """Numbers by name; those of open transactions count once they are committed, from where they were written."""
+
+    def __init__(self, timers: Any) -> None:
+        super().__init__(timers)
+        self.offsets: dict[str, int] = {}
+        self.held: dict[int, dict[str, tuple[int, int]]] = {}
+
+    def replay(self, record: CoordinatorRecord, offset: int, producer_id: int) -> None:
+        name, number = record.key.group, None if record.value is None else record.value.offset  # type: ignore[attr-defined]  # its own
+        if producer_id == NO_PRODUCER_ID:
+            self._put(name, offset, number)
+        else:
+            held = self.held.setdefault(producer_id, {})
+            held.pop(name, None)
+            held[name] = offset, number  # type: ignore[assignment]  # nothing is deleted in a transaction
+
+    def end_transaction(self, producer_id: int, is_commit: bool) -> None:
+        for name, (offset, number) in self.held.pop(producer_id, {}).items():
+            if is_commit and offset > self.offsets.get(name, -1):
+                self._put(name, offset, number)
+
+    def _put(self, name: str, offset: int, number: int | None) -> None:
+        self.offsets[name] = offset
+        if number is None:
+            self.numbers.pop(name, None)
+            for held in self.held.values():
+                held.pop(name, None)
+        else:
+            self.numbers[name] = number
+
+    @property
+    def state(self) -> object:
+        """All that counts."""
+        held = {producer_id: list(of_it.items()) for producer_id, of_it in self.held.items() if of_it}
+        return self.numbers, {name: self.offsets[name] for name in self.numbers}, held
+
+
+def replayed(batches: list[StoredBatch]) -> object:
+    """Return the state of a shard that has met every record of a log, as it was written."""
+    shard = HoldingShard(None)
+    for batch in batches:
+        if batch.marker is not None:
+            shard.end_transaction(batch.marker.producer_id, batch.marker.is_commit)
+        producer_id = NO_PRODUCER_ID if batch.transaction is None else batch.transaction.producer_id
+        for key, value in batch.records:
+            found = shard.decode(key, value)
+            assert found is not None
+            shard.replay(found, batch.next_offset - 1, producer_id)
+    return shard.state
+
+
+class Scene:
+    """A partition, its log and who asks it.
+
+    Attributes:
+        answers: by request, all that it was told; of errors the codes.
+    """
+
+    def __init__(self, log: MemoryLog, now_ms: int) -> None:
+        self.log = log
+        self.now_ms = self.lived_ms = now_ms
+        self.timers = Timers()
+        self.answers: list[list[Any]] = []
+        self._asked_ms: list[int] = []
+        self.load()
+
+    def load(self) -> None:
+        self.partition = CoordinatorPartition("topic-0", self.log, self.timers, HoldingShard)
+        self.partition.load(self.now_ms)
+        while self.partition.state is PartitionState.LOADING:
+            self.partition.load_slice(self.now_ms)
+        assert self.partition.state is PartitionState.ACTIVE
+
+    def act(self, step: Step) -> None:
+        name, *arguments = step
+        getattr(self, name.replace(" ", "_").replace("pass", "let_pass"))(*arguments)
+        self.check()
+
+    def check(self) -> None:
+        partition = self.partition
+        if partition.state is PartitionState.ACTIVE and not partition.is_appending:
+            assert partition.shard.state == replayed(self.log.batches)
+        for answers, asked_ms in zip(self.answers, self._asked_ms, strict=True):
+            assert len(answers) <= 1
+            assert answers or self.lived_ms < asked_ms + COMMIT_TIMEOUT_MS, "nobody waits for longer"
+
+    # Requests.
+
+    def _ask(self, operation: Callable[[HoldingShard], Result[Any]], written: CoordinatorRecord | None = None) -> None:
+        answers: list[Any] = []
+        seen_to: list[int] = []
+
+        def done(reply: object) -> None:
+            answers.append(reply.code if isinstance(reply, BrokerError) else reply)
+            if not isinstance(reply, BrokerError):
+                assert seen_to[0] <= self.log.high_watermark, "what the reply depends on may still be lost"
+                assert written is None or self._is_committed(written), "so may what it has written"
+
+        def checked(shard: HoldingShard) -> Result[Any]:
+            seen_to.append(self.log.next_offset)
+            assert shard.state == replayed(self.log.batches)
+            return operation(shard)
+
+        self.answers.append(answers)
+        self._asked_ms.append(self.lived_ms)
+        self.partition.submit(checked, done, self.now_ms)
+
+    def _is_committed(self, written: CoordinatorRecord) -> bool:
+        committed = [batch for batch in self.log.batches if batch.next_offset <= self.log.high_watermark]
+        return any(encode(written) in batch.records for batch in committed)
+
+    def add(self, name: str, number: int) -> None:
+        self._ask(lambda shard: shard.add(name, number))
+
+    def get(self, name: str) -> None:
+        self._ask(lambda shard: shard.get(name))
+
+    def delete(self, name: str) -> None:
+        gone = record(name, None)
+        self._ask(lambda shard: Result(name, [gone]), gone)
+
+    def refuse(self) -> None:
+        self._ask(lambda shard: shard.add("a", -1))
+
+    def set_in_transaction(self, name: str, number: int, producer_id: int) -> None:
+        self._ask(lambda shard: shard.add_in_transaction(name, number, producer_id), record(name, number))
+
+    def end(self, producer_id: int, is_commit: bool) -> None:
+        self._ask(lambda shard: shard.end(producer_id, is_commit))
+
+    def set_later(self, name: str, number: int, delay_ms: int) -> None:
+        self._ask(lambda shard: shard.add_later(name, number, self.now_ms + delay_ms))
+
+    # Trouble.
+
+    def hold(self) -> None:
+        if self.log.held is None:
+            self.log.held = []
+
+    def release(self) -> None:
+        if self.log.held:
+            self.log.release()
+
+    def lag(self) -> None:
+        self.log.is_committed = False
+
+    def commit(self) -> None:
+        self.log.commit(self.log.next_offset)
+
+    def fail(self) -> None:
+        self.log.error = BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS, "for a while")
+
+    def mend(self) -> None:
+        self.log.error = None
+
+    def let_pass(self, milliseconds: int) -> None:
+        self.now_ms += milliseconds
+        self.lived_ms += milliseconds
+        self.timers.fire(self.now_ms)
+
+    def jump(self, milliseconds: int) -> None:
+        self.now_ms += milliseconds
+        self.timers.shift(milliseconds)
+
+    def unload(self) -> None:
+        """Unload the partition, and load it again as soon as its log says what came of the last append."""
+        if self.partition.state is PartitionState.ACTIVE and self.log.error is None:
+            self.partition.close()
+            assert all(self.answers), "nobody waits for a partition that is not served"
+            self.partition.when_appended(self._load_unless_failing)
+
+    def _load_unless_failing(self) -> None:
+        self.mend()
+        self.load()
+
+    def end_of_trouble(self) -> None:
+        """Let the log work, and whoever waits be answered."""
+        self.mend()
+        while self.log.held:
+            self.release()
+        self.log.held, self.log.is_committed = None, True
+        self.commit()
+        assert all(self.answers), "who waits is answered once there is nothing to wait for"
+        self.let_pass(2 * COMMIT_TIMEOUT_MS)  # for its timers, too
+        self.check()
+        assert self.partition.state is PartitionState.ACTIVE
+
+
+@told(120)
+@given(steps(REQUESTS | TROUBLE, longest=30), steps(REQUESTS, longest=8))
+def test_stories(story: list[Step], epilogue: list[Step]) -> None:
+    old = Scene(MemoryLog(), 0)
+    for step in story:
+        old.act(step)
+    old.end_of_trouble()
+    copy = MemoryLog()
+    copy.batches = list(old.log.batches)
+    copy.next_offset = copy.high_watermark = old.log.next_offset
+    new = Scene(copy, old.now_ms)
+    assert new.partition.shard.state == old.partition.shard.state
+    old.answers.clear()
+    old._asked_ms.clear()
+    for step in [*epilogue, ("pass", 6_000)]:
+        old.act(step)
+        new.act(step)
+        assert (old.answers, old.log.batches) == (new.answers, new.log.batches), step
