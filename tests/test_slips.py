@@ -48,6 +48,11 @@ SLIPS = [
     ("order", "self.x = 1; self.y = self.x", {"self.y = self.x; self.x = 1"}),
     ("order", "self.x = 1; self.y = 2", set()),
     ("order", "self.x.add(1); self.y.clear()", set()),
+    ("order", "self.x = f(a); self.y = 2", set()),  # the call knows nothing of self
+    ("order", "self.x = f(self); self.y = 2", {"self.y = 2; self.x = f(self)"}),
+    ("order", "self.x = await a; self.y = 2", {"self.y = 2; self.x = await a"}),
+    ("order", "a['b'] = f(n); a['c'] = 2", set()),
+    ("order", "a['b'] = f(n); a['c'] = g(a)", {"a['c'] = g(a); a['b'] = f(n)"}),
     ("order", "b = self.f(); self.g(b)", set()),
     ("order", "logger.info(1); self.f()", set()),
     ("order", "self.f(); self.f()", set()),

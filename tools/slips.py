@@ -205,10 +205,7 @@ class _Finder:
         if _bound_by(first) & (_read(second) | _bound_by(second)) or _bound_by(second) & _read(first):
             return
         both_made = all(isinstance(each, ast.Assign | ast.AnnAssign) for each in (first, second))
-        if both_made and scope.name == "__init__":
-            return
-        quiet = _is_quiet(first), _is_quiet(second)
-        if all(quiet) and not (_written(first) & (_texts(second)) or _written(second) & _texts(first)):
+        if (both_made and scope.name == "__init__") or _are_independent(first, second):
             return
         self._exchange("order", first, second)
 
@@ -408,6 +405,35 @@ def _is_quiet(statement: ast.stmt) -> bool:
     if isinstance(statement, ast.Expr) and isinstance(call := statement.value, ast.Call):
         return inside == [call] and isinstance(call.func, ast.Attribute) and call.func.attr in NOTES
     return not inside
+
+
+def _are_independent(first: ast.stmt, second: ast.stmt) -> bool:
+    """Return whether two statements do the same in any order: neither can see what the other has changed."""
+    assigned = [each for each in (first, second) if isinstance(each, ast.Assign)]
+    if len(assigned) == 2 and len({key for each in assigned if (key := _constant_key(each))}) == 2:
+        changed = _written(first) | _written(second)
+        return not any(_texts(each.value) & changed for each in assigned)
+    if _written(first) & _texts(second) or _written(second) & _texts(first):
+        return False
+    return all(
+        _is_quiet(one) or (isinstance(one, ast.Assign) and not _may_see(one, other))
+        for one, other in ((first, second), (second, first))
+    )
+
+
+def _constant_key(statement: ast.Assign) -> str:
+    """Return what `a["b"] = …` assigns to, else an empty string."""
+    (target, *_) = statement.targets
+    return ast.unparse(target) if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant) else ""
+
+
+def _may_see(statement: ast.stmt, other: ast.stmt) -> bool:
+    """Return whether what a statement calls or waits for may see what another one changes."""
+    if any(isinstance(node, ast.Await | ast.Yield | ast.YieldFrom) for node in ast.walk(statement)):
+        return True
+    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    changed = {text.partition(".")[0].partition("[")[0] for text in _written(other)}
+    return any(_read(call) & changed for call in calls)
 
 
 def _written(statement: ast.stmt) -> set[str]:

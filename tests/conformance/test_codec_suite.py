@@ -12,12 +12,14 @@ import itertools
 import json
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafkawire.conformance.codec_suite import VECTORS, run_vectors
+from kafkawire.conformance.message_vectors import stricter
 from kafkawire.conformance.report import Suite
 from kafkawire.sdk.protocol.engines.selection import ENGINE
 
@@ -52,7 +54,15 @@ def test_small_files_pass(tmp_path: Path) -> None:
 def test_a_suite_takes_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = itertools.count(0, 1500)
     monkeypatch.setattr("kafkawire.conformance.codec_suite.monotonic_ms", lambda: next(ticks))
-    assert suites(folder(tmp_path, "headers.jsonl.gz"))["headers.jsonl.gz"].seconds == 1.5
+    path = folder(tmp_path, "headers.jsonl.gz")
+    assert [suite.seconds for suite in run_vectors(path, ENGINE)] == [1.5, 1.5]  # known when it is given
+
+
+def test_what_is_refused_on_purpose_is_counted(tmp_path: Path) -> None:
+    suite = suites(folder(tmp_path, "corrupt.jsonl.gz"))["corrupt.jsonl.gz"]
+    vectors = map(json.loads, gzip.decompress((VECTORS / "corrupt.jsonl.gz").read_bytes()).splitlines())
+    assert suite.stricter == Counter(vector["kind"] for vector in vectors if stricter(vector) is not None)
+    assert suite.stricter
 
 
 def test_every_shipped_file_has_a_checker() -> None:
