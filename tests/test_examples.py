@@ -34,7 +34,7 @@ def example(name: str, *arguments: str) -> list[str]:
 
 def test_there_are_no_others() -> None:
     names = {path.name for path in (ROOT / "examples").iterdir() if path.name != "__pycache__"}
-    assert names == {"internal_topics.py", "produce_consume.py"} | ELSEWHERE
+    assert names == {"graceful_rebalance.py", "internal_topics.py", "produce_consume.py"} | ELSEWHERE
 
 
 def test_internal_topics(broker: Broker) -> None:
@@ -62,3 +62,8 @@ def test_produce_consume(broker: Broker, tmp_path: Path) -> None:
         offsets = [re.search(r"offset=(\d+)", line) for line in lines]
         assert [found and int(found[1]) for found in offsets] == [start, *range(start, start + 4)], lines
     assert again[0].startswith("TOPIC_ALREADY_EXISTS")
+
+
+def test_graceful_rebalance(broker: Broker) -> None:
+    """`tests/sdk/consumer/test_graceful_rebalance.py` tries its functions by each protocol."""
+    assert example("graceful_rebalance.py", broker.bootstrap) == ["1000 records, 0 of them more than once"]

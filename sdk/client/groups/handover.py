@@ -1,6 +1,6 @@
 """Hand partitions over: what happens, and in which order, when a member gains, gives up or loses some.
 
-    revoke: withhold → commit what is finished → tell the listener → let go
+    revoke: withhold → commit what is finished → tell the listener → commit what was finished since → let go
     assign: add, hand out nothing yet → tell the listener → hand out
     lose:   let go → tell the listener
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from typing import Final, Protocol
 
 from kafkawire.sdk.client.groups.commit_outcome import Committed, OnDone, Outcome
@@ -23,6 +24,9 @@ from kafkawire.sdk.log_limit import LogLimit
 __all__ = ["Commits", "Handover"]
 
 logger = logging.getLogger("kafkawire.group")
+
+#: How long the commit after the listener may take if the listener itself has used the time: the others wait.
+_LATE_COMMIT_MS: Final = 5_000
 
 #: Partitions that a line in the log names; of thousands, nobody reads more.
 _NAMED: Final = 20
@@ -63,7 +67,9 @@ class Handover:
         self._notify = notify
         self._auto_commit = auto_commit
         self._event: Event | None = None
-        self._is_told = False
+        self._is_told = self._is_acknowledged = False
+        self._deadline_ms = 0
+        self._tried: Mapping[TopicPartition, OffsetAndMetadata] = {}
         self._lost: frozenset[TopicPartition] = frozenset()
         self._lost_generation = -1
         self._then: Step | None = None
@@ -87,7 +93,7 @@ class Handover:
         Args:
             partitions: those that are read now; others are ignored.
             generation: the present one.
-            deadline_ms: for the commit.
+            deadline_ms: for the commits.
             now_ms: the time.
             then: called once they are given up, at once if there are none.
         """
@@ -99,20 +105,10 @@ class Handover:
         logger.info("group %s, generation %d: revoking %s", self.group_id, generation, _listed(going))
         self._then = then
         event = self._event = Revoking(going, generation)
-        self._is_told = False
+        self._is_told = self._is_acknowledged = False
+        self._deadline_ms, self._tried = deadline_ms, {}
         self._reader.withhold(going)
-        offsets = self._reader.to_commit(going) if self._auto_commit else {}
-        if not offsets:
-            self._tell(event, now_ms)
-            return
-
-        def saved(outcome: Outcome | KafkaWireError, now_ms: int) -> None:
-            if not isinstance(outcome, Committed):
-                logger.warning("group %s: not all was committed before revoking: %s", self.group_id, outcome)
-            if self._event is event:
-                self._tell(event, now_ms)
-
-        self._offsets.commit(offsets, deadline_ms, saved, now_ms)
+        self._commit(event, partial(self._tell, event), now_ms)
 
     def assign(self, target: Iterable[TopicPartition], generation: int, now_ms: int, then: Step) -> None:
         """Read exactly these partitions: those that are read now and more.
@@ -151,14 +147,14 @@ class Handover:
             self._event = None  # the listener was not told that it may commit: it will hear of a loss instead
         elif isinstance(self._event, Revoking):
             lost -= self._event.partitions
-        self._reader.assign(())
-        self._offsets.release(None, now_ms, cause)
         if not lost:
             self._lines.info("lost", now_ms, "group %s: the membership was lost: %s", self.group_id, cause)
         else:
             logger.warning("group %s, generation %d: lost %s: %s", self.group_id, generation, _listed(lost), cause)
             self._lost |= lost
             self._lost_generation = generation
+        self._reader.assign(())
+        self._offsets.release(None, now_ms, cause)  # this may end the last commit of an operation, and so that one
         if self._event is None:
             self._go_on(now_ms)
 
@@ -194,18 +190,44 @@ class Handover:
 
     def acknowledge(self, event: Event, now_ms: int) -> None:
         """Go on after the listener has handled an event; see `GroupProtocol.acknowledge`."""
-        if event is not self._event or not self._is_told:
+        if event is not self._event or not self._is_told or self._is_acknowledged:
+            return
+        if isinstance(event, Revoking):
+            self._is_acknowledged = True
+            self._commit(event, partial(self._let_go, event), now_ms)
             return
         self._event = None
-        if isinstance(event, Revoking):
-            self._offsets.release(event.partitions, now_ms)
-            self._reader.assign(self._reader.assigned - event.partitions)
-        elif isinstance(event, Assigned):
+        if isinstance(event, Assigned):
             self._reader.assign(self._reader.assigned)
         self._go_on(now_ms)
 
+    def _commit(self, event: Event, then: Step, now_ms: int) -> None:
+        """Commit what of the partitions of a revocation is finished, but for what was tried before; then go on."""
+        finished = self._reader.to_commit(event.partitions & self._reader.assigned) if self._auto_commit else {}
+        offsets = {each: offset for each, offset in finished.items() if self._tried.get(each) != offset}
+        if not offsets:
+            then(now_ms)
+            return
+
+        def saved(outcome: Outcome | KafkaWireError, now_ms: int) -> None:
+            if not isinstance(outcome, Committed):
+                logger.warning("group %s: not all was committed before revoking: %s", self.group_id, outcome)
+            if self._event is event:
+                then(now_ms)
+
+        self._tried = finished
+        least_ms = now_ms + _LATE_COMMIT_MS if self._is_acknowledged else 0
+        self._offsets.commit(offsets, max(self._deadline_ms, least_ms), saved, now_ms)
+
+    def _let_go(self, event: Event, now_ms: int) -> None:
+        """End a revocation."""
+        self._event = None
+        self._offsets.release(event.partitions, now_ms)
+        self._reader.assign(self._reader.assigned - event.partitions)
+        self._go_on(now_ms)
+
     def _tell(self, event: Event, now_ms: int) -> None:
-        self._is_told = True
+        self._is_told, self._is_acknowledged = True, False
         self._notify(event, now_ms)
 
     def _go_on(self, now_ms: int) -> None:

@@ -59,7 +59,8 @@ def test_what_a_listener_has_failed_at_is_not_handed_out() -> None:
             with pytest.raises(RuntimeError, match="the listener failed"):
                 await consumer.getmany(10_000)
 
-    assert consuming(test, "t", listener=Listener()).commits == {}
+    broker = consuming(test, "t", listener=Listener())
+    assert broker.commits.get(("g", "t", 0), 0) == 0, "at most where reading was to begin"
 
 
 def test_a_listener_that_hangs_does_not_hold_up_close() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.client.groups.commit_outcome import Committed, OnDone
+from kafkawire.sdk.client.groups.commit_outcome import Committed, OnDone, Rebalanced
 from kafkawire.sdk.client.groups.handover import Handover
 from kafkawire.sdk.client.groups.protocol import Assigned, Event, Lost, Revoking
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
@@ -105,6 +105,51 @@ def test_a_revocation_stops_commits_tells_and_lets_go_in_this_order() -> None:
     assert scene.reader.assigned == {Q}
     assert scene.commits.released == [({P}, None)]
     assert scene.done == ["revoked"]
+
+
+@pytest.mark.parametrize(("listener_ms", "limit_ms"), [(300, 7_777), (7_000, 12_000)])
+def test_what_is_finished_while_the_listener_runs_is_committed_before_the_partitions_go(
+    listener_ms: int, limit_ms: int
+) -> None:
+    scene = Scene()
+    scene.own(P, Q)
+    scene.handover.revoke([P, Q], 2, 7_777, 0, scene.step("revoked"))
+    first = scene.commits.waiting.pop()
+    first[2](RequestTimedOut("late"), 0)
+    (event,) = scene.events
+    scene.reader.positions[Q] += 4  # the listener waits until the program has finished what it has in hand
+    scene.handover.acknowledge(event, listener_ms)
+    ((offsets, deadline_ms, saved),) = scene.commits.waiting
+    assert (dict(offsets), deadline_ms) == ({Q: OffsetAndMetadata(5, leader_epoch=1)}, limit_ms), (
+        "what failed is not tried again"
+    )
+    scene.handover.acknowledge(event, listener_ms)
+    assert (len(scene.commits.waiting), scene.reader.assigned, scene.done) == (1, {P, Q}, [])
+    saved(Committed(offsets), 0)
+    assert (scene.reader.assigned, scene.commits.released, scene.done) == (frozenset(), [({P, Q}, None)], ["revoked"])
+    scene.own(R)
+    assert scene.reader.handed_out == {R}, "the next event is acknowledged, too"
+
+
+def test_a_loss_while_the_last_commit_runs_is_told_after_it() -> None:
+    scene = Scene()
+    scene.own(P, Q)
+    scene.reader.committed(scene.reader.to_commit())
+    scene.handover.revoke([P], 2, 7_777, 0, scene.step("revoked"))
+    scene.reader.positions[P] += 1
+    scene.handover.acknowledge(scene.events[0], 0)
+    ((offsets, _, saved),) = scene.commits.waiting
+    released = scene.commits.release
+
+    def release(partitions: Any, now_ms: int, cause: KafkaWireError | None = None) -> None:
+        released(partitions, now_ms, cause)
+        saved(Rebalanced({}, frozenset(offsets)), now_ms)
+
+    scene.commits.release = release  # type: ignore[method-assign]  # as `Offsets` does
+    scene.handover.lose(2, LOST, 0, scene.step("lost"))
+    assert (scene.done, [type(event) for event in scene.events]) == ([], [Revoking, Lost])
+    scene.handover.acknowledge(scene.events[1], 0)
+    assert scene.done == ["lost"]
 
 
 def test_a_commit_that_fails_does_not_keep_the_partitions() -> None:

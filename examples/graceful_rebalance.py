@@ -1,0 +1,173 @@
+"""Work on many records at once, and hand partitions over without working on any record twice.
+
+A record that was handed out is in hand until it is finished. When partitions move to another member, or the consumer is
+closed, the listener waits for what is in hand of them; what was finished by then is committed before they go. A record
+that cannot be worked on is kept in a topic of dead letters, and is finished, too.
+
+    python examples/graceful_rebalance.py localhost:9092
+
+`consume` is for asyncio and `consume_in_threads` for threads. The program has two of the former share a topic; it
+cancels one in the middle, and prints how many records were worked on, and how many of them more than once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Collection
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from threading import Event, Semaphore
+from typing import Any
+
+from kafkawire import Admin, Consumer, NewTopic, Producer, Record, TopicPartition, sync
+
+#: Records in hand at a time.
+WORKERS = 8
+
+#: How long a record is waited for before somebody looks whether to stop.
+READ_MS = 200
+
+
+class Tasks:
+    """The tasks that work on records, by partition; a listener for `kafkawire.Consumer`."""
+
+    def __init__(self) -> None:
+        self._tasks: defaultdict[TopicPartition, set[asyncio.Task[None]]] = defaultdict(set)
+
+    def add(self, record: Record, task: asyncio.Task[None]) -> None:
+        partition = TopicPartition(record.topic, record.partition)
+        self._tasks[partition].add(task)
+        task.add_done_callback(self._tasks[partition].discard)
+
+    def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        """Begin with nothing in hand."""
+
+    async def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        """Finish what is in hand; nothing more of these partitions is handed out meanwhile."""
+        if tasks := self._of(partitions):
+            await asyncio.wait(tasks)
+
+    def on_lost(self, partitions: Collection[TopicPartition]) -> None:
+        """Stop: others work on these records already."""
+        for task in self._of(partitions):
+            task.cancel()
+
+    def _of(self, partitions: Collection[TopicPartition]) -> list[asyncio.Task[None]]:
+        return [task for partition in partitions for task in self._tasks.pop(partition, ())]
+
+
+async def consume(
+    servers: str, topic: str, group: str, work: Callable[[Record], Awaitable[None]], **options: Any
+) -> None:
+    """Work on records, `WORKERS` at a time, until this is cancelled."""
+    in_hand, slots = Tasks(), asyncio.Semaphore(WORKERS)
+
+    async def work_on(record: Record) -> None:
+        try:
+            await work(record)
+        except Exception as error:
+            headers = [*record.headers, ("error", repr(error).encode())]
+            await producer.send(f"{topic}.dead", record.value, key=record.key, headers=headers)
+        consumer.finish(record)
+
+    async with (
+        Producer(servers) as producer,
+        Consumer(servers, topic, group_id=group, listener=in_hand, enable_auto_finish=False, **options) as consumer,
+    ):
+        records = aiter(consumer)
+        while True:
+            await slots.acquire()  # before it reads: a record that was handed out is in hand at once
+            record = await anext(records)
+            task = asyncio.create_task(work_on(record))
+            task.add_done_callback(lambda task: slots.release())
+            in_hand.add(record, task)
+
+
+class Futures:
+    """The calls that work on records, by partition; a listener for `kafkawire.sync.Consumer`."""
+
+    def __init__(self) -> None:
+        self._futures: defaultdict[TopicPartition, set[Future[None]]] = defaultdict(set)
+
+    def add(self, record: Record, future: Future[None]) -> None:
+        futures = self._futures[TopicPartition(record.topic, record.partition)]
+        futures -= {each for each in futures if each.done()}
+        futures.add(future)
+
+    def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        """Begin with nothing in hand."""
+
+    def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        """Finish what is in hand; the thread that reads waits here."""
+        wait(self._of(partitions))
+
+    def on_lost(self, partitions: Collection[TopicPartition]) -> None:
+        """Leave out what was not begun: others work on these records already."""
+        for future in self._of(partitions):
+            future.cancel()
+
+    def _of(self, partitions: Collection[TopicPartition]) -> list[Future[None]]:
+        return [future for partition in partitions for future in self._futures.pop(partition, ())]
+
+
+def consume_in_threads(
+    servers: str, topic: str, group: str, work: Callable[[Record], None], stop: Event, **options: Any
+) -> None:
+    """Work on records, `WORKERS` at a time, until somebody sets `stop`."""
+    in_hand, slots = Futures(), Semaphore(WORKERS)
+
+    def work_on(record: Record) -> None:
+        try:
+            work(record)
+        except Exception as error:
+            headers = [*record.headers, ("error", repr(error).encode())]
+            producer.send(f"{topic}.dead", record.value, key=record.key, headers=headers).result()
+        consumer.finish(record)
+        slots.release()
+
+    with (
+        sync.Producer(servers) as producer,
+        ThreadPoolExecutor(WORKERS) as pool,
+        sync.Consumer(
+            servers, topic, group_id=group, listener=in_hand, enable_auto_finish=False, **options
+        ) as consumer,
+    ):
+        while not stop.is_set():
+            slots.acquire()
+            found = consumer.getmany(timeout_ms=READ_MS, max_records=1)
+            for record in (record for records in found.values() for record in records):
+                in_hand.add(record, pool.submit(work_on, record))
+            if not found:
+                slots.release()
+
+
+async def main(servers: str, count: int = 1_000) -> None:
+    """Share the records of a topic between two consumers, one of which leaves in the middle."""
+    seen: Counter[bytes | None] = Counter()
+    half, everything = asyncio.Event(), asyncio.Event()
+
+    async def work(record: Record) -> None:
+        await asyncio.sleep(0.01)
+        seen[record.value] += 1
+        if len(seen) == count // 2:
+            half.set()
+        if len(seen) == count:
+            everything.set()
+
+    async with Admin(servers) as admin, Producer(servers) as producer:
+        await admin.create_topics(NewTopic("jobs", partitions=4))
+        await producer.send_many("jobs", [b"%d" % number for number in range(count)])
+    consumers = [
+        asyncio.create_task(consume(servers, "jobs", "workers", work, auto_offset_reset="earliest")) for _ in range(2)
+    ]
+    await half.wait()
+    consumers[0].cancel()
+    await everything.wait()
+    consumers[1].cancel()
+    await asyncio.gather(*consumers, return_exceptions=True)
+    print(f"{len(seen)} records, {sum(times > 1 for times in seen.values())} of them more than once")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))
