@@ -19,7 +19,7 @@ from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, UnsupportedVersion
 from kafkawire.sdk.options import INT32_MAX
 from kafkawire.sdk.producer.batch import ProducerId
-from kafkawire.sdk.producer.transactions.errors import fenced
+from kafkawire.sdk.producer.transactions.errors import fenced, forgotten
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import (
@@ -38,6 +38,9 @@ logger = logging.getLogger("kafkawire.producer")
 
 #: Epochs are int16, and the highest is the broker's own: after this one a new producer id is asked for.
 MAX_EPOCH: Final = 2**15 - 2
+
+#: From here on a coordinator may give another producer id instead of a higher epoch: it may have raised it twice.
+_LAST_EPOCHS: Final = MAX_EPOCH - 1
 
 
 class ProducerIdentity:
@@ -111,12 +114,18 @@ class ProducerIdentity:
 
     def renew(self) -> None:
         """Have the coordinator raise the epoch; until it has, there is no id."""
-        self._replaced, self.current = self.current, None
+        if self.current is not None:  # otherwise it is being raised already
+            self._replaced, self.current = self.current, None
 
     def fail(self, error: KafkaWireError) -> None:
         """Give up: the client has ended."""
         self._refused = error
         self.ready.fail(error)
+
+    def _is_another(self, given: ProducerId) -> bool:
+        """Return whether a coordinator that was to raise the epoch has made the producer anew, having forgotten it."""
+        replaced = self._replaced
+        return replaced is not None and given.number != replaced.number and replaced.epoch < _LAST_EPOCHS
 
     def _request(self, versions: Versions) -> tuple[Message, int]:
         version = versions.version_for(InitProducerIdRequest)
@@ -133,8 +142,13 @@ class ProducerIdentity:
         self._asking = False
         is_transactional = self._transactional_id is not None
         if call.error is None:
-            self.current = ProducerId(call.answer.producer_id, call.answer.producer_epoch, is_transactional)
-            self.ready.keep(None)
+            given = ProducerId(call.answer.producer_id, call.answer.producer_epoch, is_transactional)
+            if self._is_another(given):
+                error = BrokerError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "it gave another producer id")
+                self.fail(forgotten(self._transactional_id or "", error))
+            else:
+                self.current = given
+                self.ready.keep(None)
         elif isinstance(call.error, Closed):
             self.fail(call.error)
         elif call.error.retriable and (self.ready.done or not is_transactional):

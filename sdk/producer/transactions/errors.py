@@ -24,6 +24,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = [
     "FINAL_FOR_OFFSETS",
+    "FORGOTTEN",
     "NOT_COMMITTED",
     "NOT_OPEN",
     "OUTSIDE",
@@ -31,6 +32,7 @@ __all__ = [
     "aborted",
     "code_of",
     "fenced",
+    "forgotten",
     "is_fatal",
     "late",
 ]
@@ -50,13 +52,18 @@ NOT_COMMITTED: Final = frozenset(
     {
         ErrorCode.TRANSACTION_ABORTABLE,
         ErrorCode.UNKNOWN_PRODUCER_ID,
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
         ErrorCode.INVALID_TXN_STATE,
     }
 )
 
-#: What a coordinator says instead of aborting if it has no such transaction: the next one needs another epoch.
-NOT_OPEN: Final = frozenset({ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_TXN_STATE})
+#: What a coordinator says instead of aborting if it has no such transaction, but knows this producer, and no later one:
+#: the next transaction needs another epoch.
+NOT_OPEN: Final = frozenset({ErrorCode.INVALID_TXN_STATE})
+
+#: What a coordinator says of a transactional id that it knows nothing of, or nothing of this producer: it has forgotten
+#: the id (transactional.id.expiration.ms), and with it whether a later producer had fenced this one. Whoever then got
+#: another producer id could do again what the later one has done.
+FORGOTTEN: Final = frozenset({ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND})
 
 #: What brokers say of a transaction that its coordinator has ended.
 _ENDED: Final = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH})
@@ -68,7 +75,7 @@ FINAL_FOR_OFFSETS: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS})
 #: brokers some ms, and Apache Kafka's producer waits as long.
 SOON_AFTER_THE_LAST: Final[Mapping[ErrorCode, int]] = {ErrorCode.CONCURRENT_TRANSACTIONS: 20}
 
-_FATAL: Final = frozenset(
+_FATAL: Final = FORGOTTEN | frozenset(
     {
         ErrorCode.PRODUCER_FENCED,
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -99,10 +106,23 @@ def aborted(transactional_id: str, timeout_ms: int, cause: KafkaWireError | None
 
 def fenced(transactional_id: str, timeout_ms: int, error: KafkaWireError) -> KafkaWireError:
     """Return an error that ends a producer as what it is raised: `ProducerFenced` if it was fenced."""
+    if isinstance(error, BrokerError) and error.code in FORGOTTEN:
+        return forgotten(transactional_id, error)
     if not isinstance(error, BrokerError) or error.code not in _FENCED or isinstance(error, ProducerFenced):
         return error
     reason = f"another producer uses it, or transaction_timeout_ms={timeout_ms} has passed"
     failure = ProducerFenced(error.code, f"transactional id {transactional_id}: {reason}; {error.detail}")
+    failure.__cause__ = error
+    return failure
+
+
+def forgotten(transactional_id: str, error: BrokerError) -> BrokerError:
+    """Return the error of a producer that the coordinator does not know any more; said of it once."""
+    if error.detail.startswith(f"transactional id {transactional_id}: "):
+        return error
+    text = "its coordinator has forgotten this producer (transactional.id.expiration.ms), and whether another was begun"
+    failure = BrokerError(error.code, f"transactional id {transactional_id}: {text}; {error.detail}")
+    failure.fatal = True
     failure.__cause__ = error
     return failure
 

@@ -95,7 +95,7 @@ class Transactions:
         self._calls = 0
         self._is_adding = False
         self._is_uncertain = False
-        self._is_forgotten = False
+        self._is_lost = False
         self._reason: TransactionAborted | None = None
         self._was_to_commit = False
         self.state = State.READY
@@ -112,7 +112,7 @@ class Transactions:
             raise LocalProtocolError(f"a transaction is {self.state.value}: commit or abort it first")
         self._was_to_commit, self._reason = False, None
         self._groups.clear()
-        self._is_adding = self._is_uncertain = self._is_forgotten = False
+        self._is_adding = self._is_uncertain = self._is_lost = False
         self._partitions.begin(self._identity.transaction_version)
         self._sender.abandon(OUTSIDE, now_ms)  # what another thread was sending as the one before ended
         self._accumulator.failed = None
@@ -343,8 +343,6 @@ class Transactions:
         if is_fatal(error):
             self._end_for_good(error, now_ms)
             return
-        if code_of(error) is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
-            self._is_forgotten = True
         if self.state not in GOES_WELL:
             return
         self._reason = self._aborted(error)
@@ -375,7 +373,7 @@ class Transactions:
 
     def _end(self, now_ms: int) -> None:
         """Tell the coordinator; without anything that could have begun there, the transaction is over."""
-        if self._is_forgotten or not (self._has_joined or self._is_uncertain):
+        if not (self._has_joined or self._is_uncertain):
             self._over(now_ms)
             return
         commits, producer = self.state is State.COMMITTING, self._producer()
@@ -413,7 +411,7 @@ class Transactions:
         elif commits and code in NOT_COMMITTED:
             self._doom(error, now_ms)
         elif code in NOT_OPEN:
-            self._is_forgotten = self._has_joined or code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+            self._is_lost = self._has_joined
             self._over(now_ms)
         elif not isinstance(error, Closed):
             self._end_for_good(error, now_ms)
@@ -424,7 +422,7 @@ class Transactions:
         is_upgraded = is_version_1 and self._identity.transaction_version >= TransactionVersion.TV_2
         joined = [queue.sequences for queue in self._partitions.joined]
         has_gap = is_version_1 and any(each.needs_epoch and not each.is_forgotten for each in joined)
-        if self._is_forgotten or is_upgraded or has_gap:
+        if self._is_lost or is_upgraded or has_gap:
             self.state = State.RENEWING
             self._identity.renew()
             self._identity.poll(now_ms)

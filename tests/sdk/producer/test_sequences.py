@@ -145,6 +145,34 @@ def test_a_leader_that_lost_the_numbers_gets_new_ones(code: ErrorCode) -> None:
     assert producer.produced[-1][3].producer_epoch == 1
 
 
+#: What a refusal of one batch leads to without transactions: whether it is stored at last, and the next one's epoch.
+REFUSALS = {
+    ErrorCode.UNKNOWN_PRODUCER_ID: (True, 0),
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: (True, 1),
+    ErrorCode.CONCURRENT_TRANSACTIONS: (True, 0),
+    ErrorCode.INVALID_PRODUCER_EPOCH: (False, 1),
+    ErrorCode.PRODUCER_FENCED: (False, 1),
+    ErrorCode.INVALID_TXN_STATE: (False, 1),
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: (False, 1),
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: (False, 1),
+    ErrorCode.TRANSACTION_ABORTABLE: (False, 1),
+    ErrorCode.INVALID_RECORD: (False, 1),
+}
+
+
+@pytest.mark.parametrize(("code", "expected"), REFUSALS.items())
+def test_an_idempotent_producer_goes_on_after_every_refusal(code: ErrorCode, expected: tuple[bool, int]) -> None:
+    producer = SimulatedProducer(linger_ms=0)
+    producer.learn()
+    producer.refuse = refused(code)
+    outcome = outcome_of(sent(producer, b"refused", 5_000))
+    assert isinstance(outcome_of(sent(producer, b"next")), RecordMetadata)
+    assert producer.identity.current is not None
+    assert (isinstance(outcome, RecordMetadata), producer.identity.current.epoch) == expected
+    if isinstance(outcome, BrokerError):
+        assert outcome.code is code
+
+
 def test_a_duplicate_counts_as_stored() -> None:
     producer = SimulatedProducer(linger_ms=0)
     producer.refuse = refused(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)

@@ -12,6 +12,7 @@ import pytest
 
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.errors import (
+    BrokerError,
     LocalProtocolError,
     ProducerFenced,
     TransactionAborted,
@@ -21,7 +22,7 @@ from kafkawire.sdk.producer.transactions.errors import OUTSIDE
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kafkawire.sdk.protocol.messages.end_txn import EndTxnRequest
-from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
+from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -316,18 +317,31 @@ def test_only_whoever_commits_is_told_why_it_was_aborted(version: int) -> None:
     assert error_of(waiting) is None
 
 
-def test_a_coordinator_that_has_forgotten_the_producer_gives_an_id_and_is_not_told_of_the_end() -> None:
-    producer = TransactionalProducer(1)
+@BOTH
+@pytest.mark.parametrize("answer", [ErrorCode.INVALID_PRODUCER_ID_MAPPING, None], ids=["refused", "made anew"])
+def test_no_identity_is_made_anew_once_the_coordinator_may_have_forgotten_who_fenced_it(
+    version: int, answer: ErrorCode | None
+) -> None:
+    """A fenced producer that was idle until its id expired must not do again what the later one has done."""
+    producer = TransactionalProducer(version)
     producer.begin()
     producer.send("t", b"v", partition=0)
     producer.run(1_000)
-    producer.refusals[AddPartitionsToTxnRequest] = [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
-    producer.send("t", b"v", partition=1)
-    producer.run(1_000)
-    asked = len(producer.simulation.requests(InitProducerIdRequest))
-    assert error_of(producer.abort()) is None
-    assert not producer.simulation.requests(EndTxnRequest)
-    assert len(producer.simulation.requests(InitProducerIdRequest)) == asked + 1
+    producer.refusals[EndTxnRequest] = [ErrorCode.INVALID_TXN_STATE]  # has the epoch raised
+    if answer is None:
+        for node in producer.nodes:
+            producer.simulation.handlers[node, InitProducerIdRequest] = lambda request, version: InitProducerIdResponse(
+                producer_id=producer.number + 1
+            )
+    else:
+        producer.refusals[InitProducerIdRequest] = [answer]
+    error = error_of(producer.abort())
+    assert isinstance(error, BrokerError)
+    assert (error.code, error.fatal) == (ErrorCode.INVALID_PRODUCER_ID_MAPPING, True)
+    assert str(error).count("transactional id payments: its coordinator has forgotten this producer") == 1
+    assert type(error_of(producer.ask(producer.machine.begin))) is BrokerError
+    with pytest.raises(BrokerError, match="INVALID_PRODUCER_ID_MAPPING"):
+        producer.send("t", b"v")
 
 
 @BOTH
