@@ -51,7 +51,10 @@ SLIPS = [
     ("order", "self.x = f(a); self.y = 2", set()),  # the call knows nothing of self
     ("order", "self.x = f(self); self.y = 2", {"self.y = 2; self.x = f(self)"}),
     ("order", "self.x = await a; self.y = 2", {"self.y = 2; self.x = await a"}),
-    ("order", "a['b'] = f(n); a['c'] = 2", set()),
+    ("order", "self.x = 1; self.file.write(a)", {"self.file.write(a); self.x = 1"}),  # which may fail
+    ("order", "self.x = 1; self.file.name(a)", set()),
+    ("order", "self.f(); yield", set()),  # others have their turn a little earlier
+    ("order", "a['b'] = f(n); a[g('c')] = 2", set()),
     ("order", "a['b'] = f(n); a['c'] = g(a)", {"a['c'] = g(a); a['b'] = f(n)"}),
     ("order", "b = self.f(); self.g(b)", set()),
     ("order", "logger.info(1); self.f()", set()),

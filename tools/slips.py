@@ -21,6 +21,9 @@ __all__ = ["find_slips"]
 #: Methods of containers and events that note or reset something and raise nothing as a rule; as statements, so unused.
 NOTES = {"add", "append", "appendleft", "clear", "discard", "extend", "pop", "popleft", "remove", "set", "update"}
 
+#: Methods that fail now and then, through no fault of the program: what is noted before them may be wrong.
+FAILING = {"begin", "commit", "flush", "load", "read", "rename", "send", "start", "submit", "sync", "truncate", "write"}
+
 #: Words that stand for each other's opposite or neighbour in names.
 NEIGHBOURS = [
     *(("start", "end"), ("first", "last"), ("min", "max"), ("base", "last"), ("begin", "end"), ("next", "last")),
@@ -204,8 +207,7 @@ class _Finder:
             return
         if _bound_by(first) & (_read(second) | _bound_by(second)) or _bound_by(second) & _read(first):
             return
-        both_made = all(isinstance(each, ast.Assign | ast.AnnAssign) for each in (first, second))
-        if (both_made and scope.name == "__init__") or _are_independent(first, second):
+        if scope.name == "__init__" or _are_independent(first, second):
             return
         self._exchange("order", first, second)
 
@@ -389,7 +391,8 @@ def _is_overwritten(targets: Sequence[str], rest: Sequence[ast.stmt]) -> bool:
 def _is_effect(statement: ast.stmt) -> bool:
     """Return whether others than the function can see what a simple statement does."""
     if isinstance(statement, ast.Expr):
-        return isinstance(statement.value, ast.Call | ast.Await | ast.Yield | ast.YieldFrom)
+        is_pause = isinstance(statement.value, ast.Yield) and statement.value.value is None
+        return isinstance(statement.value, ast.Call | ast.Await | ast.Yield | ast.YieldFrom) and not is_pause
     if isinstance(statement, ast.Assign):
         return all(isinstance(target, ast.Attribute | ast.Subscript) for target in statement.targets)
     if isinstance(statement, ast.AugAssign | ast.AnnAssign):
@@ -408,32 +411,55 @@ def _is_quiet(statement: ast.stmt) -> bool:
 
 
 def _are_independent(first: ast.stmt, second: ast.stmt) -> bool:
-    """Return whether two statements do the same in any order: neither can see what the other has changed."""
-    assigned = [each for each in (first, second) if isinstance(each, ast.Assign)]
-    if len(assigned) == 2 and len({key for each in assigned if (key := _constant_key(each))}) == 2:
-        changed = _written(first) | _written(second)
-        return not any(_texts(each.value) & changed for each in assigned)
-    if _written(first) & _texts(second) or _written(second) & _texts(first):
+    """Return whether two statements do the same in any order, as far as can be seen.
+
+    They do not if one reads or changes what the other changes, waits, or may fail, so that the other is not done.
+    """
+    if any(isinstance(node, ast.Await | ast.Yield | ast.YieldFrom) for node in (*ast.walk(first), *ast.walk(second))):
         return False
-    return all(
-        _is_quiet(one) or (isinstance(one, ast.Assign) and not _may_see(one, other))
-        for one, other in ((first, second), (second, first))
+    if len({key for each in (first, second) if (key := _constant_key(each))}) == 2:
+        return not any(_overlap(_changed(one), _texts(_value(other))) for one, other in _both_ways(first, second))
+    return not any(
+        _overlap(_changed(one), _texts(other)) or (not isinstance(one, ast.Expr) and _fails(other))
+        for one, other in _both_ways(first, second)
     )
 
 
-def _constant_key(statement: ast.Assign) -> str:
+def _both_ways(first: ast.stmt, second: ast.stmt) -> Sequence[tuple[ast.stmt, ast.stmt]]:
+    return (first, second), (second, first)
+
+
+def _constant_key(statement: ast.stmt) -> str:
     """Return what `a["b"] = …` assigns to, else an empty string."""
-    (target, *_) = statement.targets
-    return ast.unparse(target) if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant) else ""
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if not isinstance(target, ast.Subscript):
+        return ""
+    callees = {id(node.func) for node in ast.walk(target.slice) if isinstance(node, ast.Call)}
+    names = [node for node in ast.walk(target.slice) if isinstance(node, ast.Name) and id(node) not in callees]
+    return "" if names else ast.unparse(target)
 
 
-def _may_see(statement: ast.stmt, other: ast.stmt) -> bool:
-    """Return whether what a statement calls or waits for may see what another one changes."""
-    if any(isinstance(node, ast.Await | ast.Yield | ast.YieldFrom) for node in ast.walk(statement)):
-        return True
+def _value(statement: ast.stmt) -> ast.AST:
+    return statement.value if isinstance(statement, ast.Assign) else statement
+
+
+def _fails(statement: ast.stmt) -> bool:
+    """Return whether a statement calls something that fails now and then, through no fault of the program."""
+    calls = [node.func for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    return any(isinstance(called, ast.Attribute) and called.attr in FAILING for called in calls)
+
+
+def _overlap(changed: set[str], texts: set[str]) -> bool:
+    """Return whether something that is changed, or a part of it, is among what a statement names."""
+    return any(text == each or text.startswith(f"{each}.") for each in changed for text in texts)
+
+
+def _changed(statement: ast.stmt) -> set[str]:
+    """Return what a statement may change: targets, what methods are called on, and `self` where it is passed on."""
     calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
-    changed = {text.partition(".")[0].partition("[")[0] for text in _written(other)}
-    return any(_read(call) & changed for call in calls)
+    objects = [call.func.value for call in calls if isinstance(call.func, ast.Attribute)]
+    objects += [argument for call in calls for argument in call.args if ast.unparse(argument) == "self"]
+    return _written(statement) | {ast.unparse(each) for each in objects if isinstance(each, ast.Name | ast.Attribute)}
 
 
 def _written(statement: ast.stmt) -> set[str]:

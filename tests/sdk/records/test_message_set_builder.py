@@ -108,6 +108,7 @@ def test_refused_messages(row: Any, path: str) -> None:
         builder.append_at(*row)
     assert caught.value.path == path
     assert (builder.build(), builder.count) == (before, 1)
+    assert builder.append(0, None, b"") == 1  # as if nothing had been refused
 
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])

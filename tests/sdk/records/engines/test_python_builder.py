@@ -265,6 +265,8 @@ def test_refused_producers(builder_class: type[BatchBuilder], options: Any, path
     with pytest.raises(EncodeError) as caught:
         builder.seal()
     assert caught.value.path == path
+    builder.append(1, None, b"")
+    assert builder.count == 2  # it was not sealed
 
 
 @pytest.mark.parametrize(
