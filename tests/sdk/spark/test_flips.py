@@ -18,6 +18,7 @@ from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
 from kafkawire.sdk.records import Compression
 from kafkawire.sdk.records.walk import walk
+from tests.thorough import sampled
 
 pyarrow = pytest.importorskip("pyarrow")
 
@@ -99,7 +100,7 @@ def test_what_is_flipped() -> None:
     assert max(UNCHECKED) < BATCH_HEADER_BYTES
 
 
-@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("mode", sampled(Mode, 3))
 def test_column(mode: Mode, caplog: pytest.LogCaptureFixture) -> None:
     names = (*NAMES, CORRUPT) if mode is Mode.PERMISSIVE else NAMES
     for position, within, damaged in flips(7):
@@ -113,7 +114,7 @@ def test_column(mode: Mode, caplog: pytest.LogCaptureFixture) -> None:
         check(rows, is_told=is_told, within=within, position=position)
 
 
-@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("mode", sampled(Mode, 3))
 def test_segment(mode: Mode, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It is followed by another one, which says where its offsets end."""
     names = (*NAMES, CORRUPT) if mode is Mode.PERMISSIVE else NAMES

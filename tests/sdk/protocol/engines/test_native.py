@@ -29,6 +29,7 @@ from kafkawire.sdk.protocol.primitives import APART_BYTES, MALFORMED_UTF8, MAX_S
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.values import DEFAULT
 from tests.needs import NATIVE_ENGINE
+from tests.thorough import sampled
 
 NATIVE_ENGINE.require()
 native: Any = selection.native
@@ -245,12 +246,15 @@ AnyRequest: Any = FetchRequest
 
 @pytest.mark.parametrize(
     "wrap",
-    [
-        lambda inner: AnyRequest(replica_state=inner),
-        lambda inner: AnyHeader(inner),
-        lambda inner: AnyHeader(0, [inner]),
-        lambda inner: AnyRequest(topics=(AnyHeader({1: inner}),)),
-    ],
+    sampled(
+        [
+            lambda inner: AnyRequest(replica_state=inner),
+            lambda inner: AnyHeader(inner),
+            lambda inner: AnyHeader(0, [inner]),
+            lambda inner: AnyRequest(topics=(AnyHeader({1: inner}),)),
+        ],
+        2,
+    ),
 )
 def test_chains_of_any_length_are_freed(wrap: Any) -> None:
     marker = Marker()

@@ -258,6 +258,7 @@ def test_every_bit_of_a_base_offset(files: SegmentFiles) -> None:
                 assert len(damage_of(files, split_bytes)) == 1
 
 
+@pytest.mark.thorough
 def test_random_damage(files: SegmentFiles) -> None:
     """Whatever is wrong, parts give what the whole gives: what is not damaged, and nothing that was not written."""
     chance = random.Random(20)

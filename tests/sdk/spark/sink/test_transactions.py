@@ -28,6 +28,7 @@ from kafkawire.sdk.spark.sink.transactions import Prepared, abort, commit, prepa
 from kafkawire.sdk.spark.sink.writer import BatchWriter, StreamWriter, Written
 from kafkawire.testing import Broker
 from tests.sdk.spark.sink.topics import committed, is_open, row_id, written
+from tests.thorough import sampled
 
 COLUMNS = WrittenColumns(None, None, None)
 #: What the driver is told of a transaction that is not open any more; it depends on what it asked for.
@@ -123,7 +124,7 @@ class Stopped(Exception):
     """The driver is killed here."""
 
 
-@pytest.mark.parametrize("steps", range(7))
+@pytest.mark.parametrize("steps", sampled(range(7), 3))
 def test_the_driver_stops_after_any_step(broker: Broker, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each transaction that it ends, and what comes before the first one, is a step."""
     query = Query(broker)
