@@ -9,6 +9,7 @@ costs a program about a millisecond at start.
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from kafkawire.sdk.errors import ConfigurationError
@@ -59,6 +60,7 @@ class Option(NamedTuple):
         parse: converts text to a value for `read`, or returns it unchanged; None for options that are text.
         accepts: the type of a value, as an annotation is written.
         limits: which values of that type are allowed, in words; empty if all are.
+        lowest: the lowest value of a number.
     """
 
     default: object
@@ -67,22 +69,56 @@ class Option(NamedTuple):
     parse: Callable[[str], object] | None = None
     accepts: str = "object"
     limits: str = ""
+    lowest: int = 0
 
 
 class Order(NamedTuple):
-    """A rule for two options: `lower` is at most `upper`.
+    """A rule for options: `lower`, with those of `plus` added to it, is at most `upper`.
+
+    An option that is not given yields to those that are: `upper` is raised, or one of the others lowered, as far as it
+    takes.
 
     Attributes:
         lower: the name of one option.
         upper: the name of the other.
         otherwise: what goes wrong if the rule is broken.
         strict: whether the two may not be equal either.
+        plus: names of options that are added to `lower`.
+        times: how often `lower` fits into `upper` if one of them yields.
     """
 
     lower: str
     upper: str
     otherwise: str
     strict: bool = False
+    plus: tuple[str, ...] = ()
+    times: int = 1
+
+    @property
+    def lowers(self) -> tuple[str, ...]:
+        """The names of all options below."""
+        return self.lower, *self.plus
+
+    def holds(self, options: "Options") -> bool:
+        """Return whether the values of options keep to the rule."""
+        low, high = sum(getattr(options, name) for name in self.lowers), getattr(options, self.upper)
+        return bool(low < high or (low == high and not self.strict))
+
+    def yielding(self, options: "Options", given: Collection[str]) -> list[str]:
+        """Return the options that may yield, in this order, if the rule is broken."""
+        if self.holds(options):
+            return []
+        lowers = sorted(self.lowers, key=lambda name: -getattr(options, name))
+        return [name for name in (self.upper, *lowers) if name not in given]
+
+    def wanted(self, name: str, options: "Options") -> int:
+        """Return the value of an option with which the rule holds."""
+        apart = int(self.strict and self.times == 1)
+        others: int = sum(getattr(options, each) for each in self.lowers if each != name)
+        if name == self.upper:
+            return others * self.times + apart
+        upper: int = getattr(options, self.upper)
+        return (upper - others) // self.times - apart
 
 
 class Options:
@@ -134,8 +170,19 @@ class Options:
         for name, option in cls.OPTIONS.items():
             if option.default is REQUIRED and name not in values:
                 raise ConfigurationError(name, None, "a value is needed, there is no default")
-        options = cls(**values)
+        options = cls(**values)._yielding(values.keys())
         options.check(values.keys())
+        return options
+
+    def _yielding(self, given: Collection[str]) -> Self:
+        """Return options in which those that were not given yield to those that were, as far as they can."""
+        options = self
+        for order in self.ORDERS * 2:  # one that yields may lead to another
+            for name in order.yielding(options, given):
+                if not order.holds(options):
+                    value = max(order.wanted(name, options), self.OPTIONS[name].lowest)
+                    with suppress(ConfigurationError):  # what contradicts it is refused by `check`
+                        options = type(self)(**vars(options) | {name: self.read_value(name, value)})
         return options
 
     def check(self, given: Collection[str]) -> None:
@@ -147,19 +194,21 @@ class Options:
         Raises:
             ConfigurationError: two values contradict each other.
         """
-        for lower, upper, otherwise, strict in self.ORDERS:
-            low, high = getattr(self, lower), getattr(self, upper)
-            if low < high or (low == high and not strict):
+        for order in self.ORDERS:
+            if order.holds(self):
                 continue
-            if lower in given:
+            lower, upper, strict = order.lower, order.upper, order.strict
+            if lower in given and not order.plus:
                 bound = f"{'less than' if strict else 'at most'} {self.shown(upper, given)}"
-                raise ConfigurationError(lower, low, f"expected {bound}; otherwise {otherwise}")
-            bound = f"{'more than' if strict else 'at least'} {self.shown(lower, given)}"
-            raise ConfigurationError(upper, high, f"expected {bound}; otherwise {otherwise}")
+                raise ConfigurationError(lower, getattr(self, lower), f"expected {bound}; otherwise {order.otherwise}")
+            needed = " + ".join(self.shown(name, given) for name in order.lowers)
+            bound = f"{'more than' if strict else 'at least'} {needed}"
+            raise ConfigurationError(upper, getattr(self, upper), f"expected {bound}; otherwise {order.otherwise}")
 
     def shown(self, name: str, given: Collection[str]) -> str:
         """Return an option with its value, for the error about another."""
-        return f"{name}={getattr(self, name)}" + ("" if name in given else " (the default)")
+        is_default = name not in given and getattr(self, name) == self.OPTIONS[name].default
+        return f"{name}={getattr(self, name)}{' (the default)' if is_default else ''}"
 
     @classmethod
     def unknown(cls, name: str) -> str:
@@ -212,7 +261,7 @@ def number(default: int, low: int, high: int = INT32_MAX, *, also: int | None = 
             raise ConfigurationError(name, value, f"expected {limits}")
         return value
 
-    return Option(default, read, kafka, parse_integer, "int", limits)
+    return Option(default, read, kafka, parse_integer, "int", limits, low)
 
 
 def flag(default: bool, *, kafka: str | None = None) -> Any:

@@ -59,9 +59,9 @@ and values of the wrong type; a function that passes options on declares them as
   boolean the text `true` or `false`, as in a properties file; under a name of kafkawire's own it may not. The broker
   takes text under every name.
 - None is accepted only where the type says so. To get the default, leave the option out.
-- Options are checked against each other when the client is created, defaults included: if you lower
-  `delivery_timeout_ms` below `request_timeout_ms`, lower that too. Options that matter only in a group are refused
-  without `group_id`.
+- Options are checked against each other when the client is created. One that was not given yields to those that were:
+  `delivery_timeout_ms=8_000` alone lowers `request_timeout_ms`. Two that were given and contradict each other are
+  refused. Options that matter only in a group are refused without `group_id`.
 - The error for an unknown name says what another client's option is called here, whose option it is, or what to do
   instead.
 """

@@ -142,12 +142,10 @@ def test_a_required_option(given: list[tuple[str, object]], message: str) -> Non
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"pairs": 6}, "pairs=6: expected at most count=5 (the default); otherwise pairs would be torn"),
         ({"pairs": 4, "count": 3}, "pairs=4: expected at most count=3; otherwise pairs would be torn"),
         ({"count": 1}, "count=1: expected at least pairs=2 (the default); otherwise pairs would be torn"),
         ({"count": 2, "pairs": 2, "port": 2}, "port=2: expected less than count=2; otherwise nothing would listen"),
-        ({"count": 1, "pairs": 0}, "count=1: expected more than port=1 (the default); otherwise nothing would listen"),
-        ({"port": 5}, "port=5: expected less than count=5 (the default); otherwise nothing would listen"),
+        ({"count": 0}, "count=0: expected more than port=0; otherwise nothing would listen"),
     ],
 )
 def test_values_that_contradict_each_other(given: dict[str, object], message: str) -> None:
@@ -159,6 +157,57 @@ def test_values_that_contradict_each_other(given: dict[str, object], message: st
 @pytest.mark.parametrize("given", [{"pairs": 4}, {"port": 4}, {"port": 7, "count": 8, "pairs": 8}])
 def test_values_that_go_together(given: dict[str, object]) -> None:
     assert read(Python, **given)
+
+
+class Times(Options):
+    pause: int = number(5, 0)
+    attempt: int = number(30, 1)
+    whole: int = number(100, 1, 200)
+    beat: int = number(3, 1)
+    session: int = number(45, 1)
+
+    ORDERS = (
+        Order("pause", "whole", "nothing would be left", plus=("attempt",)),
+        Order("beat", "session", "it would end", strict=True, times=3),
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "yielding"),
+    [
+        ({}, {}),
+        ({"whole": 35}, {}),
+        ({"whole": 34}, {"attempt": 29}),
+        ({"whole": 3}, {"attempt": 1, "pause": 2}),
+        ({"whole": 34, "attempt": 30}, {"pause": 4}),
+        ({"attempt": 150}, {"whole": 155}),
+        ({"attempt": 150, "pause": 20}, {"whole": 170}),
+        ({"session": 44}, {}),
+        ({"session": 3}, {"beat": 1}),
+        ({"beat": 44}, {}),
+        ({"beat": 45}, {"session": 135}),
+    ],
+)
+def test_an_option_that_was_not_given_yields(given: dict[str, int], yielding: dict[str, int]) -> None:
+    assert vars(Times.read(given.items())) == {**vars(Times()), **given, **yielding}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"attempt": 9, "whole": 8},
+            "whole=8: expected at least pause=0 + attempt=9; otherwise nothing would be left",
+        ),
+        ({"attempt": 201}, "whole=100: expected at least pause=0 + attempt=201; otherwise nothing would be left"),
+        ({"session": 1}, "session=1: expected more than beat=1; otherwise it would end"),
+        ({"beat": 5, "session": 5}, "beat=5: expected less than session=5; otherwise it would end"),
+    ],
+)
+def test_an_option_that_cannot_yield_so_far(given: dict[str, int], message: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Times.read(given.items())
+    assert str(caught.value) == message
 
 
 def test_types_for_annotations() -> None:

@@ -15,6 +15,7 @@ from kafkawire.sdk.client.options import (
     ASSIGNOR_NAMES,
     CLIENTS,
     AdminOptions,
+    ClientOptions,
     ConsumerOptions,
     ProducerOptions,
     read_options,
@@ -188,26 +189,16 @@ def test_accepted_by_a_producer(name: str, value: object, attribute: str, expect
             "bootstrap_servers='b': given twice: the first argument, here 'a', is the servers$",
         ),
         (
-            {"batch_size": 2**20 + 1},
-            r"batch_size=1048577: expected at most max_request_size=1048576 \(the default\); otherwise no request",
+            {"batch_size": 4097, "max_request_size": 4096},
+            r"batch_size=4097: expected at most max_request_size=4096; otherwise no request",
         ),
         (
-            {"max_request_size": 1024},
-            r"max_request_size=1024: expected at least batch_size=131072 \(the default\); otherwise no request could",
+            {"linger_ms": 100, "request_timeout_ms": 120_000, "delivery_timeout_ms": 120_000},
+            r"delivery_timeout_ms=120000: expected at least linger_ms=100 \+ request_timeout_ms=120000; otherwise",
         ),
         (
-            {"delivery_timeout_ms": 30_004},
-            r"delivery_timeout_ms=30004: expected at least linger_ms=5 \(the default\) \+ "
-            r"request_timeout_ms=30000 \(the default\); otherwise",
-        ),
-        (
-            {"linger_ms": 100, "request_timeout_ms": 120_000},
-            r"delivery_timeout_ms=120000: its default is too low, expected at least linger_ms=100 \+ "
-            r"request_timeout_ms=120000; otherwise",
-        ),
-        (
-            {"retry_backoff_ms": 1_001},
-            r"retry_backoff_ms=1001: expected at most retry_backoff_max_ms=1000 \(the default",
+            {"retry_backoff_ms": 1_001, "retry_backoff_max_ms": 1_000},
+            r"retry_backoff_ms=1001: expected at most retry_backoff_max_ms=1000; otherwise",
         ),
     ],
 )
@@ -258,14 +249,17 @@ def test_refused_by_a_producer(given: dict[str, object], message: str) -> None:
             'session_timeout_ms=10000: has no effect with group_protocol="consumer"',
         ),
         (
-            {"group_id": "g", "session_timeout_ms": 3_000},
-            r"session_timeout_ms=3000: expected more than heartbeat_interval_ms=3000 \(the default\); otherwise",
+            {"group_id": "g", "session_timeout_ms": 3_000, "heartbeat_interval_ms": 3_000},
+            "heartbeat_interval_ms=3000: expected less than session_timeout_ms=3000; otherwise",
         ),
         (
-            {"group_id": "g", "max_poll_interval_ms": 3_000},
-            r"max_poll_interval_ms=3000: expected more than heartbeat_interval_ms=3000 \(the default\); otherwise",
+            {"group_id": "g", "max_poll_interval_ms": 3_000, "heartbeat_interval_ms": 3_000},
+            "heartbeat_interval_ms=3000: expected less than max_poll_interval_ms=3000; otherwise",
         ),
-        ({"max_frame_bytes": 2**20}, "max_frame_bytes=1048576: expected at least fetch_max_bytes=52428800"),
+        (
+            {"max_frame_bytes": 2**20, "fetch_max_bytes": 2**21},
+            "fetch_max_bytes=2097152: expected at most max_frame_bytes=1048576; otherwise",
+        ),
         (
             {"bootstrap_servers": "b:1"},
             "bootstrap_servers='b:1': given twice: the first argument, here 'a', is the servers; topics follow it",
@@ -339,3 +333,25 @@ def test_every_dotted_name_is_an_option_and_nearly_every_option_has_one() -> Non
             "sasl_scram_tokenauth",
             "ssl_context",  # Python's
         }
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "yielding"),
+    [
+        (ProducerOptions, {"delivery_timeout_ms": 8_000}, {"request_timeout_ms": 7_995}),
+        (ProducerOptions, {"request_timeout_ms": 150_000}, {"delivery_timeout_ms": 150_005}),
+        (ProducerOptions, {"linger_ms": 100_000}, {"delivery_timeout_ms": 130_000}),
+        (ProducerOptions, {"max_request_size": 1024}, {"batch_size": 1024}),
+        (ProducerOptions, {"batch_size": 2**21}, {"max_request_size": 2**21}),
+        (AdminOptions, {"retry_backoff_ms": 5_000}, {"retry_backoff_max_ms": 5_000}),
+        (AdminOptions, {"retry_backoff_max_ms": 50}, {"retry_backoff_ms": 50}),
+        (ConsumerOptions, {"group_id": "g", "session_timeout_ms": 3_000}, {"heartbeat_interval_ms": 1_000}),
+        (ConsumerOptions, {"group_id": "g", "max_poll_interval_ms": 1_500}, {"heartbeat_interval_ms": 500}),
+        (ConsumerOptions, {"group_id": "g", "heartbeat_interval_ms": 50_000}, {"session_timeout_ms": 150_000}),
+    ],
+)
+def test_an_option_that_was_not_given_yields(
+    kind: type[ClientOptions], given: dict[str, object], yielding: dict[str, object]
+) -> None:
+    expected = {**vars(read_options(kind, "a:1", {})), **given, **yielding}
+    assert vars(read_options(kind, "a:1", given)) == expected
