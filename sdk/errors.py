@@ -288,9 +288,10 @@ class BufferFull(KafkaWireError):
 
 
 class RecordTooLarge(LocalProtocolError):
-    """A record is larger than the largest request.
+    """A record is larger than the largest request, or than the largest response.
 
-    Send less in one record, or raise `max_request_size`, and with it `max.message.bytes` of the topic.
+    Send less in one record, or raise `max_request_size`, and with it `max.message.bytes` of the topic. A consumer stops
+    at a batch that is larger than its `max_frame_bytes`: raise that, or seek past the batch.
     """
 
 

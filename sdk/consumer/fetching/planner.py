@@ -24,10 +24,12 @@ from kafkawire.sdk.consumer.fetching.partition_fetch import PartitionFetch
 from kafkawire.sdk.consumer.fetching.position_lookups import CommittedSource, PositionLookups
 from kafkawire.sdk.consumer.fetching.queue import Fetched, FetchQueue
 from kafkawire.sdk.consumer.fetching.responses import FetchResponses
+from kafkawire.sdk.consumer.fetching.separation import Separation
 from kafkawire.sdk.consumer.fetching.session import FetchSession
 from kafkawire.sdk.consumer.position import Located, Place, Position
-from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, NoOffset, UnsupportedVersion
+from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, NoOffset, RecordTooLarge, UnsupportedVersion
 from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.protocol.frames import FrameTooLarge
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE, ErrorCode
@@ -45,14 +47,19 @@ _FETCHES_AHEAD = 2
 #: Fewer records are read sooner than a fetch is sent.
 _LONG_READ_BYTES = 16_384
 
+#: What a response holds beside records: its header, and for each partition its fields, its topic and some aborted
+#: transactions. `max_frame_bytes` bounds all of it, and what is asked for leaves room for it.
+_RESPONSE_BYTES, _PARTITION_BYTES = 1_024, 512
+
 
 class _NodeFetches:
     """What is fetched from one broker."""
 
-    __slots__ = ("in_flight", "refusal", "request", "session", "wanted")
+    __slots__ = ("in_flight", "refusal", "request", "separation", "session", "wanted")
 
     def __init__(self, options: ConsumerOptions) -> None:
         self.session = FetchSession()
+        self.separation = Separation()
         self.request = FetchRequest(  # each is encoded before the next is made: only what the session says is new
             max_wait_ms=options.fetch_max_wait_ms,
             min_bytes=options.fetch_min_bytes,
@@ -409,30 +416,60 @@ class FetchPlanner:
         self._router.submit(node.in_flight, now_ms, link)
 
     def _request(self, node: _NodeFetches, link: Link) -> tuple[Message, int]:
-        plan = node.session.plan(node.wanted)
+        wanted = node.separation.group(node.wanted)
+        is_apart = wanted is not node.wanted
+        if is_apart:
+            node.session.restart(keeps_id=True)  # the session has them all
+        plan = node.session.plan(wanted)
         assert link.connection is not None
         carrying = None if node.session.by_id else (FetchRequest.FetchTopic, "topic")
         request = node.request
         request.session_id, request.session_epoch = plan.session_id, plan.epoch
         request.topics, request.forgotten_topics_data = plan.topics, plan.forgotten
+        request.max_wait_ms = 0 if is_apart else self._options.fetch_max_wait_ms  # the other groups wait, too
+        room_bytes = self._options.max_frame_bytes - _RESPONSE_BYTES - _PARTITION_BYTES * len(wanted)
+        request.max_bytes = max(1, min(self._options.fetch_max_bytes, room_bytes))
         return request, link.connection.version_for(FetchRequest, carrying)
 
     def _ended(self, node_id: int, node: _NodeFetches, call: Call[FetchResponse], now_ms: int) -> None:
         node.in_flight = None
         if call.error is not None:
             node.session.restart(keeps_id=True)
+            if isinstance(call.error.__cause__, FrameTooLarge):
+                self._separate(node_id, node, call.error.__cause__, now_ms)
+                return
             self._responses.failed(node_id, list(node.wanted.values()), call.error, now_ms)
             return
         self.last_fetch_ms = now_ms
         response = call.answer
         queued_bytes = self._queue.size_bytes
+        is_apart = node.separation.is_active
         if node.session.accept(response.error_code, response.session_id):
             self._responses.take(node_id, node.session.names, response, now_ms)
             if self._queue.size_bytes - queued_bytes > _LONG_READ_BYTES:
                 call.turn = Turn.NOW
+            if is_apart:
+                node.separation.taken()
+                node.session.restart(keeps_id=True)  # it has this group only
         elif response.error_code not in _SESSION_ENDED:
             error = BrokerError(response.error_code, f"fetch from node {node_id}")
             self._responses.refused(list(node.wanted.values()), error, now_ms)
+
+    def _separate(self, node_id: int, node: _NodeFetches, damage: FrameTooLarge, now_ms: int) -> None:
+        """Fetch partitions apart from each other until it shows whose records no response can carry; halt that one."""
+        partition = node.separation.too_large(node.wanted)
+        if partition is None:
+            text = "node %d: a response of %d bytes, max_frame_bytes is %d: its partitions are fetched in halves"
+            self._lines.warning(("large", node_id), now_ms, text, node_id, damage.length, damage.limit)
+            return
+        fetch = node.wanted[partition]
+        offset = -1 if fetch.position is None else fetch.position.offset
+        error = RecordTooLarge(
+            f"{partition}, offset {offset}: a response with the next records alone has {damage.length} bytes,"
+            f" max_frame_bytes is {damage.limit}: raise it, or seek past them"
+        )
+        error.__cause__ = damage
+        self.halt_with(fetch, error, now_ms)
 
 
 #: Errors after which a full request is all that is needed.

@@ -247,9 +247,8 @@ class Reader:
                 return None
             try:
                 records = course.open(batch)
-            except DecodeError:
-                self._damaged(course)
-                raise
+            except DecodeError as error:
+                raise self._damaged(course, error) from error
             leader_epoch, next_offset, reading = batch.leader_epoch, batch.next_offset, course.reading
             if reading.unfinished is not None and reading.start is not None:
                 reading.unfinished.began(reading.start, (record.offset for record in records), leader_epoch)
@@ -267,7 +266,7 @@ class Reader:
 
         assert self.hooks is not None
         clock_ms = self._assignment.clock_ms
-        return HookedHandout(records, end, leader_epoch, self.hooks, lambda: self._damaged(course), clock_ms, LIST_MS)
+        return HookedHandout(records, end, leader_epoch, self.hooks, lambda: self._stop(course), clock_ms, LIST_MS)
 
     def _hand_over(self, batch: ConsumerBatch, course: Course) -> None:
         unfinished, start = course.reading.unfinished, course.reading.start
@@ -335,9 +334,8 @@ class Reader:
                 reading.unfinished.check_room()
             try:
                 batch = course.next()
-            except DecodeError:
-                self._damaged(course)
-                raise
+            except DecodeError as error:
+                raise self._damaged(course, error) from error
             if batch is None:
                 self._end(course)
                 continue
@@ -355,7 +353,14 @@ class Reader:
         self._moved.add(course.reading)
         self._course = None
 
-    def _damaged(self, course: Course) -> None:
+    def _damaged(self, course: Course, error: DecodeError) -> DecodeError:
+        """Stop a partition at a batch that cannot be read; return an error that says where that is."""
+        position = course.reading.position
+        self._stop(course)
+        where = f"{course.reading.partition} at offset {-1 if position is None else position.offset}"
+        return DecodeError(f"{where}: {error.path or 'batch'}", error.offset, error.reason)
+
+    def _stop(self, course: Course) -> None:
         """Stop a partition until the application seeks past the damage: records are never skipped silently."""
         self._course = None
         self._assignment.halt(course.reading)

@@ -9,7 +9,17 @@ import pytest
 
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.errors import AuthenticationFailed, BrokerError, Closed, NoOffset, UnsupportedVersion
+from kafkawire.sdk.consumer.position import Position
+from kafkawire.sdk.errors import (
+    AuthenticationFailed,
+    BrokerError,
+    Closed,
+    ConnectionLost,
+    NoOffset,
+    RecordTooLarge,
+    UnsupportedVersion,
+)
+from kafkawire.sdk.protocol.frames import FrameTooLarge
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -398,3 +408,56 @@ def test_a_login_that_is_refused_while_the_consumer_reads() -> None:
     cluster.queue.errors.clear()
     assert cluster.read(100) == [(0, 1)]
     assert cluster.queue.refusal is None
+
+
+@pytest.mark.parametrize("others", [0, 1, 6])
+def test_a_batch_that_no_response_can_carry_stops_its_own_partition_alone(others: int) -> None:
+    partitions = [TopicPartition("t", number) for number in range(others + 1)]
+    cluster = reading(*partitions, topics={"t": [1] * (others + 1)}, max_frame_bytes=300_000, fetch_max_bytes=250_000)
+    for partition in partitions:
+        cluster.logs[partition].append(b"a")
+    usual = cluster.simulation.handlers[1, FetchRequest]
+
+    def answer(request: FetchRequest, version: int) -> object:
+        response = usual(request, version)
+        large = [
+            data
+            for topic in getattr(response, "responses", ())
+            for data in topic.partitions
+            if data.partition_index == 0 and data.records and cluster.sessions[1][2][topic.topic_id, 0] == 0
+        ]
+        error = ConnectionLost("connection to node-1:9092 was lost")
+        error.__cause__ = FrameTooLarge(600_146, 300_000)
+        return error if large else response
+
+    cluster.simulation.handlers[1, FetchRequest] = answer  # type: ignore[assignment]  # an error stands for a response
+    found, errors = [], []
+    for _ in range(1_000):
+        try:
+            found += cluster.read(10)
+        except RecordTooLarge as error:
+            errors.append(str(error))
+    text = "t-0, offset 0: a response with the next records alone has 600146 bytes, max_frame_bytes is 300000"
+    assert errors == [f"{text}: raise it, or seek past them"]
+    assert sorted(found) == [(number, 0) for number in range(1, others + 1)]
+    for partition in partitions[1:]:
+        cluster.logs[partition].append(b"b")
+    cluster.logs[T0].append(b"b")
+    cluster.assignment.seek(T0, Position(1))
+    assert sorted(cluster.read()) == [(number, 1) for number in range(others + 1)]
+    assert [sorted(each) for each in cluster.asked()[-2:]] != [[0], [0]] or not others, "in one session again"
+
+
+@pytest.mark.parametrize(
+    ("frame_bytes", "fetch_bytes", "asked_bytes"),
+    [
+        (100_000_000, 50_000_000, 50_000_000),
+        (1_000_000, 1_000_000, 997_952),
+        (300_000, 299_000, 297_952),
+        (1_024, 500, 1),
+    ],
+)
+def test_a_response_is_asked_for_that_fits_into_a_frame(frame_bytes: int, fetch_bytes: int, asked_bytes: int) -> None:
+    cluster = reading(T0, T1, max_frame_bytes=frame_bytes, fetch_max_bytes=fetch_bytes)
+    cluster.run(100)
+    assert {request.max_bytes for request in cluster.fetches()} == {asked_bytes}

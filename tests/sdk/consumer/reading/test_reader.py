@@ -12,6 +12,7 @@ from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import BrokerError, Closed, DecodeError, NoOffset
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import MessageSetBuilder
+from kafkawire.sdk.records.crc import crc32c
 from tests.sdk.consumer.batches import made, marker
 from tests.sdk.consumer.user_side import T0, T1, UserSide
 
@@ -407,3 +408,30 @@ def test_a_reader_that_is_abandoned_hands_out_nothing(side: UserSide) -> None:
     for read in (side.take, side.reader.next_batch):
         with pytest.raises(Closed, match="over"):
             read()
+
+
+def _changed(data: bytes, at: int, *values: int) -> bytes:
+    changed = bytearray(data)
+    changed[at : at + len(values)] = values
+    changed[17:21] = crc32c(bytes(changed[21:])).to_bytes(4, "big")
+    return bytes(changed)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (_changed(made(4, b"a"), 22, 5), "t-0 at offset 4: attributes at byte 0: compression 5 is not known"),
+        (_changed(made(4, b"a"), 22, 4), "t-0 at offset 4: records at byte 61: zstd: does not begin as a frame"),
+        (_changed(made(4, b"a"), 59, 9), "t-0 at offset 4: records_count at byte 0: 2305 records in 8 bytes"),
+        (made(4, b"a")[:-1] + b"\xff", "t-0 at offset 4: crc at byte 0: checksum"),
+    ],
+)
+def test_a_batch_that_cannot_be_read_stops_its_own_partition_and_the_error_names_it(data: bytes, reason: str) -> None:
+    side = UserSide(T0, T1, start=4)
+    side.put(T0, data)
+    side.put(T1, made(4, b"x"))
+    with pytest.raises(DecodeError, match=reason):
+        side.take()
+    assert side.take() == 4
+    assert side.position(T0) == Position(4)
+    assert side.take() is None

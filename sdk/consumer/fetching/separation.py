@@ -1,0 +1,64 @@
+"""Find the partition whose next batch no response can carry, and let the others go on without it.
+
+A broker sends the first batch that it finds whole, however large it is (KIP-74). If that makes a response larger than
+`max_frame_bytes`, nothing of it can be read, and nothing in it says whose batch it was. So the partitions of that
+broker are fetched in halves, then in halves of these, until one is alone with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from kafkawire.sdk.client.partitions import TopicPartition
+
+__all__ = ["Separation"]
+
+Fetch = TypeVar("Fetch")
+
+
+class Separation:
+    """The groups in which the partitions of one broker are fetched, one after the other; usually one of all."""
+
+    __slots__ = ("_groups",)
+
+    def __init__(self) -> None:
+        self._groups: list[Sequence[TopicPartition]] = []
+
+    @property
+    def is_active(self) -> bool:
+        """Whether there are groups."""
+        return bool(self._groups)
+
+    def group(self, wanted: Mapping[TopicPartition, Fetch]) -> Mapping[TopicPartition, Fetch]:
+        """Return what to fetch next: a group of what is wanted, or all of that."""
+        while self._groups:
+            group = {each: wanted[each] for each in self._groups[0] if each in wanted}
+            if group:
+                return group
+            del self._groups[0]
+        return wanted
+
+    def taken(self) -> None:
+        """Note that a response came; the next group follows."""
+        del self._groups[:1]
+
+    def too_large(self, wanted: Mapping[TopicPartition, Fetch]) -> TopicPartition | None:
+        """Note that a response was too large to be taken.
+
+        Returns:
+            The partition, if it was alone in a group; a single one is tried once more before.
+        """
+        if not self._groups:
+            self._groups = _halves(list(wanted))
+            return None
+        group = [each for each in self._groups.pop(0) if each in wanted]
+        if len(group) == 1:
+            return group[0]
+        self._groups[:0] = _halves(group)
+        return None
+
+
+def _halves(partitions: Sequence[TopicPartition]) -> list[Sequence[TopicPartition]]:
+    middle = len(partitions) // 2
+    return [half for half in (partitions[:middle], partitions[middle:]) if half]
