@@ -8,7 +8,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from kafkawire.sdk.protocol.engines.selection import ENGINE, ENGINES
 from tests.certificates import Certificates
@@ -18,9 +18,10 @@ from tests.needs import OPENSSL
 pytest_plugins = ["tests.thorough"]
 
 # A busy machine takes long for an example; the time limit is the test's. The same examples in every run, so that a test
-# that passed passes again; KAFKAWIRE_TEST_EXAMPLES=random looks for others.
+# that passed passes again; KAFKAWIRE_TEST_EXAMPLES=random looks for others, and unshrunk ends with the verdict alone.
 settings.register_profile("fixed", deadline=None, derandomize=True)
 settings.register_profile("random", deadline=None, print_blob=True)
+settings.register_profile("unshrunk", deadline=None, derandomize=True, phases=(Phase.explicit, Phase.generate))
 settings.load_profile(os.environ.get("KAFKAWIRE_TEST_EXAMPLES", "fixed"))
 
 # A shell starts its background jobs with interrupts ignored, and so would be every process that a test interrupts.

@@ -35,19 +35,18 @@ class Coordinators:
         self._timeout_ms = timeout_ms
         self._known: dict[Coordinator, Address] = {}
         self._asked: set[Coordinator] = set()
-        self._refused: dict[Coordinator, KafkaWireError] = {}
         self._trouble: dict[Coordinator, KafkaWireError] = {}
 
-    def find(self, wanted: Coordinator, now_ms: int) -> tuple[Address | None, KafkaWireError | None]:
-        """Return where a coordinator listens, None while that is being looked up, and why a look-up failed.
+    def find(self, wanted: Coordinator, now_ms: int) -> Address | None:
+        """Return where a coordinator listens, None while that is being looked up.
 
-        The address is the one of the look-up: a broker that has just started may not be in the metadata yet.
+        The address is the one of the look-up: a broker that has just started may not be in the metadata yet. When a
+        look-up fails, the router is told, for the calls that wait then; a later call has one of its own.
         """
-        refused = self._refused.pop(wanted, None)
         address = self._known.get(wanted)
-        if address is None and wanted not in self._asked and refused is None:
+        if address is None and wanted not in self._asked:
             self._look_up(wanted, now_ms)
-        return address, refused
+        return address
 
     def knows(self, wanted: Coordinator) -> bool:
         """Return whether a coordinator was looked up, and nothing has shown since that it has moved."""
@@ -86,7 +85,7 @@ class Coordinators:
             self._asked.discard(wanted)
             self._trouble.pop(wanted, None)
             if call.error is not None:
-                self._refused[wanted] = call.error
+                self._router.not_found(wanted, call.error, now_ms)
                 return
             _node_id, host, port = coordinator(call.answer, str(wanted))
             self._known[wanted] = Address(host, port)

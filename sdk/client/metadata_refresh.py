@@ -133,6 +133,8 @@ class MetadataRefresh:
             is_complete = self._asked is None
             error = metadata.update(call.answer, now_ms, is_complete=is_complete, has_epochs=question.has_epochs)
             if error is None:
+                for name in (self._asked or frozenset()) - (metadata.wanted or frozenset()):
+                    metadata.errors.pop(name, None)  # it was dropped meanwhile: who wants it later is told what is then
                 self._note_missing(now_ms)
             else:
                 metadata.invalidate()  # also if it is not old: there was a reason to ask

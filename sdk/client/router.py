@@ -182,6 +182,15 @@ class Router:
         """Return why the look-up of a coordinator has not succeeded yet, None if nothing went wrong."""
         return self._coordinators.trouble(target)
 
+    def not_found(self, target: Coordinator, error: KafkaWireError, now_ms: int) -> None:
+        """Fail the calls that wait for a coordinator, by whatever connection: its look-up has failed."""
+        for purpose in Purpose:
+            bucket = self._buckets.get((target, purpose))
+            if bucket is not None:
+                waiting, bucket.entries = bucket.entries, deque()
+                for entry in waiting:
+                    self._failed(entry, error, now_ms)
+
     def refresh(self, on_done: Callable[[KafkaWireError | None], None]) -> None:
         """Refresh the metadata as soon as the backoff allows, then call `on_done`, with the error if it failed."""
         if self._closed is not None:
@@ -368,11 +377,7 @@ class Router:
         if target is ANY_BROKER:
             return self._any(bucket, now_ms)
         if isinstance(target, Coordinator):
-            address, error = self._coordinators.find(target, now_ms)
-            if error is not None:
-                waiting, bucket.entries = bucket.entries, deque()
-                for entry in waiting:
-                    self._failed(entry, error, now_ms)
+            address = self._coordinators.find(target, now_ms)
             if address is None:
                 return None
             link: Link | None = self._links.to(address, purpose)

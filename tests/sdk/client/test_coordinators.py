@@ -9,15 +9,17 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.client.call import Coordinator
+from kafkawire.sdk.client.call import Coordinator, Purpose
 from kafkawire.sdk.client.coordinators import Coordinators
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, ConnectionLost
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.sdk.client.routed import heartbeat
 from tests.sdk.client.simulation import Simulation, address, backoff, cluster, options
 
 GROUP = Coordinator(CoordinatorType.GROUP, "orders")
@@ -47,9 +49,9 @@ def test_groups_and_transactional_ids_are_told_apart(simulation: Simulation, new
     coordinators = Coordinators(simulation.router, 60_000)
     wanted = (GROUP,) if newest == 0 else (GROUP, TRANSACTION)
     for each in wanted:
-        assert coordinators.find(each, simulation.now_ms) == (None, None)
+        assert coordinators.find(each, simulation.now_ms) is None
     simulation.run(100)
-    found = [coordinators.find(each, simulation.now_ms)[0] for each in wanted]
+    found = [coordinators.find(each, simulation.now_ms) for each in wanted]
     assert found == [address(2), address(7)][: len(wanted)]
     assert len(simulation.requests(FindCoordinatorRequest)) == len(wanted)
 
@@ -65,8 +67,7 @@ def test_what_an_error_says(simulation: Simulation) -> None:
         coordinators.find(GROUP, simulation.now_ms)
         simulation.run(100)
         coordinators.note(GROUP, error)
-        found, _ = coordinators.find(GROUP, simulation.now_ms)
-        assert (found is None) is forgotten, error
+        assert (coordinators.find(GROUP, simulation.now_ms) is None) is forgotten, error
 
 
 def test_only_the_coordinators_at_an_address_are_forgotten(simulation: Simulation) -> None:
@@ -75,24 +76,27 @@ def test_only_the_coordinators_at_an_address_are_forgotten(simulation: Simulatio
         coordinators.find(each, simulation.now_ms)
     simulation.run(100)
     coordinators.forget_at(address(7))
-    assert coordinators.find(GROUP, simulation.now_ms) == (address(2), None)
-    assert coordinators.find(TRANSACTION, simulation.now_ms) == (None, None)
+    assert coordinators.find(GROUP, simulation.now_ms) == address(2)
+    assert coordinators.find(TRANSACTION, simulation.now_ms) is None
 
 
-def test_a_refusal_is_told_once_then_the_look_up_begins_anew(simulation: Simulation) -> None:
+def test_a_refusal_ends_the_calls_that_wait_and_no_later_one(simulation: Simulation) -> None:
+    """Whatever connection they take; and those that are gone by then leave nothing for others to be told."""
     refused = FindCoordinatorResponse.Coordinator("orders", error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     simulation.handlers[FindCoordinatorRequest] = lambda *_: FindCoordinatorResponse(coordinators=[refused])
-    coordinators = Coordinators(simulation.router, 60_000)
-    coordinators.find(GROUP, simulation.now_ms)
+    simulation.handlers[HeartbeatRequest] = lambda *_: HeartbeatResponse()
+    calls = [heartbeat(GROUP, purpose=purpose) for purpose in (Purpose.GROUP, Purpose.JOIN)]
+    for call in calls:
+        simulation.router.submit(call, simulation.now_ms)
     simulation.run(100)
-    found, error = coordinators.find(GROUP, simulation.now_ms)
-    assert found is None
-    assert isinstance(error, BrokerError)
-    assert "the coordinator of group orders" in str(error)
+    assert ["the coordinator of group orders" in str(call.error) for call in calls] == [True, True]
+    assert len(simulation.requests(FindCoordinatorRequest)) == 1
+    simulation.router.submit(heartbeat(GROUP, simulation.now_ms + 2), simulation.now_ms)
+    simulation.run(100)
     simulation.handlers[FindCoordinatorRequest] = answer
-    assert coordinators.find(GROUP, simulation.now_ms) == (None, None)
-    simulation.run(100)
-    assert coordinators.find(GROUP, simulation.now_ms) == (address(2), None)
+    later = heartbeat(GROUP)
+    simulation.call(later)
+    assert later.error is None
 
 
 def test_trouble_is_known_while_a_look_up_goes_on(simulation: Simulation) -> None:
