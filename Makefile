@@ -8,6 +8,7 @@ SECONDS ?= 60
 MUTANTS ?= 150
 SEED ?= 1
 ROOM ?=
+SINCE ?=
 OUT ?=
 SOAK ?= cancels
 PYTEST_ARGUMENTS ?= -n 2 -q
@@ -74,8 +75,8 @@ test: checks test-native test-python test-construct test-spark ## what a change 
 	@echo "$$LEFT"
 
 EVERYTHING := checks test-native test-python test-construct test-spark test-pure test-loops test-pythons test-asan fuzz wheels test-kafka
-test-all: $(VENV)/.dev ## everything; hours: for what is called done, and before a release
-	@$(MAKE) --no-print-directory ALL=1 $(EVERYTHING)
+test-all: $(VENV)/.dev ## everything, and faults in what has changed SINCE=origin/main; hours: for what is called done, and before a release
+	@$(MAKE) --no-print-directory ALL=1 $(EVERYTHING) mutants SINCE=$(or $(SINCE),origin/main)
 	$(call title,everything passed)
 
 # The checks share nothing but the sources: two at a time, each printed in one piece.
@@ -236,9 +237,9 @@ soak: $(VENV)/.dev ## hours of bad weather in minutes: SOAK=cancels|rebalance|sc
 	$(call title,soak: $(SOAK))
 	@nice $(RUN) tools.soak $(SOAK) --seconds $(SECONDS) --seed $(SEED) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP))
 
-mutants: $(VENV)/.dev ## small faults that the tests must notice: MUTANTS=150 of them by SEED=1, of a KIND, in ROOM=name or path
+mutants: $(VENV)/.dev ## small faults that the tests must notice: MUTANTS=150 of them by SEED=1, of a KIND, in ROOM=name or path, or in what has changed SINCE=revision
 	$(call title,mutants)
-	@nice $(RUN) tools.mutants --faults $(MUTANTS) --seed $(SEED) $(foreach room,$(ROOM),--room '$(room)') $(foreach kind,$(KIND),--kind $(kind))
+	@nice $(RUN) tools.mutants --faults $(MUTANTS) --seed $(SEED) $(foreach room,$(ROOM),--room '$(room)') $(if $(SINCE),--since $(SINCE)) $(foreach kind,$(KIND),--kind $(kind))
 
 # --- the rest ----------------------------------------------------------------------------------------------------------
 

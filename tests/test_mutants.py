@@ -5,6 +5,7 @@ Method: a tree of one source with a test that sees most of it; then the project'
 
 from __future__ import annotations
 
+import subprocess
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -210,6 +211,24 @@ def test_rooms(tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     assert read_table(tree)["sdk/more.py"].engine == "construct"
     assert plant_all(monkeypatch, "--room", "split.py") == 2
     assert "no source is in split.py; tools/mutants.toml has the rooms sdk, built" in capsys.readouterr().err
+
+
+def test_what_has_changed(tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of every room, also of those that are left out otherwise."""
+    for path in ("sdk/more.py", "sdk/split.pyx"):
+        write(tree, path, SPLIT)
+    author = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for command in (["init", "-q"], ["add", "."], [*author, "commit", "-q", "-m", "all"]):
+        subprocess.run(["git", *command], check=True)
+    assert plant_all(monkeypatch, "--since", "HEAD") == 2
+    assert "no source has changed since HEAD" in capsys.readouterr().err
+    for path in ("sdk/split.py", "sdk/split.pyx", "tests/sdk/test_split.py"):
+        write(tree, path, (tree / path).read_text("utf-8") + "\n")
+    assert mutants.changed_since(tree, "HEAD") == {"sdk/split.py", "sdk/split.pyx", "tests/sdk/test_split.py"}
+    assert list(mutants.plans_of(tree, [], "HEAD")) == ["sdk/split.py", "sdk/split.pyx"]
+    assert list(mutants.plans_of(tree, ["sdk"], "HEAD")) == ["sdk/split.py"]
+    assert plant_all(monkeypatch, "--since", "no-such-revision") == 2
+    assert "nothing is known of what has changed since no-such-revision" in capsys.readouterr().err
 
 
 def test_what_cannot_be_built_is_not_counted(

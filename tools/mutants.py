@@ -1,9 +1,10 @@
 """Plant small faults in the sources, one at a time, and see whether the tests notice.
 
-`python -m tools.mutants [--room ROOM] [--kind KIND] [--faults N] [--seed S]` draws faults from all that `faults.py` and
-`slips.py` find in a room of `tools/mutants.toml`: as many of each kind, and of each file as many as its size deserves.
-It runs the tests of the file in a copy of the tree. A fault that no test notices is a survivor. It exits with 1 if
-fewer than 90 % are killed, or if a survivor is not explained in `tools/mutants_survivors.toml`.
+`python -m tools.mutants [--room ROOM] [--since REVISION] [--kind KIND] [--faults N] [--seed S]` draws faults from all
+that `faults.py` and `slips.py` find in a room of `tools/mutants.toml`, or in what has changed since a revision: as many
+of each kind, and of each file as many as its size deserves. It runs the tests of the file in a copy of the tree;
+a fault that no test notices is a survivor. It exits with 1 if fewer than 90 % are killed, or if a survivor is not
+explained in `tools/mutants_survivors.toml`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,18 @@ from tools.faults import Fault, Kind, diff, find_faults, plant, sorted_faults
 from tools.slips import find_slips
 from tools.tidy import Tree, own_test
 
-__all__ = ["Plan", "Survivor", "Workshop", "choose", "explain", "read_survivors", "read_table", "stale"]
+__all__ = [
+    "Plan",
+    "Survivor",
+    "Workshop",
+    "changed_since",
+    "choose",
+    "explain",
+    "plans_of",
+    "read_survivors",
+    "read_table",
+    "stale",
+]
 
 KILLED_SHARE_MIN = 0.9
 
@@ -377,6 +389,31 @@ def report(
     return 1 if unexplained or gone or share < KILLED_SHARE_MIN else 0
 
 
+def plans_of(root: Path, rooms: Sequence[str], since: str | None) -> dict[str, Plan]:
+    """Return the plans of rooms; with `since` of what has changed there, or anywhere if no room is named."""
+    if since is None:
+        return read_table(root, rooms)
+    everywhere = tuple(tomllib.loads((root / TABLE).read_text("utf-8"))["rooms"])
+    changed = changed_since(root, since)
+    plans = {path: plan for path, plan in read_table(root, rooms or everywhere).items() if path in changed}
+    if not plans:
+        raise MutantsError(f"no source has changed since {since}")
+    return plans
+
+
+def changed_since(root: Path, revision: str) -> set[str]:
+    """Return the paths of the files that differ from a revision.
+
+    Raises:
+        MutantsError: git does not know the revision.
+    """
+    command = ["git", "-C", str(root), "diff", "--name-only", revision, "--"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    if found.returncode:
+        raise MutantsError(f"nothing is known of what has changed since {revision}: {found.stderr.strip()}")
+    return set(found.stdout.splitlines())
+
+
 def _covering(plan: Plan) -> tuple[str, ...]:
     """Return what takes the time of a plan's tests: the engine, and the tests without those inside another's folder."""
     paths = [PurePosixPath(test) for test in plan.tests]
@@ -396,6 +433,7 @@ def main() -> int:
     """Plant faults and return the exit status."""
     parser = argparse.ArgumentParser(description="Plant small faults and see whether the tests notice.")
     parser.add_argument("--room", action="append", default=[], help="a room of the table, or a pattern of paths")
+    parser.add_argument("--since", metavar="REVISION", help="only files that have changed since then, of every room")
     parser.add_argument("--kind", action="append", default=[], choices=(*KINDS, "all"), help="all without it")
     parser.add_argument("--faults", type=int, default=FAULTS, help="shared by the kinds")
     parser.add_argument("--seed", type=int, default=1)
@@ -404,7 +442,7 @@ def main() -> int:
     root = Path.cwd()
     started = time.monotonic()
     try:
-        plans, table = read_table(root, arguments.room), read_survivors(root)
+        plans, table = plans_of(root, arguments.room, arguments.since), read_survivors(root)
         sources = {path: (root / path).read_bytes() for path in plans}
         kinds = KINDS if "all" in arguments.kind or not arguments.kind else arguments.kind
         found = {path: find(path, source, kinds) for path, source in sources.items()}
