@@ -11,7 +11,7 @@ from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Final, Generic, Self
 
 from kafkawire.sdk.client.arguments import checked_timeout_ms
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
@@ -20,6 +20,7 @@ from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtoc
 from kafkawire.sdk.producer.contents import checked_values, contents, wanted_partition
 from kafkawire.sdk.producer.engine import Delivery, are_plain
 from kafkawire.sdk.producer.settings import DRAINED_FRACTION, read_producer_options
+from kafkawire.sdk.producer.shortcut import ProducerClass, Shortcut, shortcut_of
 from kafkawire.sdk.producer.transactions.transaction import Transaction
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.content import HeadersInput, record_headers
@@ -44,7 +45,7 @@ logger = logging.getLogger("kafkawire.producer")
 _MANY = 1_000
 
 
-class Producer(Generic[GivenKey, GivenValue]):
+class Producer(Generic[GivenKey, GivenValue], metaclass=ProducerClass):
     """Send records to topics.
 
     The constructor does no I/O; use `async with Producer(…) as producer`, or call `start` and `close`.
@@ -79,6 +80,7 @@ class Producer(Generic[GivenKey, GivenValue]):
         self._core: ProducerCore | None = None
         self._is_open = self._was_open = False
         self._closing: Promise[None] | None = None
+        self._shortcut: Shortcut | None = None
         self._hooks: ProducerHooks[GivenKey, GivenValue] | None = None
         if key_serializer is not None or value_serializer is not None or interceptors is not None:
             from kafkawire.sdk.producer.hooks import ProducerHooks  # few programs have hooks
@@ -121,9 +123,8 @@ class Producer(Generic[GivenKey, GivenValue]):
             await core.client.finish(Closed("the producer could not be started"))
             raise
         self._is_open = True
-        if type(self).send is Producer.send and self._hooks is None:
-            # The engine's own method: to pass the arguments on costs as much as to take the record.
-            self.send = core.accumulator.appender.send  # type: ignore[assignment, method-assign]  # the same function
+        engine = None if self._hooks is not None else core.accumulator.appender.send
+        self._shortcut = Shortcut(self, _SEND, lambda: engine)
 
     async def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
         """Flush, and disconnect; a transaction that is open is aborted, one that is being committed is waited for.
@@ -248,6 +249,7 @@ class Producer(Generic[GivenKey, GivenValue]):
         count = 0
         remaining = checked_values(values)
         is_plain = self._hooks is None
+        is_engine = shortcut_of(self) is not None
         while True:
             chunk, refused = contents(remaining, _MANY, are_plain if is_plain else None)
             taken = 0
@@ -259,7 +261,7 @@ class Producer(Generic[GivenKey, GivenValue]):
                     await self.drain()
                     continue
                 taken += 1
-                if is_plain and not pairs and taken < len(chunk):
+                if is_engine and not pairs and taken < len(chunk):
                     taken += accumulator.fill(topic, chunk[taken:], number, now_ms())
             count += taken
             await self.drain()  # full batches leave, and the buffer is not filled only to wait for it
@@ -442,6 +444,10 @@ class Producer(Generic[GivenKey, GivenValue]):
         if self._core is None or not self._is_open:
             raise Closed("the producer is not started, or is closed")
         return self._core
+
+
+#: As it is written here: a shortcut is taken only while it was not replaced.
+_SEND: Final = Producer.send
 
 
 async def _finished(core: ProducerCore, timeout_ms: int | None) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Final, Generic, Self
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.sdk.producer.producer import Producer as AsyncProducer
+from kafkawire.sdk.producer.shortcut import ProducerClass, Shortcut, shortcut_of
 from kafkawire.sdk.producer.transactions.transaction import Transaction as AsyncTransaction
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.content import HeadersInput
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Producer", "Transaction"]
 
 
-class Producer(Generic[GivenKey, GivenValue]):
+class Producer(Generic[GivenKey, GivenValue], metaclass=ProducerClass):
     """Send records to topics, blocking the caller where `kafkawire.Producer` awaits.
 
     The constructor does no I/O; use `with Producer(…) as producer`, or call `start` and `close`. Any thread may call
@@ -81,8 +83,7 @@ class Producer(Generic[GivenKey, GivenValue]):
     def start(self) -> None:
         """Connect to the cluster; see `kafkawire.Producer.start`."""
         result_of(self._inner.start)
-        if type(self).send is Producer.send:
-            self.send = self._inner.send  # type: ignore[method-assign]  # the engine's own, as in the asyncio producer
+        self._shortcut = Shortcut(self, _SEND, partial(shortcut_of, self._inner))
 
     def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
         """Flush, and disconnect; see `kafkawire.Producer.close`."""
@@ -189,6 +190,10 @@ class Producer(Generic[GivenKey, GivenValue]):
     def metrics(self) -> Mapping[MetricName, float]:
         """Return every metric and its value now; see `kafkawire.Producer.metrics`."""
         return self._inner.metrics()
+
+
+#: As it is written here, see `sdk/producer/producer.py`.
+_SEND: Final = Producer.send
 
 
 class Transaction:

@@ -1,0 +1,78 @@
+"""The engine's own `send` in place of a producer's method, unless somebody has replaced that method.
+
+To pass the arguments on would cost as much as to take the record, so a producer that is started has the engine's
+function as an attribute of its own. That would hide whatever replaces the method: the method of a derived class, or a
+function that a tracer or `mock.patch.object` puts into the class, perhaps later. So the classes of producers notice
+when their `send` is set, and the producers that are alive choose anew.
+"""
+
+from __future__ import annotations
+
+from abc import ABCMeta
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakValueDictionary
+
+__all__ = ["ProducerClass", "Shortcut", "shortcut_of"]
+
+#: What may have taken a shortcut, by identity: a derived class may define `__eq__` without `__hash__`.
+_alive: WeakValueDictionary[int, Shortcut] = WeakValueDictionary()
+
+
+class ProducerClass(ABCMeta):
+    """The class of producers' classes: notices that a method is replaced. Abstract base classes may be mixed in."""
+
+    def __setattr__(cls, name: str, value: object) -> None:
+        super().__setattr__(name, value)
+        if name == "send":
+            _choose()
+
+    def __delattr__(cls, name: str) -> None:
+        super().__delattr__(name)
+        if name == "send":
+            _choose()
+
+
+class Shortcut:
+    """The shortcut of one producer; kept by it.
+
+    Args:
+        producer: has a method `send`.
+        method: the function of that name in its class, as it was written.
+        target: returns what does the same, None if there is nothing that does.
+    """
+
+    def __init__(self, producer: Any, method: object, target: Callable[[], Callable[..., Any] | None]) -> None:
+        self._attributes = vars(producer)
+        self._class = type(producer)
+        self._method = method
+        self._target = target
+        self._chosen: Callable[..., Any] | None = None
+        _alive[id(self)] = self
+        self.choose()
+
+    @property
+    def chosen(self) -> Callable[..., Any] | None:
+        """What is called instead of the method; None if the method is."""
+        return self._chosen if self._chosen is self._attributes.get("send") else None
+
+    def choose(self) -> None:
+        """Take the shortcut, or leave it; what somebody has set on the producer itself stays."""
+        if self._attributes.get("send") is not self._chosen:
+            return
+        target = self._target() if self._class.send is self._method else None
+        self._attributes.pop("send", None)
+        self._chosen = target
+        if target is not None:
+            self._attributes["send"] = target
+
+
+def shortcut_of(producer: object) -> Callable[..., Any] | None:
+    """Return what is called instead of the method of a producer; None if the method is."""
+    shortcut = vars(producer).get("_shortcut")
+    return shortcut.chosen if isinstance(shortcut, Shortcut) else None
+
+
+def _choose() -> None:
+    for shortcut in list(_alive.values()):
+        shortcut.choose()
