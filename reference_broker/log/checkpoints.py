@@ -1,22 +1,31 @@
-"""Kafka's small text files: checkpoints, partition metadata, properties.
+"""Kafka's small text files on the broker's disk: checkpoints, partition metadata, properties.
 
-What cannot be read raises `DamagedFile`; the caller decides whether the content can be restored from elsewhere.
+What cannot be read raises `DamagedFile`; the caller decides whether the content can be restored from elsewhere. The
+format of checkpoints is in `sdk/storage/checkpoints.py`.
 
-Source: `CheckpointFile`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile`, `PartitionMetadataFile`,
-`CleanShutdownFileHandler`, `MetaProperties` in Apache Kafka.
+Source: `PartitionMetadataFile`, `CleanShutdownFileHandler`, `MetaProperties` in Apache Kafka.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from kafkawire.reference_broker.disk.disk import Disk, read_file, replace_file, write_file
 from kafkawire.reference_broker.log.file_names import Partition
 from kafkawire.reference_broker.log.properties import parse_properties
 from kafkawire.sdk.protocol.uuids import format_uuid
-from kafkawire.sdk.records.java_integers import INT32_MAX, OFFSET_MAX
+from kafkawire.sdk.storage.checkpoints import (
+    CLEANER_OFFSETS,
+    LEADER_EPOCHS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    DamagedCheckpoint,
+    checkpoint_content,
+    parse_epochs,
+    parse_offsets,
+)
 
 __all__ = [
     "CLEANER_OFFSETS",
@@ -43,17 +52,13 @@ __all__ = [
 
 logger = logging.getLogger("kafkawire.broker")
 
-CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 #: The highest epoch of all partitions when the broker started last.
 LAST_EPOCH = "last-leader-epoch"
-LEADER_EPOCHS = "leader-epoch-checkpoint"
 LOCK = ".lock"
-LOG_START_OFFSETS = "log-start-offset-checkpoint"
 META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"
 PRODUCER_IDS = "producer-ids"
-RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 
 #: In the data directory itself.
 DIRECTORY_FILES = frozenset(
@@ -69,10 +74,7 @@ DIRECTORY_FILES = frozenset(
     }
 )
 
-#: Version of the checkpoint files, in their first line.
-_CHECKPOINT_VERSION = "0"
-
-_DIGITS_MAX = 20
+_Parsed = TypeVar("_Parsed")
 
 #: More than the checkpoint of 400,000 partitions with the longest names, and than the largest request: no
 #: configuration of a topic is larger. What is in a larger file is not worth the time and memory to look at it.
@@ -101,10 +103,7 @@ def read_offsets(disk: Disk, path: str) -> dict[Partition, int]:
     Raises:
         DamagedFile: it is not a checkpoint.
     """
-    return {
-        (topic, _number(disk, path, number, INT32_MAX)): _number(disk, path, offset, OFFSET_MAX + 1)
-        for topic, number, offset in _read(disk, path, 3) or []
-    }
+    return _parsed(disk, path, parse_offsets) or {}
 
 
 def offsets_if_sound(disk: Disk, path: str, otherwise: str) -> dict[Partition, int] | None:
@@ -119,7 +118,7 @@ def offsets_if_sound(disk: Disk, path: str, otherwise: str) -> dict[Partition, i
 def write_offsets(disk: Disk, path: str, offsets: Mapping[Partition, int]) -> None:
     """Replace a checkpoint: topic, partition and offset in each line."""
     entries = [(topic, number, offset) for (topic, number), offset in sorted(offsets.items())]
-    replace_file(disk, path, _checkpoint(entries))
+    replace_file(disk, path, checkpoint_content(entries))
 
 
 def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]] | None:
@@ -128,20 +127,12 @@ def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]] | None:
     Raises:
         DamagedFile: it is not a checkpoint, or its pairs are not in order.
     """
-    lines = _read(disk, path, 2)
-    if lines is None:
-        return None
-    entries = [
-        (_number(disk, path, epoch, INT32_MAX), _number(disk, path, start, OFFSET_MAX + 1)) for epoch, start in lines
-    ]
-    if any(a[0] >= b[0] or a[1] > b[1] for a, b in pairwise(entries)):
-        raise DamagedFile(disk.describe(path), "its epochs are not in order")
-    return entries
+    return _parsed(disk, path, parse_epochs)
 
 
 def write_epochs(disk: Disk, path: str, epochs: Sequence[tuple[int, int]]) -> None:
     """Write (leader epoch, start offset) pairs of a partition."""
-    write_file(disk, path, _checkpoint(epochs))
+    write_file(disk, path, checkpoint_content(epochs))
 
 
 def read_properties(disk: Disk, path: str) -> dict[str, str]:
@@ -171,44 +162,25 @@ def clean_shutdown_text() -> str:
     return '{"version":0,"brokerEpoch":-1}'
 
 
+def _parsed(disk: Disk, path: str, parse: Callable[[bytes], _Parsed]) -> _Parsed | None:
+    """Return what a checkpoint says; None if there is no file."""
+    content = _content(disk, path)
+    try:
+        return None if content is None else parse(content)
+    except DamagedCheckpoint as error:
+        raise DamagedFile(disk.describe(path), str(error)) from None
+
+
 def _text(disk: Disk, path: str) -> str | None:
-    content = read_file(disk, path, _TEXT_BYTES_MAX + 1)
-    if content is not None and len(content) > _TEXT_BYTES_MAX:
-        raise DamagedFile(disk.describe(path), f"it has more than {_TEXT_BYTES_MAX} bytes")
+    content = _content(disk, path)
     try:
         return None if content is None else content.decode()
     except UnicodeDecodeError as error:
         raise DamagedFile(disk.describe(path), str(error)) from None
 
 
-def _read(disk: Disk, path: str, columns: int) -> list[list[str]] | None:
-    """Return the lines of a checkpoint, each with this number of columns; None if there is no file."""
-    text = _text(disk, path)
-    if text is None:
-        return None
-    lines = text.splitlines()
-    if len(lines) < 2 or lines[0] != _CHECKPOINT_VERSION:
-        raise DamagedFile(disk.describe(path), f"it begins with {text[:20]!r}, not with version {_CHECKPOINT_VERSION}")
-    if not text.endswith("\n"):
-        raise DamagedFile(disk.describe(path), "its last line has no end, and may have lost digits")
-    entries = [line.split(" ") for line in lines[2:]]
-    if lines[1] != str(len(entries)):
-        raise DamagedFile(disk.describe(path), f"{len(entries)} entries, {lines[1]} announced")
-    for entry in entries:
-        if len(entry) != columns:
-            raise DamagedFile(disk.describe(path), f"{' '.join(entry)!r}, {columns} columns expected")
-    return entries
-
-
-def _number(disk: Disk, path: str, text: str, highest: int) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise DamagedFile(disk.describe(path), f"{text!r} is not a number")
-    # More digits than Python converts are too many in any case.
-    if len(text) > _DIGITS_MAX or int(text) > highest:
-        raise DamagedFile(disk.describe(path), f"{text:.{_DIGITS_MAX}} is too high, {highest} is the limit")
-    return int(text)
-
-
-def _checkpoint(entries: Sequence[Sequence[object]]) -> bytes:
-    lines = [_CHECKPOINT_VERSION, str(len(entries)), *(" ".join(map(str, entry)) for entry in entries)]
-    return "".join(f"{line}\n" for line in lines).encode()
+def _content(disk: Disk, path: str) -> bytes | None:
+    content = read_file(disk, path, _TEXT_BYTES_MAX + 1)
+    if content is not None and len(content) > _TEXT_BYTES_MAX:
+        raise DamagedFile(disk.describe(path), f"it has more than {_TEXT_BYTES_MAX} bytes")
+    return content

@@ -17,6 +17,7 @@ from kafkawire.commands.dumping.window import checked_regular
 from kafkawire.reference_broker.log import checkpoints, file_names
 from kafkawire.sdk.protocol.tables.enums import CLUSTER_METADATA_TOPIC
 from kafkawire.sdk.records.java_integers import OFFSET_MAX
+from kafkawire.sdk.storage.checkpoints import HIGH_WATERMARKS
 
 __all__ = ["FileKind", "StoredFile", "files_of", "stored_file"]
 
@@ -50,7 +51,7 @@ _NAMES = {
     checkpoints.CLEANER_OFFSETS: FileKind.OFFSETS,
     checkpoints.LOG_START_OFFSETS: FileKind.OFFSETS,
     checkpoints.RECOVERY_POINTS: FileKind.OFFSETS,
-    "replication-offset-checkpoint": FileKind.OFFSETS,
+    HIGH_WATERMARKS: FileKind.OFFSETS,
     checkpoints.META_PROPERTIES: FileKind.PROPERTIES,
     checkpoints.PARTITION_METADATA: FileKind.PROPERTIES,
     "quorum-state": FileKind.QUORUM_STATE,

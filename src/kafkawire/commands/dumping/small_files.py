@@ -15,7 +15,7 @@ from kafkawire.commands.dumping.output import Kind, Output
 from kafkawire.commands.dumping.window import Window, open_file
 from kafkawire.reference_broker.disk.disk import write_file
 from kafkawire.reference_broker.disk.memory import MemoryDisk
-from kafkawire.reference_broker.log.checkpoints import DamagedFile, read_epochs, read_offsets, read_properties
+from kafkawire.reference_broker.log.checkpoints import DamagedFile, read_properties
 from kafkawire.reference_broker.log.producer_snapshots import checked_snapshot
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.record_formats import (
@@ -23,6 +23,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     ABORTED_TRANSACTION_HEADER_BYTES,
 )
 from kafkawire.sdk.records.java_integers import INT32_MAX
+from kafkawire.sdk.storage.checkpoints import DamagedCheckpoint, parse_epochs, parse_offsets
 
 __all__ = ["dump_small_file", "dump_transaction_index"]
 
@@ -101,6 +102,8 @@ def dump_small_file(file: StoredFile, output: Output) -> None:
         output.damage(f"{error.path}: {error.reason}", error.offset)
     except UnicodeDecodeError as error:
         output.damage(f"no UTF-8: {error.reason} 0x{content[error.start]:02x}", error.start)
+    except DamagedCheckpoint as error:
+        output.damage(str(error))
     except DamagedFile as error:
         output.damage(error.args[1])
 
@@ -126,12 +129,12 @@ def _producers(content: bytes) -> Iterator[Mapping[str, object]]:
 
 
 def _leader_epochs(content: bytes) -> Iterator[Mapping[str, object]]:
-    for epoch, offset in read_epochs(_disk_with(content), _NAME) or []:
+    for epoch, offset in parse_epochs(content):
         yield {"leaderEpoch": epoch, "startOffset": offset}
 
 
 def _offsets(content: bytes) -> Iterator[Mapping[str, object]]:
-    for (topic, partition), offset in read_offsets(_disk_with(content), _NAME).items():
+    for (topic, partition), offset in parse_offsets(content).items():
         yield {"topic": topic, "partition": partition, "offset": offset}
 
 
