@@ -47,6 +47,9 @@ Parser = Callable[[str, str], object]
 #: Names that an error shows.
 _NAMED_MAX = 10
 
+#: Names that an error takes for what was meant by one that does not exist.
+_NEAR_MAX = 3
+
 _SIZE = re.compile(r"([0-9]{1,19})\s*([kmgt]?)b?", re.ASCII | re.IGNORECASE)
 _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 
@@ -201,14 +204,22 @@ def warn_of_streams(values: Mapping[str, object]) -> None:
             _log.warning("%s=%s is for streams, and has no effect here", option, value)
 
 
-def there_are(found: Iterable[Any], kind: str = "topics") -> str:
-    """Return what there is, for an error: the first ten by name.
+def there_are(found: Iterable[Any], kind: str = "topics", asked: Iterable[Any] = ()) -> str:
+    """Return what there is, for an error: the first ten by name, and those whose names are near.
 
     Args:
         found: names, in any order.
         kind: what they are.
+        asked: names that are not among them.
     """
     names = list(map(str, sorted(found)))
     if not names:
         return f"there are no {kind}"
-    return f"there are {', '.join(names[:_NAMED_MAX])}{', …' if len(names) > _NAMED_MAX else ''}"
+    by_lower = {name.lower(): name for name in names}
+    near = {
+        by_lower[match]: None
+        for name in asked
+        for match in difflib.get_close_matches(str(name).lower(), by_lower, _NEAR_MAX)
+    }
+    hint = f"; did you mean {', '.join(near)}?" if near else ""
+    return f"there are {', '.join(names[:_NAMED_MAX])}{', …' if len(names) > _NAMED_MAX else ''}{hint}"

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.spark.segments.checkpoints import CLEANER_CHECKPOINT, data_folder, parse_checkpoint
+from kafkawire.sdk.spark.segments.checkpoints import data_folder
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
+from kafkawire.sdk.storage.checkpoints import CLEANER_OFFSETS
 
 __all__ = ["cleaned_offsets"]
 
@@ -30,6 +31,6 @@ def cleaned_offsets(files: SegmentFiles, segments: Iterable[FoundSegment]) -> di
     found: dict[TopicPartition, int] = {}
     for folder in sorted({data_folder(segment.path) for segment in segments}):
         # A backup may lack it.
-        for partition, offset in parse_checkpoint(files.read(f"{folder}/{CLEANER_CHECKPOINT}")).items():
+        for partition, offset in files.offsets(f"{folder}/{CLEANER_OFFSETS}").items():
             found[partition] = max(offset, found.get(partition, 0))
     return found

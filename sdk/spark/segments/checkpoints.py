@@ -5,22 +5,14 @@ Source: `OffsetCheckpointFile` in Apache Kafka.
 
 from __future__ import annotations
 
-from typing import Final
+import logging
 
 from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.storage.checkpoints import DamagedCheckpoint, parse_offsets
 
-__all__ = ["CLEANER_CHECKPOINT", "LOG_START_CHECKPOINT", "data_folder", "parse_checkpoint"]
+__all__ = ["data_folder", "offsets_in"]
 
-#: Up to which offset partitions were compacted.
-CLEANER_CHECKPOINT: Final = "cleaner-offset-checkpoint"
-
-#: From which offset on partitions are read, where that is not their first one: somebody deleted records.
-LOG_START_CHECKPOINT: Final = "log-start-offset-checkpoint"
-
-_VERSION: Final = "0"
-
-#: Lines before those of partitions: the version, and how many partitions there are.
-_HEADER_LINES: Final = 2
+_log = logging.getLogger("kafkawire.spark")
 
 
 def data_folder(path: str) -> str:
@@ -32,13 +24,17 @@ def data_folder(path: str) -> str:
     return path.rpartition("/")[0].rpartition("/")[0]
 
 
-def parse_checkpoint(content: bytes) -> dict[TopicPartition, int]:
-    """Return what a file says; nothing if it is damaged, as for a broker."""
-    lines = content.decode("ascii", "replace").splitlines()
+def offsets_in(content: bytes, path: str) -> dict[TopicPartition, int]:
+    """Return what a file says; nothing if it is missing, or damaged, as for a broker, which is logged.
+
+    Args:
+        content: of the file; nothing if it is missing.
+        path: of the file.
+    """
+    if not content:
+        return {}
     try:
-        if lines[0] != _VERSION or int(lines[1]) != len(lines) - _HEADER_LINES:
-            return {}
-        rows = [line.split() for line in lines[_HEADER_LINES:]]
-        return {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in rows}
-    except (IndexError, ValueError):
+        return {TopicPartition(*partition): offset for partition, offset in parse_offsets(content).items()}
+    except DamagedCheckpoint as error:
+        _log.warning("%s is damaged, and says nothing: %s", path, error)
         return {}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
@@ -21,9 +21,19 @@ import pyarrow.fs
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT32_MAX, INT64_MAX
-from kafkawire.sdk.spark.segments.listing import ListedFile, Listing, list_files
+from kafkawire.sdk.spark.segments.listing import ListedFile, Listing, list_files, pattern_at
+from kafkawire.sdk.spark.segments.packed import is_archive, is_packed, members, without_packing
 
-__all__ = ["FOLDER_PATTERN", "SWAP_SUFFIX", "FoundSegment", "compiled", "find_segments", "open_file_system"]
+__all__ = [
+    "FOLDER_PATTERN",
+    "SWAP_SUFFIX",
+    "FoundSegment",
+    "compiled",
+    "find_segments",
+    "nothing_found",
+    "open_file_system",
+    "packed_names",
+]
 
 #: A partition's folder and a segment in it, as brokers name them. Folders of partitions that are being removed or moved
 #: have a suffix, and do not match.
@@ -34,6 +44,12 @@ _BEFORE, _BEHIND = r"(?:^|[/\\])(?:", r")$"
 
 #: Before the `:` of a path in another file system; one letter is a drive of Windows.
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):")
+
+#: What Hadoop calls a scheme, and `pyarrow` otherwise.
+_HADOOP_SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
+
+#: Where the settings of a file system begin behind a path; any other `?` is part of a pattern.
+_SETTINGS: Final = re.compile(r"\?(?=[a-zA-Z_]+=)")
 
 #: What a new segment is called while it takes the place of old ones, and before it is complete.
 SWAP_SUFFIX: Final = ".swap"
@@ -48,6 +64,14 @@ _FOLDER = re.compile(r"[^.]+|.+-\d+", re.ASCII | re.DOTALL)
 
 #: What a system says of a path that is no link, or that is gone by now.
 _NO_LINK: Final = (errno.EINVAL, errno.ENOENT, errno.ENOTDIR)
+
+#: What may hold segments. An archive in a folder is not opened, as it may be anything.
+_OTHERS: Final = re.compile(
+    r"\.log\.(?!swap$|cleaned$|deleted$)\w+$|\.(?:tar|tgz|tbz2|txz|zip|7z|tar\.\w+)$", re.IGNORECASE
+)
+
+#: Names in an error or a warning.
+_NAMES_SHOWN: Final = 3
 
 #: Names of a topic that a broker makes.
 _TOPIC_CHARACTERS_MAX = 249
@@ -82,11 +106,21 @@ class FoundSegment(NamedTuple):
         """The first offset that is read."""
         return max(self.base_offset, self.log_start)
 
+    @property
+    def is_deleted(self) -> bool:
+        """Whether all of its records are from before the beginning of the log: its broker removes it later."""
+        return self.end_offset is not None and self.end_offset <= self.log_start
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether it is compressed or in an archive: then it is read as a whole, and nobody knows its size before."""
+        return is_packed(self.path)
+
     def sibling(self, suffix: str) -> str:
         """Return the path of an index beside it."""
         if self.path.endswith(SWAP_SUFFIX):
             return self.path.removesuffix(SWAP_SUFFIX).removesuffix(".log") + suffix + SWAP_SUFFIX
-        return self.path.removesuffix(".log") + suffix
+        return without_packing(self.path).removesuffix(".log") + suffix
 
 
 def open_file_system(path: str) -> tuple[Any, str]:
@@ -104,19 +138,23 @@ def open_file_system(path: str) -> tuple[Any, str]:
         return pyarrow.fs.LocalFileSystem(), unquote(
             f"/{inside[2:].partition('/')[2]}" if inside.startswith("//") else inside
         )
-    # What follows a `?` is for pyarrow, such as the region of a bucket.
-    place, mark, settings = path.replace("#", "%23").partition("?")
-    start = place.partition("*")[0].rpartition("/")[0] if "*" in place else place
+    known = _HADOOP_SCHEMES.get(scheme[1].lower(), scheme[1])
+    place, *settings = _SETTINGS.split(f"{known}{path[scheme.end(1) :]}", 1)  # such as the region of a bucket
+    at = pattern_at(place)
+    start = place if at is None else place[:at].rpartition("/")[0]
+    uri = "?".join([start, *settings]).replace("#", "%23")
     try:
-        system, inside = pyarrow.fs.FileSystem.from_uri(start + mark + settings)
+        system, inside = pyarrow.fs.FileSystem.from_uri(uri)
     except (OSError, ValueError, pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
         reason = f"pyarrow cannot open it ({error}); read_segments() reads it with Spark's own reader"
         raise ConfigurationError("path", path, reason) from None
     return system, inside + unquote(place[len(start) :])
 
 
-def find_segments(system: Any, paths: Sequence[str], pattern: str = FOLDER_PATTERN) -> list[FoundSegment]:
-    """Return all segments, by topic, partition and offset.
+def find_segments(
+    system: Any, paths: Sequence[str], pattern: str = FOLDER_PATTERN
+) -> tuple[list[FoundSegment], list[ListedFile]]:
+    """Return all segments, by topic, partition and offset, and all files among which they were found.
 
     Args:
         system: the file system.
@@ -132,7 +170,7 @@ def find_segments(system: Any, paths: Sequence[str], pattern: str = FOLDER_PATTE
     meant = compiled(pattern)
     listings = 0
     while True:
-        listing = list_files(system, paths)
+        listing = _with_members(system, list_files(system, paths))
         listings += 1
         _check_named(listing, meant, pattern)
         found, swaps = _named(listing, meant)
@@ -142,7 +180,7 @@ def find_segments(system: Any, paths: Sequence[str], pattern: str = FOLDER_PATTE
         _add(found, key, file)  # a broker that starts would complete it, too
     keys = sorted(found)
     following = [*keys[1:], None][: len(keys)]
-    return [
+    segments = [
         FoundSegment(
             found[key].path,
             TopicPartition(*key[:2]),
@@ -153,6 +191,7 @@ def find_segments(system: Any, paths: Sequence[str], pattern: str = FOLDER_PATTE
         )
         for key, after in zip(keys, following, strict=True)
     ]
+    return segments, listing.files
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
@@ -170,10 +209,42 @@ def compiled(pattern: str) -> re.Pattern[str]:
     return meant
 
 
+def nothing_found(paths: str, listed: Iterable[ListedFile]) -> ConfigurationError:
+    """Return the error that there are no segments, which names what may hold some.
+
+    Args:
+        paths: where they were looked for.
+        listed: the files that are there.
+    """
+    reason = "there are no segments: expected TOPIC-PARTITION/OFFSET.log"
+    if names := packed_names(file.path for file in listed):
+        reason += f"; compressed or in an archive, to be unpacked, or named as a path if it is a tar: {names}"
+    return ConfigurationError("path", paths, reason)
+
+
+def packed_names(paths: Iterable[str]) -> str:
+    """Return the names of files that may hold segments, and are not read; nothing if there are none."""
+    names = [path.rpartition("/")[2] for path in paths if _OTHERS.search(path) and not _is_log(path)]
+    shown = ", ".join(names[:_NAMES_SHOWN])
+    return f"{shown} and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else shown
+
+
+def _is_log(path: str) -> bool:
+    """Return whether a file is one that is read if its name is that of a segment."""
+    return without_packing(path).endswith(".log")
+
+
+def _with_members(system: Any, listing: Listing) -> Listing:
+    """Return a listing with the files in the archives that are named, or that a pattern means."""
+    archives = [path for path in (*listing.named, *listing.matched) if is_archive(path)]
+    inside = [member for path in dict.fromkeys(archives) for member in members(system, path)]
+    return listing._replace(files=[*listing.files, *inside])
+
+
 def _check_named(listing: Listing, meant: re.Pattern[str], pattern: str) -> None:
     """Refuse a file that is named itself, as an index is, of which nothing would be read."""
     for path in listing.named:
-        if _key(path.removesuffix(SWAP_SUFFIX), meant) is None:
+        if not is_archive(path) and _key(without_packing(path).removesuffix(SWAP_SUFFIX), meant) is None:
             expected = "TOPIC-PARTITION/OFFSET.log" if pattern == FOLDER_PATTERN else "a path that pathPattern matches"
             raise ConfigurationError("path", path, f"it is not a segment: expected {expected}")
 
@@ -183,15 +254,17 @@ def _named(listing: Listing, meant: re.Pattern[str]) -> tuple[dict[_Key, ListedF
     found: dict[_Key, ListedFile] = {}
     swaps: dict[_Key, ListedFile] = {}
     cleaned: dict[_Key, ListedFile] = {}
+    packed: dict[_Key, ListedFile] = {}
     for file in listing.files:
-        key = _key(file.path, meant)
+        key = _key(without_packing(file.path), meant)
         if key is not None:
-            _add(found, key, file)
+            _add(packed if is_packed(file.path) else found, key, file)
             continue
         for suffix, others in ((SWAP_SUFFIX, swaps), (_CLEANED_SUFFIX, cleaned)):
             key = _key(file.path.removesuffix(suffix), meant) if file.path.endswith(suffix) else None
             if key is not None:
                 _add(others, key, file)
+    found = {**packed, **found}  # of a segment that is there as it was, too, that one counts
     # Brokers first give all new segments this name, the last one first. Then old ones go, the first one first.
     first = {key[:2]: key for key in sorted(swaps, reverse=True)}
     incomplete = {key[:2]: key for key in sorted(cleaned, reverse=True)}

@@ -1,4 +1,6 @@
-"""List the files that paths mean: folders as a whole, and names with `*` one level after the other.
+"""List the files that paths mean: folders as a whole, and names with `*`, `?`, `[a-c]` one level after the other.
+
+What Hadoop takes for a pattern is one here, too; a name that has such characters and exists means itself.
 
 On a local disk a second look at the names of each folder tells what the listing passed over: links to what is gone, and
 files that came, went or got another name meanwhile.
@@ -15,7 +17,20 @@ import pyarrow.fs
 
 from kafkawire.sdk.errors import ConfigurationError
 
-__all__ = ["ListedFile", "Listing", "list_files"]
+__all__ = ["ListedFile", "Listing", "list_files", "pattern_at"]
+
+#: What makes a pattern of a name.
+_MAGIC = re.compile(r"[*?]|\[[!^]?[^/\]]+\]|\{[^{}]*\}")
+
+#: The innermost alternatives.
+_BRACES = re.compile(r"\{([^{}]*)\}")
+
+#: What a pattern consists of.
+_PARTS = re.compile(r"\[[!^]?[^/\]]+\]|.", re.DOTALL)
+
+#: What regular expressions take for something else between brackets.
+_SPECIAL = re.compile(r"([\\\[^&|~])")
+_ESCAPED = r"\\\1"
 
 
 class ListedFile(NamedTuple):
@@ -39,11 +54,13 @@ class Listing(NamedTuple):
         files: each once.
         passed_over: further paths on a local disk.
         named: the paths of files that were named themselves.
+        matched: the paths of files that a pattern means itself.
     """
 
     files: list[ListedFile]
     passed_over: list[str]
     named: list[str]
+    matched: list[str]
 
 
 def list_files(system: Any, paths: Sequence[str]) -> Listing:
@@ -51,8 +68,8 @@ def list_files(system: Any, paths: Sequence[str]) -> Listing:
 
     Args:
         system: the file system.
-        paths: files, and folders with everything below them; `*` matches part of a name, unless something is
-            called like that.
+        paths: files, and folders with everything below them. `*` and `?` match part of a name, `[ab]` and `[^a-c]`
+            a character, `{a,b}` one text or the other, unless something is called like that.
 
     Raises:
         ConfigurationError: a path does not exist, or nothing matches it.
@@ -61,6 +78,7 @@ def list_files(system: Any, paths: Sequence[str]) -> Listing:
     found: dict[str, ListedFile] = {}
     passed_over: dict[str, None] = {}
     named: list[str] = []
+    matched: list[str] = []
     for path in paths:
         there = system.get_file_info(path.rstrip("/") or "/")
         if there.type is pyarrow.fs.FileType.File:
@@ -68,6 +86,8 @@ def list_files(system: Any, paths: Sequence[str]) -> Listing:
         is_there = there.type is not pyarrow.fs.FileType.NotFound
         for info in [there] if is_there else _matching(system, there.path, passed_over):
             inside = [info]
+            if info.type is pyarrow.fs.FileType.File and not is_there:
+                matched.append(info.path)
             if info.type is pyarrow.fs.FileType.Directory:
                 inside += _inside(system, info.path, is_recursive=True)
                 folders = [each.path for each in inside if each.type is pyarrow.fs.FileType.Directory]
@@ -75,20 +95,33 @@ def list_files(system: Any, paths: Sequence[str]) -> Listing:
             for each in inside:
                 if each.type is pyarrow.fs.FileType.File:
                     found.setdefault(each.path, ListedFile(each.path, each.size, each.mtime_ns))
-    return Listing([*found.values()], [*passed_over], named)
+    return Listing([*found.values()], [*passed_over], named, matched)
+
+
+def pattern_at(path: str) -> int | None:
+    """Return where in a path the first character of a pattern is; None if it has none."""
+    match = _MAGIC.search(path)
+    return None if match is None else match.start()
 
 
 def _matching(system: Any, path: str, passed_over: dict[str, None]) -> list[Any]:
-    """Return the files and folders that match a path with `*`, and note what was passed over on the way."""
-    if "*" not in path:
+    """Return the files and folders that match a pattern, and note what was passed over on the way."""
+    if pattern_at(path) is None:
         raise ConfigurationError("path", path, "it does not exist")
+    found = {each.path: each for one in _alternatives(path) for each in _matching_one(system, one, passed_over)}
+    if not found:
+        raise ConfigurationError("path", path, "nothing matches it")
+    return [*found.values()]
+
+
+def _matching_one(system: Any, path: str, passed_over: dict[str, None]) -> list[Any]:
     names = path.split("/")
-    first = next(number for number, name in enumerate(names) if "*" in name)
+    first = next((number for number, name in enumerate(names) if pattern_at(name) is not None), len(names))
     found = [system.get_file_info("/".join(names[:first]) or ("/" if path.startswith("/") else ""))]
     for name in names[first:]:
         folders = [each.path for each in found if each.type is pyarrow.fs.FileType.Directory]
-        if "*" in name:
-            matches = re.compile(".*".join(map(re.escape, name.split("*"))), re.DOTALL).fullmatch
+        if pattern_at(name) is not None:
+            matches = _compiled(name, path).fullmatch
             there = [each for folder in folders for each in _inside(system, folder)]
             others = _passed_over(system, folders, there)
             passed_over.update((other, None) for other in others if matches(other.rpartition("/")[2]))
@@ -100,9 +133,42 @@ def _matching(system: Any, path: str, passed_over: dict[str, None]) -> list[Any]
                 passed_over.update(
                     (each.path, None) for each in there if each not in found and os.path.islink(each.path)
                 )
-    if not found:
-        raise ConfigurationError("path", path, "nothing matches it")
-    return found
+    return [each for each in found if each.type is not pyarrow.fs.FileType.NotFound]
+
+
+def _alternatives(path: str) -> list[str]:
+    """Return the patterns that one with `{a,b}` stands for, which may be inside each other, and hold slashes."""
+    match = _BRACES.search(path)
+    if match is None:
+        return [path]
+    return [
+        each
+        for text in match[1].split(",")
+        for each in _alternatives(path[: match.start()] + text + path[match.end() :])
+    ]
+
+
+def _compiled(name: str, path: str) -> re.Pattern[str]:
+    """Return what matches a name.
+
+    Raises:
+        ConfigurationError: there is no such pattern.
+    """
+    found = "".join(
+        ".*" if part == "*" else "." if part == "?" else _class(part) if len(part) > 1 else re.escape(part)
+        for part in _PARTS.findall(name)
+    )
+    try:
+        return re.compile(found, re.DOTALL)
+    except re.error as error:
+        raise ConfigurationError("path", path, f"{name} is no pattern: {error}") from None
+
+
+def _class(part: str) -> str:
+    """Return the characters between brackets, as regular expressions have them."""
+    inside = part[1:-1]
+    negation = "^" if inside[0] in "!^" else ""
+    return f"[{negation}{_SPECIAL.sub(_ESCAPED, inside[len(negation) :])}]"
 
 
 def _inside(system: Any, folder: str, *, is_recursive: bool = False) -> list[Any]:

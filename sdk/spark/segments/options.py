@@ -6,6 +6,7 @@ Source: `KafkaSourceProvider` in Apache Spark.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping
 from numbers import Number
 from os import PathLike
@@ -44,6 +45,9 @@ from kafkawire.sdk.spark.selection import (
 )
 
 __all__ = ["SPLIT_BYTES_MIN", "SegmentOptions", "option_texts", "parse_options", "shown_paths"]
+
+#: Between paths: one that no closing brace follows before an opening one.
+_COMMA: Final = re.compile(r",(?![^{}]*\})")
 
 #: Smaller parts would cost more to start than to read, and each knows where all others of its segment begin.
 SPLIT_BYTES_MIN: Final = 1024 * 1024
@@ -180,7 +184,7 @@ class SegmentOptions(NamedTuple):
         """
         topics = {folder.topic for folder in there}
         if missing := (self.selection.topics or frozenset()) - topics:
-            raise ConfigurationError(self.topics_option, ", ".join(sorted(missing)), there_are(topics))
+            raise ConfigurationError(self.topics_option, ", ".join(sorted(missing)), there_are(topics, asked=missing))
         if lacking := (self.selection.partitions or frozenset()) - set(there):
             near = {folder for folder in there if any(folder.topic == each.topic for each in lacking)}
             shown = ", ".join(map(str, sorted(lacking)))
@@ -318,7 +322,8 @@ def _assigned(option: str, text: str) -> frozenset[TopicPartition]:
 
 
 def _paths(option: str, text: str) -> tuple[str, ...]:
-    return tuple(path for path in map(str.strip, text.split(",")) if path)
+    """Return paths between commas; those between braces are part of a pattern."""
+    return tuple(path for path in map(str.strip, _COMMA.split(text)) if path)
 
 
 def _path_list(option: str, text: str) -> tuple[str, ...]:

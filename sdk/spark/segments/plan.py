@@ -177,7 +177,7 @@ def _cuts(segment: FoundSegment, wanted: Wanted, read: Callable[[str], bytes], s
         and wanted.start_timestamp_ms is None
         and (wanted.end_offset is None or (segment.end_offset is not None and segment.end_offset <= wanted.end_offset))
     )
-    if is_whole and segment.size_bytes <= split_bytes:
+    if segment.is_packed or (is_whole and segment.size_bytes <= split_bytes):
         return first, last
     found = index_cuts(segment, read(segment.sibling(".index")))
     start_offset = wanted.start_offset

@@ -168,7 +168,8 @@ def _part(
         yield from _lost(Damage(part.cuts[part.number].position, part.size_bytes, lost), place, options, rows)
         return
     with file:
-        if file.size_bytes < segment.size_bytes and (part.number == 0 or options.fails_on_loss):
+        is_shorter = file.size_bytes < segment.size_bytes and not segment.is_packed
+        if is_shorter and (part.number == 0 or options.fails_on_loss):
             lost = f"the file has {file.size_bytes} bytes, {segment.size_bytes} when the work was planned"
             missing = Damage(file.size_bytes, segment.size_bytes - file.size_bytes, lost)
             yield from _lost(missing, place, options, rows)
@@ -248,7 +249,8 @@ class _Reading:
         #: A batch is this part's if its last offset is not below the first of these, but below the second.
         self._from, self._until = part.offsets
         # What was appended to the last segment since it was listed is not wanted.
-        self._end = min(segment.size_bytes, file.size_bytes) if segment.end_offset is None else file.size_bytes
+        is_limited = segment.end_offset is None and not segment.is_packed
+        self._end = min(segment.size_bytes, file.size_bytes) if is_limited else file.size_bytes
         self._window = file.window()
         start, lowest = _start(part, file)
         #: Of the offsets that may be in what is damaged.

@@ -8,7 +8,8 @@ Source: `pyspark.sql.datasource`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow
@@ -19,7 +20,8 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.spark import schema as columns
 from kafkawire.sdk.spark.loss import begins_later, report_loss
 from kafkawire.sdk.spark.segments.ends import PartitionEnds
-from kafkawire.sdk.spark.segments.files import FoundSegment
+from kafkawire.sdk.spark.segments.files import FoundSegment, nothing_found, packed_names
+from kafkawire.sdk.spark.segments.listing import ListedFile
 from kafkawire.sdk.spark.segments.mapping import MapBatches, mapped
 from kafkawire.sdk.spark.segments.options import SegmentOptions, parse_options
 from kafkawire.sdk.spark.segments.plan import SegmentPart, Wanted, plan, tasks
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from kafkawire.sdk.spark.segments.pushdown import Pushed
 
 __all__ = ["FilteredSegmentReader", "KafkaSegments", "SegmentReader"]
+
+_log = logging.getLogger("kafkawire.spark")
 
 
 class KafkaSegments(DataSource):
@@ -124,6 +128,25 @@ class SegmentReader(DataSourceReader):
         """Return what is wanted of a segment's partition; None for nothing."""
         return self._options.wanted(segment)
 
+    def check_found(self, segments: Sequence[FoundSegment], listed: Iterable[ListedFile]) -> None:
+        """Refuse paths without a segment, and warn of files beside segments that may hold some.
+
+        Args:
+            segments: all that were found.
+            listed: the files among which they were found.
+
+        Raises:
+            ConfigurationError: there are none.
+        """
+        if not segments:
+            raise nothing_found(", ".join(self._options.paths), listed)
+        if names := packed_names(file.path for file in listed):
+            _log.warning("not read, they may hold segments: %s", names)
+
+    def check_there(self, segments: Iterable[FoundSegment]) -> None:
+        """Refuse topics or partitions that are named and have no segment; see `SegmentOptions.check_there`."""
+        self._options.check_there(segments)
+
     def partitions(self) -> list[InputPartition]:
         """Return the tasks.
 
@@ -133,8 +156,10 @@ class SegmentReader(DataSourceReader):
             OSError: a folder cannot be listed, or an index not be read.
         """
         split_bytes = self._options.split_bytes
-        segments = self._files.find()
-        self._options.check_there(segments)
+        found, listed = self._files.look()
+        segments = [segment for segment in found if not segment.is_deleted]
+        self.check_found(found, listed)
+        self.check_there(segments)
         if not self._read_options.logs_loss:
             self._check_loss(segments)
         parts = plan(segments, self.wanted, self._files.read, split_bytes)

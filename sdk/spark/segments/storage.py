@@ -12,10 +12,11 @@ from typing import Any, Final, Self
 
 import pyarrow.fs
 
+from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.records.sound_batches import WINDOW_BYTES
 from kafkawire.sdk.records.stored import Window
-from kafkawire.sdk.spark.segments.checkpoints import LOG_START_CHECKPOINT, data_folder, parse_checkpoint
+from kafkawire.sdk.spark.segments.checkpoints import data_folder, offsets_in
 from kafkawire.sdk.spark.segments.files import (
     FOLDER_PATTERN,
     SWAP_SUFFIX,
@@ -23,12 +24,18 @@ from kafkawire.sdk.spark.segments.files import (
     find_segments,
     open_file_system,
 )
+from kafkawire.sdk.spark.segments.listing import ListedFile
+from kafkawire.sdk.spark.segments.packed import is_packed, open_packed
+from kafkawire.sdk.storage.checkpoints import LOG_START_OFFSETS
 
-__all__ = ["OpenFile", "SegmentFiles"]
+__all__ = ["FILES_AT_A_TIME", "OpenFile", "SegmentFiles"]
 
 #: Read at a time by whoever looks at headers alone: a file on a disk is passed over in leaps. Other file systems take
 #: as long for a header as for a whole window.
 LEAP_BYTES: Final = 4096
+
+#: Files that are read at a time: most file systems take longer to answer than anybody to look at the answer.
+FILES_AT_A_TIME: Final = 16
 
 
 class OpenFile:
@@ -99,13 +106,29 @@ class SegmentFiles:
             ConfigurationError: a path does not exist, or a segment is there twice.
             OSError: a folder cannot be listed, a file not be read, or what a link leads to is gone.
         """
-        found = find_segments(self._system, self._paths, self._pattern)
-        if self._pattern != FOLDER_PATTERN:  # not the folders of a broker
-            return found
-        folders = {data_folder(segment.path) for segment in found}
-        starts = {folder: parse_checkpoint(self.read(f"{folder}/{LOG_START_CHECKPOINT}")) for folder in folders}
-        placed = [each._replace(log_start=starts[data_folder(each.path)].get(each.folder, 0)) for each in found]
-        return [each for each in placed if each.end_offset is None or each.end_offset > each.log_start]
+        return [each for each in self.look()[0] if not each.is_deleted]
+
+    def look(self) -> tuple[list[FoundSegment], list[ListedFile]]:
+        """Return all segments, those from before the beginning of a log, too, and all files; see `find`."""
+        found, listed = find_segments(self._system, self._paths, self._pattern)
+        if not self.are_folders:
+            return found, listed
+        folders = sorted({data_folder(segment.path) for segment in found})
+        starts = {folder: self.offsets(f"{folder}/{LOG_START_OFFSETS}") for folder in folders}
+        return [each._replace(log_start=starts[data_folder(each.path)].get(each.folder, 0)) for each in found], listed
+
+    @property
+    def are_folders(self) -> bool:
+        """Whether the segments are in the folders of a broker, with its other files around them."""
+        return self._pattern == FOLDER_PATTERN
+
+    def offsets(self, path: str) -> dict[TopicPartition, int]:
+        """Return what a checkpoint says; nothing if there is none, or it is damaged.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        return offsets_in(self.read(path), path)
 
     def after(self, segment: FoundSegment) -> list[FoundSegment]:
         """Return the segments of a partition that follow one of them, as they are now.
@@ -137,9 +160,9 @@ class SegmentFiles:
     def _partition(self, segment: FoundSegment) -> list[FoundSegment]:
         """Return the segments of a segment's partition, as they are now."""
         # A broker has all of a partition in one folder; other patterns may spread it.
-        paths = [segment.path.rpartition("/")[0]] if self._pattern == FOLDER_PATTERN else self._paths
+        paths = [segment.path.rpartition("/")[0]] if self.are_folders else self._paths
         try:
-            found = find_segments(self._system, paths, self._pattern)
+            found, _ = find_segments(self._system, paths, self._pattern)
         except ConfigurationError:
             there = self._system.get_file_info(paths)
             if any(each.type is not pyarrow.fs.FileType.NotFound for each in there):
@@ -169,6 +192,8 @@ class SegmentFiles:
         return OpenFile(self._open(segment.path), self._leap_bytes)
 
     def _open(self, path: str) -> Any:
+        if is_packed(path):
+            return open_packed(self._system.open_input_file, path)
         try:
             return self._system.open_input_file(path)
         except FileNotFoundError:

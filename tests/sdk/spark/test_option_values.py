@@ -94,3 +94,6 @@ def test_there_are() -> None:
     names = list("abcdefghijk")
     assert there_are(names) == f"there are {', '.join(names[:10])}, …"
     assert there_are(names[:10]) == f"there are {', '.join(names[:10])}"
+    asked = there_are([*names, "Orders-v2", "orders-v1"], asked=["orders-2", "nothing"])
+    assert asked.endswith("…; did you mean Orders-v2, orders-v1?")
+    assert there_are(["orders"], asked=["ordres"]) == "there are orders; did you mean orders?"

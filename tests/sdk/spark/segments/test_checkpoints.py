@@ -1,23 +1,22 @@
-"""Checkpoint files of a broker are read as a broker reads them: a damaged one says nothing."""
+"""Checkpoint files of a broker are read as a broker reads them: a damaged one says nothing, and that is logged."""
 
 from __future__ import annotations
 
 import pytest
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.spark.segments.checkpoints import data_folder, parse_checkpoint
+from kafkawire.sdk.spark.segments.checkpoints import data_folder, offsets_in
 
 
-def test_what_it_says() -> None:
-    assert parse_checkpoint(b"0\n2\nt 0 20\nt-x 1 7\n") == {TopicPartition("t", 0): 20, TopicPartition("t-x", 1): 7}
-    assert parse_checkpoint(b"0\n0\n") == {}
+def test_what_it_says(caplog: pytest.LogCaptureFixture) -> None:
+    assert offsets_in(b"0\n2\nt 0 20\nt-x 1 7\n", "/c") == {TopicPartition("t", 0): 20, TopicPartition("t-x", 1): 7}
+    assert offsets_in(b"0\n0\n", "/c") == offsets_in(b"", "/c") == {}
+    assert not caplog.records
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"0", b"1\n1\nt 0 20\n", b"0\n2\nt 0 20\n", b"0\n1\nt 0\n", b"0\n1\nt 0 x\n", b"\xff\n1\nt 0 20\n"]
-)
-def test_damage(content: bytes) -> None:
-    assert parse_checkpoint(content) == {}
+def test_damage(caplog: pytest.LogCaptureFixture) -> None:
+    assert offsets_in(b"0\n1\nt 0 20", "/data/c") == {}
+    assert "/data/c is damaged, and says nothing: its last line has no end" in caplog.text
 
 
 def test_where_it_is() -> None:

@@ -43,7 +43,7 @@ def found(*paths: object, pattern: str | None = None) -> list[str]:
     """Return what was found below paths, in short."""
     opened = [open_file_system(str(path)) for path in paths]
     arguments = (opened[0][0], [inside for _, inside in opened])
-    segments = find_segments(*arguments) if pattern is None else find_segments(*arguments, pattern)
+    segments, _ = find_segments(*arguments) if pattern is None else find_segments(*arguments, pattern)
     return [f"{each.folder} {each.base_offset} {each.end_offset}" for each in segments]
 
 
@@ -53,7 +53,7 @@ ALL = ["__consumer_offsets-3 0 None", "my.topic-with-dashes-7 3 None", *ORDERS, 
 
 def test_segments(root: Path) -> None:
     system, path = open_file_system(str(root))
-    _, _, first, second, _ = find_segments(system, [path])
+    _, _, first, second, _ = find_segments(system, [path])[0]
     log = root / NAMES[0]
     assert first == FoundSegment(str(log), TopicPartition("orders", 0), 0, len(NAMES[0]), 40, log.stat().st_mtime_ns)
     assert first.sibling(".index") == str(log.with_suffix(".index"))
@@ -75,6 +75,22 @@ def test_paths(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (root / "50% of ä").mkdir()
     assert found(f"file://{root}/50%25%20of%20ä*/*") == ["orders-0 0 None"]
     assert found(f"file://localhost{root}/50%25%20of%20ä?#1") == ["orders-0 0 None"]
+
+
+@pytest.mark.parametrize(
+    ("path", "inside"),
+    [
+        ("s3a://bucket/a/orders-0?region=us-east-1", "bucket/a/orders-0"),
+        ("s3n://bucket/{a,b}/c-?/[0-9]*?region=us-east-1&scheme=http", "bucket/{a,b}/c-?/[0-9]*"),
+        ("S3A://bucket/ab#1/*?region=us-east-1", "bucket/ab#1/*"),
+    ],
+)
+def test_paths_as_hadoop_has_them(path: str, inside: str) -> None:
+    """A `?` that no setting follows is part of a pattern."""
+    if not hasattr(pyarrow.fs, "S3FileSystem"):
+        pytest.skip("this pyarrow was built without S3")
+    system, found = open_file_system(path)
+    assert (type(system).__name__, found) == ("S3FileSystem", inside)
 
 
 def test_pattern(root: Path) -> None:
@@ -241,7 +257,7 @@ def test_listing_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bef
 
 def test_what_went_while_it_was_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = [str(tmp_path / "orders-0" / log(10)), str(tmp_path / "orders-1")]
-    monkeypatch.setattr(files, "list_files", lambda system, paths: listing.Listing([], gone, []))
+    monkeypatch.setattr(files, "list_files", lambda system, paths: listing.Listing([], gone, [], []))
     assert found(tmp_path) == []
 
 

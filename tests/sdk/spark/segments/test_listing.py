@@ -1,4 +1,4 @@
-"""Paths mean what they name, and only what a `*` matches; what no path is about is not listed."""
+"""Paths mean what they name, and only what a pattern of Hadoop's matches; what no path is about is not listed."""
 
 from __future__ import annotations
 
@@ -53,6 +53,17 @@ def found(root: Path, *paths: str) -> list[str]:
         ("*/orders-0", NAMES[:2]),
         ("a/orders-0/4*", ["a/orders-0/40.log"]),
         ("b*1*/c*", NAMES[4:6]),
+        ("a/orders-?", NAMES[:3]),
+        ("a/orders-?/?.log", [NAMES[0], NAMES[2]]),
+        ("a/orders-[1-9]", NAMES[2:3]),
+        ("a/orders-[!1]", NAMES[:2]),
+        ("a/orders-[^0a]/*", NAMES[2:3]),
+        ("[ab][1[]*/*/0.log", ["b[1]/c?/0.log"]),
+        ("b[1]/c?/0.log", ["b[1]/c?/0.log"]),  # it exists
+        ("{a,b1}", NAMES[:4] + NAMES[5:6]),
+        ("a/{orders-{0,1},x}", NAMES[:4]),
+        ("{a/orders-1,b1/cc}/[01].log", [NAMES[2], NAMES[5]]),
+        ("a/orders-{0}", NAMES[:2]),
     ],
 )
 def test_paths(root: Path, path: str, expected: list[str]) -> None:
@@ -80,7 +91,9 @@ def test_files_that_are_named(root: Path, paths: list[str], named: list[str]) ->
     ("path", "reason"),
     [
         ("c", "it does not exist"),
-        ("a?", "it does not exist"),
+        ("a??", "nothing matches it"),
+        ("a[", "it does not exist"),
+        ("a[z-a]*", "a[z-a]* is no pattern: bad character range z-a at position 2"),
         ("c*", "nothing matches it"),
         ("c/*", "nothing matches it"),
         ("*/orders-7", "nothing matches it"),

@@ -92,6 +92,8 @@ def test_values_of_python(value: object, text: str) -> None:
         (Path("/a"), ("/a",)),
         (Path("/a,1 "), ("/a,1 ",)),
         (["/a,1"], ("/a,1",)),
+        ("/{a,b}/c,/d{1,2}", ("/{a,b}/c", "/d{1,2}")),
+        ("/a{,/b}c", ("/a{,/b}c",)),
         ((each for each in (" /a", "/b")), (" /a", "/b")),
     ],
 )
@@ -184,8 +186,8 @@ def test_wanted() -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"topics": "orders,ordres"}, "topics='ordres': there are bills, orders"),
-        ({"subscribe": "ordres,b"}, "subscribe='b, ordres': there are bills, orders"),
+        ({"topics": "orders,ordres"}, "topics='ordres': there are bills, orders; did you mean orders?"),
+        ({"subscribe": "ordres,b"}, "subscribe='b, ordres': there are bills, orders; did you mean orders?"),
         ({"assign": '{"orders":[0,2]}'}, "assign='orders-2': there are orders-0, orders-10"),
         ({"assign": '{"ordres":[0]}'}, "assign='ordres-0': there are bills-7, orders-0, orders-10"),
     ],

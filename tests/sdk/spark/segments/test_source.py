@@ -79,6 +79,18 @@ def _nothing() -> Any:
     return InputPartition(None)
 
 
+def test_nothing_to_read(folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """No rows would say that there are no records, where somebody has compressed them, or mistaken the folder."""
+    (tmp_path / "other" / "orders-0").mkdir(parents=True)
+    (tmp_path / "other" / "orders-0" / f"{0:020}.log.xz").touch()
+    reader = source(tmp_path / "other").reader(schema("offset bigint"))
+    with pytest.raises(ConfigurationError, match=r"/other': there are no segments: expected .*: 0{20}\.log\.xz$"):
+        reader.partitions()
+    (folder / "orders-0" / "backup.zip").touch()
+    assert len(read(source(folder).reader(schema("offset bigint")))) == 40
+    assert "not read, they may hold segments: 00000000000000000000.log.xz, backup.zip" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("ddl", "reason"),
     [
