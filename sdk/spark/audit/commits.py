@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.records.internal_records import KAFKA_RECORDS, decode_record
+from kafkawire.sdk.spark.sink.marks import is_mark
 
 __all__ = ["OFFSETS_TOPIC", "Commit", "commits"]
 
@@ -44,6 +45,8 @@ class Commit(NamedTuple):
 def commits(records: Iterable[tuple[int, bytes | None, bytes | None]]) -> list[Commit]:
     """Return the commits among records of `__consumer_offsets`; those that cannot be decoded are left out.
 
+    So are the marks of the sink `kafkawire`: their offsets count micro-batches, and nobody is behind.
+
     Args:
         records: offset, key and value of each.
     """
@@ -58,6 +61,8 @@ def commits(records: Iterable[tuple[int, bytes | None, bytes | None]]) -> list[C
         if record.name in _COMMITS:
             of: Any = record.key
             said: Any = record.value
+            if said is not None and is_mark(said.metadata):
+                continue
             committed = (None, None) if said is None else (said.offset, said.commit_timestamp)
             found.append(Commit(offset, of.group, of.topic, of.partition, *committed))
     return found

@@ -7,22 +7,28 @@ the group `prefix-commit` says of how many tasks the micro-batch consists whose 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from zlib import crc32
 
 import numpy
 import pyarrow
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.spark.sink.task import WriteTask
 
-__all__ = ["Fingerprint", "Mark"]
+if TYPE_CHECKING:
+    from kafkawire.sdk.spark.sink.task import WriteTask
+
+__all__ = ["Fingerprint", "Mark", "is_mark"]
 
 _Numbers = numpy.ndarray[Any, numpy.dtype[numpy.uint64]]
 
 #: Whose values are Python objects at a time.
 _ROWS_AT_A_TIME: Final = 256
+
+#: What `Mark.offsets` writes as metadata: the id of a query, and at least one number.
+_METADATA: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?: \d+)+", re.ASCII)
 
 #: Of a value that is null: no other one has so many bytes.
 _NULL: Final = 2**64 - 1
@@ -82,6 +88,11 @@ class Mark(NamedTuple):
             return None
         last = max(found, key=lambda each: each.offset)
         return cls(task.query_id, last.offset, tuple(map(int, last.metadata.split()[1:])))
+
+
+def is_mark(metadata: str) -> bool:
+    """Return whether the metadata of a group's offset is that of a mark, whose offset is no position of a reader."""
+    return _METADATA.fullmatch(metadata) is not None
 
 
 def _checksums(column: pyarrow.Array) -> _Numbers:

@@ -15,6 +15,6 @@ def key(group: str, topic: str, partition: int, kind: int = 1) -> bytes:
     return struct.pack(">h", kind) + text(group) + text(topic) + struct.pack(">i", partition)
 
 
-def value(offset: int, timestamp_ms: int) -> bytes:
+def value(offset: int, timestamp_ms: int, metadata: str = "") -> bytes:
     """Return the value of a commit."""
-    return struct.pack(">hqi", 3, offset, -1) + text("") + struct.pack(">q", timestamp_ms)
+    return struct.pack(">hqi", 3, offset, -1) + text(metadata) + struct.pack(">q", timestamp_ms)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 
 from kafkawire.sdk.spark.audit.commits import Commit, commits
+from kafkawire.sdk.spark.sink.marks import Mark
 from tests.sdk.spark.audit.commit_records import key, text, value
 
 
@@ -22,6 +23,15 @@ def test_commits() -> None:
         Commit(8, "old", "orders", 0, 5, 6),
         Commit(9, "billing", "orders", 2, None, None),
     ]
+
+
+def test_marks_of_the_sink_are_no_positions() -> None:
+    """They count micro-batches; what other programs note beside an offset is theirs."""
+    mark = Mark("11b8f4a0-9c4e-4d6a-8f1d-0c1f7c2c9b11", 7, (3, 2**63)).offsets("orders")
+    (metadata,) = (offset.metadata for offset in mark.values())
+    notes = [metadata, metadata.partition(" ")[0], "11b8f4a0 3", "", "leader-7 3"]
+    records = [(number, key("changes-0", "orders", 0), value(7, 1, note)) for number, note in enumerate(notes)]
+    assert [commit.log_offset for commit in commits(records)] == [1, 2, 3, 4]
 
 
 def test_other_records() -> None:
