@@ -39,7 +39,7 @@ from kafkawire.sdk.records.sound_batches import (
 )
 from kafkawire.sdk.records.walk import Batch, walk
 
-__all__ = ["BATCH_BYTES_MAX", "Damage", "Memory", "Stored", "Window", "read_stored"]
+__all__ = ["BATCH_BYTES_MAX", "ZEROS", "Damage", "Memory", "Stored", "Window", "read_stored"]
 
 #: The largest batch that is read: brokers take requests of 100 MiB at most.
 BATCH_BYTES_MAX: Final = 128 * 1024 * 1024
@@ -54,6 +54,11 @@ _LENGTH_BYTES: Final = 4
 #: A batch may end with zeros, which nobody can tell from the room behind it: so many are tried.
 _LAST_ZEROS_MAX: Final = 4096
 _ZERO: Final = b"\0"
+
+
+#: Why a growing file ends before its last byte.
+ZEROS: Final = "zeros up to the end"
+_CUT: Final = "it ends inside a batch"
 
 
 class Damage(NamedTuple):
@@ -139,6 +144,7 @@ def read_stored(
     limit: int = MAX_DECOMPRESSED_BYTES,
     take: Callable[[memoryview, int], int] | None = None,
     search: SoundBatches | None = None,
+    on_end: Callable[[Damage], object] | None = None,
 ) -> Iterator[Stored | Damage]:
     """Yield what is in stored bytes, in order.
 
@@ -152,6 +158,7 @@ def read_stored(
         take: is offered the bytes before each batch, and where they begin. It returns how many it has dealt with by
             itself: whole batches with right checksums that begin before `end`, which are not yielded.
         search: of the source, for whoever reads it in several calls: its bound is then one for all of them.
+        on_end: is told of such an end, the reason `ZEROS` or another.
 
     Raises:
         OSError: a file cannot be read.
@@ -183,6 +190,8 @@ def read_stored(
         else:
             continue
         if is_growing and _is_end(source, search, position):
+            if on_end is not None:
+                on_end(_end(source, position))
             return
         damage = _damage(source, search, position, reason)
         yield damage
@@ -232,6 +241,16 @@ def _is_end(source: StoredBytes, search: SoundBatches, position: int) -> bool:
         return not _is_whole(source, position)
     whole = _message_size(source, position, magic)
     return not whole or not (has_right_crc(source, position, whole) or search.begins_at(position + whole))
+
+
+def _end(source: StoredBytes, position: int) -> Damage:
+    """Return what is behind the last batch of a growing file."""
+    head = source.at(position, BATCH_HEADER_BYTES)
+    size_bytes = source.end - position
+    if _is_zero(source, position):
+        return Damage(position, size_bytes, ZEROS)
+    has_offset = len(head) > BATCH_MAGIC_AT and head[BATCH_MAGIC_AT] == BATCH_MAGIC
+    return Damage(position, size_bytes, _CUT, int.from_bytes(head[:_OFFSET_BYTES], "big") if has_offset else None)
 
 
 def _is_zero(source: StoredBytes, position: int) -> bool:

@@ -222,6 +222,10 @@ class Decoder:
         else:
             self.dropped.add(place, damage)
 
+    def add_tail(self, place: Place, tail: Damage, expected: int) -> Iterator[pyarrow.RecordBatch]:
+        """Add nothing: it is no record, and no damage as long as a broker may be writing it."""
+        return iter(())
+
     def flush(self) -> Iterator[pyarrow.RecordBatch]:
         """Yield what was added so far."""
         if self._rows.count:

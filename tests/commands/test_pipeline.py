@@ -180,6 +180,7 @@ def test_full_disk(folder: Path, tmp_path: Path) -> None:
         (["audit", "/nowhere", "--out", "o", "--since", "noon"], "'noon' is not a time: expected 2026-03-01"),
         (["audit", "/nowhere", "--out", "o", "--since", "1960-01-01"], "'1960-01-01' is before 1970"),
         (["audit", "/nowhere", "--out", "o", "--since", "2026-03-02", "--until", "2026-03-01"], "is after --until"),
+        (["audit", "/nowhere", "--out", "o", "--fail-on", "good"], "'good' is not one of bad, warning, note"),
         (["adit"], "No such command 'adit'"),
     ],
 )
@@ -303,6 +304,36 @@ def test_how_much_a_task_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["pipeline", "audit", "folder", "--out", "o", "--split-bytes", "1g"]) == 1
     assert main(["pipeline", "audit", "folder", "--out", "o"]) == 1
     assert seen == [(["folder"], 1 << 30), (["folder"], None)]
+
+
+@pytest.mark.parametrize(
+    ("found", "fails_on"),
+    [([], []), (["note"], ["note"]), (["warning", "note"], ["warning", "note"]), (["bad"], ["bad", "warning", "note"])],
+)
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_what_a_finding_makes_of_the_status(
+    found: list[str], fails_on: list[str], more: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow")
+    from kafkawire.sdk.spark.audit import audit
+    from kafkawire.sdk.spark.audit.findings import Finding, Severity
+
+    numbers = dict.fromkeys(("records", "partitions", "topics"), 0)
+    findings = tuple(Finding(Severity(severity), "text", "detail") for severity in found)
+    seen: list[bool] = []
+
+    def audit_segments(spark: object, path: list[str], out: str, **options: Any) -> audit.AuditResult:
+        seen.append(options["reread"])
+        return audit.AuditResult(Path(out), 1, numbers, findings, None)
+
+    monkeypatch.setattr(pipeline, "why_not", lambda: None)
+    monkeypatch.setattr(pipeline, "start_spark", lambda *_: MagicMock())
+    monkeypatch.setattr(audit, "audit", audit_segments)
+    arguments = ["pipeline", "audit", "folder", "--out", "o", *more]
+    assert main([*arguments, "--reread"]) == 0
+    for severity in ("bad", "warning", "note"):
+        assert main([*arguments, "--fail-on", severity]) == (3 if severity in fails_on else 0), severity
+    assert seen == [True, False, False, False]
 
 
 def test_reasons() -> None:

@@ -20,9 +20,11 @@ from kafkawire.sdk.spark.audit.store import AuditStore, Manifest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from kafkawire.sdk.client.partitions import TopicPartition
     from kafkawire.sdk.spark.audit.findings import Finding
+    from kafkawire.sdk.spark.audit.witnesses import Witness
     from kafkawire.sdk.spark.segments.files import FoundSegment
     from kafkawire.sdk.spark.segments.storage import SegmentFiles
 
@@ -30,6 +32,10 @@ __all__ = ["AuditResult", "audit", "audit_brokers"]
 
 #: Most tables are small, and Spark plans one for as long as it takes to make it: meanwhile it makes others.
 _TABLES_AT_A_TIME: Final = 4
+
+#: Facts that are read and sorted by one task: with more of them it takes longer than to hand them from stage to stage,
+#: of which each table has several, and each of these takes a tenth of a second.
+_SMALL_BYTES: Final = 8 * 1024 * 1024
 
 #: Partitions at brokers are cut into as many tasks, so that no core is idle for long while another does the last one.
 _TASKS_FOR_EACH_CORE: Final = 2
@@ -41,10 +47,10 @@ class AuditResult(NamedTuple):
     Attributes:
         folder: of the audit; `tables` in it leads to the tables.
         version: how many audits into the folder came to their end.
-        numbers: sums over all topics. Counts: `topics`, `partitions`, `records`, `batches`, `groups`, `corruptRegions`,
-            `gaps`, `unknownGaps` (those that nothing explains), `duplicateRecords`, `abortedTransactions` and
-            `openTransactions`. `sizeBytes`: bytes of batches on disk. `compressionRatio`: bytes before compression for
-            each byte on disk; None if that is not known.
+        numbers: sums over all topics. Counts: `topics`, `partitions`, `records`, `batches`, `groups`, `lostRecords`
+            (those that are probably gone), `corruptRegions`, `gaps`, `unknownGaps` (those that nothing explains),
+            `duplicateRecords`, `abortedTransactions` and `openTransactions`. `sizeBytes`: bytes of batches on disk.
+            `compressionRatio`: bytes before compression for each byte on disk; None if that is not known.
         findings: what somebody should look at, the worst first.
         report: the path of the report; None if none was asked for.
     """
@@ -69,6 +75,7 @@ def audit(
     since_ms: int | None = None,
     until_ms: int | None = None,
     split_bytes: int | None = None,
+    reread: bool = False,
     with_report: bool = True,
     on_step: Callable[[str], None] = _quiet,
 ) -> AuditResult:
@@ -85,6 +92,8 @@ def audit(
         until_ms: batches count whose highest timestamp is lower than this, likewise.
         split_bytes: bytes of segments that a task reads, at least 1 MiB; 128 MiB by default. The tables do not depend
             on it.
+        reread: whether to read everything again, instead of what is new: what was read before may be damaged by now,
+            and partitions may have been made anew. What is no longer there is gone from the tables, too.
         with_report: whether to write `report.html`.
         on_step: called with a few words at the beginning of each step.
 
@@ -93,9 +102,9 @@ def audit(
             it was read up to.
         OSError: a file cannot be read or written.
     """
-    from kafkawire.sdk.spark.audit.cleaning import cleaned_offsets
     from kafkawire.sdk.spark.audit.continuation import check_continuation
     from kafkawire.sdk.spark.audit.segment_facts import AuditFacts, read_source
+    from kafkawire.sdk.spark.audit.witnesses import confirmed, witnesses
     from kafkawire.sdk.spark.segments.options import SPLIT_BYTES_MIN, option_texts, shown_paths
 
     chosen = _asked(topics, since_ms, until_ms)
@@ -106,13 +115,18 @@ def audit(
     options["splitBytes"] = split_bytes
     texts = option_texts(path, {name: value for name, value in options.items() if value is not None})
     with AuditStore(out, said) as store:
+        if reread:
+            store.forget()
         before = store.before
-        files, segments = _segments(texts, chosen, before)
+        files, segments, noted = _segments(texts, chosen, before)
         check_continuation(files, segments, before.next_offsets, before.last_batches, str(store.folder))
-        cleaned = cleaned_offsets(files, segments)
         facts = read_source(spark, AuditFacts, texts)
+
+        def known() -> dict[TopicPartition, Witness]:
+            return confirmed(noted, witnesses(files, *files.look()))
+
         on_step("reading segments")
-        return _complete(spark, store, facts, cleaned, shown_paths(texts), with_report, on_step)
+        return _complete(spark, store, facts, known, shown_paths(texts), with_report, on_step)
 
 
 def audit_brokers(
@@ -124,6 +138,7 @@ def audit_brokers(
     since_ms: int | None = None,
     until_ms: int | None = None,
     client: Mapping[str, str] = MappingProxyType({}),
+    reread: bool = False,
     with_report: bool = True,
     on_step: Callable[[str], None] = _quiet,
 ) -> AuditResult:
@@ -137,6 +152,7 @@ def audit_brokers(
         since_ms: batches count whose highest timestamp is this or higher, in ms since the epoch; all by default.
         until_ms: batches count whose highest timestamp is lower than this, likewise.
         client: further options of the clients, by the names of Kafka's documentation: `security.protocol`.
+        reread: likewise, whether to read everything again.
         with_report: whether to write `report.html`.
         on_step: called with a few words at the beginning of each step.
 
@@ -146,22 +162,24 @@ def audit_brokers(
         KafkaWireError: the brokers cannot be asked.
         OSError: a file cannot be written.
     """
-    from kafkawire.sdk.spark.audit.broker_facts import BrokerFacts, broker_input, compacted
+    from kafkawire.sdk.spark.audit.broker_facts import BrokerFacts, broker_input, known_of
     from kafkawire.sdk.spark.audit.segment_facts import read_source
 
     chosen = _asked(topics, since_ms, until_ms)
     said = {"topics": chosen, "since_ms": since_ms, "until_ms": until_ms, "source": "brokers"}
     with AuditStore(out, said) as store:
+        if reread:
+            store.forget()
         on_step("asking the brokers")
         settings = {**client, "bootstrap.servers": bootstrap_servers}
-        texts, topic_ids = broker_input(settings, chosen, store.before, str(store.folder))
+        texts, topic_ids, log_starts = broker_input(settings, chosen, store.before, str(store.folder))
         times = {"since_ms": since_ms, "until_ms": until_ms}
         texts.update({name: str(time) for name, time in times.items() if time is not None})
         texts["minPartitions"] = str(_TASKS_FOR_EACH_CORE * spark.sparkContext.defaultParallelism)
-        cleaned = compacted(settings, texts)
+        noted = known_of(settings, texts, log_starts)
         on_step("reading from brokers")
         facts = read_source(spark, BrokerFacts, texts)
-        return _complete(spark, store, facts, cleaned, bootstrap_servers, with_report, on_step, topic_ids)
+        return _complete(spark, store, facts, lambda: noted, bootstrap_servers, with_report, on_step, topic_ids)
 
 
 def _asked(topics: Iterable[str] | None, since_ms: int | None, until_ms: int | None) -> list[str] | None:
@@ -184,8 +202,10 @@ def _asked(topics: Iterable[str] | None, since_ms: int | None, until_ms: int | N
 
 def _segments(
     texts: dict[str, str], topics: Sequence[str] | None, before: Manifest
-) -> tuple[SegmentFiles, list[FoundSegment]]:
-    """Return the files of a query, and all segments among them; go on where the last audit stopped.
+) -> tuple[SegmentFiles, list[FoundSegment], dict[TopicPartition, Witness]]:
+    """Return the files of a query, all segments among them, and what is known of each partition that is asked for.
+
+    The query goes on where the last audit stopped.
 
     Topics that were deleted since are left out, both where topics are named and where offsets are.
 
@@ -194,31 +214,34 @@ def _segments(
         OSError: a folder cannot be read.
     """
     from kafkawire.sdk.spark.audit.continuation import still_there
+    from kafkawire.sdk.spark.audit.witnesses import witnesses
+    from kafkawire.sdk.spark.segments.files import nothing_found
     from kafkawire.sdk.spark.segments.options import parse_options, shown_paths
     from kafkawire.sdk.spark.segments.storage import SegmentFiles
 
     options = parse_options(texts)
     files = SegmentFiles(options.paths, options.path_pattern)
-    found = files.find()
+    found, listed = files.look()
+    noted = witnesses(files, found, listed)
+    there = {partition.topic for partition in noted}
     if topics is not None:
-        left = still_there(topics, {segment.folder.topic for segment in found}, before.next_offsets)
+        left = still_there(topics, there, before.next_offsets)
         texts["topics"] = ",".join(left or topics)
         options = parse_options(texts)
-    if not found:
-        reason = "there are no segments: expected TOPIC-PARTITION/OFFSET.log"
-        raise ConfigurationError("path", shown_paths(texts), reason)
-    options.check_there(found)
-    there = {segment.folder.topic for segment in found}
+    if not noted:
+        raise nothing_found(shown_paths(texts), listed)
+    options.check_partitions(noted)
     if starts := {topic: offsets for topic, offsets in before.next_offsets.items() if topic in there}:
         texts["startingOffsets"] = json.dumps(starts)
-    return files, found
+    wanted = {partition: witness for partition, witness in noted.items() if options.selection.has(partition)}
+    return files, [segment for segment in found if not segment.is_deleted], wanted
 
 
 def _complete(
     spark: SparkSession,
     store: AuditStore,
     facts: DataFrame,
-    cleaned: Mapping[TopicPartition, int],
+    known: Callable[[], Mapping[TopicPartition, Witness]],
     source: str,
     with_report: bool,
     on_step: Callable[[str], None],
@@ -226,15 +249,15 @@ def _complete(
 ) -> AuditResult:
     """Write the facts of what is new, the tables of all facts, and the report; then make that the current version."""
     noted = _note(spark, store, facts)
-    _write_tables(spark, store, noted.runs, cleaned, on_step)
-    result = _finish(spark, store, source, with_report, on_step)
+    written = _write_tables(spark, store, noted, known(), on_step)
+    result = _finish(store, written, source, with_report, on_step)
     store.commit(noted._replace(topic_ids={**noted.topic_ids, **topic_ids}))
     return result
 
 
 def _note(spark: SparkSession, store: AuditStore, facts: DataFrame) -> Manifest:
     """Write the facts of what is new; return which runs count now, and up to where partitions were read."""
-    run = max(store.before.runs, default=0) + 1
+    run = store.next_run
     facts.write.partitionBy("kind").parquet(store.uri(store.facts_of(run)))
     next_offsets, last_batches = _ends(_facts(spark, store, [run]), store.before)
     runs = _merge(spark, store, (*store.before.runs, run))
@@ -276,29 +299,47 @@ def _facts(spark: SparkSession, store: AuditStore, runs: Sequence[int]) -> DataF
     from kafkawire.sdk.spark.audit.facts import NOTED_RUN, fact_ddl
 
     facts: DataFrame = spark.read.schema(f"{fact_ddl()}, run int").parquet(store.uri(store.facts_folder))
-    chosen = facts.where(f.col("run").isin(*runs))
+    chosen = _gathered(store, runs, facts.where(f.col("run").isin(*runs)))
     return chosen.withColumn("run", f.coalesce(NOTED_RUN, "run")).drop(NOTED_RUN)
+
+
+def _gathered(store: AuditStore, runs: Sequence[int], frame: DataFrame) -> DataFrame:
+    """Return rows in a single partition if the facts of some runs are few: what is in one place is not moved again."""
+    return frame.coalesce(1) if store.facts_bytes(runs) <= _SMALL_BYTES else frame
 
 
 def _write_tables(
     spark: SparkSession,
     store: AuditStore,
-    runs: tuple[int, ...],
-    cleaned: Mapping[TopicPartition, int],
+    noted: Manifest,
+    known: Mapping[TopicPartition, Witness],
     on_step: Callable[[str], None],
-) -> None:
-    from kafkawire.sdk.spark.audit.tables import CLEANED_DDL, TABLES, Tables
+) -> Callable[[str], DataFrame]:
+    """Write all tables, and return what reads one of them by its name."""
+    from kafkawire.sdk.spark.audit.tables import LOSSES_DDL, TABLES, WITNESSES_DDL, Tables
+    from kafkawire.sdk.spark.audit.witnesses import loss_rows, witness_rows
 
-    offsets = [(*partition, offset) for partition, offset in cleaned.items()]
+    schemas: dict[str, StructType] = {}  # Spark would run a job to find each in a file
+
+    def written(name: str) -> DataFrame:
+        table = spark.read.schema(schemas[name]).parquet(store.uri(store.table(name)))
+        return _gathered(store, noted.runs, table)
+
+    def rows(found: list[tuple[object, ...]], ddl: str) -> DataFrame:
+        return _gathered(store, noted.runs, spark.createDataFrame(found, ddl))
+
     tables = Tables(
-        _facts(spark, store, runs),
-        lambda name: spark.read.parquet(store.uri(store.table(name))),
-        spark.createDataFrame(offsets, CLEANED_DDL),
+        _facts(spark, store, noted.runs),
+        written,
+        rows(witness_rows(known), WITNESSES_DDL),
+        rows(loss_rows(known, noted.next_offsets), LOSSES_DDL),
     )
     keys = tables.keys  # once, before several threads ask for them
 
     def write(name: str) -> None:
-        tables.make(name).write.parquet(store.uri(store.table(name)))
+        table = tables.make(name)
+        schemas[name] = table.schema
+        table.write.parquet(store.uri(store.table(name)))
 
     try:
         independent = [name for name, table in TABLES.items() if not table.is_derived]
@@ -316,10 +357,15 @@ def _write_tables(
             write(name)
     finally:
         keys.unpersist()
+    return written
 
 
 def _finish(
-    spark: SparkSession, store: AuditStore, source: str, with_report: bool, on_step: Callable[[str], None]
+    store: AuditStore,
+    written: Callable[[str], DataFrame],
+    source: str,
+    with_report: bool,
+    on_step: Callable[[str], None],
 ) -> AuditResult:
     """Return the outcome, and write the report."""
     from kafkawire.sdk.spark.audit.findings import findings_of
@@ -327,7 +373,7 @@ def _finish(
     from kafkawire.sdk.spark.audit.summary import summary_of
 
     on_step("report")
-    summary = summary_of(lambda name: spark.read.parquet(store.uri(store.table(name))))
+    summary = summary_of(written)
     if with_report:
         (store.version_folder / "report.html").write_text(report(summary, source), "utf-8")
     return AuditResult(

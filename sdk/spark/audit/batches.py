@@ -32,7 +32,8 @@ def read_batches(
         topic, partition; baseOffset, lastOffset, position, sizeBytes, plainBytes (without compression), records,
         magic, compression, timestampType, minTimestampMs, maxTimestampMs, backwards (records that are older than one
         before them in the batch), producerId, producerEpoch, baseSequence, isTransactional, isControl, controlType
-        (such as ABORT), leaderEpoch, isCounted, path; and reason: why bytes are not a valid batch, in mode PERMISSIVE.
+        (such as ABORT), leaderEpoch, isCounted, lacksRecords (as compaction leaves it), path; and reason: why bytes are
+        not a valid batch, in mode PERMISSIVE. `records` are those that were not deleted; `tail` is for the audit.
 
     Raises:
         ConfigurationError: an option is refused.

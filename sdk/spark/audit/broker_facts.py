@@ -24,6 +24,7 @@ from kafkawire.sdk.spark.audit.continuation import check_end, still_there
 from kafkawire.sdk.spark.audit.fact_rows import FactRows, NotedFacts
 from kafkawire.sdk.spark.audit.facts import fact_ddl
 from kafkawire.sdk.spark.audit.store import Manifest
+from kafkawire.sdk.spark.audit.witnesses import Witness
 from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.spark.brokers.cluster import Cluster
 from kafkawire.sdk.spark.brokers.options import WireOptions, parse_options
@@ -36,7 +37,7 @@ from kafkawire.sdk.spark.damage import Place
 from kafkawire.sdk.spark.option_values import CLIENT_PREFIX, there_are
 from kafkawire.sdk.spark.order import first_offset
 
-__all__ = ["BrokerFacts", "BrokerInput", "broker_input", "compacted"]
+__all__ = ["BrokerFacts", "BrokerInput", "broker_input", "compacted", "known_of"]
 
 _log = logging.getLogger("kafkawire.spark")
 
@@ -50,10 +51,12 @@ class BrokerInput(NamedTuple):
     Attributes:
         options: those of the query.
         topic_ids: by the name of each topic; left out where brokers know no ids.
+        log_starts: where each partition begins now.
     """
 
     options: dict[str, str]
     topic_ids: dict[str, str]
+    log_starts: dict[TopicPartition, int]
 
 
 def broker_input(
@@ -81,9 +84,10 @@ def broker_input(
     cluster = Cluster(parse_options({**texts, "subscribe": ",".join(topic_ids)}))
     try:
         partitions = cluster.partitions()
-        starts, ends = cluster.earliest(partitions), cluster.latest(partitions)
+        log_starts, ends = cluster.earliest(partitions), cluster.latest(partitions)
     finally:
         cluster.close()
+    starts = dict(log_starts)
     for each in partitions:
         goes_on = before.next_offsets.get(each.topic, {}).get(str(each.partition), 0)
         check_end(each, goes_on, ends[each], out)
@@ -91,7 +95,24 @@ def broker_input(
     texts["assign"] = json.dumps({topic: [*map(int, offsets)] for topic, offsets in _by_topic(ends).items()})
     texts["startingOffsets"] = json.dumps(_by_topic(starts))
     texts["endingOffsets"] = json.dumps(_by_topic(ends))
-    return BrokerInput(texts, {topic: topic_id for topic, topic_id in topic_ids.items() if topic_id})
+    return BrokerInput(texts, {topic: topic_id for topic, topic_id in topic_ids.items() if topic_id}, dict(log_starts))
+
+
+def known_of(
+    settings: Mapping[str, str], texts: Mapping[str, str], log_starts: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, Witness]:
+    """Return what brokers say of partitions beside their batches: where they begin, and up to where they are compacted.
+
+    Args:
+        settings: options of the clients.
+        texts: options of the query.
+        log_starts: where they begin.
+
+    Raises:
+        KafkaWireError: the brokers cannot be asked.
+    """
+    cleaned = compacted(settings, texts)
+    return {each: Witness(log_start=start, cleaned=cleaned.get(each)) for each, start in log_starts.items()}
 
 
 def compacted(settings: Mapping[str, str], texts: Mapping[str, str]) -> dict[TopicPartition, int]:
@@ -128,7 +149,7 @@ def _topic_ids(client: ClientSettings, topics: Collection[str] | None, before: M
     names = sorted(there) if topics is None else still_there(sorted(set(topics)), there, before.next_offsets)
     missing = [name for name in names if name not in there]
     if missing or not names:
-        raise ConfigurationError("topics", ", ".join(missing), there_are(sorted(there)))
+        raise ConfigurationError("topics", ", ".join(missing), there_are(sorted(there), asked=missing))
     denied = unreadable(client, names)
     if denied and (topics is not None or len(denied) == len(names)):
         raise ConfigurationError("topics", ", ".join(denied), "this user may not read them: the right READ is missing")
@@ -215,6 +236,8 @@ class _Reader(KafkaWireReader):
                         yield from sink.add_damage(place, found, expected)
                         continue
                     expected = found.batch.last_offset + 1
-                    if part.is_first or first_offset(found.batch) >= part.range.start:
-                        yield from sink.add(place, found.batch, None)
+                    first = first_offset(found.batch)
+                    if part.is_first or first >= part.range.start:
+                        wanted = None if first >= part.range.start else (part.range.start, expected)
+                        yield from sink.add(place, found.batch, None, wanted)
         yield from sink.finish()

@@ -21,7 +21,7 @@ from kafkawire.sdk.records import Batch
 from kafkawire.sdk.spark.segments.ends import start_position
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.headers import batch_at, batch_headers
-from kafkawire.sdk.spark.segments.storage import SegmentFiles
+from kafkawire.sdk.spark.segments.storage import FILES_AT_A_TIME, SegmentFiles
 
 __all__ = ["LAST_BATCH", "check_continuation", "check_end", "still_there"]
 
@@ -32,9 +32,6 @@ _log = logging.getLogger("kafkawire.spark")
 LAST_BATCH: Final = ("baseOffset", "producerId", "producerEpoch", "baseSequence", "maxTimestampMs", "records")
 
 _NOT_CLEANED: Final = LAST_BATCH.index("baseSequence") + 1
-
-#: Files that are read at a time: most file systems take longer to answer than this takes to look at the answer.
-_FILES_AT_A_TIME: Final = 16
 
 
 def check_continuation(
@@ -68,7 +65,7 @@ def check_continuation(
             _check_segment(files, its_segments[index], next_offset, noted, out)
 
     partitions = [(partition, [*each]) for partition, each in groupby(segments, lambda segment: segment.folder)]
-    with ThreadPoolExecutor(_FILES_AT_A_TIME, "kafkawire-audit") as threads:
+    with ThreadPoolExecutor(FILES_AT_A_TIME, "kafkawire-audit") as threads:
         for _ in threads.map(check, partitions):
             pass
 

@@ -23,7 +23,7 @@ from kafkawire.sdk.records.engine import RecordBatch
 from kafkawire.sdk.records.message_set import MessageBatch
 from kafkawire.sdk.records.rows import PlainBatches, arrow_arrays, rows_builder
 from kafkawire.sdk.records.sound_batches import MIN_BYTES
-from kafkawire.sdk.records.stored import Damage
+from kafkawire.sdk.records.stored import ZEROS, Damage
 from kafkawire.sdk.spark.audit.commits import OFFSETS_TOPIC, commits
 from kafkawire.sdk.spark.audit.facts import COLUMNS_OF, FactKind, fact_rows
 from kafkawire.sdk.spark.audit.sums import Sums
@@ -104,7 +104,7 @@ class FactRows:
             place: where it is.
             batch: of any magic, with its checksum compared.
             position: where it begins in the file; None if it was fetched from a broker.
-            wanted: ignored, as a batch counts as a whole.
+            wanted: which of its records were not deleted; None for all.
 
         Raises:
             DecodeError: it is damaged, and the mode is FAILFAST.
@@ -117,9 +117,11 @@ class FactRows:
             row = _row(place, batch, position)
             row["isCounted"] = self._noted.counts(batch)
             is_opened = self._noted.reads_records and row["isCounted"] and not batch.is_control
+            if wanted is not None:
+                row["records"] = sum(wanted[0] <= record.offset < wanted[1] for record in batch.views())
             if is_opened:
                 opened, row["plainBytes"] = _opened(batch)
-                self._rows.begin(opened)
+                self._rows.begin(opened, wanted)
         except DecodeError as error:
             yield from self.add_damage(place, damage_of(batch, position or 0, error), first_offset(batch))
             return
@@ -150,26 +152,35 @@ class FactRows:
         if self._noted.mode is Mode.DROPMALFORMED:
             self.dropped.add(place, damage)
             return
-        yield from self._move(place)
-        if len(self._batches) >= self._batches_max:
-            yield from self._take_batches()
-        self._batches.append(
-            {
-                "topic": place.topic,
-                "partition": place.partition,
-                "baseOffset": damage.base_offset if expected is None else expected,
-                "position": None if place.path is None else damage.position,
-                "sizeBytes": damage.size_bytes,
-                "path": place.path,
-                "reason": damage.reason,
-            }
-        )
+        yield from self._note_damage(place, damage, damage.base_offset if expected is None else expected)
+
+    def add_tail(self, place: Place, tail: Damage, expected: int) -> Iterator[pyarrow.RecordBatch]:
+        """Note what is behind the last batch of a partition, among all facts alone; see `BatchRows`."""
+        if self._noted.has_all_kinds:
+            yield from self._note_damage(place, tail, expected, tail="zeros" if tail.reason == ZEROS else "cut")
 
     def finish(self) -> Iterator[pyarrow.RecordBatch]:
         """Yield what is left."""
         yield from self._finish_partition()
         yield from self._take_batches()
         self.dropped.finish()
+
+    def _note_damage(
+        self, place: Place, damage: Damage, expected: int | None, **more: str
+    ) -> Iterator[pyarrow.RecordBatch]:
+        yield from self._move(place)
+        if len(self._batches) >= self._batches_max:
+            yield from self._take_batches()
+        row: dict[str, Any] = {
+            "topic": place.topic,
+            "partition": place.partition,
+            "baseOffset": expected,
+            "position": None if place.path is None else damage.position,
+            "sizeBytes": damage.size_bytes,
+            "path": place.path,
+            "reason": damage.reason,
+        }
+        self._batches.append({**row, **more})
 
     def _move(self, place: Place) -> Iterator[pyarrow.RecordBatch]:
         """Finish a partition when another one begins: sums are about one partition."""
@@ -255,6 +266,7 @@ def _row(place: Place, batch: Batch, position: int | None) -> dict[str, Any]:
         "isControl": batch.is_control,
         "controlType": None if control is None else control_type(control).name,
         "leaderEpoch": batch.partition_leader_epoch,
+        "lacksRecords": batch.last_offset - batch.base_offset + 1 > batch.records_count,
         "path": place.path,
     }
 

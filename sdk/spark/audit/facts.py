@@ -54,8 +54,11 @@ FACTS: Final = {
     "controlType": ("string", pyarrow.string()),
     "leaderEpoch": ("int", pyarrow.int32()),
     "isCounted": ("boolean", pyarrow.bool_()),
+    "lacksRecords": ("boolean", pyarrow.bool_()),
     "path": ("string", pyarrow.string()),
     "reason": ("string", pyarrow.string()),
+    # Of bytes behind the last batch of a partition: `zeros`, or `cut` for the beginning of a batch.
+    "tail": ("string", pyarrow.string()),
     # About a key: the key itself, the bytes of the keys and values of its records, and facts about the last of them.
     "key": ("binary", pyarrow.binary()),
     "recordBytes": ("bigint", pyarrow.int64()),

@@ -65,6 +65,8 @@ def findings_of(summary: Summary) -> list[Finding]:
     """Return what the numbers say, the worst first."""
     order = list(Severity)
     found = [
+        *_of_losses(summary),
+        *_of_ends(summary),
         *_of_logs(summary),
         *_of_transactions(summary),
         *_of_groups(summary),
@@ -91,6 +93,60 @@ def gini(counts: Sequence[tuple[int, int]]) -> float:
         area += (below + reached) * number
         below = reached
     return 1 - area / (keys * records)
+
+
+def _of_losses(summary: Summary) -> Iterator[Finding]:
+    """Say what is gone in all, then where the files beside the segments say that something is missing."""
+    lost = _with(summary, "lostRecords")
+    if lost:
+        records = sum(row["lostRecords"] for row in lost)
+        worst = sorted(lost, key=lambda row: -row["lostRecords"])
+        each = [f"{row['topic']}-{row['partition']} ({count_text(row['lostRecords'])})" for row in worst]
+        detail = f"{_listed(each)}; by offsets, so markers and what compaction removed may be among them"
+        yield Finding(Severity.BAD, f"{_many(records, 'record')} probably lost", detail)
+    for column, one, many, why in (
+        ("lostAltogether", "has no segment", "have no segment", "other files of it are left, or a checkpoint names it"),
+        ("lostAtStart", "lacks its first segment", "lack their first segment", "the leader epochs begin before it"),
+        (
+            *("lostAtEnd", "ends before its high watermark", "end before their high watermark"),
+            "the end of the log is missing, or this is an older copy of it",
+        ),
+    ):
+        rows = _with(summary, column)
+        if rows:
+            text = f"{_many(len(rows), 'partition')} {one if len(rows) == 1 else many}"
+            offsets = count_text(sum(row[column] for row in rows))
+            yield Finding(Severity.BAD, text, f"{_names(rows)}: {offsets} offsets; {why}")
+
+
+def _of_ends(summary: Summary) -> Iterator[Finding]:
+    """Say what is behind the last batch of partitions, and what else does not look as a broker leaves it."""
+    cut = _with(summary, "cutBytes")
+    if cut:
+        size = sum(row["cutBytes"] for row in cut)
+        text = f"{_many(len(cut), 'partition')} {_end(cut)} inside a batch ({size:,} bytes)"
+        yield Finding(Severity.WARNING, text, f"{_names(cut)}: cut off, or copied while a broker was writing")
+    zeros = _with(summary, "zeroBytes")
+    if zeros:
+        size = sum(row["zeroBytes"] for row in zeros)
+        text = f"{_many(len(zeros), 'partition')} with zeros at the end ({size:,} bytes)"
+        detail = f"{_names(zeros)}: what a crash left of writes, or room that log.preallocate makes"
+        yield Finding(Severity.WARNING, text, detail)
+    steps = _with(summary, "epochSteps")
+    if steps:
+        text = f"{_many(len(steps), 'partition')} whose leader epoch decreases"
+        times = _many(sum(row["epochSteps"] for row in steps), "time")
+        yield Finding(Severity.WARNING, text, f"{_names(steps)}: {times}; segments of several copies may be mixed")
+    unnamed = [row for row in summary.partitions if row["isNamed"] is False]
+    if unnamed:
+        text = f"{_many(len(unnamed), 'partition')} that the high watermarks do not name"
+        yield Finding(
+            Severity.NOTE, text, f"{_names(unnamed)}: copied or renamed, or made seconds before the files were copied"
+        )
+    unindexed = _with(summary, "segmentsWithoutIndex")
+    if unindexed:
+        text = f"{_many(sum(row['segmentsWithoutIndex'] for row in unindexed), 'segment')} without an index"
+        yield Finding(Severity.NOTE, text, f"{_names(unindexed)}: a broker makes it anew when it starts")
 
 
 def _of_logs(summary: Summary) -> Iterator[Finding]:
@@ -197,6 +253,10 @@ def _of_compaction(summary: Summary) -> Iterator[Finding]:
     if found:
         text = f"Compaction would free at least half the bytes of {_many(len(found), 'topic')}"
         yield Finding(Severity.NOTE, text, _listed(found))
+
+
+def _end(rows: Sequence[Row]) -> str:
+    return "ends" if len(rows) == 1 else "end"
 
 
 def _with(summary: Summary, name: str) -> list[Row]:

@@ -8,6 +8,7 @@ from typing import Final
 
 from kafkawire.sdk.spark.audit.quantities import bytes_text, number_text, range_text, ratio_text, span_text, time_text
 from kafkawire.sdk.spark.audit.summary import ROWS_SHOWN, Row, Summary
+from kafkawire.sdk.spark.audit.witnesses import Cause
 
 __all__ = ["details", "lists"]
 
@@ -15,12 +16,23 @@ __all__ = ["details", "lists"]
 _PARTITIONS_SHOWN: Final = 1000
 
 
+#: What a cause of the table of losses is called.
+_CAUSES: Final = {
+    Cause.PARTITION: "no segment is left",
+    Cause.START: "the first segment is missing",
+    Cause.GAP: "no batch has them",
+    Cause.DAMAGE: "damaged",
+    Cause.END: "the end is missing",
+}
+
+
 def lists(summary: Summary) -> str:
     """Return all lists that have a row."""
     found = [
         _partitions(summary.partitions),
+        _losses(summary.losses),
         details(
-            "Corrupt regions",
+            "Corrupt regions, and what is behind the last batch",
             ("partition", "position#", "bytes#", "expected offset#", "reason", "path"),
             [
                 (
@@ -84,6 +96,25 @@ def lists(summary: Summary) -> str:
         ),
     ]
     return f"<h2>Lists</h2>{''.join(found)}\n"
+
+
+def _losses(losses: Sequence[Row]) -> str:
+    return details(
+        "Probably lost",
+        ("partition", "from offset#", "to offset#", "offsets#", "cause", "said by"),
+        [
+            (
+                _place(row),
+                number_text(row["startOffset"]),
+                number_text(row["endOffset"]),
+                number_text(row["offsets"]),
+                _CAUSES[row["cause"]],
+                row["file"],
+            )
+            for row in losses
+        ],
+        is_open=True,
+    )
 
 
 def details(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 
+from kafkawire.sdk.records.internal_records import INTERNAL_TOPICS
+from kafkawire.sdk.spark.audit.witnesses import Cause
 from kafkawire.sdk.spark.decoder import SEQUENCES
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ __all__ = [
     "gaps",
     "last_damage",
     "lateness",
+    "losses",
     "minute_sums",
     "rates",
     "sound",
@@ -75,13 +78,13 @@ def gaps(batches: DataFrame, cleaned: DataFrame) -> DataFrame:
 
     Args:
         batches: facts.
-        cleaned: topic, partition and `cleanedOffset`, up to which the partition was compacted.
+        cleaned: topic, partition and `cleanedOffset`, up to which the partition was compacted, among other columns.
     """
     # Damage has the offset that was expected there: it comes before the batch that follows.
     in_order = Window.partitionBy(*_PARTITION).orderBy("baseOffset", f.col("reason").isNull(), "position")
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
-    lacks_records = (f.col("lastOffset") - f.col("baseOffset") + 1 > f.col("records")).cast("int")
-    placed = batches.where(f.col("baseOffset").isNotNull()).select(
+    lacks_records = f.col("lacksRecords").cast("int")
+    placed = batches.where(f.col("baseOffset").isNotNull() & f.col("tail").isNull()).select(
         *_PARTITION,
         "baseOffset",
         "reason",
@@ -97,7 +100,8 @@ def gaps(batches: DataFrame, cleaned: DataFrame) -> DataFrame:
         .otherwise("unknown")
     )
     found = placed.where(f.col("reason").isNull() & (f.col("baseOffset") > f.col("startOffset")))
-    return found.join(f.broadcast(cleaned), [*_PARTITION], "left").select(
+    known = cleaned.select(*_PARTITION, "cleanedOffset")
+    return found.join(f.broadcast(known), [*_PARTITION], "left").select(
         *_PARTITION,
         "startOffset",
         f.col("baseOffset").alias("endOffset"),
@@ -110,7 +114,8 @@ def duplicates(batches: DataFrame) -> DataFrame:
     """Return batches with sequence numbers that the same producer has used before in the partition.
 
     `sequenceBefore` is the highest of those that were used before, `followsOffset` the last offset of the newest batch
-    that ends with it, and `records` counts those of the batch that are not above it.
+    that ends with it, and `records` counts those of the batch that are not above it. What coordinators write into their
+    own topics for a producer is left out: they begin each of its batches with 0, and nobody compares that.
     """
     producer = Window.partitionBy(*_PARTITION, "producerId", "producerEpoch").orderBy("baseOffset")
     upwards = producer.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -122,6 +127,7 @@ def duplicates(batches: DataFrame) -> DataFrame:
     found = (
         sound(batches)
         .where((f.col("producerId") >= 0) & (f.col("baseSequence") >= 0) & ~f.col("isControl"))
+        .where(~f.col("topic").isin(*sorted(INTERNAL_TOPICS)))
         .withColumn("step", f.when(goes_back, ahead - SEQUENCES).otherwise(ahead))
         # As if the numbers never began again: all others are counted from the first one that is known.
         .withColumn("first", f.first("baseSequence").over(upwards) + f.coalesce(f.sum("step").over(upwards), f.lit(0)))
@@ -223,7 +229,7 @@ def last_damage(batches: DataFrame) -> DataFrame:
     """
     offset = f.when(f.col("position").isNull(), f.col("baseOffset"))
     file = f.substring_index("path", "/", -1)  # a folder may have another name by then
-    said = f.struct("run", "path", "sizeBytes", "baseOffset", "reason")
+    said = f.struct("run", "path", "sizeBytes", "baseOffset", "reason", "tail")
     last = (
         batches.where(f.col("reason").isNotNull())
         .groupBy(*_PARTITION, file.alias("file"), "position", offset.alias("offset"))
@@ -233,13 +239,29 @@ def last_damage(batches: DataFrame) -> DataFrame:
     # A run begins where the one before has ended: nothing that it finds comes before what was damaged there.
     place = [f.col(name).alias(f"{name}After") for name in _PARTITION]
     after = sound(batches).groupBy(*place, f.col("run").alias("runAfter")).agg(f.min("baseOffset").alias("first"))
-    is_mended = (f.col("run") < f.col("runAfter")) & (f.col("first") <= f.col("baseOffset"))
+    is_mended = (f.col("run") < f.col("runAfter")) & (
+        (f.col("first") <= f.col("baseOffset")) | f.col("tail").isNotNull()
+    )
     for name in _PARTITION:
         is_mended &= f.col(name) == f.col(f"{name}After")
     found = last.join(after, is_mended, "left_anti")
-    return found.select(*_PARTITION, "path", "position", "sizeBytes", "baseOffset", "reason")
+    return found.select(*_PARTITION, "path", "position", "sizeBytes", "baseOffset", "reason", "tail")
 
 
 def corrupt(batches: DataFrame) -> DataFrame:
-    """Return the regions that are not valid batches."""
+    """Return the regions that are not valid batches, what is behind the last batch of a partition among them."""
     return last_damage(batches).withColumnRenamed("baseOffset", "expectedOffset")
+
+
+def losses(gaps: DataFrame, noted: DataFrame) -> DataFrame:
+    """Return the offsets that are gone, by what batches show and by what the files beside them say.
+
+    Args:
+        gaps: the table.
+        noted: rows of this table that the files say.
+    """
+    cause = f.when(f.col("cause") == "unknown", Cause.GAP.value).otherwise(Cause.DAMAGE.value)
+    shown = gaps.where(f.col("cause").isin("unknown", "damage")).select(
+        *_PARTITION, "startOffset", "endOffset", "offsets", cause.alias("cause"), f.lit("").alias("file")
+    )
+    return shown.unionByName(noted)

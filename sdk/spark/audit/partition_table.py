@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import Window
 from pyspark.sql import functions as f
 
 from kafkawire.sdk.spark.audit.log_tables import counted, sound, time_of
+from kafkawire.sdk.spark.audit.witnesses import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,14 +20,36 @@ __all__ = ["partitions"]
 _PARTITION: Final = ("topic", "partition")
 
 
-def partitions(batches: DataFrame, written: Callable[[str], DataFrame]) -> DataFrame:
-    """Return what is known of each partition.
+def partitions(batches: DataFrame, witnesses: DataFrame, written: Callable[[str], DataFrame]) -> DataFrame:
+    """Return what is known of each partition, those without a batch among them.
 
     Args:
         batches: facts.
+        witnesses: what is known beside them, a row for each partition.
         written: returns one of the other tables.
     """
-    all_batches = (
+    known = witnesses.drop("cleanedOffset").withColumnRenamed("unindexed", "segmentsWithoutIndex")
+    there = batches.select(*_PARTITION).unionByName(known.select(*_PARTITION)).distinct()
+    found = there.join(_extents(batches), [*_PARTITION], "left").join(f.broadcast(known), [*_PARTITION], "left")
+    compressed, *others = _sums_of(written)
+    for part in (compressed, _times(batches), _epoch_steps(batches), *others):
+        found = found.join(part, [*_PARTITION], "left")
+    counts = [name for name, kind in found.dtypes if kind in ("bigint", "int") and name not in _MAY_BE_NULL]
+    return found.fillna(0, counts).withColumn(
+        "compressionRatio", f.when(f.col("sizeBytes") > 0, f.col("plainBytes") / f.col("sizeBytes"))
+    )
+
+
+#: Columns without a value where there is no batch.
+_MAY_BE_NULL: Final = (
+    *("partition", "startOffset", "endOffset", "leaderEpoch", "plainBytes"),
+    *("logStartOffset", "reachedOffset"),
+)
+
+
+def _extents(batches: DataFrame) -> DataFrame:
+    """Return how far partitions reach, by all batches."""
+    return (
         sound(batches)
         .groupBy(*_PARTITION)
         .agg(
@@ -37,7 +61,11 @@ def partitions(batches: DataFrame, written: Callable[[str], DataFrame]) -> DataF
             f.max("leaderEpoch").alias("leaderEpoch"),
         )
     )
-    times = (
+
+
+def _times(batches: DataFrame) -> DataFrame:
+    """Return from when the records of partitions are."""
+    return (
         counted(batches)
         .groupBy(*_PARTITION)
         .agg(
@@ -45,8 +73,11 @@ def partitions(batches: DataFrame, written: Callable[[str], DataFrame]) -> DataF
             time_of(f.max("maxTimestampMs")).alias("lastTimestamp"),
         )
     )
-    found = batches.select(*_PARTITION).distinct().join(all_batches, [*_PARTITION], "left")
-    for part in (
+
+
+def _sums_of(written: Callable[[str], DataFrame]) -> list[DataFrame]:
+    """Return what the other tables come to."""
+    return [
         _summed(
             written("compression"),
             batches=_sum("batches"),
@@ -54,14 +85,20 @@ def partitions(batches: DataFrame, written: Callable[[str], DataFrame]) -> DataF
             sizeBytes=_sum("sizeBytes"),
             plainBytes=_sum("plainBytes"),
         ),
-        times,
+        _summed(
+            written("losses"),
+            lostRecords=_sum("offsets"),
+            lostAtStart=_sum_where("offsets", f.col("cause") == Cause.START.value),
+            lostAtEnd=_sum_where("offsets", f.col("cause") == Cause.END.value),
+            lostAltogether=_sum_where("offsets", f.col("cause") == Cause.PARTITION.value),
+        ),
         _summed(
             written("gaps"),
             gaps=f.count("*"),
             gapOffsets=_sum("offsets"),
             removedGaps=_count(f.col("cause") == "retention"),
             unknownGaps=_count(f.col("cause") == "unknown"),
-            unknownGapOffsets=f.sum(f.when(f.col("cause") == "unknown", f.col("offsets"))),
+            unknownGapOffsets=_sum_where("offsets", f.col("cause") == "unknown"),
         ),
         _summed(written("duplicates"), duplicateBatches=f.count("*"), duplicateRecords=_sum("records")),
         _summed(
@@ -77,18 +114,26 @@ def partitions(batches: DataFrame, written: Callable[[str], DataFrame]) -> DataF
             maxLateMs=f.max("maxLateMs"),
             backwards=_sum("backwards"),
         ),
-        _summed(written("corrupt"), corruptRegions=f.count("*"), corruptBytes=_sum("sizeBytes")),
+        _summed(
+            written("corrupt"),
+            corruptRegions=_count(f.col("tail").isNull()),
+            corruptBytes=_sum_where("sizeBytes", f.col("tail").isNull()),
+            cutBytes=_sum_where("sizeBytes", f.col("tail") == "cut"),
+            zeroBytes=_sum_where("sizeBytes", f.col("tail") == "zeros"),
+        ),
         written("compaction").drop("records"),
-    ):
-        found = found.join(part, [*_PARTITION], "left")
-    counts = [name for name, kind in found.dtypes if kind in ("bigint", "int") and name not in _MAY_BE_NULL]
-    return found.fillna(0, counts).withColumn(
-        "compressionRatio", f.when(f.col("sizeBytes") > 0, f.col("plainBytes") / f.col("sizeBytes"))
+    ]
+
+
+def _epoch_steps(batches: DataFrame) -> DataFrame:
+    """Return how often the leader epoch of a batch is lower than that of the one before it, as no leader writes it."""
+    before = f.lag("leaderEpoch").over(Window.partitionBy(*_PARTITION).orderBy("baseOffset"))
+    placed = (
+        sound(batches)
+        .where(f.col("leaderEpoch") >= 0)  # batches of an old format have none
+        .select(*_PARTITION, (f.col("leaderEpoch") < before).cast("bigint").alias("step"))
     )
-
-
-#: Columns without a value where there is no batch.
-_MAY_BE_NULL: Final = ("partition", "startOffset", "endOffset", "leaderEpoch", "plainBytes")
+    return placed.groupBy(*_PARTITION).agg(f.sum("step").alias("epochSteps"))
 
 
 def _summed(table: DataFrame, **sums: Column) -> DataFrame:
@@ -97,6 +142,10 @@ def _summed(table: DataFrame, **sums: Column) -> DataFrame:
 
 def _sum(name: str) -> Column:
     return f.sum(name)
+
+
+def _sum_where(name: str, condition: Column) -> Column:
+    return f.sum(f.when(condition, f.col(name)))
 
 
 def _count(condition: Column) -> Column:

@@ -76,6 +76,7 @@ def numbers_of(summary: Summary) -> dict[str, int | float | None]:
         "sizeBytes": size,
         "compressionRatio": plain / size if size and plain else None,
         "groups": summary.groups_count,
+        "lostRecords": _sum(rows, "lostRecords"),
         "corruptRegions": _sum(rows, "corruptRegions"),
         "gaps": _sum(rows, "gaps"),
         "unknownGaps": _sum(rows, "unknownGaps"),
@@ -100,6 +101,7 @@ def _tiles(summary: Summary, findings_count: int) -> str:
         ("Compression", ratio_text(numbers["compressionRatio"]), "before : on disk"),
         ("Time", span, f"from {time_text(first)[:10]}" if first is not None else ""),
         ("Groups", count_text(numbers["groups"] or 0), f"{count_text(summary.lag)} behind"),
+        *([("Lost", count_text(lost), "records, probably")] if (lost := numbers["lostRecords"]) else []),
         ("Findings", str(findings_count), "see below" if findings_count else "nothing to look at"),
     ]
     shown = (

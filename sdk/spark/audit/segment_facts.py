@@ -6,7 +6,7 @@ for each batch, or the wide table of `facts.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow
@@ -18,6 +18,7 @@ from kafkawire.sdk.spark.audit.fact_rows import FactRows, NotedFacts
 from kafkawire.sdk.spark.audit.facts import FactKind, fact_ddl
 from kafkawire.sdk.spark.damage import Mode
 from kafkawire.sdk.spark.segments.files import FoundSegment
+from kafkawire.sdk.spark.segments.listing import ListedFile
 from kafkawire.sdk.spark.segments.options import SegmentOptions, parse_options
 from kafkawire.sdk.spark.segments.plan import SegmentPart, Wanted
 from kafkawire.sdk.spark.segments.reading import read_into, read_options
@@ -117,6 +118,16 @@ class FactReader(SegmentReader):
         reads = read_options(options, (), options.fails_batch_on_loss)._replace(logs_loss=logs_loss)
         super().__init__(options, reads)
         self._noted = noted
+
+    def check_found(self, segments: Sequence[FoundSegment], listed: Iterable[ListedFile]) -> None:
+        """Accept that there are no segments, likewise."""
+        if not self._noted.has_all_kinds:
+            super().check_found(segments, listed)
+
+    def check_there(self, segments: Iterable[FoundSegment]) -> None:
+        """Accept topics without a segment where an audit has looked at them: it knows what was in them."""
+        if not self._noted.has_all_kinds:
+            super().check_there(segments)
 
     def wanted(self, segment: FoundSegment) -> Wanted | None:
         """Return which offsets are wanted of a partition, of any time: what is left out would look like a gap."""

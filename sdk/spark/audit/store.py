@@ -16,7 +16,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
@@ -25,7 +25,7 @@ from kafkawire.sdk.errors import ConfigurationError
 __all__ = ["AuditStore", "Manifest"]
 
 #: The format of the manifest and the facts; an audit in another format cannot be completed.
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 
 _CURRENT, _VERSIONS, _FACTS, _MANIFEST, _LOCK = "current", "versions", "facts", "manifest.json", ".lock"
 
@@ -66,8 +66,9 @@ class AuditStore:
 
     Attributes:
         folder: its absolute path.
-        before: the last whole version.
+        before: the last whole version, or what is left of it by `forget`.
         version: the number of the one that is being made.
+        next_run: the number of the next run; no earlier one has it.
 
     Raises:
         ConfigurationError: the folder holds something else, an audit with other options, or another one is at work.
@@ -83,6 +84,7 @@ class AuditStore:
         self._options = dict(options)
         self.before = self._read()
         self.version = self.before.version + 1
+        self.next_run = max(self.before.runs, default=0) + 1
 
     @property
     def facts_folder(self) -> Path:
@@ -97,6 +99,10 @@ class AuditStore:
     def facts_of(self, run: int) -> Path:
         """Return the folder of the facts of a run."""
         return self.facts_folder / f"run={run}"
+
+    def facts_bytes(self, runs: Iterable[int]) -> int:
+        """Return how many bytes the facts of some runs take."""
+        return sum(path.stat().st_size for run in runs for path in self.facts_of(run).rglob("*.parquet"))
 
     def table(self, name: str) -> Path:
         """Return the folder of a table of the version that is being made."""
@@ -117,8 +123,13 @@ class AuditStore:
             self._lock.close()
             raise
         self.version = self.before.version + 1
+        self.next_run = max(self.before.runs, default=0) + 1
         self._clean(self.before)
         return self
+
+    def forget(self) -> None:
+        """Have the next version begin anew; what was noted stays until it takes the place of this one."""
+        self.before = Manifest(version=self.before.version, options=self.before.options)
 
     def __exit__(self, *error: object) -> None:
         self._lock.close()

@@ -65,6 +65,7 @@ class Summary(NamedTuple):
         lag: the lag of all groups in all partitions.
         lag_frame: the time axis of commits; None if there are none.
         lags: the history: group, topic, time, and the lag in all partitions together, each as it was last known.
+        losses: rows of the table, the largest first.
         gaps: rows of the table, unknown causes first.
         duplicates: rows of the table.
         transactions: rows of those that were aborted or are open.
@@ -84,6 +85,7 @@ class Summary(NamedTuple):
     lag: int = 0
     lag_frame: TimeFrame | None = None
     lags: Sequence[Row] = ()
+    losses: Sequence[Row] = ()
     gaps: Sequence[Row] = ()
     duplicates: Sequence[Row] = ()
     transactions: Sequence[Row] = ()
@@ -147,6 +149,7 @@ def summary_of(table: Callable[[str], DataFrame]) -> Summary:
         lag=lag,
         lag_frame=lag_frame,
         lags=[] if lag_frame is None else _lags(history, lag_frame),
+        losses=_rows(table("losses").orderBy(f.desc("offsets"), "topic", "partition", "startOffset").limit(_ROWS_READ)),
         gaps=_rows(
             table("gaps")
             .orderBy(f.col("cause") != "unknown", f.col("cause") != "damage", "topic", "partition", "startOffset")

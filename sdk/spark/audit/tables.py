@@ -17,11 +17,19 @@ from kafkawire.sdk.spark.audit.partition_table import partitions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["CLEANED_DDL", "TABLES", "Table", "Tables"]
+__all__ = ["LOSSES_DDL", "TABLES", "WITNESSES_DDL", "Table", "Tables"]
 
 
-#: What is known about cleaning: columns as Spark declares them.
-CLEANED_DDL: Final = "topic string, partition int, cleanedOffset bigint"
+#: What is known of partitions beside their batches, see `Witness`: columns as Spark declares them.
+WITNESSES_DDL: Final = (
+    "topic string, partition int, cleanedOffset bigint, logStartOffset bigint, reachedOffset bigint, "
+    "reachedFile string, isNamed boolean, unindexed bigint"
+)
+
+#: What the files beside the batches say is gone, likewise.
+LOSSES_DDL: Final = (
+    "topic string, partition int, startOffset bigint, endOffset bigint, offsets bigint, cause string, file string"
+)
 
 
 class Tables:
@@ -30,17 +38,22 @@ class Tables:
     Args:
         facts: the wide table of `facts.py`, with a column `run`: which run noted each fact.
         written: returns a table that is already written, by its name.
-        cleaned: topic, partition and `cleanedOffset`, as far as they are known.
+        witnesses: a row for each partition of which something is known beside its batches.
+        noted_losses: what is gone, as the files beside the batches say.
 
     Attributes:
         written: the same.
-        cleaned: the same.
+        witnesses: the same.
+        noted_losses: the same.
     """
 
-    def __init__(self, facts: DataFrame, written: Callable[[str], DataFrame], cleaned: DataFrame) -> None:
+    def __init__(
+        self, facts: DataFrame, written: Callable[[str], DataFrame], witnesses: DataFrame, noted_losses: DataFrame
+    ) -> None:
         self._facts = facts
         self.written = written
-        self.cleaned = cleaned
+        self.witnesses = witnesses
+        self.noted_losses = noted_losses
 
     def make(self, name: str) -> DataFrame:
         """Return a table of `TABLES`, sorted."""
@@ -101,7 +114,7 @@ TABLES: Final = {
         "each region that is not a valid batch",
     ),
     "gaps": Table(
-        lambda tables: log_tables.gaps(tables.of(FactKind.BATCH), tables.cleaned),
+        lambda tables: log_tables.gaps(tables.of(FactKind.BATCH), tables.witnesses),
         (*_PARTITION, "startOffset"),
         "each run of offsets that no batch has",
     ),
@@ -140,8 +153,14 @@ TABLES: Final = {
         "each commit that counts, with the lag at that time",
     ),
     "groups": Table(_of_commits(group_tables.groups), _GROUP, "each group and partition, with what was committed last"),
+    "losses": Table(
+        lambda tables: log_tables.losses(tables.written("gaps"), tables.noted_losses),
+        (*_PARTITION, "startOffset", "cause"),
+        "each run of offsets that was there and is gone",
+        is_derived=True,
+    ),
     "partitions": Table(
-        lambda tables: partitions(tables.of(FactKind.BATCH), tables.written),
+        lambda tables: partitions(tables.of(FactKind.BATCH), tables.witnesses, tables.written),
         _PARTITION,
         "each partition, with what the other tables come to",
         is_derived=True,

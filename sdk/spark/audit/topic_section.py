@@ -80,6 +80,7 @@ def _facts(rows: Sequence[Row]) -> str:
         ("gaps", "gaps"),
         ("written twice", "duplicateRecords"),
         ("corrupt regions", "corruptRegions"),
+        ("probably lost", "lostRecords"),
     ):
         number = sum(row[column] for row in rows)
         if number:
@@ -105,12 +106,12 @@ def _sizes(rows: Sequence[Row]) -> str:
             "",
             f"partition {row['partition']}: {row['sizeBytes']:,} bytes, {row['records']:,} records, "
             f"offsets {row['startOffset']} to {row['endOffset']}",
-            "cbad" if row["corruptRegions"] or row["unknownGaps"] else "c1",
+            "cbad" if row["corruptRegions"] or row["lostRecords"] else "c1",
         )
         for row in sorted(shown, key=lambda row: row["partition"])
     ]
     if any(item.style == "cbad" for item in items):
-        about += "; red: damaged or with unexplained gaps"
+        about += "; red: damaged, or with records that are probably lost"
     return _card("Bytes by partition", about, columns(items, bytes_text))
 
 

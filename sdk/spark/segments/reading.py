@@ -99,6 +99,10 @@ class BatchRows(Protocol):
         """Add bytes that are not records, and yield what is full; a batch would begin with the `expected` offset."""
         ...
 
+    def add_tail(self, place: Place, tail: Damage, expected: int) -> Iterator[pyarrow.RecordBatch]:
+        """Add what is behind the last batch of a partition: zeros, or a batch that a broker may be writing."""
+        ...
+
     def finish(self) -> Iterator[pyarrow.RecordBatch]:
         """Yield what is left."""
         ...
@@ -257,6 +261,8 @@ class _Reading:
         self._lowest = lowest
         #: After the last batch that was met.
         self._reached = 0
+        #: What is behind the last batch of the partition.
+        self._tail: Damage | None = None
         stored = read_stored(
             self._window,
             start,
@@ -264,6 +270,7 @@ class _Reading:
             is_growing=segment.end_offset is None,
             limit=options.decompressed_bytes_max,
             take=self._take if wanted.start_timestamp_ms is None else None,
+            on_end=self._note_tail,
         )
         self._found = InOrder(stored, lowest, segment.end_offset, self._is_elsewhere)
 
@@ -292,11 +299,16 @@ class _Reading:
             elif transactions is None or transactions.is_visible(batch, position):
                 yield from self._rows.add(self._place, batch, position, _range(batch, wanted))
         yield from self._add_damage(damaged, self._segment.end_offset)
+        if self._tail is not None and self._until is None and wanted.end_offset is None:
+            yield from self._rows.add_tail(self._place, self._tail, self._lowest)
         end = self._window.end
         if end < min(self._end, self._file.size_bytes):
             lost = f"the file ended at {end} while it was read, it had {self._file.size_bytes} bytes before"
             missing = Damage(end, self._file.size_bytes - end, lost)
             yield from _lost(missing, self._place, self._options, self._rows)
+
+    def _note_tail(self, tail: Damage) -> None:
+        self._tail = tail
 
     def _is_behind(self, batch: Batch) -> bool:
         """Return whether nothing of a batch, and of those that follow it, belongs to this part or is wanted."""

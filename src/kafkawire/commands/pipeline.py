@@ -37,6 +37,10 @@ _EXCEPTION: Final = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Failed): ")
 #: How a line of a Java stack trace begins that names the cause.
 _CAUSE: Final = "Caused by: "
 
+#: The exit status if there is something that `--fail-on` asks for.
+_FOUND: Final = 3
+
+#: The severities of findings, the worst first, and how each is shown.
 _STYLES: Final = {"bad": "bold red", "warning": "yellow", "note": "blue"}
 
 
@@ -74,13 +78,17 @@ def audit(
     master: Annotated[
         str, typer.Option(help="Spark's master, such as spark://host:7077; this machine, or what spark-submit says.")
     ] = "",
+    reread: Annotated[bool, typer.Option("--reread", help="Read everything again, not what is new alone.")] = False,
+    fail_on: Annotated[
+        str, typer.Option(help="End with status 3 if there is a finding that is so bad or worse: bad, warning or note.")
+    ] = "",
     report: Annotated[bool, typer.Option(help="Write report.html beside the tables.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers and findings as JSON.")] = False,
 ) -> None:
     """Find out what is in topics and what is wrong with them. Write Parquet tables and a report.
 
-    The exit status is 0 if the audit was made, whatever it found; 1 if it could not be made; 2 if an argument was
-    refused.
+    The exit status is 0 if the audit was made, whatever it found, unless --fail-on makes it 3; 1 if it could not be
+    made; 2 if an argument was refused.
     """
     if bool(path) == bool(bootstrap):
         raise typer.BadParameter("expected folders, or --bootstrap", param_hint="PATH")
@@ -88,6 +96,8 @@ def audit(
         raise typer.BadParameter("only with --bootstrap", param_hint="--command-config")
     if split_bytes and bootstrap:
         raise typer.BadParameter("only for segments, not with --bootstrap", param_hint="--split-bytes")
+    if fail_on and fail_on not in _STYLES:
+        raise typer.BadParameter(f"{fail_on!r} is not one of {', '.join(_STYLES)}", param_hint="--fail-on")
     since_ms, until_ms = time_ms("--since", since), time_ms("--until", until)
     if since_ms is not None and until_ms is not None and since_ms > until_ms:
         raise typer.BadParameter(f"{since!r} is after --until {until!r}", param_hint="--since")
@@ -96,6 +106,7 @@ def audit(
         "since_ms": since_ms,
         "until_ms": until_ms,
         "with_report": report,
+        "reread": reread,
     }
     if split_bytes:
         options["split_bytes"] = _size("--split-bytes", split_bytes)
@@ -104,8 +115,10 @@ def audit(
     result = _audit(bootstrap or path, out, master, options)
     if as_json:
         print(json.dumps(_json(result), indent=1))
-        return
-    _print(result)
+    else:
+        _print(result)
+    if fail_on and any(finding.severity in _as_bad_as(fail_on) for finding in result.findings):
+        raise typer.Exit(_FOUND)
 
 
 @app.command()
@@ -134,6 +147,11 @@ def demo(
     _print(result)
     if browser and result.report is not None and _has_display():
         webbrowser.open(result.report.as_uri())
+
+
+def _as_bad_as(severity: str) -> list[str]:
+    """Return a severity and those that are worse."""
+    return [*_STYLES][: [*_STYLES].index(severity) + 1]
 
 
 def time_ms(option: str, text: str) -> int | None:

@@ -16,7 +16,7 @@ import pytest
 from kafkawire.sdk.protocol.tables.record_formats import MESSAGE_V0_MAGIC_AT
 from kafkawire.sdk.records import Compression, MessageSetBuilder, sound_batches, stored, walk
 from kafkawire.sdk.records.sound_batches import StoredBytes
-from kafkawire.sdk.records.stored import Damage, Memory, Stored, Window, read_stored
+from kafkawire.sdk.records.stored import ZEROS, Damage, Memory, Stored, Window, read_stored
 from tests.sdk.records.conftest import batch_of
 
 RECORDS = [(1000 + number, b"key", b"value %d" % number, ()) for number in range(10)]
@@ -103,7 +103,12 @@ def test_every_cut(subtests: pytest.Subtests, source: Any) -> None:
             (damage,) = damages
             assert positions == STARTS[:-1]
             assert (damage.position, damage.position + damage.size_bytes) == (STARTS[-1], len(DATA) - cut)
-            assert read(source(DATA[:-cut]), is_growing=True) == (STARTS[:-1], [])
+            ends: list[Damage] = []
+            assert read(source(DATA[:-cut]), is_growing=True, on_end=ends.append) == (STARTS[:-1], [])
+            (end,) = ends
+            assert (end.position, end.size_bytes) == (STARTS[-1], len(PARTS[-1]) - cut)
+            assert end.base_offset == (10 * (len(PARTS) - 1) if end.size_bytes > MESSAGE_V0_MAGIC_AT else None)
+            assert end.reason == ("it ends inside a batch" if any(DATA[STARTS[-1] : -cut]) else ZEROS)
 
 
 def test_a_file_that_is_being_written_does_not_hide_damage(source: Any) -> None:
@@ -154,7 +159,9 @@ def test_every_byte_of_an_old_message(magic: int, compression: Compression) -> N
 
 @pytest.mark.parametrize("zeros", [1, 16, 17, 100, 70_000])
 def test_zeros_up_to_the_end(source: Any, zeros: int) -> None:
-    assert read(source(DATA + bytes(zeros)), is_growing=True) == (STARTS, [])
+    ends: list[Damage] = []
+    assert read(source(DATA + bytes(zeros)), is_growing=True, on_end=ends.append) == (STARTS, [])
+    assert ends == ([Damage(len(DATA), zeros, ZEROS)] if zeros else [])
     positions, damages = read(source(DATA + bytes(zeros)))
     assert (positions, damages[0].position) == (STARTS, len(DATA))
     assert sum(damage.size_bytes for damage in damages) == zeros

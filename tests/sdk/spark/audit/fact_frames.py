@@ -32,7 +32,8 @@ PLAIN = {
 def batch(base_offset: int, records: int = 10, **columns: Any) -> dict[str, Any]:
     """Return the facts about a batch."""
     last = base_offset + records - 1
-    return {**PLAIN, "baseOffset": base_offset, "lastOffset": last, "records": records, **columns}
+    found = {**PLAIN, "baseOffset": base_offset, "lastOffset": last, "records": records, **columns}
+    return {"lacksRecords": found["lastOffset"] - base_offset >= found["records"], **found}
 
 
 def damage(expected_offset: int | None, position: int = 0, **columns: Any) -> dict[str, Any]:

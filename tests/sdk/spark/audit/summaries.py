@@ -23,7 +23,8 @@ _COUNTS = (
     ),
     *("abortedRecords", "openTransactions", "lateBatches", "maxLateMs", "backwards", "corruptRegions"),
     *("corruptBytes", "keys", "recordsWithoutKey", "supersededRecords", "supersededBytes", "tombstones"),
-    "recordBytes",
+    *("recordBytes", "lostRecords", "lostAtStart", "lostAtEnd", "lostAltogether", "cutBytes", "zeroBytes"),
+    *("epochSteps", "segmentsWithoutIndex"),
 )
 
 
@@ -38,6 +39,10 @@ def partition(topic: str, number: int, **numbers: Any) -> dict[str, Any]:
         "startOffset": 0,
         "endOffset": numbers.get("records", 0),
         "leaderEpoch": 0,
+        "logStartOffset": None,
+        "reachedOffset": None,
+        "reachedFile": None,
+        "isNamed": None,
         "firstTimestamp": START_MS,
         "lastTimestamp": FRAME.end_ms,
         "plainBytes": plain,

@@ -104,6 +104,39 @@ def test_sums_are_of_one_partition(tmp_path: Path) -> None:
     assert [(row["partition"], row["records"]) for row in found["minute"]] == [(0, 2), (1, 3), (2, 4)]
 
 
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD])
+def test_records_that_were_deleted_in_the_middle_of_a_batch(tmp_path: Path, compression: Compression) -> None:
+    """They are on the disk, but no reader gets them; and the batch is not one that compaction has thinned out."""
+    write_segment(tmp_path / "t-0", [batch(0), batch(10, compression=compression), batch(20)])
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 14\n")
+    found = facts(tmp_path)
+    assert [(row["baseOffset"], row["records"], row["lacksRecords"]) for row in found["batch"]] == [
+        (10, 6, False),
+        (20, 10, False),
+    ]
+    assert sorted(row["lastOffset"] for row in found["key"]) == [*range(14, 30)]
+    assert sum(row["records"] for row in found["minute"]) == 16
+
+
+@pytest.mark.parametrize(
+    ("tail", "kind"),
+    [(bytes(4096), "zeros"), (batch(20)[:-9], "cut"), (batch(20)[:16], "cut"), (batch(20)[:9], "cut"), (b"", None)],
+)
+def test_what_is_behind_the_last_batch(tmp_path: Path, tail: bytes, kind: str | None) -> None:
+    """It is told once, by whoever reads the end of the partition, and it is no damage for others."""
+    write_segment(tmp_path / "t-0", [batch(0)])
+    path = write_segment(tmp_path / "t-0", [batch(10)])
+    path.write_bytes(path.read_bytes() + tail)
+    write_segment(tmp_path / "t-1", [batch(0)])
+    rows = [row for row in facts(tmp_path)["batch"] if row["reason"] is not None]
+    assert [(row["tail"], row["partition"], row["baseOffset"], row["sizeBytes"]) for row in rows] == (
+        [] if kind is None else [(kind, 0, 20, len(tail))]
+    )
+    assert all(row["position"] == len(batch(10)) for row in rows)
+    alone = facts(tmp_path, NotedFacts(Mode.FAILFAST, has_all_kinds=False))["batch"]
+    assert [row["reason"] for row in alone] == [None] * 3
+
+
 def test_damage(tmp_path: Path) -> None:
     broken = bytearray(batch(10))
     broken[-1] ^= 1

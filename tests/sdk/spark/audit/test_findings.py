@@ -34,6 +34,15 @@ def only(**numbers: Any) -> list[Finding]:
             Severity.NOTE,
             "1 partition from which records were removed before they were audited",
         ),
+        ({"lostAltogether": 9}, Severity.BAD, "1 partition has no segment"),
+        ({"lostAtStart": 9}, Severity.BAD, "1 partition lacks its first segment"),
+        ({"lostAtEnd": 9}, Severity.BAD, "1 partition ends before its high watermark"),
+        ({"lostRecords": 1234}, Severity.BAD, "1,234 records probably lost"),
+        ({"cutBytes": 1234}, Severity.WARNING, "1 partition ends inside a batch (1,234 bytes)"),
+        ({"zeroBytes": 4096}, Severity.WARNING, "1 partition with zeros at the end (4,096 bytes)"),
+        ({"epochSteps": 2}, Severity.WARNING, "1 partition whose leader epoch decreases"),
+        ({"isNamed": False}, Severity.NOTE, "1 partition that the high watermarks do not name"),
+        ({"segmentsWithoutIndex": 2}, Severity.NOTE, "2 segments without an index"),
         ({"duplicateBatches": 1, "duplicateRecords": 12}, Severity.WARNING, "12 records written twice"),
         ({"openTransactions": 1}, Severity.WARNING, "1 open transaction"),
         ({"transactions": 4, "abortedTransactions": 1, "abortedRecords": 7}, Severity.NOTE, "1 aborted transaction"),
@@ -49,6 +58,16 @@ def test_one(numbers: dict[str, int], severity: Severity, text: str) -> None:
 def test_damage_is_told_where_there_is_no_list() -> None:
     (finding,) = only(corruptRegions=1, corruptBytes=2048)
     assert finding.detail == "orders-3: a wrong checksum, or no batch at all"
+
+
+def test_what_is_lost_in_all() -> None:
+    """The worst partitions are named, with what each has lost."""
+    rows = [partition("t", number, lostRecords=10**number, lostAtEnd=10**number) for number in range(5)]
+    first, second = findings_of(Summary(partitions=rows))
+    assert first.text == "11,111 records probably lost"
+    assert first.detail.startswith("t-4 (10.0 k), t-3 (1.00 k), t-2 (100) and 2 more; ")
+    assert second.text == "5 partitions end before their high watermark"
+    assert second.detail.startswith("t-0, t-1, t-2 and 2 more: 11.1 k offsets; ")
 
 
 def test_all_is_well() -> None:

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `
 
 from kafkawire.sdk.spark.audit import log_tables as tables
 from kafkawire.sdk.spark.audit.facts import FactKind
-from kafkawire.sdk.spark.audit.tables import CLEANED_DDL
+from kafkawire.sdk.spark.audit.tables import LOSSES_DDL
 from tests.sdk.spark.audit.fact_frames import batch, damage, frame, rows_of
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore")]
@@ -25,7 +25,8 @@ def made(spark: Any, table: Any, rows: list[dict[str, Any]], *order: str) -> lis
 
 def gaps(spark: Any, facts: list[dict[str, Any]], **cleaned: int) -> list[tuple[Any, ...]]:
     """Return gaps, where topics were cleaned up to some offsets."""
-    offsets = spark.createDataFrame([(topic, 0, offset) for topic, offset in cleaned.items()], CLEANED_DDL)
+    columns = "topic string, partition int, cleanedOffset bigint"
+    offsets = spark.createDataFrame([(topic, 0, offset) for topic, offset in cleaned.items()], columns)
     rows = made(spark, lambda batches: tables.gaps(batches, offsets), facts, "partition", "startOffset")
     return [tuple(row.values())[1:] for row in rows]
 
@@ -43,11 +44,15 @@ def test_gaps(spark: Any) -> None:
         batch(40, partition=1),
         damage(None, 7, partition=2),
         batch(9, partition=2),
+        batch(0, partition=3),
+        damage(10, 900, partition=3, tail="cut"),  # a run met it; what it was the beginning of is there by now
+        batch(12, partition=3, run=2),
     ]
     assert gaps(spark, facts, t=24) == [
         (0, 25, 30, 5, "unknown"),
         (0, 40, 50, 10, "damage"),
         (1, 20, 40, 20, "cleaning"),
+        (3, 10, 12, 2, "retention"),
     ]
 
 
@@ -102,6 +107,9 @@ def test_duplicates(spark: Any) -> None:
         batch(80),
         sent(0, 0, partition=1),
         sent(10, 0, partition=1, isCounted=False),
+        # Offsets that are committed in transactions: a coordinator begins each of its batches with 0.
+        *(sent(offset, 0, 1, topic="__consumer_offsets", isTransactional=True) for offset in range(3)),
+        *(sent(offset, 0, 1, topic="__share_group_state") for offset in range(3)),
     ]
     rows = made(spark, tables.duplicates, facts, "partition", "baseOffset")
     assert [(row["partition"], row["baseOffset"], row["followsOffset"], row["records"]) for row in rows] == [
@@ -257,12 +265,33 @@ def test_damage_that_is_mended(spark: Any) -> None:
         damage(10, 100, partition=2, path="/old/a.log"),
         damage(10, 100, partition=2, path="/new/a.log", sizeBytes=70, run=2),
         batch(13, partition=2, run=2),
+        batch(0, partition=3),
+        damage(10, 400, partition=3, tail="cut"),
+        batch(30, partition=3, run=2),  # retention came first
+        damage(40, 900, partition=3, tail="zeros", run=2),
     ]
     rows = made(spark, tables.corrupt, facts, "partition")
     assert [(row["partition"], row["expectedOffset"], row["position"], row["path"]) for row in rows] == [
         (0, 20, 300, "a.log"),
         (1, 5, 7, "a.log"),
         (2, 10, 100, "/new/a.log"),
+        (3, 40, 900, "a.log"),
+    ]
+
+
+def test_losses(spark: Any) -> None:
+    """What the files say, and those gaps that neither compaction nor retention explains."""
+    noted = [("t", 1, 50, 90, 40, "end", "replication-offset-checkpoint")]
+    found = [
+        {"topic": "t", "partition": 0, "startOffset": start, "endOffset": start + 3, "offsets": 3, "cause": cause}
+        for start, cause in ((0, "unknown"), (10, "cleaning"), (20, "damage"), (30, "retention"))
+    ]
+    frames = spark.createDataFrame(found), spark.createDataFrame(noted, LOSSES_DDL)
+    rows = rows_of(tables.losses(*frames), "partition", "startOffset")
+    assert [tuple(row.values()) for row in rows] == [
+        ("t", 0, 0, 3, 3, "gap", ""),
+        ("t", 0, 20, 23, 3, "damage", ""),
+        *noted,
     ]
 
 

@@ -12,7 +12,7 @@ from kafkawire.sdk.spark.audit import log_tables
 from kafkawire.sdk.spark.audit.facts import FactKind
 from kafkawire.sdk.spark.audit.key_tables import compaction, keys_of_partitions
 from kafkawire.sdk.spark.audit.partition_table import partitions
-from kafkawire.sdk.spark.audit.tables import CLEANED_DDL
+from kafkawire.sdk.spark.audit.tables import LOSSES_DDL, WITNESSES_DDL
 from tests.sdk.spark.audit.fact_frames import batch, damage, frame, rows_of
 from tests.sdk.spark.audit.summaries import partition
 
@@ -28,22 +28,32 @@ def test_partitions(spark: Any) -> None:
         damage(31, 10),
         batch(40, leaderEpoch=1),
         batch(60, run=2),
+        damage(70, 900, tail="cut", run=2),
         damage(None, 0, partition=1),
     ]
     batches = frame(spark, FactKind.BATCH, facts)
     keys = keys_of_partitions(frame(spark, FactKind.KEY, []))
-    gaps = log_tables.gaps(batches, spark.createDataFrame([], CLEANED_DDL))
-    made = {"compaction": compaction(keys), "gaps": gaps} | {
+    known = [("t", 0, None, 5, 90, "h", True, 1), ("t", 2, None, 7, 7, "h", False, 0)]
+    witnesses = spark.createDataFrame(known, WITNESSES_DDL)
+    noted = [("t", 0, 70, 90, 20, "end", "h"), ("t", 0, 0, 5, 5, "start", "e"), ("t", 2, 3, 7, 4, "partition", "h")]
+    gaps = log_tables.gaps(batches, witnesses)
+    losses = log_tables.losses(gaps, spark.createDataFrame(noted, LOSSES_DDL))
+    made = {"compaction": compaction(keys), "gaps": gaps, "losses": losses} | {
         name: getattr(log_tables, name)(batches)
         for name in ("compression", "duplicates", "transactions", "lateness", "corrupt")
     }
-    first, second = rows_of(partitions(batches, made.__getitem__), "partition")
+    first, second, third = rows_of(partitions(batches, witnesses, made.__getitem__), "partition")
     assert set(first) == set(partition("t", 0))  # what the report's tests say
     expected = {"startOffset": 5, "endOffset": 70, "segments": 2, "controlBatches": 1, "producers": 1, "records": 40}
     expected |= {"batches": 4, "sizeBytes": 400, "plainBytes": 1400, "gaps": 3, "gapOffsets": 24}
     expected |= {"removedGaps": 1, "unknownGaps": 1, "unknownGapOffsets": 5}
     expected |= {"corruptRegions": 1, "corruptBytes": 50, "keys": 0, "transactions": 0, "leaderEpoch": 3}
+    expected |= {"logStartOffset": 5, "reachedOffset": 90, "reachedFile": "h", "isNamed": True}
+    expected |= {"segmentsWithoutIndex": 1, "cutBytes": 50, "zeroBytes": 0, "epochSteps": 1}
+    expected |= {"lostRecords": 39, "lostAtStart": 5, "lostAtEnd": 20, "lostAltogether": 0}
     assert {name: first[name] for name in expected} == expected
     assert first["compressionRatio"] == pytest.approx(7 / 2)
     assert (second["startOffset"], second["records"], second["corruptRegions"]) == (None, 0, 1)
     assert (second["compressionRatio"], second["plainBytes"]) == (None, None)
+    assert (third["startOffset"], third["segments"], third["records"], third["lostAltogether"]) == (None, 0, 0, 4)
+    assert (third["logStartOffset"], third["isNamed"], second["isNamed"]) == (7, False, None)

@@ -142,6 +142,24 @@ def test_other_options(tmp_path: Path) -> None:
         AuditStore(tmp_path, {"topics": None})
 
 
+def test_what_is_read_again(tmp_path: Path) -> None:
+    """Nothing of an earlier version counts, but it stays until the new one is there, and no two runs share a name."""
+    known = Manifest(runs=(3, 4), next_offsets={"t": {"0": 9}}, last_batches={"t": {"0": [1]}}, topic_ids={"t": "A"})
+    with AuditStore(tmp_path, {}) as store:
+        store.facts_of(4).mkdir(parents=True)
+        store.commit(known)
+    with AuditStore(tmp_path, {}) as store:
+        store.forget()
+        assert (store.before, store.version, store.next_run) == (Manifest(version=1), 2, 5)
+        assert store.facts_of(4).is_dir()
+    assert AuditStore(tmp_path, {}).before.next_offsets == known.next_offsets
+    with AuditStore(tmp_path, {}) as store:
+        store.forget()
+        store.commit(store.before._replace(runs=(store.next_run,)))
+    assert not store.facts_of(4).exists()
+    assert AuditStore(tmp_path, {}).before.runs == (5,)
+
+
 def test_another_release(tmp_path: Path) -> None:
     with AuditStore(tmp_path, {}) as store:
         store.commit(Manifest())

@@ -110,13 +110,14 @@ def test_what_is_limited(session: Any) -> None:
     """There are more of everything than is shown, and lags that do not fit 64 bits together."""
     from kafkawire.sdk.spark.audit.facts import fact_ddl
     from kafkawire.sdk.spark.audit.summary import summary_of
-    from kafkawire.sdk.spark.audit.tables import CLEANED_DDL, TABLES, Tables
+    from kafkawire.sdk.spark.audit.tables import LOSSES_DDL, TABLES, WITNESSES_DDL, Tables
 
     made: dict[str, Any] = {}
     tables = Tables(
         session.createDataFrame([], f"{fact_ddl()}, run int"),
         made.__getitem__,
-        session.createDataFrame([], CLEANED_DDL),
+        session.createDataFrame([], WITNESSES_DDL),
+        session.createDataFrame([], LOSSES_DDL),
     )
     for name in TABLES:
         made[name] = tables.make(name).limit(0)

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
 
 from kafkawire.sdk.spark.audit.facts import fact_ddl
-from kafkawire.sdk.spark.audit.tables import CLEANED_DDL, TABLES, Tables
+from kafkawire.sdk.spark.audit.tables import LOSSES_DDL, TABLES, WITNESSES_DDL, Tables
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore")]
 
@@ -25,7 +25,10 @@ def empty(spark: Any) -> dict[str, Any]:
     """Return all tables, by name, of an audit that found nothing."""
     made: dict[str, Any] = {}
     tables = Tables(
-        spark.createDataFrame([], f"{fact_ddl()}, run int"), made.__getitem__, spark.createDataFrame([], CLEANED_DDL)
+        spark.createDataFrame([], f"{fact_ddl()}, run int"),
+        made.__getitem__,
+        spark.createDataFrame([], WITNESSES_DDL),
+        spark.createDataFrame([], LOSSES_DDL),
     )
     for name in TABLES:
         made[name] = tables.make(name)
@@ -39,7 +42,7 @@ def empty(spark: Any) -> dict[str, Any]:
 def test_order(empty: dict[str, Any]) -> None:
     for name, table in TABLES.items():
         assert set(table.order) <= set(empty[name].columns), name
-    assert [name for name, table in TABLES.items() if table.is_derived] == [list(TABLES)[-1]]
+    assert [name for name, table in TABLES.items() if table.is_derived] == list(TABLES)[-2:]
 
 
 def test_page(empty: dict[str, Any]) -> None:

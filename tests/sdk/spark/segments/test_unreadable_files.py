@@ -17,14 +17,15 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from kafkawire.sdk.spark.audit.cleaning import cleaned_offsets
 from kafkawire.sdk.spark.audit.continuation import check_continuation
 from kafkawire.sdk.spark.audit.store import AuditStore
+from kafkawire.sdk.spark.audit.witnesses import Witness, witnesses
 from kafkawire.sdk.spark.damage import Mode
 from kafkawire.sdk.spark.segments.ends import PartitionEnds
 from kafkawire.sdk.spark.segments.files import find_segments
 from kafkawire.sdk.spark.segments.reading import ReadOptions
 from kafkawire.sdk.spark.segments.storage import OpenFile, SegmentFiles
+from kafkawire.sdk.storage.checkpoints import LEADER_EPOCHS
 from tests.sdk.spark.segments.logs import batch, marker, offsets_of, planned, records_of, write_segment
 
 #: A disk with a fault, a right that is missing, an NFS server that has forgotten the file, too many open files.
@@ -43,6 +44,7 @@ def files(tmp_path: Path) -> SegmentFiles:
     write_segment(folder, [records_of(0, 7, 10), batch(10)])
     write_segment(folder, [batch(20)])
     write_segment(folder, [marker(30, 7, is_commit=True), batch(31)])
+    (folder / LEADER_EPOCHS).touch()
     return SegmentFiles([str(tmp_path)])
 
 
@@ -70,8 +72,8 @@ def split(files: SegmentFiles) -> int:
     return len(planned(files, split_bytes=1))
 
 
-def cleaned(files: SegmentFiles) -> dict[Any, int]:
-    return cleaned_offsets(files, files.find())
+def witnessed(files: SegmentFiles) -> list[Witness]:
+    return [*witnesses(files, *files.look()).values()]
 
 
 GONE: Final = FileNotFoundError
@@ -92,7 +94,9 @@ PLACES: Final[list[tuple[Callable[[SegmentFiles], Any], str, Any]]] = [
     (continued, f"{FIRST}.index", None),
     (split, f"{FIRST}.index", 4),
     (split, "log-start-offset-checkpoint", 5),
-    (cleaned, "cleaner-offset-checkpoint", {}),
+    (witnessed, "replication-offset-checkpoint", [Witness(0, 30)]),
+    (witnessed, "cleaner-offset-checkpoint", [Witness(0, 30)]),
+    (witnessed, LEADER_EPOCHS, [Witness(0, 30)]),
 ]
 
 

@@ -1,0 +1,364 @@
+"""What the files beside the segments say of each partition: where it begins, and how far it reached; needs no Spark.
+
+A log that lost a segment, or its end, looks like one that retention has shortened. But a broker notes elsewhere what
+was there: `replication-offset-checkpoint` and `recovery-point-offset-checkpoint` have an offset that each partition has
+reached, and so have the names of producer snapshots; the first epoch of `leader-epoch-checkpoint` begins where the log
+begins. These notes follow the log and never run ahead of it: where they say more than the segments, something is gone.
+
+Source: `ReplicaManager.checkpointHighWatermarks`, `LogManager`, `LeaderEpochFileCache`, `ProducerStateManager`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from enum import StrEnum
+from typing import Final, NamedTuple, Self
+
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.options import INT32_MAX
+from kafkawire.sdk.protocol.tables.enums import CLUSTER_METADATA_TOPIC
+from kafkawire.sdk.spark.segments.files import FoundSegment
+from kafkawire.sdk.spark.segments.listing import ListedFile
+from kafkawire.sdk.spark.segments.storage import FILES_AT_A_TIME, SegmentFiles
+from kafkawire.sdk.storage.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LEADER_EPOCHS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    DamagedCheckpoint,
+    parse_epochs,
+)
+
+__all__ = [
+    "Cause",
+    "Loss",
+    "Noted",
+    "Witness",
+    "confirmed",
+    "loss_rows",
+    "losses",
+    "witness_rows",
+    "witnesses",
+]
+
+#: A file in the folder of a partition. That of one that is being deleted or moved, or was left over, has a suffix.
+_FILE: Final = re.compile(
+    r"(?P<folder>(?P<directory>.*)/(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d{1,10})"
+    r"(?P<suffix>\.[0-9a-f]{32}-(?:delete|future|stray))?)/(?P<name>[^/]+)",
+    re.ASCII | re.DOTALL,
+)
+
+#: A file about an offset.
+_NUMBERED: Final = re.compile(r"(?P<offset>\d{20})(?P<suffix>\.index|\.snapshot)", re.ASCII)
+
+#: What is in a data directory where older segments may be in tiered storage alone.
+_TIERED: Final = re.compile(r".*/(?:remote-log-index-cache|__remote_log_metadata-\d+)/.*", re.DOTALL)
+
+#: Checkpoints of a data directory with an offset that each partition has reached.
+_REACHED: Final = (HIGH_WATERMARKS, RECOVERY_POINTS, LOG_START_OFFSETS)
+
+
+class Noted(NamedTuple):
+    """An offset, and the name of the file that says it."""
+
+    offset: int
+    file: str
+
+
+class Witness(NamedTuple):
+    """What is known of a partition beside the batches in it.
+
+    Attributes:
+        first_base: the base offset that the name of its first segment says; None without a segment.
+        last_base: likewise of its last one.
+        start: where its log begins, by its leader epochs; None if nothing says so.
+        reached: how far it came at least; None if nothing says so.
+        log_start: where it begins if the first segment has deleted records, too; None if nothing says so.
+        cleaned: up to where compaction came; None if nothing says so.
+        is_named: whether the high watermarks of its data directory name it; None if there are none.
+        is_tiered: whether older segments may be in tiered storage.
+        unindexed: how many segments have no index.
+    """
+
+    first_base: int | None = None
+    last_base: int | None = None
+    start: Noted | None = None
+    reached: Noted | None = None
+    log_start: int | None = None
+    cleaned: int | None = None
+    is_named: bool | None = None
+    is_tiered: bool = False
+    unindexed: int = 0
+
+    def confirmed(self, later: Self) -> Self:
+        """Return what was true when this was read and is true later, as somebody may be writing meanwhile."""
+        bases = [base for base in (self.first_base, later.first_base) if base is not None]
+        starts, ends = (self.start, later.start), (self.reached, later.reached)
+        return self._replace(
+            first_base=min(bases, default=None),
+            start=None if None in starts else max(each for each in starts if each is not None),
+            reached=None if None in ends else min(each for each in ends if each is not None),
+            log_start=later.log_start,
+            cleaned=later.cleaned,
+            is_named=later.is_named if not self.is_named else self.is_named,
+            is_tiered=self.is_tiered or later.is_tiered,
+            unindexed=min(self.unindexed, later.unindexed),
+        )
+
+
+class Cause(StrEnum):
+    """What a loss looks like."""
+
+    #: The partition has no segment any more.
+    PARTITION = "partition"
+    #: The log begins before its first segment.
+    START = "start"
+    #: No batch has these offsets, and nothing explains that.
+    GAP = "gap"
+    #: The batches that had these offsets are damaged.
+    DAMAGE = "damage"
+    #: The log reached farther than its last batch.
+    END = "end"
+
+
+class Loss(NamedTuple):
+    """Offsets that are gone.
+
+    Attributes:
+        start: the first one.
+        end: the one behind the last one.
+        cause: what it looks like.
+        file: the name of the file that says so; empty if the segments alone do.
+    """
+
+    start: int
+    end: int
+    cause: Cause
+    file: str = ""
+
+
+def losses(witness: Witness, reached: int | None) -> list[Loss]:
+    """Return the offsets of a partition that were there, as its files say, and that no segment has.
+
+    Gaps and damage between batches are not among them: who reads the batches sees these.
+
+    Args:
+        witness: what the files say.
+        reached: the offset behind its last batch; None without a batch.
+    """
+    log_start = witness.log_start or 0
+    noted = witness.reached or Noted(0, "")
+    first, last = witness.first_base, witness.last_base
+    if first is None or last is None:
+        begin = max(log_start, 0 if witness.start is None else witness.start.offset)
+        return [Loss(begin, noted.offset, Cause.PARTITION, noted.file)] if begin < noted.offset else []
+    found = []
+    if witness.start is not None and not witness.is_tiered:
+        begin = max(log_start, witness.start.offset)
+        if begin < first:
+            found.append(Loss(begin, first, Cause.START, witness.start.file))
+    end = max(first, log_start, 0 if reached is None else reached)
+    if end < last and (witness.cleaned or 0) < last:  # no gap between batches shows what is before an empty segment
+        found.append(Loss(end, last, Cause.GAP))
+    end = max(end, last)
+    if end < noted.offset:
+        found.append(Loss(end, noted.offset, Cause.END, noted.file))
+    return found
+
+
+def confirmed(
+    before: Mapping[TopicPartition, Witness], later: Mapping[TopicPartition, Witness]
+) -> dict[TopicPartition, Witness]:
+    """Return what two readings agree on: a partition that was deleted meanwhile has lost nothing."""
+    return {
+        partition: witness.confirmed(later[partition]) for partition, witness in before.items() if partition in later
+    }
+
+
+def witnesses(
+    files: SegmentFiles, segments: Iterable[FoundSegment], listed: Iterable[ListedFile]
+) -> dict[TopicPartition, Witness]:
+    """Return what is known of each partition that has a file, or that the high watermarks name.
+
+    Args:
+        files: where they are.
+        segments: those that were found, see `SegmentFiles.look`.
+        listed: all files, likewise.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    of_path: dict[str, list[FoundSegment]] = defaultdict(list)
+    of_partition: dict[TopicPartition, list[FoundSegment]] = defaultdict(list)
+    for segment in segments:
+        of_path[segment.path.rpartition("/")[0]].append(segment)
+        of_partition[segment.folder].append(segment)
+    if not files.are_folders:
+        return {partition: _bounds(its) for partition, its in of_partition.items()}
+    layout = _Layout(listed)
+    notes = {directory: _Notes(files, directory) for directory in layout.directories}
+    epochs = _epochs(files, layout)
+    found: dict[TopicPartition, Witness] = {}
+    for path, folder in layout.folders.items():
+        # A partition may be in two data directories while it is moved: that with the segments counts.
+        if folder.partition not in found or of_path[path]:
+            noted = notes[folder.directory].witness(folder.partition)
+            found[folder.partition] = _with_folder(noted, folder, of_path[path], epochs.get(path, []))
+    for directory in layout.whole:
+        named = notes[directory].offsets[HIGH_WATERMARKS].keys() - found.keys() - layout.set_aside[directory]
+        found |= {partition: notes[directory].witness(partition) for partition in named}
+    return {partition: witness._replace(is_tiered=layout.has_tiers) for partition, witness in sorted(found.items())}
+
+
+def witness_rows(known: Mapping[TopicPartition, Witness]) -> list[tuple[object, ...]]:
+    """Return rows for Spark, see `WITNESSES_DDL`."""
+    return [
+        (
+            *partition,
+            witness.cleaned,
+            _log_start(witness),
+            *(witness.reached or (None, None)),
+            witness.is_named,
+            witness.unindexed,
+        )
+        for partition, witness in known.items()
+    ]
+
+
+def loss_rows(
+    known: Mapping[TopicPartition, Witness], next_offsets: Mapping[str, Mapping[str, int]]
+) -> list[tuple[object, ...]]:
+    """Return what is gone as rows for Spark, see `LOSSES_DDL`.
+
+    Args:
+        known: what the files say.
+        next_offsets: where each partition ends, `[topic][partition]`; those without a batch are left out.
+    """
+    return [
+        (*partition, loss.start, loss.end, loss.end - loss.start, loss.cause.value, loss.file)
+        for partition, witness in known.items()
+        for loss in losses(witness, next_offsets.get(partition.topic, {}).get(str(partition.partition)))
+    ]
+
+
+def _log_start(witness: Witness) -> int | None:
+    """Return where a log begins, as far as its files say so."""
+    said = [each for each in (witness.log_start, witness.start and witness.start.offset) if each is not None]
+    return max(said, default=None)
+
+
+class _Folder(NamedTuple):
+    """The folder of a partition, and the names of the files in it."""
+
+    path: str
+    directory: str
+    partition: TopicPartition
+    names: set[str]
+
+
+class _Layout:
+    """The data directories of brokers, by the paths of their files.
+
+    Attributes:
+        folders: those of partitions, by their paths.
+        directories: the data directories that have them.
+        whole: those of which everything was listed, their high watermarks, too.
+        has_tiers: whether one of them shows that older segments may be in tiered storage; others need not.
+        set_aside: partitions of a data directory that are being deleted or moved, or were left over.
+    """
+
+    def __init__(self, listed: Iterable[ListedFile]) -> None:
+        self.folders: dict[str, _Folder] = {}
+        self.set_aside: dict[str, set[TopicPartition]] = defaultdict(set)
+        self.whole: set[str] = set()
+        self.has_tiers = False
+        for file in listed:
+            self.has_tiers |= _TIERED.fullmatch(file.path) is not None
+            directory, _, name = file.path.rpartition("/")
+            if name == HIGH_WATERMARKS:
+                self.whole.add(directory)
+            match = _FILE.fullmatch(file.path)
+            if match is None or int(match["partition"]) > INT32_MAX:
+                continue
+            partition = TopicPartition(match["topic"], int(match["partition"]))
+            if match["suffix"] is not None:
+                self.set_aside[match["directory"]].add(partition)
+                continue
+            folder = _Folder(match["folder"], match["directory"], partition, set())
+            self.folders.setdefault(match["folder"], folder).names.add(match["name"])
+        self.directories = dict.fromkeys([*(folder.directory for folder in self.folders.values()), *self.whole])
+
+
+class _Notes:
+    """The checkpoints of a data directory.
+
+    Attributes:
+        offsets: what each of them says, by its name.
+    """
+
+    def __init__(self, files: SegmentFiles, directory: str) -> None:
+        names = (*_REACHED, CLEANER_OFFSETS)
+        self.offsets = {name: files.offsets(f"{directory}/{name}") for name in names}
+
+    def witness(self, partition: TopicPartition) -> Witness:
+        """Return what they say of a partition."""
+        watermarks = self.offsets[HIGH_WATERMARKS]
+        reached = [Noted(each[partition], name) for name in _REACHED if partition in (each := self.offsets[name])]
+        has_watermark = bool(watermarks) and partition.topic != CLUSTER_METADATA_TOPIC
+        return Witness(
+            reached=_highest(reached),
+            log_start=self.offsets[LOG_START_OFFSETS].get(partition),
+            cleaned=self.offsets[CLEANER_OFFSETS].get(partition),
+            is_named=partition in watermarks if has_watermark else None,
+        )
+
+
+def _with_folder(
+    noted: Witness, folder: _Folder, segments: list[FoundSegment], epochs: list[tuple[int, int]]
+) -> Witness:
+    """Return what is known of a partition from the checkpoints beside its folder and from what is in the folder."""
+    offsets: dict[str, set[int]] = defaultdict(set)
+    for match in filter(None, map(_NUMBERED.fullmatch, folder.names)):
+        offsets[match["suffix"]].add(int(match["offset"]))
+    bases = {segment.base_offset for segment in segments}
+    reached = [] if noted.reached is None else [noted.reached]
+    reached += [Noted(start, LEADER_EPOCHS) for _, start in epochs[-1:]]
+    reached += [Noted(offset, f"{offset:020}.snapshot") for offset in offsets[".snapshot"]]
+    reached += [Noted(offset, f"{offset:020}.index") for offset in offsets[".index"] - bases]
+    bounds = _bounds(segments)
+    return noted._replace(
+        first_base=bounds.first_base,
+        last_base=bounds.last_base,
+        start=Noted(epochs[0][1], LEADER_EPOCHS) if epochs else None,
+        reached=_highest(reached),
+        unindexed=len(bases - offsets[".index"]),
+    )
+
+
+def _bounds(segments: Iterable[FoundSegment]) -> Witness:
+    bases = [segment.base_offset for segment in segments]
+    return Witness(first_base=min(bases, default=None), last_base=max(bases, default=None))
+
+
+def _highest(noted: Iterable[Noted]) -> Noted | None:
+    """Return what says the highest offset, the first of several."""
+    return max(noted, key=lambda each: each.offset, default=None)
+
+
+def _epochs(files: SegmentFiles, layout: _Layout) -> dict[str, list[tuple[int, int]]]:
+    """Return the leader epochs by the paths of partitions' folders; none of a damaged file, which brokers make anew."""
+
+    def read(path: str) -> list[tuple[int, int]]:
+        content = files.read(f"{path}/{LEADER_EPOCHS}")
+        try:
+            return parse_epochs(content) if content else []
+        except DamagedCheckpoint:
+            return []
+
+    paths = [folder.path for folder in layout.folders.values() if LEADER_EPOCHS in folder.names]
+    with ThreadPoolExecutor(FILES_AT_A_TIME, "kafkawire-audit") as threads:
+        return dict(zip(paths, threads.map(read, paths), strict=True))
