@@ -41,6 +41,7 @@ from kafkawire.reference_broker.session import Session
 from kafkawire.sdk.clock import monotonic_ms, now_ms
 from kafkawire.sdk.errors import Closed, ConfigurationError, LocalProtocolError
 from kafkawire.sdk.transport import fork
+from kafkawire.sdk.transport.io_thread import check_threads
 from kafkawire.sdk.transport.wire import Address, Wire
 
 __all__ = ["BackgroundBroker", "Broker", "Data"]
@@ -382,13 +383,14 @@ class BackgroundBroker:
         """Start the thread and wait until the broker listens.
 
         Raises:
-            LocalProtocolError: it is running, and goes on.
+            LocalProtocolError: it is running, and goes on; or threads are greenlets here, see `check_threads`.
             ConfigurationError: the data directory belongs to another broker.
             OSError: the address is in use, or the directory cannot be written.
         """
         with self._changing:
             if self._loop is not None:
                 raise LocalProtocolError("the broker is running already")
+            check_threads()
             self._loop = loop_factory(self._broker.options.event_loop)()
             self._thread = threading.Thread(target=self._loop.run_forever, name="kafkawire-broker", daemon=True)
             self._thread.start()

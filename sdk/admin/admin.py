@@ -5,7 +5,8 @@ What its methods do is in `actions.py`; `kafkawire.sync.Admin` is its blocking f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Coroutine, Iterable, Mapping
+import sys
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,6 +22,7 @@ from kafkawire.sdk.client.arguments import checked_names, checked_partitions, ch
 from kafkawire.sdk.client.options import AdminOptions, read_options
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.topics import checked_topic
+from kafkawire.sdk.client.unclosed import caller, warn_unclosed
 from kafkawire.sdk.errors import Closed, LocalProtocolError
 from kafkawire.sdk.protocol.tables import enums
 from kafkawire.sdk.transport.promise import Result
@@ -68,6 +70,12 @@ class Admin:
         self._network = network
         self._started: tuple[ClientCore, Actions] | None = None
         self._is_closed = False
+        self._made_at = caller()
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        started: tuple[ClientCore, Actions] | None = getattr(self, "_started", None)  # None if the constructor raised
+        if started is not None and not is_finalizing() and started[0].let_go():
+            warn_unclosed(self, f"admin {self._options.client_id!r}", self._made_at, "it disconnects")
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -6,7 +6,8 @@ blocking ones (`kafkawire.sync`) wait for them.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from kafkawire.sdk.client.call import Call
@@ -34,6 +35,8 @@ from kafkawire.sdk.transport.timing import random_fraction
 from kafkawire.sdk.transport.wire import Network
 
 __all__ = ["ClientCore"]
+
+logger = logging.getLogger("kafkawire.client")
 
 
 #: For the last things of a client on its I/O thread, which take some ms, and a last push of metrics. The thread can be
@@ -105,7 +108,7 @@ class ClientCore:
             answer, once each was asked and `api_timeout_ms` has passed.
 
         Raises:
-            LocalProtocolError: the client was started already.
+            LocalProtocolError: the client was started already, or needs a thread where gevent has made them greenlets.
         """
         if self._is_started:
             raise LocalProtocolError(f"the {self._name} was started already")
@@ -129,10 +132,10 @@ class ClientCore:
 
             self.router.refresh(refreshed)
 
-        # Asked before the first turn: on a thread, that one could fail first, and a refused login would be repeated.
-        started = self.driver.ask(refresh)
         if self._io == "thread":
             self._thread = IoThread(f"kafkawire {self._name}")
+        # Asked before the first turn: on a thread, that one could fail first, and a refused login would be repeated.
+        started = self.driver.ask(refresh)
         self.driver.start(self._thread.loop if self._thread is not None else None)
         return started
 
@@ -166,6 +169,27 @@ class ClientCore:
         except Closed:  # the client has ended by itself
             end()
         return ended
+
+    def let_go(self, last: Callable[[], Awaitable[object]] | None = None) -> bool:
+        """End the client, which nobody holds any more; from a finalizer.
+
+        Args:
+            last: what to await before.
+
+        Returns:
+            Whether there is anything to end.
+        """
+
+        async def end() -> None:
+            try:
+                if last is not None:
+                    await last()
+            except KafkaWireError as error:
+                logger.warning("the %s was dropped, and did not end as it should: %s", self._name, error)
+            finally:
+                await self.finish(Closed(f"the {self._name} was dropped without being closed"))
+
+        return self.driver.let_go(end)
 
     async def finish(self, error: KafkaWireError | None = None) -> None:
         """Do what `end` does, and let go of the I/O thread, even if whoever waits for it is cancelled.

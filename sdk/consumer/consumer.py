@@ -21,9 +21,10 @@ from kafkawire.sdk.client.arguments import (
 )
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.topics import checked_topic
+from kafkawire.sdk.client.unclosed import weakly
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
-from kafkawire.sdk.consumer.face import ConsumerFace
+from kafkawire.sdk.consumer.face import CLOSE_TIMEOUT_MS, ConsumerFace
 from kafkawire.sdk.errors import Closed, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.records import Record
@@ -40,13 +41,9 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.reading.bounds import BoundedRecords, Bounds
     from kafkawire.sdk.consumer.reading.handout import Handout, RecordIterator, RecordStream
 
-__all__ = ["CLOSE_TIMEOUT_MS", "Consumer"]
+__all__ = ["Consumer"]
 
 logger = logging.getLogger("kafkawire.consumer")
-
-#: How long `close` may take to commit and to leave the group, unless it is told otherwise; as in Kafka, a session
-#: timeout later the group would go on without the member anyway.
-CLOSE_TIMEOUT_MS = 5_000
 
 Result = TypeVar("Result")
 
@@ -107,14 +104,14 @@ class Consumer(ConsumerFace[Key, Value]):
         core = self._core = ConsumerCore(self._options, self._network)
         core.reader.stream = self._new_stream()
         if self._hooks is not None:
-            core.reader.hooks, core.assignment.on_commit = self._hooks, self._hooks.committed
+            core.reader.hooks, core.assignment.on_commit = self._hooks, weakly(self._hooks.committed, None)
         if self._subscription is not None:
             core.topics = self._subscription.names
         try:
             await core.start()
             if core.group is not None and self._listener is not None:
                 self._calls = self._listener_calls(core, self._listener)
-                core.group.notify = self._calls.notify
+                core.group.notify = weakly(self._calls.notify, None)
             if self._subscription is not None:
                 await core.subscribe(self._subscription)
             if self._by_hand:

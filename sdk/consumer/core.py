@@ -25,7 +25,7 @@ from kafkawire.sdk.consumer.position import Place, Position
 from kafkawire.sdk.consumer.reading.assignment import Assignment
 from kafkawire.sdk.consumer.reading.reader import Reader
 from kafkawire.sdk.consumer.subscription import SubscribedTopics
-from kafkawire.sdk.errors import BrokerError, KafkaWireError
+from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE, ErrorCode
 from kafkawire.sdk.records import Record
 from kafkawire.sdk.transport import fork
@@ -65,7 +65,16 @@ class ConsumerCore:
         backoff = self.client.backoff
         self.router, self.driver = self.client.router, self.client.driver
         self.queue = FetchQueue(self.driver.wake)
-        committed = self._find_committed if options.group_id is not None else None
+        # What is driven refers to none of this: it must not outlive the face, see `let_go`.
+        group: Group | None = None
+
+        def find_committed(
+            partitions: Collection[TopicPartition], on_found: Callable[[Found, int], None], now_ms: int
+        ) -> None:
+            if group is not None:
+                group.find(partitions, on_found, now_ms)
+
+        committed = find_committed if options.group_id is not None else None
         self.planner = FetchPlanner(self.router, options, backoff, self.queue, wall_ms, committed)
         self._queries = OffsetQueries(self.router, options, backoff, options.isolation_level)
         self.assignment = Assignment(
@@ -77,14 +86,15 @@ class ConsumerCore:
         self.reader = Reader(self.assignment, self.queue, options.check_crcs)
         self.queue.announces_reads = options.group_id is not None
         self.topics: frozenset[str] = frozenset()
-        self.group: Group | None = None
         show_lags(self.router.metrics, self.assignment)
         if options.group_id is not None:
             from kafkawire.sdk.consumer.group import Group  # only consumers in a group need it
 
-            self.group = Group(options, self.router, backoff, self.assignment, self._left)
-            self.client.machines.append(self.group)
-            show_group(self.router.metrics, lambda: self.assignment.readings, self._last_heartbeat_ms)
+            assignment, queue = self.assignment, self.queue
+            group = Group(options, self.router, backoff, assignment, lambda error, now_ms: queue.fail(error))
+            self.client.machines.append(group)
+            show_group(self.router.metrics, lambda: assignment.readings, group.last_heartbeat_ms)
+        self.group: Group | None = group
         self.client.machines += (self._subscribed, self.planner, self._queries)
         fork.watch(self)
 
@@ -217,22 +227,23 @@ class ConsumerCore:
 
         return self.driver.ask(step)
 
-    def _last_heartbeat_ms(self) -> int | None:
-        protocol = self._member().protocol
-        return None if protocol is None else protocol.last_heartbeat_ms
+    def let_go(self, timeout_ms: int) -> bool:
+        """Leave the group and disconnect: nobody holds the consumer any more.
+
+        Returns:
+            Whether there is anything to end.
+        """
+
+        async def last() -> None:
+            if self.group is not None:
+                self.group.notify = None  # nobody is left to tell
+                await self.leave(timeout_ms)
+
+        return self.client.let_go(last)
 
     def _member(self) -> Group:
         assert self.group is not None
         return self.group
-
-    def _find_committed(
-        self, partitions: Collection[TopicPartition], on_found: Callable[[Found, int], None], now_ms: int
-    ) -> None:
-        self._member().find(partitions, on_found, now_ms)
-
-    def _left(self, error: KafkaWireError, now_ms: int) -> None:
-        """The membership has ended for good."""
-        self.queue.fail(error)
 
     # Asking the cluster.
 

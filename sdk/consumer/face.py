@@ -6,6 +6,7 @@ that is added in `consumer.py`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Generic
 
@@ -23,6 +24,7 @@ from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.times import is_datetime, to_ms
 from kafkawire.sdk.client.topics import checked_topics
+from kafkawire.sdk.client.unclosed import caller, warn_unclosed
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.errors import Closed, DeserializationFailed, LocalProtocolError
@@ -47,7 +49,11 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.reading.hooks import ConsumerHooks, ConsumerInterceptor
     from kafkawire.sdk.metrics.names import MetricName
 
-__all__ = ["ConsumerFace"]
+__all__ = ["CLOSE_TIMEOUT_MS", "ConsumerFace"]
+
+#: How long `close` may take to commit and to leave the group, unless it is told otherwise; as in Kafka, a session
+#: timeout later the group would go on without the member anyway.
+CLOSE_TIMEOUT_MS = 5_000
 
 
 class ConsumerFace(Generic[Key, Value]):
@@ -84,6 +90,14 @@ class ConsumerFace(Generic[Key, Value]):
         self._stream: RecordStream[Key, Value] | None = None
         self._seen = 0
         self._turns = Turns()
+        self._made_at = caller()
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        core: ConsumerCore | None = getattr(self, "_core", None)  # None if the constructor raised, too
+        if core is not None and self._closing is None and not is_finalizing() and core.let_go(CLOSE_TIMEOUT_MS):
+            group = "" if self._options.group_id is None else f" of group {self._options.group_id!r}"
+            consequence = "it leaves its group" if group else "it disconnects"
+            warn_unclosed(self, f"consumer {self._options.client_id!r}{group}", self._made_at, consequence)
 
     # Which partitions.
 

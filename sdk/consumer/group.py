@@ -72,6 +72,10 @@ class Group:
         self.notify: Callable[[Event], None] | None = None
         self.protocol: GroupProtocol | None = None
 
+    def last_heartbeat_ms(self) -> int | None:
+        """Return when the coordinator last confirmed the membership, None if it has not yet."""
+        return None if self.protocol is None else self.protocol.last_heartbeat_ms
+
     def subscribe(self, subscription: Subscription, now_ms: int) -> None:
         """Join the group, or change what the member wants to read."""
         if self.protocol is None:

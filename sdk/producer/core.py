@@ -13,7 +13,7 @@ from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.retry import Backoff
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.clock import monotonic_ms
-from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
+from kafkawire.sdk.errors import Closed, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.producer.accumulator import Accumulator
 from kafkawire.sdk.producer.identity import ProducerIdentity
 from kafkawire.sdk.producer.producer_metrics import TransactionTimes
@@ -194,6 +194,19 @@ class ProducerCore:
 
     def _limit_ms(self, timeout_ms: int | None) -> int:
         return self._options.api_timeout_ms if timeout_ms is None else checked_timeout_ms(timeout_ms)
+
+    def let_go(self) -> bool:
+        """Send what is buffered, or abort the transaction, and disconnect: nobody holds the producer any more.
+
+        Returns:
+            Whether there is anything to end.
+        """
+
+        async def last() -> None:
+            self.refuse(Closed("the producer was dropped without being closed"))
+            await (self.finish(None) if self.is_transactional else self.flush())
+
+        return self.client.let_go(last)
 
     def refuse(self, error: KafkaWireError) -> None:
         """Take no records from now on; those that are buffered go their way."""

@@ -7,6 +7,7 @@ is full, `send` raises `BufferFull` instead of waiting; `drain` and `send_many` 
 from __future__ import annotations
 
 import logging
+import sys
 from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self
 
 from kafkawire.sdk.client.arguments import checked_timeout_ms
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.client.unclosed import caller, warn_unclosed
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.producer.contents import checked_values, contents, wanted_partition
@@ -86,6 +88,13 @@ class Producer(Generic[GivenKey, GivenValue], metaclass=ProducerClass):
             from kafkawire.sdk.producer.hooks import ProducerHooks  # few programs have hooks
 
             self._hooks = ProducerHooks(key_serializer, value_serializer, interceptors or ())
+        self._made_at = caller()
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        core: ProducerCore | None = getattr(self, "_core", None)  # None if the constructor raised, too
+        if core is not None and self._closing is None and not is_finalizing() and core.let_go():
+            consequence = "its transaction is aborted" if core.is_transactional else "what it has buffered is sent"
+            warn_unclosed(self, f"producer {self._options.client_id!r}", self._made_at, consequence)
 
     async def __aenter__(self) -> Self:
         await self.start()

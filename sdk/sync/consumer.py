@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.consumer.batch import ConsumerBatch
-from kafkawire.sdk.consumer.consumer import CLOSE_TIMEOUT_MS
 from kafkawire.sdk.consumer.consumer import Consumer as AsyncConsumer
+from kafkawire.sdk.consumer.face import CLOSE_TIMEOUT_MS
 from kafkawire.sdk.consumer.listener import BlockingListenerCalls
 from kafkawire.sdk.errors import DeserializationFailed, KafkaWireError
 from kafkawire.sdk.records import Record

@@ -41,6 +41,9 @@ logger = logging.getLogger("kafkawire.client")
 #: Steps that may wait for the next turn: far more than any program needs, and a bound for one that runs away.
 MAX_STEPS = 20_000
 
+#: The ends of clients that nobody holds any more; an event loop does not hold its tasks.
+_last_tasks: set[asyncio.Task[None]] = set()
+
 #: Something to do on the driver's side, given the time.
 Step = Callable[[int], None]
 
@@ -113,6 +116,27 @@ class Driver(Generic[AnyLink, AnyCall]):
             if self._loop.is_closed():  # before, or before it came to this
                 self._end_without_loop(error)
         return ended
+
+    def let_go(self, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+        """Have a coroutine end a client that nobody holds any more; a finalizer calls this, so no lock is taken.
+
+        Returns:
+            Whether there is anything to end.
+        """
+        loop = self._loop
+        if loop is None or self._ended is not None or loop.is_closed():
+            return False
+
+        def begin() -> None:
+            task = new_task(loop, work())
+            _last_tasks.add(task)
+            task.add_done_callback(_last_tasks.discard)
+
+        try:
+            loop.call_soon_threadsafe(begin)
+        except RuntimeError:  # it was closed meanwhile
+            return False
+        return True
 
     @property
     def is_scheduled(self) -> bool:

@@ -6,14 +6,17 @@ be if the process was killed.
 
 from __future__ import annotations
 
+import _thread
 import asyncio
+import selectors
 from contextlib import suppress
 from threading import Thread, current_thread
 
+from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.transport import loop_watch, waiting
 from kafkawire.sdk.transport.latch import Latch
 
-__all__ = ["STOP_SECONDS", "IoThread"]
+__all__ = ["STOP_SECONDS", "IoThread", "check_threads"]
 
 #: For the last things of a loop, cancelled tasks and closed connections, which take some ms.
 STOP_SECONDS = 2.0
@@ -22,14 +25,40 @@ STOP_SECONDS = 2.0
 _JOIN_SECONDS = 0.2
 
 
+#: What leaves threads and selectors to Python, by the package that replaces them.
+_REMEDIES = {
+    "gevent": "gevent.monkey.patch_all(thread=False, select=False)",
+    "eventlet": "eventlet.monkey_patch(thread=False)",
+}
+
+
+def check_threads() -> None:
+    """Refuse to start a thread where it would be a greenlet: its event loop would block all others, and they it.
+
+    Raises:
+        LocalProtocolError: monkey patching has replaced Python's threads, or the selectors that its loop waits in.
+    """
+    for replaced in (_thread.start_new_thread, selectors.DefaultSelector):
+        package = replaced.__module__.partition(".")[0]
+        if (remedy := _REMEDIES.get(package)) is not None:
+            raise LocalProtocolError(
+                f"{package} has replaced Python's threads or selectors, and an I/O thread needs them: patch with "
+                f'{remedy}, or use the asyncio clients with io="loop"'
+            )
+
+
 class IoThread:
     """An event loop that runs on a thread of its own from the start.
 
     Args:
         name: of the thread.
+
+    Raises:
+        LocalProtocolError: threads are greenlets here, see `check_threads`.
     """
 
     def __init__(self, name: str = "kafkawire") -> None:
+        check_threads()
         self.loop = asyncio.new_event_loop()
         waiting.io_loops.add(self.loop)
         self._ended = Latch()

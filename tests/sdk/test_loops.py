@@ -190,9 +190,9 @@ def test_who_waits_elsewhere_hears_that_the_loop_has_ended(
     broker = StoringBroker({"t": 1})
     loop = LoopThread()
     failures: list[BaseException] = []
+    client = kind(str(BROKER), network=broker.network, **given)
 
     async def start() -> Callable[[], Any]:
-        client = kind(str(BROKER), network=broker.network, **given)
         await client.start()
         broker.responders[ApiKey.METADATA] = broker.responders[ApiKey.LIST_OFFSETS] = lambda request: None
         return await prepare(client)

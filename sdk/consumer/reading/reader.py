@@ -14,6 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.client.unclosed import weakly
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.fetching.queue import FetchQueue
 from kafkawire.sdk.consumer.position import Position
@@ -65,8 +66,8 @@ class Reader:
         self.bounds: Bounds | None = None
         self.stream: RecordStream[Any, Any] | RecordIterator[Any, Any] | None = None
         self.hooks: ConsumerHooks[Any, Any] | None = None
-        assignment.on_pause = self._set_aside
-        assignment.handed_out = self._count
+        assignment.on_pause = weakly(self._set_aside, None)
+        assignment.handed_out = weakly(self._count, 0)
 
     def advance(self) -> Handout | None:
         """Return `handout` with a record to take; everything handed out before is finished.

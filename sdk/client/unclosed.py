@@ -1,0 +1,63 @@
+"""What becomes of a client that is dropped without `close`: a warning that says where it was made, and an end.
+
+Nothing that drives a client refers to its face, so a face is collected once the application has let go of it. Its
+finalizer may run on any thread and between any two bytecodes: it takes no lock, and leaves the rest to the event loop.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple, ParamSpec, TypeVar
+from weakref import WeakMethod
+
+__all__ = ["Place", "caller", "warn_unclosed", "weakly"]
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+#: Whose frames are not the application's; `typing` calls the constructor of `Consumer[str, str]`.
+_BETWEEN = ("kafkawire", "typing")
+
+
+class Place(NamedTuple):
+    """A line of a program."""
+
+    path: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+def caller() -> Place:
+    """Return the line of the application that led here; it costs a walk over a few frames."""
+    frame = sys._getframe(1)
+    while frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN and frame.f_back is not None:
+        frame = frame.f_back
+    return Place(frame.f_code.co_filename, frame.f_lineno)
+
+
+def warn_unclosed(client: object, name: str, made_at: Place, consequence: str) -> None:
+    """Warn of a client that is being dropped.
+
+    Args:
+        client: which one; with tracemalloc, Python shows where it was allocated.
+        name: what it is, and its client id.
+        made_at: where.
+        consequence: what happens now.
+    """
+    text = f"unclosed {name}, made at {made_at}: {consequence}; close it, or use it in a `with` block"
+    warnings.warn(text, ResourceWarning, stacklevel=3, source=client)
+
+
+def weakly(method: Callable[Given, Result], otherwise: Result) -> Callable[Given, Result]:
+    """Return what calls a bound method for as long as somebody else holds its object, and then returns `otherwise`."""
+    reference = WeakMethod(method)
+
+    def call(*arguments: Given.args, **named: Given.kwargs) -> Result:
+        found = reference()
+        return otherwise if found is None else found(*arguments, **named)
+
+    return call
