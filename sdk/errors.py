@@ -18,6 +18,7 @@ from kafkawire.sdk.secret import shown
 
 __all__ = [
     "AuthenticationFailed",
+    "BatchRefused",
     "BrokerError",
     "BufferFull",
     "Closed",
@@ -195,6 +196,21 @@ class BrokerError(KafkaWireError):
         self.detail = detail
         self.retriable = self.code in tables.RETRIABLE
         self.fatal = self.code in tables.FATAL
+
+
+class BatchRefused(BrokerError):
+    """A record was not stored because the broker refused others of its batch, which have errors of their own.
+
+    Nothing is wrong with the record as far as the broker has said: send it again if those after it may come first.
+
+    Args:
+        code: what the broker said of the batch.
+        detail: which records it refused, and why.
+    """
+
+    def __init__(self, code: int, detail: str = "") -> None:
+        super().__init__(code, detail)
+        self.retriable = True
 
 
 class ProducerFenced(BrokerError):

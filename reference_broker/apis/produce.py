@@ -202,6 +202,7 @@ def _append(
             partition.index,
             error.code,
             base_offset=-1,
+            log_start_offset=topic.logs[partition.index].log_start_offset if topic and error.record_errors else -1,
             record_errors=[ProduceResponse.BatchIndexAndErrorMessage(*entry) for entry in error.record_errors],
             error_message=error.detail,
         )

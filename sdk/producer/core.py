@@ -215,8 +215,8 @@ class ProducerCore:
     def raise_unobserved(self) -> None:
         """Raise the first error, since the last call, of a record whose outcome nobody has asked for."""
         outcome, self.accumulator.unobserved = self.accumulator.unobserved, None
-        if outcome is not None and not outcome.observed and (error := outcome.exception(0)) is not None:
-            raise error
+        if outcome is not None and not outcome.observed:
+            outcome.raise_worst()
 
 
 def _checked_member(given: object) -> GroupMetadata:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Generator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from kafkawire.sdk.client.arguments import checked_timeout_ms
 from kafkawire.sdk.client.partitions import TopicPartition
@@ -25,6 +26,9 @@ from kafkawire.sdk.transport.watchers import Watchers
 __all__ = ["Outcome", "RecordMetadata"]
 
 logger = logging.getLogger("kafkawire.producer")
+
+
+_NONE: Final[Mapping[int, KafkaWireError]] = MappingProxyType({})
 
 
 class RecordMetadata(NamedTuple):
@@ -52,6 +56,7 @@ class Outcome:
     Attributes:
         done: whether it is settled.
         error: why the records were not stored.
+        record_errors: instead of it, by index, for those that the broker has named.
         base_offset: of the first record, -1 if not known.
         log_append_time_ms: the broker's timestamp for all records, -1 if they keep their own.
         observed: whether anybody has asked for it.
@@ -68,12 +73,14 @@ class Outcome:
         "observed",
         "partition",
         "places",
+        "record_errors",
     )
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
         self.done = False
         self.error: KafkaWireError | None = None
+        self.record_errors: Mapping[int, KafkaWireError] = _NONE
         self.base_offset = -1
         self.log_append_time_ms = -1
         self.observed = False
@@ -90,10 +97,10 @@ class Outcome:
             self.log_append_time_ms = log_append_time_ms
             self._end()
 
-    def fail(self, error: KafkaWireError) -> None:
-        """End with an error; does nothing if it is settled already."""
+    def fail(self, error: KafkaWireError, record_errors: Mapping[int, KafkaWireError] = _NONE) -> None:
+        """End with an error, or with one of its own for some records; does nothing if it is settled already."""
         if not self.done:
-            self.error = error
+            self.error, self.record_errors = error, record_errors
             self._end()
 
     def move(self, places: Sequence[tuple[Outcome, int]]) -> None:
@@ -127,10 +134,11 @@ class Outcome:
 
         def settled() -> None:
             outcome, place = self.find(index)
-            if outcome.error is None:
+            error = outcome._error(place)
+            if error is None:
                 callback(outcome._stored(place, timestamp_ms), None)
             else:
-                callback(None, outcome.error.again())
+                callback(None, error)
 
         self._watch(index, settled)
 
@@ -163,11 +171,18 @@ class Outcome:
         Raises:
             LocalProtocolError: it is not settled yet.
         """
-        outcome, _ = self.find(index)
+        outcome, place = self.find(index)
         if not outcome.done:
             raise LocalProtocolError(f"the record for {outcome.partition} is not settled yet: await its delivery first")
         outcome.observed = True
-        return None if outcome.error is None else outcome.error.again()
+        return outcome._error(place)
+
+    def raise_worst(self) -> None:
+        """Raise why the records were not stored: of the first that the broker has named, if it has."""
+        outcome, _ = self.find(0)
+        outcome.observed = True
+        if outcome.error is not None:
+            raise next(iter(outcome.record_errors.values()), outcome.error).again()
 
     def wait(self, index: int, timestamp_ms: int) -> Generator[Any, None, RecordMetadata]:
         """Wait on the running event loop until the record is settled, and return where it is."""
@@ -206,9 +221,15 @@ class Outcome:
     def _metadata(self, index: int, timestamp_ms: int) -> RecordMetadata:
         outcome, index = self.find(index)
         outcome.observed = True
-        if outcome.error is not None:
-            raise outcome.error.again()
+        error = outcome._error(index)
+        if error is not None:
+            raise error
         return outcome._stored(index, timestamp_ms)
+
+    def _error(self, index: int) -> KafkaWireError | None:
+        """Return why a record that is here was not stored, as a copy to raise."""
+        error = self.record_errors.get(index, self.error)
+        return None if error is None else error.again()
 
     def _stored(self, index: int, timestamp_ms: int) -> RecordMetadata:
         return RecordMetadata(

@@ -6,11 +6,12 @@ KIP-890 (partitions that a request adds to the transaction), KIP-951 (the new le
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kafkawire.sdk.client.metadata import Metadata
-from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut, KafkaWireError, RemoteProtocolError
+from kafkawire.sdk.errors import BatchRefused, BrokerError, DeliveryTimedOut, KafkaWireError, RemoteProtocolError
 from kafkawire.sdk.producer.batch import ProducerBatch
 from kafkawire.sdk.producer.transactions.partitions import TransactionPartitions
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -21,7 +22,7 @@ from kafkawire.sdk.transport.driven import Versions
 
 __all__ = ["Result", "produce_request", "results", "timed_out"]
 
-#: Refused records that the text of an error names.
+#: Refused records that the text of an error about others names.
 _REASONS_MAX = 3
 
 
@@ -31,6 +32,8 @@ class Result(NamedTuple):
     Attributes:
         batch: the batch that was sent.
         error: None if it was stored.
+        record_errors: of the records that were refused, by their place in the batch.
+        others: the error of all other records, None for `error`.
         base_offset: the offset of its first record, if it was stored.
         log_append_time_ms: the broker's timestamp, -1 if the records keep their own.
         log_start_offset: of the partition, -1 if the broker did not tell it.
@@ -43,6 +46,8 @@ class Result(NamedTuple):
     log_append_time_ms: int = -1
     log_start_offset: int = -1
     leader_moved: bool = False
+    record_errors: Mapping[int, KafkaWireError] = MappingProxyType({})
+    others: KafkaWireError | None = None
 
 
 def produce_request(
@@ -105,10 +110,31 @@ def results(response: ProduceResponse, batches: Iterable[ProducerBatch], metadat
         else:
             leader = result.current_leader
             moved = metadata.move_leader(partition, leader.leader_id, leader.leader_epoch, response.node_endpoints)
-            reasons = [f"record {each.batch_index}: {each.batch_index_error_message}" for each in result.record_errors]
-            text = "; ".join(filter(None, [result.error_message, *reasons[:_REASONS_MAX]]))
-            error = BrokerError(result.error_code, f"{batch}: {text}" if text else str(batch))
-            yield Result(batch, error, log_start_offset=result.log_start_offset, leader_moved=moved)
+            refused = _refused(batch, result)
+            yield refused._replace(log_start_offset=result.log_start_offset, leader_moved=moved)
+
+
+def _refused(batch: ProducerBatch, result: ProduceResponse.PartitionProduceResponse) -> Result:
+    """Return the errors of a batch that was refused, and of the records for which it was.
+
+    A broker names each record of the batch at most once; what else it says of records says nothing about ours.
+    """
+    code, partition, count = result.error_code, batch.outcome.partition, batch.builder.count
+    reasons: dict[int, str | None] = {}
+    for each in result.record_errors:
+        if 0 <= each.batch_index < count:
+            reasons.setdefault(each.batch_index, each.batch_index_error_message or result.error_message)
+    if not reasons:
+        text = f"{batch}: {result.error_message}" if result.error_message else str(batch)
+        return Result(batch, BrokerError(code, text))
+    whose = f"record for {partition}"
+    refused = {index: BrokerError(code, f"{whose}: {reason}" if reason else whose) for index, reason in reasons.items()}
+    named = [f"record {index}{f': {reason}' if reason else ''}" for index, reason in sorted(reasons.items())]
+    more = [f"{len(named) - _REASONS_MAX} more"] if len(named) > _REASONS_MAX else []
+    text = "; ".join(named[:_REASONS_MAX] + more)
+    because = f"not stored, because the broker refused {len(named)} of {count} in its batch: {text}"
+    others = BatchRefused(code, f"{whose}: {because}")
+    return Result(batch, BrokerError(code, f"{batch}: {text}"), record_errors=refused, others=others)
 
 
 def timed_out(

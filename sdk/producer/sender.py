@@ -389,7 +389,10 @@ class Sender:
             return
         is_late = error.retriable and attempts.failures <= options.retries
         sequences.failed(batch)
-        self._settle(batch, self._timed_out(batch, error) if is_late else error, now_ms)
+        if is_late:
+            self._settle(batch, self._timed_out(batch, error), now_ms)
+        else:
+            self._settle(batch, result.others or error, now_ms, result)
 
     def _split(self, batch: ProducerBatch) -> None:
         """Send the records of a batch that is too large in smaller ones."""
@@ -440,7 +443,7 @@ class Sender:
         else:
             self._metrics.failed(batch, now_ms)
             self._accumulator.note_failure(outcome)
-            outcome.fail(error)
+            outcome.fail(error, {} if result is None else result.record_errors)
             if not isinstance(error, Closed | TransactionAborted):
                 self._lines.error(("failed", batch.queue.partition.topic), now_ms, "delivery failed: %s", error)
         self._ended(outcome)

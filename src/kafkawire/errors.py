@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from kafkawire.sdk.errors import (
     AuthenticationFailed,
+    BatchRefused,
     BrokerError,
     BufferFull,
     Closed,
@@ -39,6 +40,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = [
     "AuthenticationFailed",
+    "BatchRefused",
     "BrokerError",
     "BufferFull",
     "Closed",

@@ -15,7 +15,14 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.errors import Closed, ConnectionLost, DeliveryTimedOut, LocalProtocolError, RequestTimedOut
+from kafkawire.sdk.errors import (
+    Closed,
+    ConnectionLost,
+    DeliveryTimedOut,
+    KafkaWireError,
+    LocalProtocolError,
+    RequestTimedOut,
+)
 from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.sdk.producer.outcome import Outcome, RecordMetadata
 
@@ -276,3 +283,23 @@ def test_a_callback_that_holds_its_delivery_is_free_once_that_is_settled(settles
         assert _watched_and_settled(settles)() is None
     finally:
         gc.enable()
+
+
+def test_some_records_have_errors_of_their_own() -> None:
+    outcome, before = Outcome(TopicPartition("t", 0)), Outcome(TopicPartition("t", -1))
+    before.move([(outcome, 1)])
+    seen: list[str] = []
+    for index in range(3):
+        outcome.observe(index, 5, lambda stored, error: seen.append(str(error)))
+    outcome.fail(KafkaWireError("another was refused"), {1: KafkaWireError("refused")})
+    assert seen == ["another was refused", "refused", "another was refused"]
+    assert [str(outcome.exception(index)) for index in range(3)] == seen
+    assert str(before.exception(0)) == "refused"
+    for index, text in enumerate(seen):
+        with pytest.raises(KafkaWireError, match=f"^{text}$"):
+            outcome.result(index, 5, None)
+    with pytest.raises(KafkaWireError, match=r"^refused$"):
+        before.raise_worst()
+    stored = Outcome(TopicPartition("t", 0))
+    stored.settle(5)
+    stored.raise_worst()

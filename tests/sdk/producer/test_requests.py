@@ -12,7 +12,7 @@ import pytest
 from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.retry import Attempts, Backoff
-from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
+from kafkawire.sdk.errors import BatchRefused, BrokerError, RemoteProtocolError
 from kafkawire.sdk.producer.batch import ProducerBatch
 from kafkawire.sdk.producer.partition_queue import PartitionQueue
 from kafkawire.sdk.producer.requests import produce_request, results, timed_out
@@ -99,9 +99,58 @@ def test_results(by_name: bool) -> None:
     first, second, third = results(response, [good, bad, lost], known())
     assert (first.batch, first.error, first.base_offset, first.log_append_time_ms) == (good, None, 40, 500)
     assert isinstance(second.error, BrokerError)
-    assert str(second.error) == "INVALID_RECORD: 1 record for t-1: bad; record 0: no key"
+    assert str(second.error) == "INVALID_RECORD: 1 record for t-1: record 0: no key"
     assert second.log_start_offset == 3
     assert isinstance(third.error, RemoteProtocolError)
+
+
+Named = ProduceResponse.BatchIndexAndErrorMessage
+
+
+@pytest.mark.parametrize(
+    ("named", "said", "refused", "others"),
+    [
+        ([], "bad", {}, None),
+        (
+            [Named(1, "no key")],
+            "One or more: no key",
+            {1: "record for t-0: no key"},
+            "1 of 3 in its batch: record 1: no key",
+        ),
+        ([Named(1, None)], "said once", {1: "record for t-0: said once"}, "1 of 3 in its batch: record 1: said once"),
+        ([Named(1, None)], None, {1: "record for t-0"}, "1 of 3 in its batch: record 1"),
+        (
+            [Named(2, "b"), Named(0, "a"), Named(2, "doubled")],
+            None,
+            {0: "record for t-0: a", 2: "record for t-0: b"},
+            "2 of 3 in its batch: record 0: a; record 2: b",
+        ),
+        ([Named(3, "beyond"), Named(-1, "before"), Named(-(2**31), "far")], "bad", {}, None),
+        ([Named(2**31 - 1, "far"), Named(0, "a")], None, {0: "record for t-0: a"}, "1 of 3 in its batch: record 0: a"),
+    ],
+)
+def test_records_that_were_refused_have_errors_of_their_own(
+    named: list[Any], said: str | None, refused: dict[int, str], others: str | None
+) -> None:
+    sent = batch("t", 0)
+    for _ in range(2):
+        sent.builder.append(5, None, b"v")
+    part = Part(0, ErrorCode.INVALID_RECORD, error_message=said, record_errors=named)
+    (result,) = results(answered(part), [sent], known())
+    assert isinstance(result.error, BrokerError)
+    assert not result.error.retriable
+    assert {index: str(error) for index, error in result.record_errors.items()} == {
+        index: f"INVALID_RECORD: {text}" for index, text in refused.items()
+    }
+    if others is None:
+        assert result.others is None
+        assert str(result.error) == "INVALID_RECORD: 3 records for t-0: bad"
+    else:
+        assert isinstance(result.others, BatchRefused)
+        assert result.others.retriable
+        assert str(result.others) == (
+            f"INVALID_RECORD: record for t-0: not stored, because the broker refused {others}"
+        )
 
 
 @pytest.mark.parametrize("leader", [1, 7])

@@ -13,6 +13,7 @@ import pytest
 
 from kafkawire.sdk.errors import (
     AuthenticationFailed,
+    BatchRefused,
     BrokerError,
     Closed,
     DeliveryTimedOut,
@@ -28,7 +29,7 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.promise import Promise
-from tests.sdk.client.simulation import SILENT
+from tests.sdk.client.simulation import SILENT, topic_id
 from tests.sdk.producer.simulated import SimulatedProducer, outcome_of, place_of, refused, sent
 
 #: A delivery is settled so long after `delivery_timeout_ms` at the latest.
@@ -414,3 +415,27 @@ def test_a_login_that_is_refused_ends_deliveries_at_once_and_is_not_repeated() -
     simulation.down = set()
     producer.run(60_000)
     assert place_of(sent(producer, b"v")).partition == 0
+
+
+def test_one_record_that_is_refused_leaves_the_others_an_error_that_says_so() -> None:
+    producer = SimulatedProducer(linger_ms=100)
+    producer.learn()
+    kind = ProduceResponse.PartitionProduceResponse
+    named = [ProduceResponse.BatchIndexAndErrorMessage(1, "no key"), ProduceResponse.BatchIndexAndErrorMessage(9, "?")]
+    store = producer.simulation.handlers[1, ProduceRequest]
+    refusal = kind(0, ErrorCode.INVALID_RECORD, record_errors=named, error_message="One or more records: no key")
+    answers = [ProduceResponse([ProduceResponse.TopicProduceResponse("t", topic_id("t"), [refusal])])]
+    producer.simulation.handlers[1, ProduceRequest] = lambda request, version: (
+        answers.pop() if answers else store(request, version)
+    )
+    deliveries = [producer.send("t", b"%d" % number, partition=0) for number in range(3)]
+    promise = producer.flush()
+    producer.run(1_000)
+    assert promise.done
+    outcomes = [outcome_of(delivery) for delivery in deliveries]
+    assert [type(each) for each in outcomes] == [BatchRefused, BrokerError, BatchRefused]
+    assert str(outcomes[1]) == "INVALID_RECORD: record for t-0: no key"
+    assert len(producer.produced) == 1, "a batch that was refused is not sent again"
+    again = producer.send("t", b"2", partition=0)
+    producer.run(1_000)
+    assert isinstance(outcome_of(again), RecordMetadata)
