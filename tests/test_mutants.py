@@ -14,7 +14,7 @@ import pytest
 
 from tools import mutants
 from tools.faults import Fault, find_faults
-from tools.mutants import Survivor, choose, describe, find, read_survivors, read_table, stale
+from tools.mutants import Survivor, choose, describe, read_survivors, read_table, stale
 
 ROOT = Path(__file__).parent.parent
 
@@ -263,7 +263,7 @@ def test_every_source_of_the_project_has_tests() -> None:
     plans = read_table(ROOT, list(rooms))
     assert {plan.room for plan in plans.values()} == rooms.keys()
     for plan in plans.values():
-        has_faults = find(plan.path, (ROOT / plan.path).read_bytes())
+        has_faults = find_faults(plan.path, (ROOT / plan.path).read_bytes())
         assert plan.tests or not has_faults, plan.path
         assert all((ROOT / test).exists() for test in plan.tests)
 

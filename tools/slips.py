@@ -83,31 +83,38 @@ class _Finder:
         self._path = path
         self._text = SourceText(source)
         self._places: list[str] = []
-        self._attributes = _attributes(ast.parse(source))
-        self._loggers = _loggers(ast.parse(source))
+        tree = ast.parse(source)
+        self._attributes: Mapping[str, set[str]] = _attributes(tree)
+        self._loggers = _loggers(tree)
 
     # --- what is entered
 
-    def definitions(self, statements: Sequence[ast.stmt], of_class: ast.ClassDef | None = None) -> None:
-        """Enter the functions and classes of a module or a class."""
+    def definitions(self, statements: Sequence[ast.stmt], fields: Mapping[str, str] | None = None) -> None:
+        """Enter the functions and classes of a module or a class.
+
+        Args:
+            statements: of the module or the class.
+            fields: the attributes of `self` whose types are known.
+        """
         for statement in statements:
             if isinstance(statement, ast.ClassDef):
                 self._places.append(statement.name)
-                self.definitions(statement.body, statement)
+                around, fields_inside = self._attributes, _fields(statement)
+                own = _attributes(statement)["self"] | fields_inside.keys()
+                self._attributes = {**around, "self": own}
+                self.definitions(statement.body, fields_inside)
+                self._attributes = around
                 self._places.pop()
             elif isinstance(statement, _FUNCTIONS) and statement.name != "__repr__":
-                self._function(statement, of_class)
+                self._function(statement, fields or {})
             elif isinstance(statement, ast.If | ast.Try):
-                self.definitions([*statement.body, *statement.orelse], of_class)
+                self.definitions([*statement.body, *statement.orelse], fields)
 
-    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, of_class: ast.ClassDef | None) -> None:
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, fields: Mapping[str, str]) -> None:
         self._places.append(node.name)
         arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
         types = {each.arg: ast.unparse(each.annotation) for each in arguments if each.annotation} | _types(node)
-        attributes, fields = dict(self._attributes), {}
-        if of_class is not None:
-            attributes["self"] = _attributes(of_class)["self"] | (fields := _fields(of_class)).keys()
-        scope = _Scope(node.name, types, attributes, fields)
+        scope = _Scope(node.name, types, self._attributes, fields)
         self._block(node.body, scope, frozenset(each.arg for each in arguments))
         self._places.pop()
 
@@ -119,7 +126,7 @@ class _Finder:
             self._state(statement, statements[number + 1 :], scope, bound)
             inner = bound
             if isinstance(statement, _FUNCTIONS):
-                self._function(statement, None)
+                self._function(statement, scope.fields)
             elif not isinstance(statement, ast.ClassDef | ast.Assert | ast.Import | ast.ImportFrom):
                 self._names(statement, scope, bound)
                 if isinstance(statement, ast.For | ast.AsyncFor):
