@@ -21,11 +21,12 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from queue import SimpleQueue
 from random import Random
 from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import Literal, NamedTuple, get_args
 
 from tools.faults import Fault, Kind, diff, find_faults, plant, sorted_faults
@@ -247,18 +248,17 @@ class Workshop:
         return time.monotonic() - started
 
     def verdict(self, plan: Plan, fault: Fault, seconds_max: float) -> Verdict:
-        """Plant a fault and return what came of it."""
+        """Plant a fault, run all tests of a plan, and return what came of it."""
         source = self.folder / fault.path
         original = source.read_bytes()
         try:
             self._write(source, plant(original, fault))
             if plan.build and self.build(plan) is not None:
                 return "cannot be built"
-            for tests in filter(None, (plan.tests[:1], plan.tests[1:])):  # most fall to the first, which is soon run
-                output = self._run(plan.engine, self._test_command(tests), seconds_max)
-                if output is not None:
-                    return "killed, no end" if _NO_END.search(output) else "killed"
-            return "SURVIVED"
+            output = self._run(plan.engine, self._test_command(plan.tests), seconds_max)
+            if output is None:
+                return "SURVIVED"
+            return "killed, no end" if _NO_END.search(output) else "killed"
         finally:
             self._write(source, original)
 
@@ -321,31 +321,47 @@ def run(
     for number in range(processes):
         workshops.put(Workshop(root, folder / str(number)))
     done = 0
+    measured: dict[tuple[str, ...], Future[float]] = {}
+    is_measuring = Lock()
 
-    def measure(plan: Plan) -> float:
-        workshop = workshops.get()
-        try:
-            return workshop.seconds_without_fault(plan)
-        finally:
-            workshops.put(workshop)
+    def seconds_without_fault(workshop: Workshop, plan: Plan) -> float:
+        """Return how long tests take, which is measured once, by whoever needs it first."""
+        with is_measuring:
+            is_known = (key := _covering(plan)) in measured
+            seconds = measured.setdefault(key, Future())
+        if not is_known:
+            try:
+                seconds.set_result(workshop.seconds_without_fault(plan))
+            except MutantsError as error:
+                seconds.set_exception(error)
+        return seconds.result()
 
     def test(fault: Fault) -> Verdict:
         nonlocal done
+        verdict: Verdict = "SURVIVED"
         workshop = workshops.get()
         try:
-            seconds_max = SECONDS_MORE + SECONDS_FACTOR * seconds[_covering(plans[fault.path])]
-            verdict = workshop.verdict(plans[fault.path], fault, seconds_max)
+            for plan in _stages(plans[fault.path]):
+                seconds_max = SECONDS_MORE + SECONDS_FACTOR * seconds_without_fault(workshop, plan)
+                verdict = workshop.verdict(plan, fault, seconds_max)
+                if verdict != "SURVIVED":
+                    break
         finally:
             workshops.put(workshop)
         done += 1
         print(f"{done}/{len(faults)} {fault.path}:{fault.line} {fault.place}: {fault.edit}: {verdict}", flush=True)
         return verdict
 
+    workshop = workshops.get()
+    for plan in {plans[fault.path] for fault in faults if plans[fault.path].build}:
+        seconds_without_fault(workshop, plan)  # as long as nothing was built with a fault
+    workshops.put(workshop)
     with ThreadPoolExecutor(processes) as pool:
-        measured = {_covering(plans[fault.path]): plans[fault.path] for fault in faults}
-        seconds = dict(zip(measured, pool.map(measure, measured.values()), strict=True))
-        print(f"{len({fault.path for fault in faults})} sources, their tests pass without a fault", flush=True)
-        verdicts = dict(zip(faults, pool.map(test, faults), strict=True))
+        try:
+            verdicts = dict(zip(faults, pool.map(test, faults), strict=True))
+        except MutantsError:
+            pool.shutdown(cancel_futures=True)
+            raise
     if hung := sum(verdict == "killed, no end" for verdict in verdicts.values()):
         print(f"{hung} faults are counted as killed because the tests did not end in time: is the machine busy?")
     survivors = [fault for fault, verdict in verdicts.items() if verdict == "SURVIVED"]
@@ -412,6 +428,16 @@ def changed_since(root: Path, revision: str) -> set[str]:
     if found.returncode:
         raise MutantsError(f"nothing is known of what has changed since {revision}: {found.stderr.strip()}")
     return set(found.stdout.splitlines())
+
+
+def _stages(plan: Plan) -> list[Plan]:
+    """Return the tests that are run one after the other: most faults fall to the first, which is soon run.
+
+    After a fault that needs a build there is none without it, so all of its tests are run with one.
+    """
+    if plan.build:
+        return [plan]
+    return [plan._replace(tests=tests) for tests in (plan.tests[:1], plan.tests[1:]) if tests]
 
 
 def _covering(plan: Plan) -> tuple[str, ...]:
