@@ -102,7 +102,8 @@ def test_the_package_loads_nothing() -> None:
 def test_the_client_loads_what_it_needs(statement: str, engine: str) -> None:
     loaded = set(run(SHOW.format(statement=statement), engine))
     assert "kafkawire.sdk.producer.producer" in loaded
-    assert loaded & NOT_LOADED == set()
+    by_asyncio = set(run(SHOW.format(statement="import asyncio")))  # dataclasses, from Python 3.14 on
+    assert (loaded - by_asyncio) & NOT_LOADED == set()
 
 
 def test_few_annotations_are_compiled() -> None:

@@ -21,7 +21,7 @@ __all__ = ["PYTHON_VERSION_MIN", "VERSIONS", "find_pythons"]
 PYTHON_VERSION_MIN = (3, 11, 2)
 
 #: Minor versions that the package is tested with; the classifiers in pyproject.toml say the same.
-VERSIONS = ("3.11", "3.12", "3.13")
+VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 
 _SHOW = "import sys, venv; print(sys.executable, *sys.version_info[:3])"
 
