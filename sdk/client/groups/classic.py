@@ -361,6 +361,7 @@ class ClassicGroup:
     def _leave_call(self, reason: str, deadline_ms: int, on_done: Callable[[Call, int], None]) -> Call | None:
         """Return the call that leaves; None for a static member, which may come back, and for one that has no id."""
         self._cancel_calls()
+        self._rebalance.left()
         member_id, self._member_id = self._member_id, UNKNOWN_MEMBER_ID
         self._generation = UNKNOWN_GENERATION_ID
         self.state = State.OUTSIDE

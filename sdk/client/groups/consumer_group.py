@@ -321,6 +321,7 @@ class ConsumerGroup:
         self._leaving = self._leave_call(now_ms + self._settings.api_timeout_ms, lambda call, now_ms: None)
         if self._leaving is not None:
             self._router.submit(self._leaving, now_ms)
+        self._rebalances.left()
         self._handover.lose(epoch, self._interval.error(), now_ms, lambda now_ms: None)
 
     # Failures.
@@ -386,7 +387,7 @@ class ConsumerGroup:
         self._heartbeat = self._leaving = None
         self.state = state
         self._epoch = JOIN_GROUP_MEMBER_EPOCH if state is State.JOINING else LEAVE_GROUP_MEMBER_EPOCH
-        self._target = self._said = None
+        self._target = self._said = self._unreleased_since_ms = None
         self._ids = {}
 
     def _call(

@@ -299,8 +299,8 @@ class Offsets:
             else:
                 refused[partition] = BrokerError(code, f"commit of {partition} in group {self._group_id}")
         self._reader.committed({partition: slot.offset for partition, slot in stored.items()})
-        if not refused:
-            self._attempts.succeeded()
+        if stored or not refused:
+            self._attempts.succeeded()  # the coordinator works, whatever it refuses
         for partition, slot in stored.items():
             for waiter in slot.waiters:
                 waiter.offsets[partition] = slot.offset

@@ -152,6 +152,11 @@ class Rebalance:
             self._call.cancel()
             self._call = None
 
+    def left(self) -> None:
+        """Forget what runs: the member is outside."""
+        self.cancel()
+        self._metrics.left()
+
     def poll(self, now_ms: int) -> None:
         """Lead, if the topics of all members are known by now."""
         if self._lead_by_ms is not None:

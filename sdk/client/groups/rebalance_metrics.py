@@ -33,6 +33,10 @@ class RebalanceMetrics:
         if self._begun_ms is None:
             self._begun_ms = now_ms
 
+    def left(self) -> None:
+        """Note that the member is outside: what it takes part in next is another rebalance."""
+        self._begun_ms = None
+
     def ended(self, now_ms: int) -> None:
         """Note that it is over, if one was under way."""
         if self._begun_ms is not None:

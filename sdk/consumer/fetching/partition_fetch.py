@@ -73,7 +73,6 @@ class PartitionFetch:
         self.replica: tuple[int, int] | None = None
         self.sent: tuple[int | None, int, int, int] | None = None
         self.waits_until_ms = 0
-        self.end_offset = -1
         self.warned = ""
         self.begin(0, None)
 
@@ -82,6 +81,7 @@ class PartitionFetch:
         self.epoch = epoch
         self.move(place)
         self.halted = False
+        self.end_offset = -1  # the user's side may not have taken the last one, which was of another epoch
         self.buffered_bytes = 0
         self.attempts.succeeded()
 

@@ -238,8 +238,8 @@ class FetchPlanner:
             return
         else:
             home = self._home_of(fetch, known, known.leader, now_ms)
-        if self._leaderless:
-            self._leaderless.pop(fetch.partition, None)
+        if self._leaderless and self._leaderless.pop(fetch.partition, None) is not None:
+            fetch.warned = ""
         self._move(fetch, home)
 
     def go_on(self, fetch: PartitionFetch, now_ms: int) -> None:
@@ -403,6 +403,7 @@ class FetchPlanner:
             node.refusal = node.refusal or error
             self._refusal = self._refusal or node.refusal
             return
+        node.refusal = None
         timeout_ms = self._options.fetch_max_wait_ms + self._options.request_timeout_ms
         node.in_flight = Call(
             Node(node_id),

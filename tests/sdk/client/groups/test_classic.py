@@ -7,6 +7,7 @@ moment, the coordinator is told to.
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from kafkawire.sdk.errors import BrokerError, ConfigurationError
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest
 from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest
 from kafkawire.sdk.protocol.schema import Message
@@ -30,6 +32,7 @@ from tests.sdk.client.groups.classic_coordinator import GroupState
 from tests.sdk.client.groups.joining import coordinator, go_on, joining, kinds
 from tests.sdk.client.groups.members import Cluster, Member, refusal
 from tests.sdk.client.simulation import SILENT, Later
+from tests.sdk.client.simulation import cluster as described
 
 EAGER = pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky"])
 ALL = pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky", "cooperative-sticky"])
@@ -479,3 +482,23 @@ def test_a_member_that_cannot_be_read_is_the_only_one_to_suffer(damage: str, ass
     for member in members:
         assert member.router.metadata.wanted == {"t"}, "what a former member read is not asked for any more"
         assert member.reader.errors == member.failures == []
+
+
+@pytest.mark.parametrize("during", [JoinGroupRequest, SyncGroupRequest])
+def test_a_topic_that_grows_during_a_rebalance_is_read_as_a_whole(during: type[Message]) -> None:
+    cluster = Cluster.of_classic()
+    member = cluster.member("a")
+    member.simulation.latency_ms = 20
+
+    def grow(node: int, request: Message) -> Any:
+        if isinstance(request, during) and cluster.topics["t"] == 6 and member.router.metadata.topics:
+            cluster.topics["t"] = 9
+            response = described([1, 2, 3], {"t": [1] * 9})(MetadataRequest(None), 12)
+            assert isinstance(response, MetadataResponse)
+            update = partial(member.router.metadata.update, response, member.now_ms)
+            member.simulation.at(1, update)  # before the response comes
+        return None
+
+    cluster.fault = grow
+    cluster.settle(member, count=9)
+    assert cluster.topics["t"] == 9

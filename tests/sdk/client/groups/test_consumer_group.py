@@ -442,3 +442,41 @@ def test_the_response_to_a_heartbeat_of_a_former_membership_is_dropped() -> None
     epoch = group._epoch
     call.settle(ConsumerGroupHeartbeatResponse(member_id="a", member_epoch=99), None, member.now_ms)
     assert (group._epoch, member.group.sign()) == (epoch, None)
+
+
+def test_an_instance_id_is_waited_for_anew_after_an_absence() -> None:
+    """The member waits for the id of a former process, leaves because nobody reads, and comes back much later."""
+    cluster = Cluster.of_consumers()
+    member = cluster.member("a", group_instance_id="one", max_poll_interval_ms=20_000)
+    member.reader.last_handed_out_ms = member.now_ms
+    cluster.fault = lambda node, request: refusal(request, ErrorCode.UNRELEASED_INSTANCE_ID)
+    cluster.run(30_000)
+    assert (member.state, member.failures) == ("outside", [])
+    cluster.run(100_000)
+    member.reader.last_handed_out_ms = None
+    cluster.run(10_000)
+    assert member.failures == []
+    cluster.fault = lambda node, request: None
+    cluster.settle(member)
+
+
+def test_a_rebalance_after_an_absence_is_another_one() -> None:
+    """How long it took does not count the time outside."""
+    cluster = Cluster.of_consumers()
+    cluster.settle(cluster.member("other"))
+    member = cluster.member("a", max_poll_interval_ms=20_000)
+    member.listener.is_slow = True
+    cluster.run(5_000)
+    member.reader.last_handed_out_ms = member.now_ms
+    cluster.run(100_000)
+    assert member.reader.assigned == frozenset()
+    member.listener.is_slow = False
+    member.listener.handle(member.now_ms)
+    member.reader.last_handed_out_ms = None
+    cluster.settle(*cluster.members)
+    longest = next(
+        value
+        for name, value in member.router.metrics.read(member.now_ms).items()
+        if name.name == "rebalance-latency-max"
+    )
+    assert longest < 20_000

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from kafkawire.sdk.client.groups import offsets as offsets_module
 from kafkawire.sdk.client.groups.commit_outcome import Committed, Fenced, Outcome, Rebalanced
 from kafkawire.sdk.client.groups.offsets import MAX_COMMITS, Offsets
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
@@ -432,3 +433,42 @@ def test_a_promise_is_kept_or_fails() -> None:
     assert isinstance(kept.wait(0), Committed)
     with pytest.raises(BrokerError):
         failed.wait(0)
+
+
+@pytest.mark.parametrize("end", ["refused", "late", "given up", "too many"])
+def test_an_automatic_commit_that_fails_is_followed_by_the_next(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client(interval_ms=1_000)
+    client.reader.read(3)
+    if end == "refused":
+        client.codes = {number: [ErrorCode.TOPIC_AUTHORIZATION_FAILED] for number in range(3)}
+    elif end in ("late", "given up"):
+        client.answer = lambda request: SILENT
+    else:
+        monkeypatch.setattr(offsets_module, "MAX_COMMITS", 0)
+    client.simulation.run(1_500)
+    if end == "given up":
+        client.offsets.release(None, client.simulation.now_ms)
+    client.simulation.run(11_000 if end == "late" else 100)
+    assert client.reader.stored == {}
+    client.answer = client.by_partition
+    monkeypatch.undo()
+    client.reader.read(1)
+    client.simulation.run(12_000)
+    assert {offset.offset for offset in client.reader.stored.values()} == {4}
+
+
+def test_a_coordinator_that_stores_something_has_recovered() -> None:
+    """A partition that it refuses for good says nothing of the outage before: no later error names that."""
+    client = Client()
+    client.codes = {0: [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 100}
+    late = client.commit({T0: 1}, 2_000)
+    client.simulation.run(5_000)
+    assert str(late[0]).startswith("group g did not commit t-0 in time; COORDINATOR_LOAD_IN_PROGRESS")
+    client.codes = {1: [ErrorCode.TOPIC_AUTHORIZATION_FAILED]}
+    outcomes = client.commit({T0: 1, T1: 1})
+    client.simulation.run(100)
+    assert isinstance(outcomes[0], BrokerError)
+    client.answer = lambda request: SILENT
+    late = client.commit({T2: 1}, 50)
+    client.simulation.run(100)
+    assert str(late[0]) == "group g did not commit t-2 in time"

@@ -341,3 +341,18 @@ def test_racks_that_change_matter_to_a_leader_with_a_rack(rack: str | None) -> N
         group.run(2_000)
     assert len(member.simulation.requests(JoinGroupRequest)) - joins == (0 if rack is None else 2)
     group.settle(member)
+
+
+def test_a_rebalance_after_an_absence_is_another_one() -> None:
+    """How long it took does not count the time outside."""
+    scene = Scene()
+    usual = scene.simulation.handlers[JoinGroupRequest]
+    scene.simulation.handlers[JoinGroupRequest] = lambda request, version: SILENT
+    scene.begin(5_000)
+    scene.rebalance.left()
+    scene.simulation.run(10_000)
+    scene.simulation.handlers[JoinGroupRequest] = usual
+    scene.begin(20_000)
+    assert scene.heard[-1] == ("assigned", {"t"})
+    metrics = scene.router.metrics.read(scene.simulation.now_ms).items()
+    assert next(value for name, value in metrics if name.name == "rebalance-latency-max") < 10_000

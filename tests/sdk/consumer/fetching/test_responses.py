@@ -6,6 +6,7 @@ Method: the I/O side of a consumer against simulated brokers with logs, on a clo
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import pytest
 
@@ -16,6 +17,7 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.client.simulation import SILENT, Later, Silent, address
+from tests.sdk.consumer.batches import made, marker
 from tests.sdk.consumer.simulated_logs import reading
 from tests.sdk.consumer.user_side import T0, T1
 
@@ -265,3 +267,58 @@ def test_a_sound_response_between_damaged_ones_makes_accidents_of_them() -> None
     left = 2
     with pytest.raises(RemoteProtocolError, match="the response is damaged"):
         cluster.read(2_000)
+
+
+def test_aborted_transactions_may_come_in_any_order() -> None:
+    """A broker lists them as it finds them; what is handed out follows the order of the records."""
+    cluster = reading(T0, isolation_level="read_committed")
+    cluster.logs[T0].batches = [
+        made(0, b"a", producer=7),
+        made(1, b"b", producer=8),
+        marker(2, 8, is_commit=False),
+        marker(3, 7, is_commit=False),
+        made(4, b"c", producer=8),
+        marker(5, 8, is_commit=False),
+        made(6, b"d"),
+    ]
+    usual = cluster.simulation.handlers[1, FetchRequest]
+
+    def listing(request: FetchRequest, version: int) -> FetchResponse:
+        response = usual(request, version)
+        assert isinstance(response, FetchResponse)
+        for topic in response.responses:
+            for each in topic.partitions:
+                aborted = [(8, 4), (7, 0), (8, 1)]
+                each.aborted_transactions = [FetchResponse.AbortedTransaction(*pair) for pair in aborted]
+        return response
+
+    cluster.simulation.handlers[1, FetchRequest] = listing
+    assert cluster.read(100) == [(0, 6)]
+
+
+def test_the_end_that_was_told_before_a_seek_is_told_again_after_it() -> None:
+    """A response comes between the seek and its arrival at the I/O side: the user's side takes nothing of it."""
+    cluster = reading(T0)
+    cluster.run(100)
+    later: list[Callable[[int], None]] = []
+    at_once, cluster.assignment._run = cluster.assignment._run, later.append
+    cluster.assignment.seek(T0, Position(0))
+    cluster.logs[T0].append(b"a", b"b")
+    cluster.run(100)
+    assert cluster.assignment[T0].end_offset == 0
+    cluster.assignment._run = at_once
+    for step in later:
+        step(cluster.simulation.now_ms)
+    cluster.run(100)
+    assert cluster.assignment[T0].end_offset == 2
+
+
+def test_a_second_outage_of_a_leader_is_logged_like_the_first(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = reading(T0)
+    for _ in range(2):
+        for leader in (None, 1):
+            cluster.logs[T0].leader = leader
+            cluster.simulation.router.metadata.invalidate()
+            cluster.run(20_000)
+    lines = [line for line in caplog.messages if "partition t-0 cannot be read now: it has no leader" in line]
+    assert len(lines) == 2
