@@ -250,18 +250,25 @@ class Options:
         return f"{type(self).__name__}({', '.join(values)})"
 
 
-def number(default: int, low: int, high: int = INT32_MAX, *, also: int | None = None, kafka: str | None = None) -> Any:
-    """Declare an integer from `low` to `high`, both included, or `also`, which stands for something else."""
+def number(
+    default: int | None, low: int, high: int = INT32_MAX, *, also: int | None = None, kafka: str | None = None
+) -> Any:
+    """Declare an integer from `low` to `high`, both included, or `also`, which stands for something else.
+
+    None is accepted if it is the default.
+    """
     limits = f"{low} to {high}" + ("" if also is None else f", or {also}")
 
-    def read(name: str, value: object) -> int:
+    def read(name: str, value: object) -> int | None:
+        if value is None and default is None:
+            return None
         if isinstance(value, bool) or not isinstance(value, int):
             raise ConfigurationError(name, value, "expected an integer")
         if not low <= value <= high and value != also:
             raise ConfigurationError(name, value, f"expected {limits}")
         return value
 
-    return Option(default, read, kafka, parse_integer, "int", limits, low)
+    return Option(default, read, kafka, parse_integer, "int" if default is not None else "int | None", limits, low)
 
 
 def flag(default: bool, *, kafka: str | None = None) -> Any:

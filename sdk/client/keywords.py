@@ -83,6 +83,9 @@ class ProducerKeywords(ClientKeywords, total=False):
     batch_size: int
     buffer_memory: int
     compression: Compression | Literal["none", "gzip", "snappy", "lz4", "zstd"]
+    compression_gzip_level: int | None
+    compression_lz4_level: int | None
+    compression_zstd_level: int | None
     max_request_size: int
     retries: int
     delivery_timeout_ms: int

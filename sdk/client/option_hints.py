@@ -78,9 +78,7 @@ MISSING: Final[Mapping[str, str]] = {
         "sticky.partitioning.linger.ms"
     ),
     "use partitioner": "partitioner.cb",
-    "each codec compresses with its default level": (
-        "compression.level compression.gzip.level compression.lz4.level compression.zstd.level"
-    ),
+    "use compression_gzip_level, compression_lz4_level or compression_zstd_level": "compression.level",
     "pass listener to Consumer": "rebalance.cb on.assign on.revoke on.lost",
     "await commit, which raises the error": "offset.commit.cb on.commit default.offset.commit.callback",
     "set enable_auto_finish=False, and call finish with the records that are done": "enable.auto.offset.store",

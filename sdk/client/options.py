@@ -133,6 +133,9 @@ class ProducerOptions(ClientOptions):
         batch_size: bytes of a batch before compression; Kafka's own default is 16 KiB.
         buffer_memory: most bytes of records that are not acknowledged yet; above it `send` raises `BufferFull`.
         compression: "none", "gzip", "snappy", "lz4" or "zstd".
+        compression_gzip_level: from 1, the fastest, to 9; -1 or None for 6. Each level is for its codec alone.
+        compression_lz4_level: from 1 to 17, as above; None for the fastest.
+        compression_zstd_level: from -131072, the fastest, to 22; None for 3.
         max_request_size: bytes of the largest record batch.
         retries: how often a batch may be retried, within `delivery_timeout_ms`.
         delivery_timeout_ms: longest time from `send` to the acknowledgement; at least `linger_ms` and
@@ -158,6 +161,9 @@ class ProducerOptions(ClientOptions):
     compression: Compression = option(
         Compression.NONE, read_compression, f"Compression | {literal(*COMPRESSIONS)}", kafka="compression.type"
     )
+    compression_gzip_level: int | None = number(None, 1, 9, also=-1, kafka="compression.gzip.level")
+    compression_lz4_level: int | None = number(None, 1, 17, kafka="compression.lz4.level")
+    compression_zstd_level: int | None = number(None, -131_072, 22, kafka="compression.zstd.level")
     max_request_size: int = number(1024 * 1024, 1024, kafka="max.request.size")
     retries: int = number(INT32_MAX, 0, kafka="retries")
     delivery_timeout_ms: int = number(120_000, 1, kafka="delivery.timeout.ms")
@@ -176,6 +182,12 @@ class ProducerOptions(ClientOptions):
 
     KIND: ClassVar[str] = "producer"
 
+    @property
+    def compression_level(self) -> int | None:
+        """The level of `compression`, None for the default of the codec."""
+        level: int | None = vars(self).get(_level_name(self.compression))
+        return level
+
     ORDERS: ClassVar[tuple[Order, ...]] = (
         *ClientOptions.ORDERS,
         Order("batch_size", "max_request_size", "no request could carry a full batch"),
@@ -189,9 +201,18 @@ class ProducerOptions(ClientOptions):
 
     def check(self, given: Collection[str]) -> None:
         super().check(given)
+        for codec in Compression:
+            level = vars(self).get(_level_name(codec))
+            if level is not None and codec is not self.compression:
+                reason = f'has no effect with compression="{self.compression.name.lower()}"'
+                raise ConfigurationError(_level_name(codec), level, reason)
         if self.transactional_id is None and "transaction_timeout_ms" in given:
             reason = "has no effect without transactional_id"
             raise ConfigurationError("transaction_timeout_ms", self.transaction_timeout_ms, reason)
+
+
+def _level_name(codec: Compression) -> str:
+    return f"compression_{codec.name.lower()}_level"
 
 
 #: In the time of a session, as Kafka advises: two may be lost.

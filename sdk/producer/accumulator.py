@@ -82,6 +82,7 @@ class Accumulator:
         self._closed: KafkaWireError | None = None
         self._bygone: KafkaWireError | None = None
         self._is_deaf = False
+        self._level = options.compression_level
         self._largest_bytes = min(options.max_request_size, options.buffer_memory)
         partitioner = options.partitioner
         self.appender = Appender(self, partitioner is not None, spreads=partitioner == ROUND_ROBIN)
@@ -290,7 +291,7 @@ class Accumulator:
             now_ms = self._clock()
             # What waited for its topic has waited since then.
             created_ms = record.deadline_ms - options.delivery_timeout_ms if is_held else now_ms
-            builder = BatchBuilder(limit_bytes, options.compression)
+            builder = BatchBuilder(limit_bytes, options.compression, level=self._level)
             opened = self.new_batch(queue, builder, limit_bytes, created_ms, term=term)
             opened.grants.append(admitted_bytes)
             opened.admitted_bytes = admitted_bytes

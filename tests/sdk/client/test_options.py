@@ -7,6 +7,7 @@ texts for names of other clients are tested in `test_option_hints.py`.
 from __future__ import annotations
 
 from datetime import timedelta
+from importlib import import_module
 
 import pytest
 
@@ -45,6 +46,7 @@ def test_defaults() -> None:
 
 #: What Apache Kafka 4.3.0 prints as defaults of these options.
 KAFKA_DEFAULTS = """
+    compression.gzip.level=-1 compression.lz4.level=9 compression.zstd.level=3
 acks=all auto.commit.interval.ms=5000 auto.offset.reset=latest batch.size=16384 buffer.memory=33554432 check.crcs=true
 connections.max.idle.ms=540000 isolation.level=read_uncommitted client.rack=
 client.id= compression.type=none default.api.timeout.ms=60000 delivery.timeout.ms=120000 enable.auto.commit=true
@@ -71,6 +73,9 @@ LIBRDKAFKA_NAMES = {"sasl.password", "sasl.username", "ssl.key.location"}
 OWN_DEFAULTS = {
     "enable_idempotence": None,  # as in Kafka, it yields to other options unless it is given
     "batch_size": 131_072,
+    "compression_gzip_level": None,  # of the library, the same as Kafka's
+    "compression_lz4_level": None,  # of the library, the fastest
+    "compression_zstd_level": None,  # of the library, the same as Kafka's
     "client_id": "kafkawire",
     "sasl_kerberos_service_name": "kafka",
     "sasl_mechanism": None,
@@ -355,3 +360,26 @@ def test_an_option_that_was_not_given_yields(
 ) -> None:
     expected = {**vars(read_options(kind, "a:1", {})), **given, **yielding}
     assert vars(read_options(kind, "a:1", given)) == expected
+
+
+@pytest.mark.parametrize("codec", Compression)
+def test_levels_of_compression(codec: Compression) -> None:
+    """Each is that of its codec: what the codec takes is accepted, and nothing else."""
+    name, kind = codec.name.lower(), f"compression.{codec.name.lower()}.level"
+    if codec in (Compression.NONE, Compression.SNAPPY):
+        with pytest.raises(ConfigurationError, match="no such option"):
+            read_options(ProducerOptions, "a:1", {kind: 1})
+        return
+    module = import_module(f"kafkawire.sdk.records.compression.{name}")
+    low, high = module.LEVELS
+    for level in (low, high, *([] if module.DEFAULT_LEVEL is None else [module.DEFAULT_LEVEL])):
+        options = read_options(ProducerOptions, "a:1", {"compression.type": name, kind: str(level)})
+        assert options.compression_level == level
+    for level in (low - 1, high + 1) if low - 1 != module.DEFAULT_LEVEL else (low - 1 - 1, 0, high + 1):
+        with pytest.raises(ConfigurationError, match=rf"^{kind}={level}: expected {low} to {high}"):
+            read_options(ProducerOptions, "a:1", {"compression.type": name, kind: level})
+    with pytest.raises(
+        ConfigurationError, match=rf'^compression_{name}_level={high}: has no effect with compression="n'
+    ):
+        read_options(ProducerOptions, "a:1", {f"compression_{name}_level": high})
+    assert read_options(ProducerOptions, "a:1", {"compression": name}).compression_level is None

@@ -418,3 +418,14 @@ def test_a_batch_is_divided_in_halves() -> None:
     parts = filled.accumulator.parts_of(batch)
     assert {part.limit_bytes for part in parts} == {batch.used_bytes // 2}
     assert sum(part.builder.count for part in parts) == 10
+
+
+def test_batches_are_compressed_with_the_level_that_was_asked_for() -> None:
+    sizes = []
+    for level in (1, 9):
+        filled = Filled(compression="gzip", compression_gzip_level=level)
+        filled.send("t", b"".join(b"%d," % (number * number) for number in range(2_000)))
+        (batch,) = filled.batches()
+        assert batch.builder.level == level
+        sizes.append(len(batch.sealed()))
+    assert sizes[1] < sizes[0]
