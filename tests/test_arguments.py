@@ -39,14 +39,15 @@ UNWRITABLE = 10**5_000
 PATIENCE_SECONDS = 0.5
 
 NUMBERS = (None, "1", b"1", 1.5, True, -1, TOO_LARGE, UNWRITABLE, -UNWRITABLE, (1,))
-PARTITIONS = (
-    *(None, 5, "t", b"t", ("t",), ("t", 0, 0), ("t", "0"), ("t", -1), ("t", True), ("t", 1 << 31), (5, 0), []),
+OF_SEVERAL = (
+    *(None, 5, "t", b"t", ("t",), ("t", 0, 0), ("t", "0"), ("t", -1), ("t", True), ("t", 1 << 31), (5, 0)),
     *(UNWRITABLE, ("t", UNWRITABLE), (UNWRITABLE, 0), (UNWRITABLE,)),
 )
+PARTITIONS = (*OF_SEVERAL, [], [T0])
 TIMES = (None, "now", b"1", 1.5, True, -7, TOO_LARGE, UNWRITABLE, -UNWRITABLE, (1,))
 LIMITS = ("1", b"1", 1.5, True, -1, UNWRITABLE, (1,))
 TEXTS = (None, 5, b"g", ("g",), UNWRITABLE)
-SEVERAL = (None, 5, b"t", T0, ("t", 0), *([each] for each in PARTITIONS))
+SEVERAL = (*OF_SEVERAL, [None, T0], (T0, 5), {"t": 0}, *([each] for each in OF_SEVERAL if each != "t"), ["t", "t"])
 
 Call = Callable[[Any, Any], Any]
 
@@ -68,7 +69,8 @@ COMMITS = keyed(
     *(offset_and_metadata(0, each) for each in TEXTS),
     *(offset_and_metadata(0, "", each) for each in (None, "1", -2, 1 << 31)),
 )
-TOPICS = (None, 5, b"t", "", "a b", ["t", 5], [b"t"], [["t"]], UNWRITABLE, [UNWRITABLE])
+TOPIC = (None, 5, b"t", "", "a b", ["t"], UNWRITABLE)
+TOPICS = (None, 5, b"t", "", "a b", ["t", 5], ["t", ["t"]], [b"t"], [["t"]], UNWRITABLE, [UNWRITABLE])
 NEW_TOPICS = (
     *(each for each in TOPICS if each != "t"),
     *(new_topic(each) for each in TEXTS),
@@ -98,25 +100,26 @@ GROUPS = (
 )
 
 CONSUMER: dict[str, tuple[Call, Any]] = {
-    "assign": (lambda consumer, given: consumer.assign(given), SEVERAL),
-    "pause": (lambda consumer, given: consumer.pause(given), PARTITIONS),
-    "resume": (lambda consumer, given: consumer.resume(given), PARTITIONS),
-    "finish": (lambda consumer, given: consumer.finish(given), (None, 5, "t", T0)),
+    "assign": (lambda consumer, given: consumer.assign(given), [*SEVERAL, *keyed(*NUMBERS)[4:]]),
+    "assign nothing": (lambda consumer, given: consumer.assign(*given), [(), ({T0: 0}, T0), ([T0], T0)]),
+    "pause": (lambda consumer, given: consumer.pause(given), SEVERAL),
+    "resume": (lambda consumer, given: consumer.resume(given), SEVERAL),
+    "finish": (lambda consumer, given: consumer.finish(given), (None, 5, "t", T0, [None], ["t"])),
     "seek": (lambda consumer, given: consumer.seek(given, 0), PARTITIONS),
     "seek to": (lambda consumer, given: consumer.seek(T0, given), NUMBERS),
-    "seek_to_beginning": (lambda consumer, given: consumer.seek_to_beginning(given), PARTITIONS),
-    "seek_to_end": (lambda consumer, given: consumer.seek_to_end(given), PARTITIONS),
+    "seek_to_beginning": (lambda consumer, given: consumer.seek_to_beginning(given), SEVERAL),
+    "seek_to_end": (lambda consumer, given: consumer.seek_to_end(given), SEVERAL),
     "seek_to_time": (lambda consumer, given: consumer.seek_to_time(given, T0), TIMES),
-    "seek_to_time of": (lambda consumer, given: consumer.seek_to_time(0, given), PARTITIONS),
+    "seek_to_time of": (lambda consumer, given: consumer.seek_to_time(0, given), SEVERAL),
     "lag": (lambda consumer, given: consumer.lag(given), PARTITIONS),
     "position": (lambda consumer, given: consumer.position(given), PARTITIONS),
-    "committed": (lambda consumer, given: consumer.committed(given), PARTITIONS),
+    "committed": (lambda consumer, given: consumer.committed(given), SEVERAL),
     "commit": (lambda consumer, given: consumer.commit(given), COMMITS),
     "commit in": (lambda consumer, given: consumer.commit({T0: 0}, given), LIMITS),
     "beginning_offsets": (lambda consumer, given: consumer.beginning_offsets(given), SEVERAL),
     "end_offsets": (lambda consumer, given: consumer.end_offsets(given), SEVERAL),
     "offsets_for_times": (lambda consumer, given: consumer.offsets_for_times(given), [None, *keyed(*TIMES, -1)]),
-    "partitions_for": (lambda consumer, given: consumer.partitions_for(given), TOPICS),
+    "partitions_for": (lambda consumer, given: consumer.partitions_for(given), TOPIC),
     "subscribe": (lambda consumer, given: consumer.subscribe(given), TOPICS),
     "subscribe pattern": (lambda consumer, given: consumer.subscribe(pattern=given), TEXTS[1:]),
     "getmany": (lambda consumer, given: consumer.getmany(given), LIMITS),
@@ -138,14 +141,17 @@ ADMIN: dict[str, tuple[Call, Any]] = {
     "create_topics": (lambda admin, given: admin.create_topics(given), NEW_TOPICS),
     "delete_topics": (lambda admin, given: admin.delete_topics(given), TOPICS),
     "describe_topics": (lambda admin, given: admin.describe_topics(given), TOPICS),
-    "describe_groups": (lambda admin, given: admin.describe_groups(given), (None, 5, b"g", ["g", 5])),
+    "describe_groups": (
+        lambda admin, given: admin.describe_groups(given),
+        (None, 5, b"g", ["g", 5], ["g", ["g"]], [b"g"]),
+    ),
     "list_offsets": (lambda admin, given: admin.list_offsets(given), [None, *keyed(*TIMES)]),
     "list_group_offsets": (lambda admin, given: admin.list_group_offsets(given), TEXTS),
-    "list_group_offsets of": (lambda admin, given: admin.list_group_offsets("g", given), SEVERAL[1:]),
+    "list_group_offsets of": (lambda admin, given: admin.list_group_offsets("g", given), SEVERAL),
     "describe_configs": (lambda admin, given: admin.describe_configs(*given), RESOURCES),
     "describe_configs keys": (
         lambda admin, given: admin.describe_configs(ConfigResourceType.TOPIC, "t", given),
-        (5, b"a", ["a", 5]),
+        (None, 5, b"a", ["a", 5], [["a"]]),
     ),
 }
 TABLES = {"Consumer": CONSUMER, "Producer": PRODUCER, "Admin": ADMIN}
@@ -256,6 +262,53 @@ def test_wrong_arguments_of_the_blocking_clients(kind: str) -> None:
         else:
             client.begin_transaction()
             client.abort_transaction()
+
+
+def test_several_are_given_one_by_one_or_as_one_iterable() -> None:
+    """Both mean the same, for every method that takes several; an empty list is none of them, not all."""
+    one, two = T0, TopicPartition("u", 0)
+    broker = StoringBroker({"t": 1, "u": 1})
+    broker.fill("t", b"a", b"b")
+    broker.commits["g", "t", 0] = 1
+    chosen = dict(given("Consumer"), enable_auto_commit=False)
+    with sync.Consumer(str(BROKER), network=broker.network, **chosen) as consumer:
+        for form in ((one, two), ([one, two],), ((one, two),), (dict.fromkeys((one, two)).keys(),)):
+            consumer.assign(*form)
+            assert consumer.assignment == {one, two}
+            assert consumer.end_offsets(*form) == {one: 2, two: 0}
+            assert consumer.beginning_offsets(*form).keys() == {one, two}
+            assert consumer.committed(*form) == {one: OffsetAndMetadata(1)}
+            for seek, place in (
+                (lambda *named: consumer.seek_to_time(0, *named), 0),
+                (consumer.seek_to_end, 2),
+                (consumer.seek_to_beginning, 0),
+            ):
+                seek(*form)
+                assert consumer.position(one) == place
+            consumer.pause(*form)
+            assert consumer.getmany(timeout_ms=0) == {}
+            consumer.resume(*form)
+            records = next(iter(consumer.getmany(timeout_ms=5_000).values()))
+            for seek in (consumer.seek_to_beginning, consumer.pause, consumer.resume, consumer.committed):
+                seek([])
+            assert consumer.position(one) == 2
+            consumer.finish(*records) if len(form) > 1 else consumer.finish(records)
+        consumer.seek_to_beginning()
+        assert consumer.position(one) == 0
+        consumer.assign({one: 1})
+        assert consumer.position(one) == 1
+        consumer.assign([])
+        assert consumer.assignment == frozenset()
+    for named in (("t", "u"), (["t", "u"],)):
+        with sync.Consumer(str(BROKER), *named, network=broker.network) as consumer:
+            assert consumer.assignment == {one, two}
+            consumer.subscribe("t")
+            consumer.subscribe(*named)
+    with sync.Admin(str(BROKER), network=broker.network) as admin:
+        for named in (("t", "u"), (["t", "u"],), (("t", "u"),), ({"t", "u"},)):
+            assert admin.describe_topics(*named).keys() == {"t", "u"}
+        assert admin.list_group_offsets("g") == admin.list_group_offsets("g", one, two) == {one: OffsetAndMetadata(1)}
+        assert admin.list_group_offsets("g", []) == {}
 
 
 @pytest.mark.parametrize("kind", TABLES)

@@ -6,7 +6,7 @@ What its methods do is in `actions.py`; `kafkawire.sync.Admin` is its blocking f
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -121,11 +121,11 @@ class Admin:
             core, _ = started
             await core.finish()
 
-    async def create_topics(self, topics: Iterable[NewTopic | str] | NewTopic | str) -> dict[str, bytes]:
+    async def create_topics(self, *topics: NewTopic | str | Iterable[NewTopic | str]) -> dict[str, bytes]:
         """Create topics.
 
         Args:
-            topics: one or more; a bare name takes the broker's defaults.
+            topics: one by one, or in one list; a bare name takes the broker's defaults.
 
         Returns:
             The id of each topic, 16 bytes, by name.
@@ -136,11 +136,11 @@ class Admin:
         """
         return await self._do(self._actions.create_topics(checked_new_topics(topics)))
 
-    async def delete_topics(self, names: Iterable[str] | str) -> None:
+    async def delete_topics(self, *names: str | Iterable[str]) -> None:
         """Delete topics and all their records.
 
         Args:
-            names: one or more.
+            names: one by one, or in one list.
 
         Raises:
             BrokerError: the error of the first topic that was not deleted; others may have been deleted.
@@ -155,11 +155,11 @@ class Admin:
         """
         return await self._do(self._actions.list_topics(include_internal))
 
-    async def describe_topics(self, names: Iterable[str] | str) -> dict[str, Topic]:
+    async def describe_topics(self, *names: str | Iterable[str]) -> dict[str, Topic]:
         """Return topics by name.
 
         Args:
-            names: one or more.
+            names: one by one, or in one list.
 
         Raises:
             BrokerError: the error of the first topic that does not exist, or may not be described.
@@ -178,11 +178,11 @@ class Admin:
         """
         return await self._do(self._actions.list_groups())
 
-    async def describe_groups(self, group_ids: Iterable[str] | str) -> dict[str, GroupDescription]:
+    async def describe_groups(self, *group_ids: str | Iterable[str]) -> dict[str, GroupDescription]:
         """Return groups of consumers, classic or by KIP-848, by group id.
 
         Args:
-            group_ids: one or more.
+            group_ids: one by one, or in one list.
 
         Raises:
             BrokerError: the error of the first group that cannot be described: GROUP_ID_NOT_FOUND if it does not exist,
@@ -209,13 +209,13 @@ class Admin:
         return await self._do(self._actions.list_offsets(checked_times(timestamps, special=True)))
 
     async def list_group_offsets(
-        self, group_id: str, partitions: Collection[TopicPartition] | None = None
+        self, group_id: str, *partitions: TopicPartition | Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets that a group has committed.
 
         Args:
             group_id: the group.
-            partitions: None for all that the group has committed.
+            partitions: one by one, or in one list; all that the group has committed if none is given.
 
         Returns:
             Offsets by partition; partitions without a commit are left out.
@@ -223,18 +223,18 @@ class Admin:
         Raises:
             BrokerError: the group or a partition may not be read.
         """
-        chosen = None if partitions is None else checked_partitions(partitions)
+        chosen = checked_partitions(partitions) if partitions else None
         return await self._do(self._actions.list_group_offsets(checked_text("group_id", group_id), chosen))
 
     async def describe_configs(
-        self, resource_type: enums.ConfigResourceType, name: str, keys: Collection[str] | None = None
+        self, resource_type: enums.ConfigResourceType, name: str, *keys: str | Iterable[str]
     ) -> dict[str, ConfigEntry]:
         """Return the configuration of a topic, broker or group.
 
         Args:
             resource_type: the kind of resource.
             name: the topic or group; the node id of a broker, as text, or an empty text for what holds for all brokers.
-            keys: names of the entries to return; None for all.
+            keys: names of the entries to return, one by one or in one list; all if none is given.
 
         Returns:
             The entries by name.
@@ -244,7 +244,7 @@ class Admin:
             LocalProtocolError: there is no such kind of resource, or a broker's name is no node id.
         """
         resource = checked_resource(resource_type, name)
-        chosen = None if keys is None else checked_names("key", keys)
+        chosen = checked_names("key", keys) if keys else None
         return await self._do(self._actions.describe_configs(resource, chosen))
 
     @property
@@ -273,5 +273,5 @@ class Admin:
         return await self._started[0].perform(action)
 
 
-def _topics(names: object) -> list[str]:
+def _topics(names: tuple[Any, ...]) -> list[str]:
     return [checked_topic(name) for name in checked_names("topic", names)]

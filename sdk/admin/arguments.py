@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kafkawire.sdk.admin.descriptions import NewTopic
-from kafkawire.sdk.client.arguments import MAX_INT32, checked_mapping, checked_number, checked_text
+from kafkawire.sdk.client.arguments import (
+    MAX_INT32,
+    checked_mapping,
+    checked_number,
+    checked_text,
+    given_several,
+    is_text,
+)
 from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.options import parse_integer
@@ -36,18 +43,17 @@ class ConfigResource(NamedTuple):
     node_id: int | None
 
 
-def checked_new_topics(given: object) -> list[NewTopic]:
-    """Return one topic to create, or several; a bare name takes the broker's defaults.
+def checked_new_topics(given: tuple[Any, ...]) -> list[NewTopic]:
+    """Return topics to create; a bare name takes the broker's defaults.
+
+    Args:
+        given: one by one, or as one iterable.
 
     Raises:
         LocalProtocolError: something is neither a `NewTopic` nor a name, has an attribute of the wrong type, or is
             named twice.
     """
-    if isinstance(given, NewTopic | str):
-        return [_checked_new_topic(given)]
-    if isinstance(given, bytes) or not isinstance(given, Iterable):
-        raise LocalProtocolError(f"topics: expected NewTopic or names, got {quoted(given, 100)}")
-    topics = [_checked_new_topic(topic) for topic in given]
+    topics = [_checked_new_topic(topic) for topic in given_several(given, _is_new_topic)]
     names: set[str] = set()
     for topic in topics:
         if topic.name in names:
@@ -80,9 +86,16 @@ def _kind(given: object) -> ConfigResourceType:
         return ConfigResourceType.UNKNOWN
 
 
+def _is_new_topic(given: object) -> bool:
+    return isinstance(given, NewTopic) or is_text(given)
+
+
 def _checked_new_topic(given: object) -> NewTopic:
-    if not isinstance(given, NewTopic):
+    if isinstance(given, str):
         return NewTopic(checked_topic(given))
+    if not isinstance(given, NewTopic):
+        text = f"expected a NewTopic or a name, got {type(given).__name__}"
+        raise LocalProtocolError(f"topic {quoted(given, 100)}: {text}")
     name = checked_topic(given.name)
     return NewTopic(
         name,

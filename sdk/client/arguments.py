@@ -3,11 +3,14 @@
 The machines rely on it: what is wrong there is a defect, and ends the client. So every public method that takes a
 partition, an offset, a time, a limit or a name passes it through here. A plain tuple will do for a partition, and any
 integer type but bool for a number.
+
+A method that takes several of a kind takes them one by one, `pause(a, b)`, or as one iterable, `pause([a, b])`: clients
+differ in which of the two they want, and where both mean something they mean the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from kafkawire.sdk.client.integers import plain_integer
@@ -33,6 +36,8 @@ __all__ = [
     "checked_text",
     "checked_timeout_ms",
     "checked_times",
+    "given_several",
+    "is_text",
 ]
 
 #: The largest number of a partition or node, of 4 bytes on the wire.
@@ -86,15 +91,34 @@ def checked_text(what: str, given: object) -> str:
     return given
 
 
-def checked_names(what: str, given: object) -> list[str]:
-    """Return one name, or several, as a list.
+def given_several(given: tuple[Any, ...], is_one: Callable[[Any], bool]) -> list[Any]:
+    """Return what a method was given, one by one or as one iterable.
+
+    Args:
+        given: the positional arguments.
+        is_one: whether an iterable is one of what is wanted all the same, as a text is and a named tuple.
+    """
+    if len(given) == 1 and not is_one(given[0]) and isinstance(given[0], Iterable):
+        return list(given[0])
+    return list(given)
+
+
+def is_text(given: object) -> bool:
+    """Return whether something is one text, or bytes that were meant as one: never its letters."""
+    return isinstance(given, str | bytes | bytearray | memoryview)
+
+
+def checked_names(what: str, given: tuple[Any, ...]) -> list[str]:
+    """Return several names.
+
+    Args:
+        what: each is, for the error.
+        given: one by one, or as one iterable.
 
     Raises:
-        LocalProtocolError: it is neither a string nor some strings.
+        LocalProtocolError: one is no string.
     """
-    if isinstance(given, str):
-        return [given]
-    return [checked_text(what, name) for name in _several(f"{what}s", given)]
+    return [checked_text(what, name) for name in given_several(given, is_text)]
 
 
 def checked_mapping(what: str, given: object) -> Mapping[Any, Any]:
@@ -115,21 +139,24 @@ def checked_partition(given: object) -> TopicPartition:
         LocalProtocolError: it is no (topic, number), no topic can have the name, or the number is negative.
     """
     if not isinstance(given, tuple) or len(given) != len(TopicPartition._fields):
-        raise LocalProtocolError(f"partition: expected a TopicPartition or (topic, number), got {quoted(given, 100)}")
+        many = "; give partitions one by one, or all in one list" if isinstance(given, list | set | frozenset) else ""
+        text = f"expected a TopicPartition or (topic, number), got {quoted(given, 100)}{many}"
+        raise LocalProtocolError(f"partition: {text}")
     topic = checked_topic(given[0])
     number = checked_number(f"partition of {topic}", given[1], 0, MAX_INT32)
     return TopicPartition(topic, number)
 
 
-def checked_partitions(given: object) -> list[TopicPartition]:
+def checked_partitions(given: tuple[Any, ...]) -> list[TopicPartition]:
     """Return several partitions.
 
+    Args:
+        given: one by one, or as one iterable.
+
     Raises:
-        LocalProtocolError: it is no iterable, or holds what is no partition.
+        LocalProtocolError: one is no partition.
     """
-    if isinstance(given, TopicPartition):
-        raise LocalProtocolError(f"partitions: expected several, got {quoted(given, 100)}; one goes into a list")
-    return [checked_partition(each) for each in _several("partitions", given)]
+    return [checked_partition(each) for each in given_several(given, _is_partition)]
 
 
 def checked_offset(partition: TopicPartition, given: object) -> int:
@@ -213,7 +240,6 @@ def checked_methods(option: str, given: object, *methods: str) -> None:
         raise ConfigurationError(option, given, f"it lacks {' and '.join(missing)}")
 
 
-def _several(what: str, given: object) -> list[Any]:
-    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise LocalProtocolError(f"{what}: expected several, got {quoted(given, 100)}")
-    return list(given)
+def _is_partition(given: object) -> bool:
+    """Return whether something was meant as one partition: a tuple that does not hold partitions itself."""
+    return is_text(given) or (isinstance(given, tuple) and bool(given) and not isinstance(given[0], tuple))

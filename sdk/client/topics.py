@@ -33,7 +33,7 @@ def checked_topic(name: object) -> str:
         LocalProtocolError: no topic can have it.
     """
     if not isinstance(name, str):
-        many = "; several topics are arguments of their own, *topics" if isinstance(name, list | tuple | set) else ""
+        many = "; give topics one by one, or all in one list" if isinstance(name, list | tuple | set) else ""
         raise LocalProtocolError(f"topic {quoted(name, 100)}: expected a string, got {type(name).__name__}{many}")
     if not is_legal_name(name):
         server = "; the servers are the first argument" if ":" in name else ""

@@ -7,10 +7,10 @@ This is the face for asyncio: it waits for what the machines of `core.py` do. `a
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kafkawire.sdk.client.arguments import (
     checked_end,
@@ -60,8 +60,8 @@ class Consumer(ConsumerFace[Key, Value]):
     Args:
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
             `bootstrap_servers` may take its place.
-        topics: the topics to read. With `group_id`, the group assigns their partitions; without it, all are read.
-            Without topics, call `assign`.
+        topics: the topics to read, one by one or in one list. With `group_id`, the group assigns their partitions;
+            without it, all are read. Without topics, call `assign`.
         listener: called when partitions are assigned, revoked or lost.
         key_deserializer: makes a record's key from its bytes; None to leave it. It is called when an iteration,
             `getmany` or `records` hands out the record; if it raises, so does the read, see `DeserializationFailed`.
@@ -228,11 +228,11 @@ class Consumer(ConsumerFace[Key, Value]):
 
     # Which partitions.
 
-    async def subscribe(self, *topics: str, pattern: str | None = None) -> None:
+    async def subscribe(self, *topics: str | Iterable[str], pattern: str | None = None) -> None:
         """Replace the subscription, at any time; a group rebalances.
 
         Args:
-            topics: the topics to read from now on.
+            topics: the topics to read from now on, one by one or in one list.
             pattern: instead of names, a regular expression that must match the whole name of a topic: all such topics
                 are read, including later ones, but not Kafka's internal topics. It is Python's, evaluated whenever the
                 metadata is refreshed (`metadata_max_age_ms`); with `group_protocol="consumer"` it is RE2/J's, evaluated
@@ -277,7 +277,9 @@ class Consumer(ConsumerFace[Key, Value]):
             offset = core.position(partition)
         return offset
 
-    async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata]:
+    async def committed(
+        self, *partitions: TopicPartition | Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets that the group has committed; partitions without one are left out.
 
         Raises:
@@ -309,7 +311,9 @@ class Consumer(ConsumerFace[Key, Value]):
         core = self._started_group()
         await core.commit(core.to_commit(offsets), timeout_ms)
 
-    async def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    async def beginning_offsets(
+        self, *partitions: TopicPartition | Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
         """Return the offset of the first record of each partition.
 
         Raises:
@@ -317,7 +321,7 @@ class Consumer(ConsumerFace[Key, Value]):
         """
         return await self._offsets(partitions, OffsetTimestamp.EARLIEST)
 
-    async def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    async def end_offsets(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offset after the last record of each partition.
 
         Raises:
@@ -427,7 +431,7 @@ class Consumer(ConsumerFace[Key, Value]):
         finally:
             core.queue.cancel(promise)
 
-    async def _offsets(self, partitions: Collection[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+    async def _offsets(self, partitions: tuple[Any, ...], timestamp: int) -> dict[TopicPartition, int]:
         found = await self._started().look_up(dict.fromkeys(checked_partitions(partitions), timestamp))
         return {partition: place.offset for partition, place in found.items()}
 

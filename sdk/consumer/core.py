@@ -268,8 +268,8 @@ class ConsumerCore:
             self.assignment.assign(partitions)
 
     def seek(self, partitions: Iterable[TopicPartition], place: Place) -> None:
-        """Continue each of some partitions, or of all if none is given, from a place."""
-        for partition in tuple(partitions) or tuple(self.assignment.readings):
+        """Continue each of some partitions from a place."""
+        for partition in partitions:
             self.assignment.seek(partition, place)
 
     def seek_to_offset(self, partition: TopicPartition, offset: object) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from kafkawire.sdk.client.arguments import (
     MAX_INT32,
@@ -18,6 +18,8 @@ from kafkawire.sdk.client.arguments import (
     checked_partition,
     checked_partitions,
     checked_text,
+    given_several,
+    is_text,
 )
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
@@ -27,6 +29,7 @@ from kafkawire.sdk.client.topics import checked_topics
 from kafkawire.sdk.client.unclosed import caller, warn_unclosed
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
+from kafkawire.sdk.consumer.position import Place
 from kafkawire.sdk.errors import Closed, DeserializationFailed, LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.protocol.values import quoted
@@ -63,7 +66,7 @@ class ConsumerFace(Generic[Key, Value]):
         self,
         servers: str | Iterable[str] | None = None,
         /,
-        *topics: str,
+        *topics: str | Iterable[str],
         listener: RebalanceListener | None = None,
         key_deserializer: Callable[[bytes], Key] | None = None,
         value_deserializer: Callable[[bytes], Value] | None = None,
@@ -106,44 +109,54 @@ class ConsumerFace(Generic[Key, Value]):
         """The partitions assigned now."""
         return frozenset(self._by_hand) if self._core is None else self._core.assignment.assigned
 
-    def assign(self, partitions: Iterable[TopicPartition] | Mapping[TopicPartition, int]) -> None:
+    def assign(self, *partitions: TopicPartition | Iterable[TopicPartition] | Mapping[TopicPartition, int]) -> None:
         """Read exactly these partitions, without group membership.
 
         Args:
-            partitions: replace those assigned before; a mapping has for each the offset to begin at.
+            partitions: replace those assigned before, one by one or in one list, which may be empty; a mapping has for
+                each the offset to begin at.
 
         Raises:
-            LocalProtocolError: the consumer subscribes to topics, or one of them can be no partition or offset.
+            LocalProtocolError: nothing is given; the consumer subscribes to topics, or one of them can be no partition
+                or offset.
             Closed: it was closed.
         """
         self._check_open()
         if self._subscription is not None:
             raise LocalProtocolError("assign: this consumer subscribes to topics; create one without topics")
+        if not partitions:
+            raise LocalProtocolError("assign: expected partitions; to read none, assign an empty list")
         checked = checked_partitions(partitions)
-        if isinstance(partitions, Mapping):
-            self._by_hand = {each: checked_offset(each, partitions[each]) for each in checked}
+        if isinstance(partitions[0], Mapping):
+            self._by_hand = dict(zip(checked, map(checked_offset, checked, partitions[0].values()), strict=True))
         else:
             self._by_hand = checked
         if self._core is not None:
             self._core.assign(self._by_hand)
 
-    def pause(self, *partitions: TopicPartition) -> None:
+    def pause(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         """Suspend reading of these partitions; they stay assigned to this consumer.
+
+        Args:
+            partitions: one by one, or in one list.
 
         Raises:
             LocalProtocolError: one is not assigned.
         """
         self._started().assignment.pause(checked_partitions(partitions))
 
-    def resume(self, *partitions: TopicPartition) -> None:
+    def resume(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         """Resume reading of paused partitions, and of those stopped by an error.
+
+        Args:
+            partitions: one by one, or in one list.
 
         Raises:
             LocalProtocolError: a partition is not assigned.
         """
         self._started().assignment.resume(checked_partitions(partitions))
 
-    def finish(self, *done: Record | ConsumerBatch) -> None:
+    def finish(self, *done: Record | ConsumerBatch | Iterable[Record | ConsumerBatch]) -> None:
         """Count records, or whole batches, as finished, in any order and from any thread.
 
         With `enable_auto_finish=False`, what is committed, by `commit` or automatically, is the offset of the first
@@ -151,13 +164,14 @@ class ConsumerFace(Generic[Key, Value]):
         ignored: their new owner reads them again.
 
         Args:
-            done: what was processed. Records of a batch that was handed out whole are finished with the batch.
+            done: what was processed, one by one or in one list. Records of a batch that was handed out whole are
+                finished with the batch.
 
         Raises:
             LocalProtocolError: `enable_auto_finish` is on, a record was handed out in a batch, or it is neither.
         """
         assignment = self._started().assignment
-        for each in done:
+        for each in given_several(done, _can_be_finished):
             if isinstance(each, Record):
                 assignment.finish(TopicPartition(each.topic, each.partition), each.offset)
             elif isinstance(each, ConsumerBatch):
@@ -200,25 +214,25 @@ class ConsumerFace(Generic[Key, Value]):
         else:
             core.seek_to_offset(chosen, place)
 
-    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+    def seek_to_beginning(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         """Continue from the first record of each partition; of all assigned ones if none is given."""
-        self._started().seek(checked_partitions(partitions), OffsetTimestamp.EARLIEST)
+        self._seek(partitions, OffsetTimestamp.EARLIEST)
 
-    def seek_to_end(self, *partitions: TopicPartition) -> None:
+    def seek_to_end(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         """Continue after the last record of each partition; of all assigned ones if none is given."""
-        self._started().seek(checked_partitions(partitions), OffsetTimestamp.LATEST)
+        self._seek(partitions, OffsetTimestamp.LATEST)
 
-    def seek_to_time(self, time: int | datetime, *partitions: TopicPartition) -> None:
+    def seek_to_time(self, time: int | datetime, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         """Continue from the first record at or after a time, or else after the last record.
 
         Args:
             time: milliseconds since the epoch, or a datetime with a time zone.
-            partitions: all assigned ones if none is given.
+            partitions: one by one, or in one list, which may be empty; all assigned ones if none is given.
 
         Raises:
             LocalProtocolError: the time is negative or has no time zone, or a partition is not assigned.
         """
-        self._started().seek(checked_partitions(partitions), to_ms(time))
+        self._seek(partitions, to_ms(time))
 
     def lag(self, partition: TopicPartition) -> int | None:
         """Return how many offsets are between position and end of a partition; None if either is unknown.
@@ -227,6 +241,11 @@ class ConsumerFace(Generic[Key, Value]):
             LocalProtocolError: the partition is not assigned.
         """
         return self._started().lag(checked_partition(partition))
+
+    def _seek(self, partitions: tuple[Any, ...], place: Place) -> None:
+        """Continue from a place: partitions that are given, which may be none in a list, or else all assigned ones."""
+        core = self._started()
+        core.seek(checked_partitions(partitions) if partitions else core.assignment.assigned, place)
 
     # Status.
 
@@ -267,7 +286,7 @@ class ConsumerFace(Generic[Key, Value]):
             raise LocalProtocolError("group_metadata: there is no group, set group_id")
         return group.metadata()
 
-    def _chosen(self, topics: Iterable[str], pattern: str | None = None) -> Subscription:
+    def _chosen(self, topics: tuple[Any, ...], pattern: str | None = None) -> Subscription:
         """Return what to subscribe to.
 
         Raises:
@@ -278,7 +297,7 @@ class ConsumerFace(Generic[Key, Value]):
             raise LocalProtocolError("subscribe: partitions were assigned by hand")
         if pattern is not None:
             checked_text("pattern", pattern)
-        subscription = Subscription(checked_topics(topics), pattern)
+        subscription = Subscription(checked_topics(given_several(topics, is_text)), pattern)
         if self._options.group_id is None or self._options.group_protocol != "consumer":
             subscription.check()
         return subscription
@@ -306,3 +325,7 @@ class ConsumerFace(Generic[Key, Value]):
         if given is None:
             return MAX_INT32, self._options.max_poll_records
         return checked_number("max_batches", given, 1, MAX_INT32), None
+
+
+def _can_be_finished(given: object) -> bool:
+    return isinstance(given, Record | ConsumerBatch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -74,21 +74,21 @@ class Admin:
         """Disconnect; calls that have not ended raise `Closed`."""
         result_of(self._inner.close)
 
-    def create_topics(self, topics: Iterable[NewTopic | str] | NewTopic | str) -> dict[str, bytes]:
+    def create_topics(self, *topics: NewTopic | str | Iterable[NewTopic | str]) -> dict[str, bytes]:
         """Create topics; see `kafkawire.Admin.create_topics`."""
-        return result_of(self._inner.create_topics, topics)
+        return result_of(self._inner.create_topics, *topics)
 
-    def delete_topics(self, names: Iterable[str] | str) -> None:
+    def delete_topics(self, *names: str | Iterable[str]) -> None:
         """Delete topics and all their records; see `kafkawire.Admin.delete_topics`."""
-        result_of(self._inner.delete_topics, names)
+        result_of(self._inner.delete_topics, *names)
 
     def list_topics(self, *, include_internal: bool = False) -> dict[str, Topic]:
         """Return all topics by name; see `kafkawire.Admin.list_topics`."""
         return result_of(self._inner.list_topics, include_internal=include_internal)
 
-    def describe_topics(self, names: Iterable[str] | str) -> dict[str, Topic]:
+    def describe_topics(self, *names: str | Iterable[str]) -> dict[str, Topic]:
         """Return topics by name; see `kafkawire.Admin.describe_topics`."""
-        return result_of(self._inner.describe_topics, names)
+        return result_of(self._inner.describe_topics, *names)
 
     def describe_cluster(self) -> ClusterDescription:
         """Return the cluster id, the controller and the brokers; see `kafkawire.Admin.describe_cluster`."""
@@ -98,9 +98,9 @@ class Admin:
         """Return the groups of all brokers, sorted by group id; see `kafkawire.Admin.list_groups`."""
         return result_of(self._inner.list_groups)
 
-    def describe_groups(self, group_ids: Iterable[str] | str) -> dict[str, GroupDescription]:
+    def describe_groups(self, *group_ids: str | Iterable[str]) -> dict[str, GroupDescription]:
         """Return groups of consumers, classic or by KIP-848, by group id; see `kafkawire.Admin.describe_groups`."""
-        return result_of(self._inner.describe_groups, group_ids)
+        return result_of(self._inner.describe_groups, *group_ids)
 
     def list_offsets(
         self, timestamps: Mapping[TopicPartition, int | datetime]
@@ -109,16 +109,16 @@ class Admin:
         return result_of(self._inner.list_offsets, timestamps)
 
     def list_group_offsets(
-        self, group_id: str, partitions: Collection[TopicPartition] | None = None
+        self, group_id: str, *partitions: TopicPartition | Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets that a group has committed; see `kafkawire.Admin.list_group_offsets`."""
-        return result_of(self._inner.list_group_offsets, group_id, partitions)
+        return result_of(self._inner.list_group_offsets, group_id, *partitions)
 
     def describe_configs(
-        self, resource_type: enums.ConfigResourceType, name: str, keys: Collection[str] | None = None
+        self, resource_type: enums.ConfigResourceType, name: str, *keys: str | Iterable[str]
     ) -> dict[str, ConfigEntry]:
         """Return the configuration of a topic, broker or group; see `kafkawire.Admin.describe_configs`."""
-        return result_of(self._inner.describe_configs, resource_type, name, keys)
+        return result_of(self._inner.describe_configs, resource_type, name, *keys)
 
     # Status.
 

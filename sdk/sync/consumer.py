@@ -6,7 +6,7 @@ back to the last finished record, and records that did not arrive are handed out
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Generator, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
@@ -54,8 +54,8 @@ class Consumer(Generic[Key, Value]):
     Args:
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
             `bootstrap_servers` may take its place.
-        topics: the topics to read. With `group_id`, the group assigns their partitions; without it, all are read.
-            Without topics, call `assign`.
+        topics: the topics to read, one by one or in one list. With `group_id`, the group assigns their partitions;
+            without it, all are read. Without topics, call `assign`.
         listener: called when partitions are assigned, revoked or lost: by the thread that reads, before it reads on,
             or by the one that closes the consumer. Its methods are plain functions.
         key_deserializer: makes a record's key from its bytes; None to leave it. It is called when an iteration,
@@ -75,7 +75,7 @@ class Consumer(Generic[Key, Value]):
         self,
         servers: str | Iterable[str] | None = None,
         /,
-        *topics: str,
+        *topics: str | Iterable[str],
         listener: RebalanceListener | None = None,
         key_deserializer: Callable[[bytes], Key] | None = None,
         value_deserializer: Callable[[bytes], Value] | None = None,
@@ -149,11 +149,11 @@ class Consumer(Generic[Key, Value]):
         """The partitions assigned now."""
         return self._inner.assignment
 
-    def assign(self, partitions: Iterable[TopicPartition] | Mapping[TopicPartition, int]) -> None:
+    def assign(self, *partitions: TopicPartition | Iterable[TopicPartition] | Mapping[TopicPartition, int]) -> None:
         """Read exactly these partitions, without group membership; see `kafkawire.Consumer.assign`."""
-        self._inner.assign(partitions)
+        self._inner.assign(*partitions)
 
-    def subscribe(self, *topics: str, pattern: str | None = None) -> None:
+    def subscribe(self, *topics: str | Iterable[str], pattern: str | None = None) -> None:
         """Replace the subscription, at any time; see `kafkawire.Consumer.subscribe`."""
         result_of(self._inner.subscribe, *topics, pattern=pattern)
 
@@ -161,15 +161,15 @@ class Consumer(Generic[Key, Value]):
         """Return the partitions of a topic; see `kafkawire.Consumer.partitions_for`."""
         return result_of(self._inner.partitions_for, topic)
 
-    def pause(self, *partitions: TopicPartition) -> None:
+    def pause(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         """Suspend reading of these partitions; see `kafkawire.Consumer.pause`."""
         self._inner.pause(*partitions)
 
-    def resume(self, *partitions: TopicPartition) -> None:
+    def resume(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         """Resume reading of paused partitions; see `kafkawire.Consumer.resume`."""
         self._inner.resume(*partitions)
 
-    def finish(self, *done: Record | ConsumerBatch) -> None:
+    def finish(self, *done: Record | ConsumerBatch | Iterable[Record | ConsumerBatch]) -> None:
         """Count records, or whole batches, as finished; see `kafkawire.Consumer.finish`."""
         self._inner.finish(*done)
 
@@ -183,15 +183,15 @@ class Consumer(Generic[Key, Value]):
         """Continue reading a partition from an offset or a time; see `kafkawire.Consumer.seek`."""
         self._inner.seek(partition, place)
 
-    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+    def seek_to_beginning(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         """Continue from the first record of each partition; of all assigned ones if none is given."""
         self._inner.seek_to_beginning(*partitions)
 
-    def seek_to_end(self, *partitions: TopicPartition) -> None:
+    def seek_to_end(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         """Continue after the last record of each partition; of all assigned ones if none is given."""
         self._inner.seek_to_end(*partitions)
 
-    def seek_to_time(self, time: int | datetime, *partitions: TopicPartition) -> None:
+    def seek_to_time(self, time: int | datetime, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         """Continue from the first record at or after a time; see `kafkawire.Consumer.seek_to_time`."""
         self._inner.seek_to_time(time, *partitions)
 
@@ -203,7 +203,9 @@ class Consumer(Generic[Key, Value]):
         """Return the offset of the next record to hand out; see `kafkawire.Consumer.position`."""
         return result_of(self._inner.position, partition)
 
-    def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata]:
+    def committed(
+        self, *partitions: TopicPartition | Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets that the group has committed; see `kafkawire.Consumer.committed`."""
         return result_of(self._inner.committed, *partitions)
 
@@ -215,13 +217,13 @@ class Consumer(Generic[Key, Value]):
         """Commit offsets for the group; see `kafkawire.Consumer.commit`."""
         result_of(self._inner.commit, offsets, timeout_ms)
 
-    def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def beginning_offsets(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offset of the first record of each partition."""
-        return result_of(self._inner.beginning_offsets, partitions)
+        return result_of(self._inner.beginning_offsets, *partitions)
 
-    def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def end_offsets(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offset after the last record of each partition."""
-        return result_of(self._inner.end_offsets, partitions)
+        return result_of(self._inner.end_offsets, *partitions)
 
     def offsets_for_times(
         self, times: Mapping[TopicPartition, int | datetime]

@@ -17,14 +17,15 @@ BROKER = ConfigResourceType.BROKER
 
 def test_new_topics() -> None:
     whole = NewTopic("b", 2, 1, {"cleanup.policy": "compact", "retention.ms": None}, {0: (1, 2)})
-    assert checked_new_topics(["a", whole]) == [NewTopic("a"), whole]
-    assert checked_new_topics("a") == checked_new_topics(NewTopic("a")) == [NewTopic("a")]
+    assert checked_new_topics(("a", whole)) == checked_new_topics((["a", whole],)) == [NewTopic("a"), whole]
+    assert checked_new_topics(("a",)) == checked_new_topics((NewTopic("a"),)) == [NewTopic("a")]
+    assert checked_new_topics((whole,)) == checked_new_topics(([whole],)) == [whole]
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (5, "topics: expected NewTopic or names, got 5"),
+        (5, "topic 5: expected a NewTopic or a name, got int"),
         (NewTopic("a", -2), "partitions of a: expected -1 to 2147483647, got -2"),
         (NewTopic("a", 1, 1 << 15), "replication_factor of a: expected -1 to 32767, got 32768"),
         (NewTopic("a", configs={"k": 5}), "k of a: expected a string, got 5"),  # type: ignore[dict-item]  # wrong
@@ -34,7 +35,7 @@ def test_new_topics() -> None:
 )
 def test_topics_that_cannot_be_created(given: object, message: str) -> None:
     with pytest.raises(LocalProtocolError) as caught:
-        checked_new_topics(given)
+        checked_new_topics((given,))
     assert str(caught.value) == message
 
 

@@ -67,7 +67,8 @@ Producer("a:1", acks=2)  # refused
 Producer("a:1", group_id="g")  # refused
 Producer("a:1", partitioner="murmur2")  # refused
 Producer(b"a:1")  # refused
-Consumer("a:1", ["orders"])  # refused
+Consumer("a:1", ["orders"], "payments")
+Consumer("a:1", [5])  # refused
 Consumer("a:1", "orders", auto_offset_reset=1)  # refused
 Consumer("a:1", "orders", enable_auto_commit="false")  # refused
 Consumer("a:1", "orders", assignors=["rang"])  # refused

@@ -40,9 +40,9 @@ def test_members_of_enumerations_are_their_values(name: str) -> None:
     [
         (
             ["a", "b"],
-            "topic ['a', 'b']: expected a string, got list; several topics are arguments of their own, *topics",
+            "topic ['a', 'b']: expected a string, got list; give topics one by one, or all in one list",
         ),
-        (("a",), "topic ('a',): expected a string, got tuple; several topics are arguments of their own, *topics"),
+        (("a",), "topic ('a',): expected a string, got tuple; give topics one by one, or all in one list"),
         (b"a", "topic b'a': expected a string, got bytes"),
         (None, "topic None: expected a string, got NoneType"),
         ("", f"topic '': {CHARACTERS}"),

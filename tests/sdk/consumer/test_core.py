@@ -70,7 +70,7 @@ def test_reading_in_another_thread(setting: Setting) -> None:
     setting.start()
     setting.core.assignment.assign([T0])
     assert setting.read(10) == [b"%d" % number for number in range(10)]
-    setting.core.seek([], OffsetTimestamp.EARLIEST)
+    setting.core.seek([T0], OffsetTimestamp.EARLIEST)
     assert setting.read(1) == [b"0"]
     setting.core.seek_to_offset(T0, 8)
     assert setting.read(2) == [b"8", b"9"]
