@@ -145,4 +145,4 @@ def _aiokafka(batches: bytes) -> list[tuple[Any, ...]]:
 def _fields(records: Any) -> Iterator[tuple[Any, ...]]:
     while records.has_next():
         for record in records.next_batch():
-            yield record.key, record.value, record.offset, record.timestamp
+            yield record.key, record.value, record.offset, record.timestamp_ms

@@ -171,7 +171,7 @@ def _header(batch: Batch) -> Vector:
 
 
 def _record(record: Record, batch: Batch) -> Vector:
-    described: Vector = {"offset": record.offset, "timestamp": record.timestamp}
+    described: Vector = {"offset": record.offset, "timestamp": record.timestamp_ms}
     if not isinstance(batch, MessageBatch):
         described["sequence"] = record.sequence
     for name, content in (("key", record.key), ("value", record.value)):
@@ -283,7 +283,7 @@ def _rebuilt_control(batch: Batch, engine: str, version: int) -> bytes:
     )
     for record in batch.records():
         key, value = (record.key, record.value) if version else control_record(record).encode()
-        builder.append(record.timestamp, key, value)
+        builder.append(record.timestamp_ms, key, value)
     return builder.build()
 
 

@@ -87,7 +87,7 @@ def _read_varint(data: bytes, engine: str) -> int | None:
 
 def _read_varlong(data: bytes, engine: str) -> int | None:
     record = _read(_record(timestamp_delta=data), engine)
-    return None if record is None else record.timestamp
+    return None if record is None else record.timestamp_ms
 
 
 def _record(timestamp_delta: bytes = b"\0", offset_delta: bytes = b"\0") -> bytes:

@@ -88,7 +88,7 @@ def _walked(case: Case, engine: str) -> list[tuple[Any, ...]]:
             if isinstance(records, list):
                 if views != records:
                     raise AssertionError(f"the views are {views!r}, the records {records!r}")
-                if rows != [(each.offset, each.timestamp, each.key, each.value) for each in records]:
+                if rows != [(each.offset, each.timestamp_ms, each.key, each.value) for each in records]:
                     raise AssertionError(f"the columns hold {rows!r}, the records are {records!r}")
     except DecodeError as error:
         found.append(("error", error.path.split(".")[0], error.offset))
@@ -118,7 +118,7 @@ def _answer(ask: Callable[[], Any]) -> Any:
 def _rows(batch: Batch) -> list[tuple[int, int, bytes | None, bytes | None]]:
     """Return the rows of the columns of a batch."""
     columns = batch.columns()
-    numbers = memoryview(columns.offsets).cast("q"), memoryview(columns.timestamps).cast("q")
+    numbers = memoryview(columns.offsets).cast("q"), memoryview(columns.timestamps_ms).cast("q")
     contents = ([column.at(index) for index in range(columns.count)] for column in (columns.keys, columns.values))
     return list(zip(*numbers, *contents, strict=True))
 

@@ -289,7 +289,7 @@ def record_timestamps(file: File, header: BatchHeader) -> Iterator[tuple[int, in
     for batch in walk(file.read(header.position, header.size_bytes)):
         # One at a time: a lookup by time stops at the first that is recent enough.
         for record in batch.views():
-            yield record.offset, record.timestamp
+            yield record.offset, record.timestamp_ms
 
 
 def build_batch(

@@ -74,4 +74,4 @@ def markers_in(file: ReadableFile, header: BatchHeader) -> Iterator[StoredMarker
                 is_commit = found.key.type == ControlRecordType.COMMIT
                 epoch = found.body.coordinator_epoch
                 marker = Marker(header.producer_id, header.producer_epoch, is_commit, epoch)
-                yield StoredMarker(marker, record.offset, record.timestamp)
+                yield StoredMarker(marker, record.offset, record.timestamp_ms)

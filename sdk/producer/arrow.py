@@ -59,8 +59,8 @@ class ArrowRows:
         self.partitions = self.timestamps = None
         if is_column:
             self.partitions = _numbers(batch, first, wanted, pyarrow.int32(), NO_PARTITION).cast("i")
-        if columns["timestamp"] is not None:
-            self.timestamps = _times(batch, first, columns["timestamp"]).cast("q")
+        if columns["timestamp_ms"] is not None:
+            self.timestamps = _times(batch, first, columns["timestamp_ms"]).cast("q")
         named = columns["headers"]
         self.headers = None if named is None else _column(batch, named)
 

@@ -156,7 +156,7 @@ class ProducerBatch(Batch):
         compression, level = self.builder.compression, self.builder.level
         builder = BatchBuilder(size_bytes, compression, level=level)
         for record in RecordBatch(self.sealed()).records():
-            content = (record.timestamp, record.key, record.value, record.headers)
+            content = (record.timestamp_ms, record.key, record.value, record.headers)
             if builder.append(*content) is None:
                 yield builder
                 builder = BatchBuilder(size_bytes, compression, level=level)

@@ -288,7 +288,7 @@ class Producer(Generic[GivenKey, GivenValue], metaclass=ProducerClass):
         key: str | None = None,
         headers: str | None = None,
         partition: str | int | None = None,
-        timestamp: str | None = None,
+        timestamp_ms: str | None = None,
     ) -> int:
         """Buffer a record for each row of an Arrow table, waiting whenever the buffer is full; needs pyarrow.
 
@@ -302,7 +302,8 @@ class Producer(Generic[GivenKey, GivenValue], metaclass=ProducerClass):
             key: the column of keys, likewise; None for none. Equal keys go to the same partition.
             headers: a column of lists of (name, value) structs, or of maps; None for none.
             partition: a column of numbers, null to choose; or the partition of all; None to choose, see `send`.
-            timestamp: a column of Arrow timestamps, or of integers in ms since the epoch; null is now, None all now.
+            timestamp_ms: a column of Arrow timestamps of any unit, or of integers in milliseconds since the epoch; null
+                is now, None all now.
 
         Returns:
             How many records were buffered. `flush` waits until they are stored.
@@ -316,7 +317,7 @@ class Producer(Generic[GivenKey, GivenValue], metaclass=ProducerClass):
 
         core = self._started()
         appender = core.accumulator.appender
-        named = {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
+        named = {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp_ms": timestamp_ms}
         count = 0
         for rows in arrow_rows(table, **named):
             row = rested = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["DEFAULT", "NOT_SET", "Buffer", "UnknownTags", "digits", "equal", "hidden_slot", "quoted"]
+__all__ = ["DEFAULT", "NOT_SET", "Buffer", "UnknownTags", "digits", "equal", "hidden_slot", "quoted", "shown"]
 
 #: What a field of type `bytes` or `records` takes; `records` are decoded to views of the bytes received.
 Buffer = bytes | bytearray | memoryview
@@ -22,6 +22,9 @@ _WRITTEN_BITS_MAX = 256
 
 #: Characters of a value that an error shows.
 _QUOTED_CHARACTERS_MAX = 60
+
+#: Characters of a value that its owner's repr shows: a short name or text in full.
+_SHOWN_CHARACTERS = 60
 
 #: Marks an argument that was not given, where None is a value of its own.
 DEFAULT: Final[Any] = object()
@@ -70,3 +73,27 @@ def quoted(value: object, limit: int | None = _QUOTED_CHARACTERS_MAX) -> str:
         return repr(value)[:limit]
     except Exception:  # a number in it has too many digits, or the repr of a foreign type fails
         return f"<{type(value).__name__}>"
+
+
+def shown(value: object, limit: int = _SHOWN_CHARACTERS) -> str:
+    """Return the repr of a value, for people: cut where it is long, and then with its length.
+
+    Args:
+        value: any; one whose repr fails is shown by its type.
+        limit: the most characters or bytes that are shown of a text; three times as many of anything else.
+    """
+    if isinstance(value, str | bytes | bytearray | memoryview):
+        if len(value) <= limit:
+            return quoted(bytes(value) if isinstance(value, memoryview) else value, None)
+        kind = "characters" if isinstance(value, str) else "bytes"
+        start = bytes(value[:limit]) if isinstance(value, memoryview) else value[:limit]
+        return f"{quoted(start, None)}… of {len(value)} {kind}"
+    from reprlib import Repr  # few values that are shown are something else
+
+    brief = Repr()
+    brief.maxstring, brief.maxother, brief.maxlevel = limit, 3 * limit, 3
+    try:
+        text = digits(value) if type(value) is int else brief.repr(value)
+    except Exception:
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= 3 * limit else f"{text[: 3 * limit]}…"

@@ -206,7 +206,7 @@ def rewrite(batch: RecordBatch, records: Iterable[Record], *, delete_horizon_ms:
         delete_horizon_ms=delete_horizon_ms,
     )
     for record in kept:
-        builder.append_at(record.offset, record.timestamp, record.key, record.value, record.headers)
+        builder.append_at(record.offset, record.timestamp_ms, record.key, record.value, record.headers)
     builder.last_offset_delta = batch.last_offset_delta
     return builder.build()
 

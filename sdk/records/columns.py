@@ -89,7 +89,7 @@ class Columns:
     Attributes:
         count: how many records.
         offsets: int64 in the machine's byte order, one for each.
-        timestamps: the same, ms since the epoch.
+        timestamps_ms: the same, milliseconds since the epoch.
         keys: of the records.
         values: of the records.
         headers: of each record; None if they were not asked for.
@@ -97,7 +97,7 @@ class Columns:
 
     count: int
     offsets: Buffer
-    timestamps: Buffer
+    timestamps_ms: Buffer
     keys: ViewColumn
     values: ViewColumn
     headers: tuple[Headers, ...] | None
@@ -108,7 +108,7 @@ class Columns:
         keys, values = replace(self.keys, data=data), self.values
         if values.data is self.keys.data:
             values = replace(values, data=data)
-        return Columns, (self.count, bytes(self.offsets), bytes(self.timestamps), keys, values, self.headers)
+        return Columns, (self.count, bytes(self.offsets), bytes(self.timestamps_ms), keys, values, self.headers)
 
     def to_arrow(self, *, copy: bool = False) -> pyarrow.RecordBatch:
         """Return an Arrow record batch with the columns offset, timestamp, key, value and, if there, headers.
@@ -136,7 +136,7 @@ class Columns:
         data = list(map(buffer, self.values.data))
         arrays = {
             "offset": array(pyarrow.int64(), self.count, [None, buffer(self.offsets)], 0),
-            "timestamp": array(timestamp, self.count, [None, buffer(self.timestamps)], 0),
+            "timestamp": array(timestamp, self.count, [None, buffer(self.timestamps_ms)], 0),
         }
         for name, column in (("key", self.keys), ("value", self.values)):
             validity = None if column.validity is None else buffer(column.validity)
@@ -241,7 +241,7 @@ def _columns_of_records(
         before = len(offsets)
         for record in _chosen(batch, wanted):
             offsets += _INT64.pack(record.offset)
-            timestamps += _INT64.pack(record.timestamp)
+            timestamps += _INT64.pack(record.timestamp_ms)
             keys.add(record.key)
             values.add(record.value)
         counts.append((len(offsets) - before) // _INT64.size)

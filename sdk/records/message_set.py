@@ -222,7 +222,7 @@ class MessageBatch:
         """
         partition = checked_place(topic, partition)
         records = [
-            _record(message, offset, timestamp, topic, partition)
+            _record(message, offset, timestamp, topic, partition, self.timestamp_type)
             for message, offset, timestamp in self._found(is_kept=True)
         ]
         self._base_offset_and_count = (records[0].offset, len(records))
@@ -235,7 +235,7 @@ class MessageBatch:
             DecodeError: as `records`, when the iteration reaches the place.
         """
         for message, offset, timestamp in self._found(is_kept=False):
-            yield _record(message, offset, timestamp, "", -1)
+            yield _record(message, offset, timestamp, "", -1, self.timestamp_type)
 
     def checked_records(self) -> Iterator[CheckedRecord]:
         """Yield the records in order, each with its own checksum; one of them is in memory at a time.
@@ -246,7 +246,7 @@ class MessageBatch:
         for message, offset, timestamp in self._found(is_kept=False):
             crc = MESSAGE_V0_HEADER.unpack_from(message.data)[2]
             is_valid = crc32(message.data[MESSAGE_V0_CRC_COVERS_FROM:]) == crc
-            yield CheckedRecord(_record(message, offset, timestamp, "", -1), crc, is_valid)
+            yield CheckedRecord(_record(message, offset, timestamp, "", -1, self.timestamp_type), crc, is_valid)
 
     def columns(self) -> Columns:
         """Return the records as columns, as `RecordBatch.columns` does."""
@@ -371,9 +371,12 @@ def _content(view: memoryview, position: int, path: str) -> tuple[memoryview | N
     return view[position : position + size], position + size
 
 
-def _record(message: _Message, offset: int, timestamp: int, topic: str, partition: int) -> Record:
+def _record(
+    message: _Message, offset: int, timestamp: int, topic: str, partition: int, timestamp_type: TimestampType | None
+) -> Record:
     value = None if message.value is None else bytes(message.value)
-    return Record(int64(offset), timestamp, message.key, value, topic=topic, partition=partition)
+    kind = None if message.magic == MESSAGE_V0_MAGIC else timestamp_type  # a wrapper may be newer than what is in it
+    return Record(int64(offset), timestamp, message.key, value, (), NO_SEQUENCE, topic, partition, kind)
 
 
 def _compression(attributes: int, position: int) -> Compression:

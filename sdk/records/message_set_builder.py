@@ -95,21 +95,21 @@ class MessageSetBuilder:
         self._last_offset: int | None = None
         self._max_timestamp = NO_TIMESTAMP
 
-    def append(self, timestamp: int, key: Buffer | None, value: Buffer | None) -> int:
+    def append(self, timestamp_ms: int, key: Buffer | None, value: Buffer | None) -> int:
         """Add a record after the last one and return its offset relative to the set.
 
         Raises:
             EncodeError: see `append_at`.
         """
         offset = self.base_offset if self._last_offset is None else self._last_offset + 1
-        return self.append_at(offset, timestamp, key, value)
+        return self.append_at(offset, timestamp_ms, key, value)
 
-    def append_at(self, offset: int, timestamp: int, key: Buffer | None, value: Buffer | None) -> int:
+    def append_at(self, offset: int, timestamp_ms: int, key: Buffer | None, value: Buffer | None) -> int:
         """Add a record with a given offset, which must be greater than the last one.
 
         Args:
             offset: in the partition, at least `base_offset`.
-            timestamp: ms since the epoch, -1 for none; not written in magic 0.
+            timestamp_ms: ms since the epoch, -1 for none; not written in magic 0.
             key: None for none.
             value: None for a tombstone.
 
@@ -123,7 +123,7 @@ class MessageSetBuilder:
         last_offset = self.base_offset - 1 if self._last_offset is None else self._last_offset
         if offset <= last_offset:
             raise EncodeError("offset", f"{offset} does not follow {last_offset}, offsets increase")
-        timestamp = checked_time(timestamp)
+        timestamp = checked_time(timestamp_ms)
         if self.timestamp_type == TimestampType.LOG_APPEND_TIME:
             timestamp = self.log_append_time
         written = offset - self.base_offset if self._is_relative else offset

@@ -131,7 +131,7 @@ class Producer(Generic[GivenKey, GivenValue], metaclass=ProducerClass):
         key: str | None = None,
         headers: str | None = None,
         partition: str | int | None = None,
-        timestamp: str | None = None,
+        timestamp_ms: str | None = None,
     ) -> int:
         """Buffer a record for each row of an Arrow table; see `kafkawire.Producer.send_arrow`."""
         return result_of(
@@ -142,7 +142,7 @@ class Producer(Generic[GivenKey, GivenValue], metaclass=ProducerClass):
             key=key,
             headers=headers,
             partition=partition,
-            timestamp=timestamp,
+            timestamp_ms=timestamp_ms,
         )
 
     def drain(self) -> None:

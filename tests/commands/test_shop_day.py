@@ -40,7 +40,9 @@ def content(folder: Path, topic: str) -> list[Any]:
         for each in read_stored(Memory(path.read_bytes())):
             if isinstance(each, Damage) or each.batch.is_control:
                 continue
-            records = [(record.offset, record.key, record.value, record.timestamp) for record in each.batch.records()]
+            records = [
+                (record.offset, record.key, record.value, record.timestamp_ms) for record in each.batch.records()
+            ]
             if topic == OFFSETS_TOPIC:
                 said = commits(record[:3] for record in records)
                 found += [commit[1:-1] for commit in said if commit.topic == "orders"]

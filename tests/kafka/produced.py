@@ -61,7 +61,7 @@ def ask(bootstrap: str, cases: Iterable[Case]) -> Iterator[tuple[Case, Answer]]:
 
 def _stored(socket: FrameSocket, topic: str, base_offset: int) -> Stored:
     batch = stored_batch(socket, topic, base_offset)
-    records = tuple((record.offset - base_offset, record.timestamp) for record in batch.records())
+    records = tuple((record.offset - base_offset, record.timestamp_ms) for record in batch.records())
     return batch.max_timestamp, batch.timestamp_type, records
 
 

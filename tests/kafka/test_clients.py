@@ -98,7 +98,7 @@ def test_records_come_back_as_they_were(either: Server, codec: Compression) -> N
                 if len(found) >= len(RECORDS):
                     break
         assert [(record.key, record.value, record.headers) for record in found] == RECORDS
-        assert [(record.offset, record.timestamp) for record in found] == [
+        assert [(record.offset, record.timestamp_ms) for record in found] == [
             (place.offset, place.timestamp_ms) for place in places
         ]
 

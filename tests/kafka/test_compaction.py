@@ -174,7 +174,7 @@ def said_by(folder: Path, to: Path) -> list[object]:
             batch.producer_epoch,
             batch.base_sequence,
             batch.partition_leader_epoch,
-            [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in batch.records()],
+            [(r.offset, r.timestamp_ms, r.key, r.value, r.headers) for r in batch.records()],
         )
         for batch in batches_of(log)
     ]

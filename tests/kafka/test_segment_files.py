@@ -209,7 +209,7 @@ def test_segments_of_kafka_are_read(kafka: ApacheKafka, codec: str) -> None:
     compression = Compression.NONE if codec == "uncompressed" else Compression[codec.upper()]
     assert {batch.compression for batch in batches} == {compression}
     found = [record for batch in batches for record in batch.records()]
-    assert [(record.offset, record.timestamp) for record in found] == [
+    assert [(record.offset, record.timestamp_ms) for record in found] == [
         (number, START_MS + number) for number in range(len(records))
     ]
     assert [Given(record.key, record.value, record.headers) for record in found] == records

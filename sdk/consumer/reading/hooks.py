@@ -85,17 +85,18 @@ class ConsumerHooks(Generic[Key, Value]):
                 record.key,
                 record.value,
                 record.headers,
-                record.timestamp,
+                record.timestamp_ms,
             ) from error
         made: Record[Key, Value] = new_record(
             record.offset,
-            record.timestamp,
+            record.timestamp_ms,
             key,
             value,
             record.headers,
             record.sequence,
             record.topic,
             record.partition,
+            record.timestamp_type,
         )
         for interceptor in self._interceptors:
             try:

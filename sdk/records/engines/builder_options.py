@@ -82,17 +82,17 @@ def checked_name(name: object) -> bytes:
         raise EncodeError("headers", f"{quoted(name)} has no UTF-8: {error.reason}") from None
 
 
-def checked_time(timestamp: int) -> int:
+def checked_time(timestamp_ms: int) -> int:
     """Return the timestamp of a record, in ms since the epoch, -1 for none.
 
     Raises:
         EncodeError: it is before -1, or does not fit 64 bits.
     """
-    if type(timestamp) is not int:
-        timestamp = whole_number("timestamp", timestamp)
-    if not NO_TIMESTAMP <= timestamp <= _INT64_MAX:
-        raise EncodeError("timestamp", f"{digits(timestamp)} is not a time in ms, nor -1 for none")
-    return timestamp
+    if type(timestamp_ms) is not int:
+        timestamp_ms = whole_number("timestamp_ms", timestamp_ms)
+    if not NO_TIMESTAMP <= timestamp_ms <= _INT64_MAX:
+        raise EncodeError("timestamp_ms", f"{digits(timestamp_ms)} is not a time in ms, nor -1 for none")
+    return timestamp_ms
 
 
 def checked_timestamp_type(timestamp_type: Any) -> TimestampType:

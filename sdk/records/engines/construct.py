@@ -182,6 +182,7 @@ class ConstructBatch(python_batch.RecordBatch):
                 sequence_after(self.base_sequence, fields.offset_delta) if self.base_sequence >= 0 else NO_SEQUENCE,
                 topic,
                 partition,
+                self.timestamp_type,
             )
         if self.records_count and stream.tell() != len(payload):
             self._refuse(payload)

@@ -55,7 +55,14 @@ from kafkawire.sdk.records.engines.builder_options import (
     whole_number,
 )
 from kafkawire.sdk.records.engines import python_record
-from kafkawire.sdk.records.engines.python_record import check_record, checked_field
+from kafkawire.sdk.records.engines.python_record import (
+    TIMESTAMP_TYPES,
+    check_record,
+    checked_field,
+    described,
+    no_timestamp,
+    place_of_timestamp_type,
+)
 from kafkawire.sdk.records.engines import lines_form
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES, MAX_DECOMPRESSED_BYTES
 

@@ -89,7 +89,7 @@ cdef class RecordLines:
         self.backward = None
         self.follow(offset)
         if self.with_records and offset >= self.from_offset:
-            self.begin(kind, time, offset, record.timestamp, <int32_t>key_size, <int32_t>value_size)
+            self.begin(kind, time, offset, record.timestamp_ms, <int32_t>key_size, <int32_t>value_size)
             self.put(more)
             self.content(
                 decode,

@@ -54,36 +54,71 @@ cdef Content export_of(source):
 @cython.final
 @cython.freelist(4096)
 cdef class Record:
-    """A record of a batch, see `python_record.py`. What it may hold cannot lead back to it, nor nest deeply."""
+    """A record of a topic, or of a batch; it is read-only, and hashable.
 
-    cdef readonly int64_t offset, timestamp
+    Key and value are bytes, or what the deserializers of a consumer return: `Record[str, Order]`.
+
+    Attributes:
+        offset: its place in the partition, int64.
+        timestamp_ms: milliseconds since the epoch, int64; -1 if it has none.
+        key: None if it has none.
+        value: None for a tombstone.
+        headers: (name, value) in order; a name may come more than once, a value may be None.
+        sequence: its number among those of its producer, int32; -1 without idempotence.
+        topic: where it was read from; empty if unknown.
+        partition: likewise, int32; -1 if unknown.
+        timestamp_type: who set the timestamp: CREATE_TIME (the producer) or LOG_APPEND_TIME (the broker); None where
+            the format has no timestamps (magic 0).
+
+    Raises:
+        TypeError: an argument is of another type.
+        OverflowError: a number does not fit its field.
+        AttributeError: an attribute is set.
+    """
+
+    # What it may hold cannot lead back to it, nor nest deeply.
+    cdef readonly int64_t offset, timestamp_ms
     cdef readonly object key, value, headers, topic
     cdef readonly int32_t sequence, partition
+    cdef int8_t time_kind  # the place of the type of its timestamp in TIMESTAMP_TYPES
 
     def __init__(
-        self, offset, timestamp, key, value, headers=EMPTY, sequence=MINUS_ONE, topic="", partition=MINUS_ONE
+        self, offset, timestamp_ms, key, value, headers=EMPTY, sequence=MINUS_ONE, topic="", partition=MINUS_ONE,
+        timestamp_type=CREATE_TIME,
     ):
         cdef int64_t place, time
         cdef int32_t number, part
+        cdef int8_t kind = 0
         if not (
             (key is None or PyBytes_CheckExact(key)) and (value is None or PyBytes_CheckExact(value))
             and headers is EMPTY and PyUnicode_CheckExact(topic)
         ):
             check_record(key, value, headers, topic)
         place = field("offset", offset, INT64_MIN, INT64_MAX)
-        time = field("timestamp", timestamp, INT64_MIN, INT64_MAX)
+        time = field("timestamp_ms", timestamp_ms, INT64_MIN, INT64_MAX)
         number = <int32_t>field("sequence", sequence, INT32_MIN, INT32_MAX)
         part = <int32_t>field("partition", partition, INT32_MIN, INT32_MAX)
+        if timestamp_type is not CREATE_TIME:
+            kind = place_of_timestamp_type(timestamp_type)
         if self.headers is not None:
             raise AttributeError("__init__: a record is read-only")
         self.offset = place
-        self.timestamp = time
+        self.timestamp_ms = time
         self.key = key
         self.value = value
         self.headers = headers
         self.sequence = number
         self.topic = topic
         self.partition = part
+        self.time_kind = kind
+
+    @property
+    def timestamp_type(self):
+        return TIMESTAMP_TYPES[self.time_kind]
+
+    @property
+    def timestamp(self):
+        no_timestamp()
 
     __class_getitem__ = classmethod(GenericAlias)
 
@@ -113,7 +148,7 @@ cdef int expose_fields() except -1:
     """Make the fields of a record that are objects quick to read; C keeps them in the order of their declaration."""
     cdef Record record = Record.__new__(Record)
     cdef const char *start = <const char *><PyObject *>record
-    cdef Py_ssize_t place = <const char *>&record.timestamp - start + sizeof(record.timestamp)
+    cdef Py_ssize_t place = <const char *>&record.timestamp_ms - start + sizeof(record.timestamp_ms)
     cdef Py_ssize_t index
     cdef const char **names = ["key", "value", "headers", "topic"]
     for index in range(4):
@@ -234,7 +269,7 @@ cdef list read_region(const Region *region, str topic, int32_t partition):
             return None
         record = Record.__new__(Record)
         record.offset = offset_of(region, &parts)
-        record.timestamp = timestamp_of(region, &parts)
+        record.timestamp_ms = timestamp_of(region, &parts)
         record.key = bytes_or_none(parts.key, parts.key_size)
         record.value = bytes_or_none(parts.value, parts.value_size)
         if parts.headers_count:
@@ -248,6 +283,7 @@ cdef list read_region(const Region *region, str topic, int32_t partition):
         record.sequence = sequence_after(region.base_sequence, parts.offset_delta)
         record.topic = topic
         record.partition = partition
+        record.time_kind = region.is_append_time
         Py_INCREF(record)
         PyList_SET_ITEM(records, index, record)
         Py_SET_SIZE(records, index + 1)
@@ -296,8 +332,16 @@ cdef class RecordView:
         return offset_of(self.region(), &self.parts)
 
     @property
-    def timestamp(self):
+    def timestamp_ms(self):
         return timestamp_of(self.region(), &self.parts)
+
+    @property
+    def timestamp_type(self):
+        return TIMESTAMP_TYPES[self.region().is_append_time]
+
+    @property
+    def timestamp(self):
+        no_timestamp()
 
     @property
     def sequence(self):
@@ -378,8 +422,8 @@ cdef inline int32_t sequence_after(int32_t base_sequence, int32_t delta) noexcep
 
 cdef tuple content_of(record):
     return (
-        record.offset, record.timestamp, record.key, record.value, record.headers, record.sequence, record.topic,
-        record.partition,
+        record.offset, record.timestamp_ms, record.key, record.value, record.headers, record.sequence, record.topic,
+        record.partition, record.timestamp_type,
     )
 
 
@@ -388,14 +432,6 @@ cdef object equal(record, other):
         return content_of(record) == content_of(other)
     except AttributeError:
         return NotImplemented
-
-
-cdef str described(record):
-    place = f"topic={record.topic!r}, partition={record.partition}, " if record.topic else ""
-    return (
-        f"Record({place}offset={record.offset}, timestamp={record.timestamp}, key={record.key!r}, "
-        f"value={record.value!r}, headers={record.headers!r}, sequence={record.sequence})"
-    )
 
 
 cdef tuple restored(record):

@@ -390,7 +390,7 @@ cdef class RowsBuilder:
             self.offsets.used += 8
         if self.timestamps is not None:
             self.timestamps.reserve(8)
-            number = record.timestamp
+            number = record.timestamp_ms
             memcpy(self.timestamps.start + self.timestamps.used, &number, 8)
             self.timestamps.used += 8
         if self.keys is not None:

@@ -58,10 +58,10 @@ cdef inline int64_t time_of(value) except -2:
     """Return a timestamp, which is -1 or later."""
     cdef int overflow = 0
     cdef int64_t time
-    value = integer("timestamp", value)
+    value = integer("timestamp_ms", value)
     time = PyLong_AsLongLongAndOverflow(value, &overflow)
     if time < -1 or overflow:
-        raise EncodeError("timestamp", f"{digits(value)} is not a time in ms, nor -1 for none")
+        raise EncodeError("timestamp_ms", f"{digits(value)} is not a time in ms, nor -1 for none")
     return time
 
 

@@ -190,15 +190,15 @@ cdef class BatchBuilder:
         cdef int others = self.header.attributes & ~BATCH_IS_TRANSACTIONAL_MASK
         self.header.attributes = <int16_t>(others | (BATCH_IS_TRANSACTIONAL_MASK if value else 0))
 
-    def append(self, timestamp, key, value, headers=EMPTY):
-        return self.header.last_offset_delta if self.add(time_of(timestamp), key, value, headers, NULL) else None
+    def append(self, timestamp_ms, key, value, headers=EMPTY):
+        return self.header.last_offset_delta if self.add(time_of(timestamp_ms), key, value, headers, NULL) else None
 
-    def append_at(self, offset, timestamp, key, value, headers=EMPTY):
+    def append_at(self, offset, timestamp_ms, key, value, headers=EMPTY):
         cdef int64_t place = number("offset", offset, INT64_MIN, INT64_MAX)
-        return self.header.last_offset_delta if self.add(time_of(timestamp), key, value, headers, &place) else None
+        return self.header.last_offset_delta if self.add(time_of(timestamp_ms), key, value, headers, &place) else None
 
-    def append_many(self, values, timestamp):
-        cdef int64_t time = time_of(timestamp)
+    def append_many(self, values, timestamp_ms):
+        cdef int64_t time = time_of(timestamp_ms)
         cdef Py_ssize_t added = 0
         cdef RecordParts parts
         cdef int fits
@@ -217,8 +217,8 @@ cdef class BatchBuilder:
             added += 1
         return added
 
-    def append_columns(self, values, timestamp, keys=None, start=0):
-        cdef int64_t time = time_of(timestamp)
+    def append_columns(self, values, timestamp_ms, keys=None, start=0):
+        cdef int64_t time = time_of(timestamp_ms)
         cdef Py_ssize_t first = number("start", start, 0, PY_SSIZE_T_MAX)
         cdef Column value_column = column_of("values", values)
         cdef Column key_column = None if keys is None else column_of("keys", keys)

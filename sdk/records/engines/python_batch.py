@@ -223,7 +223,7 @@ class RecordBatch(BatchHeader):
         payload = bytes(self.checked_payload())
         base_offset, base_timestamp, base_sequence = self.base_offset, self.base_timestamp, self.base_sequence
         append_time = self.max_timestamp if self.attributes & BATCH_TIMESTAMP_TYPE_MASK else None
-        sequence = NO_SEQUENCE
+        sequence, timestamp_type = NO_SEQUENCE, self.timestamp_type
         for headers, key, delta, timestamp_delta, value, _ in parts(payload, self.records_count, self.position):
             # Nearly all sums are far from overflowing, and not worth a call.
             offset = base_offset + delta
@@ -237,7 +237,7 @@ class RecordBatch(BatchHeader):
                     timestamp = int64(timestamp)
             if base_sequence >= 0:
                 sequence = sequence_after(base_sequence, delta)
-            yield new_record(offset, timestamp, key, value, headers, sequence, topic, partition)
+            yield new_record(offset, timestamp, key, value, headers, sequence, topic, partition, timestamp_type)
 
     def columns(self) -> Columns:
         """Return the records as columns.

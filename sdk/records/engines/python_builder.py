@@ -272,7 +272,7 @@ class BatchBuilder:
 
     def append(
         self,
-        timestamp: int,
+        timestamp_ms: int,
         key: Buffer | None,
         value: Buffer | None,
         headers: HeadersLike = (),
@@ -280,7 +280,7 @@ class BatchBuilder:
         """Add a record after the last one.
 
         Args:
-            timestamp: ms since the epoch, -1 for none.
+            timestamp_ms: ms since the epoch, -1 for none.
             key: None for none.
             value: None for a tombstone.
             headers: (name, value) in order.
@@ -291,21 +291,21 @@ class BatchBuilder:
         Raises:
             EncodeError: a value does not fit into the format, or the batch is sealed.
         """
-        return self._add(None, timestamp, key, value, headers)
+        return self._add(None, timestamp_ms, key, value, headers)
 
     def append_at(
         self,
         offset: int,
-        timestamp: int,
+        timestamp_ms: int,
         key: Buffer | None,
         value: Buffer | None,
         headers: HeadersLike = (),
     ) -> int | None:
         """Add a record with a given offset, which must be after the last one; otherwise as `append`."""
         offset = checked_number("offset", offset, *_INT64)
-        return self._add(offset, timestamp, key, value, headers)
+        return self._add(offset, timestamp_ms, key, value, headers)
 
-    def append_many(self, values: Iterable[Buffer | None], timestamp: int) -> int:
+    def append_many(self, values: Iterable[Buffer | None], timestamp_ms: int) -> int:
         """Add records that have a value and nothing else, until one does not fit.
 
         Returns:
@@ -314,22 +314,22 @@ class BatchBuilder:
         Raises:
             EncodeError: as `append`; those before it were added.
         """
-        timestamp = checked_time(timestamp)
+        timestamp_ms = checked_time(timestamp_ms)
         added = 0
         for value in values:
-            if self.append(timestamp, None, value) is None:
+            if self.append(timestamp_ms, None, value) is None:
                 break
             added += 1
         return added
 
     def append_columns(
-        self, values: BinaryColumn, timestamp: int, keys: BinaryColumn | None = None, start: int = 0
+        self, values: BinaryColumn, timestamp_ms: int, keys: BinaryColumn | None = None, start: int = 0
     ) -> int:
         """Add records from columns in Arrow's binary layout, until one does not fit.
 
         Args:
             values: a value for each record.
-            timestamp: of all, ms since the epoch.
+            timestamp_ms: of all, ms since the epoch.
             keys: a key for each record; None for records without.
             start: the row to begin with.
 
@@ -339,7 +339,7 @@ class BatchBuilder:
         Raises:
             EncodeError: as `append`; or a column's offsets leave its data, or the columns differ in length.
         """
-        timestamp = checked_time(timestamp)
+        timestamp_ms = checked_time(timestamp_ms)
         start = checked_number("start", start, 0, _INT64[1])
         value_column = _column("values", values)
         key_column = None if keys is None else _column("keys", keys)
@@ -348,7 +348,7 @@ class BatchBuilder:
             raise EncodeError("keys", f"{len(key_column)} keys for {rows} values")
         for row in range(start, rows):
             value = value_column[row]
-            if self.append(timestamp, None if key_column is None else key_column[row], value) is None:
+            if self.append(timestamp_ms, None if key_column is None else key_column[row], value) is None:
                 return row - start
         return max(rows - start, 0)
 
@@ -398,13 +398,13 @@ class BatchBuilder:
     def _add(
         self,
         offset: int | None,
-        timestamp: int,
+        timestamp_ms: int,
         key: Buffer | None,
         value: Buffer | None,
         headers: HeadersLike,
     ) -> int | None:
         """Append a record, at an offset if there is one; return its offset in the batch, None if it does not fit."""
-        timestamp = checked_time(timestamp)
+        timestamp_ms = checked_time(timestamp_ms)
         if key is not None and type(key) is not bytes:
             key = checked_content("key", key)
         if value is not None and type(value) is not bytes:
@@ -419,16 +419,16 @@ class BatchBuilder:
                 raise EncodeError("", "the batch is sealed")
             delta = delta + 1 if offset is None and delta < _INT32_MAX else self._next_delta(offset, delta)
             if not count and self._delete_horizon_ms is None:
-                base_timestamp = timestamp
-            timestamp_delta = timestamp - base_timestamp
+                base_timestamp = timestamp_ms
+            timestamp_delta = timestamp_ms - base_timestamp
             if not _INT32[0] <= timestamp_delta <= _INT32_MAX:  # beyond that it may have more than 64 bits
                 timestamp_delta = int64(timestamp_delta)
             record = write_record(encoded, key, delta, timestamp_delta, value)
             size_bytes += len(record)
             if size_bytes > _INT32_MAX or (size_bytes > self._limit_bytes and count):
                 return None
-            if timestamp > max_timestamp:
-                max_timestamp = timestamp
+            if timestamp_ms > max_timestamp:
+                max_timestamp = timestamp_ms
             filled = _Filled(record, count + 1, delta, size_bytes, base_timestamp, max_timestamp)
             if places.setdefault(place, filled) is filled:  # otherwise another one has this place by now
                 return delta

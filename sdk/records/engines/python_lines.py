@@ -153,7 +153,7 @@ class RecordLines:
         if self.with_records and record.offset >= self._from_offset:
             key = None if record.key is None else memoryview(record.key)
             value = None if record.value is None else memoryview(record.value)
-            self._begin(kind, time, record.offset, record.timestamp, key, value)
+            self._begin(kind, time, record.offset, record.timestamp_ms, key, value)
             self.put(more)
             self._content(decode, record.offset, key, value)
             self.put(b"}\n" if self._as_json else b"\n")

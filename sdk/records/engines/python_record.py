@@ -9,13 +9,32 @@ from operator import index
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from kafkawire.sdk.protocol.primitives import LIMITS
-from kafkawire.sdk.protocol.values import digits, quoted
+from kafkawire.sdk.protocol.tables.record_formats import TimestampType
+from kafkawire.sdk.protocol.values import digits, quoted, shown
 from kafkawire.sdk.records.type_variables import Key, Value
 
-__all__ = ["Headers", "Record", "check_record", "checked_field", "checked_place", "new_record", "restored"]
+__all__ = [
+    "TIMESTAMP_TYPES",
+    "Headers",
+    "Record",
+    "check_record",
+    "checked_field",
+    "checked_place",
+    "described",
+    "new_record",
+    "no_timestamp",
+    "place_of_timestamp_type",
+    "restored",
+]
 
 #: Names and values in the order of the wire; a name may come more than once.
 Headers = tuple[tuple[str, bytes | None], ...]
+
+#: So many headers are in the repr of a record.
+_SHOWN_HEADERS = 5
+
+#: The types of timestamps by number, then none.
+TIMESTAMP_TYPES = (TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME, None)
 
 _INT32, _INT64 = LIMITS["int32"], LIMITS["int64"]
 
@@ -23,43 +42,57 @@ _INT32, _INT64 = LIMITS["int32"], LIMITS["int64"]
 class _Fields(Generic[Key, Value]):
     """The fields of a record while they are set."""
 
-    __slots__ = ("headers", "key", "offset", "partition", "sequence", "timestamp", "topic", "value")
+    __slots__ = (
+        "headers",
+        "key",
+        "offset",
+        "partition",
+        "sequence",
+        "timestamp_ms",
+        "timestamp_type",
+        "topic",
+        "value",
+    )
 
     def __init__(
         self,
         offset: int,
-        timestamp: int,
+        timestamp_ms: int,
         key: Key | None,
         value: Value | None,
         headers: Headers,
         sequence: int,
         topic: str,
         partition: int,
+        timestamp_type: TimestampType | None,
     ) -> None:
         self.offset = offset
-        self.timestamp = timestamp
+        self.timestamp_ms = timestamp_ms
         self.key = key
         self.value = value
         self.headers = headers
         self.sequence = sequence
         self.topic = topic
         self.partition = partition
+        self.timestamp_type = timestamp_type
 
 
 class Record(_Fields[Key, Value]):
-    """A record of a batch; it is read-only, and hashable.
+    """A record of a topic, or of a batch; it is read-only, and hashable.
 
     Key and value are bytes, or what the deserializers of a consumer return: `Record[str, Order]`.
 
     Attributes:
         offset: its place in the partition, int64.
-        timestamp: ms since the epoch, -1 if it has none.
+        timestamp_ms: milliseconds since the epoch, int64; -1 if it has none.
         key: None if it has none.
         value: None for a tombstone.
-        headers: (name, value) in order; a value may be None.
-        sequence: its number among those of the producer, int32; -1 without idempotence.
+        headers: (name, value) in order; a name may come more than once, a value may be None.
+        sequence: its number among those of its producer, int32; -1 without idempotence.
         topic: where it was read from; empty if unknown.
         partition: likewise, int32; -1 if unknown.
+        timestamp_type: who set the timestamp: CREATE_TIME (the producer) or LOG_APPEND_TIME (the broker); None where
+            the format has no timestamps (magic 0).
 
     Raises:
         TypeError: an argument is of another type.
@@ -72,24 +105,26 @@ class Record(_Fields[Key, Value]):
     def __new__(
         cls,
         offset: int,
-        timestamp: int,
+        timestamp_ms: int,
         key: bytes | None,
         value: bytes | None,
         headers: Headers = (),
         sequence: int = -1,
         topic: str = "",
         partition: int = -1,
+        timestamp_type: TimestampType | None = TimestampType.CREATE_TIME,
     ) -> Record[bytes, bytes]:
         check_record(key, value, headers, topic)
         return new_record(
             checked_field("offset", offset, *_INT64),
-            checked_field("timestamp", timestamp, *_INT64),
+            checked_field("timestamp_ms", timestamp_ms, *_INT64),
             key,
             value,
             headers,
             checked_field("sequence", sequence, *_INT32),
             topic,
             checked_field("partition", partition, *_INT32),
+            TIMESTAMP_TYPES[place_of_timestamp_type(timestamp_type)],
         )
 
     def __init__(self, *arguments: object, **keywords: object) -> None:
@@ -110,6 +145,12 @@ class Record(_Fields[Key, Value]):
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"{name}: a record is read-only")
 
+    if not TYPE_CHECKING:  # a checker names the attribute by itself
+
+        @property
+        def timestamp(self) -> NoReturn:
+            no_timestamp()
+
     def __eq__(self, other: object) -> bool:
         try:
             return _content(self) == _content(other)  # type: ignore[arg-type]  # any engine's record will do
@@ -120,11 +161,7 @@ class Record(_Fields[Key, Value]):
         return hash(_content(self))
 
     def __repr__(self) -> str:
-        place = f"topic={self.topic!r}, partition={self.partition}, " if self.topic else ""
-        return (
-            f"Record({place}offset={self.offset}, timestamp={self.timestamp}, key={self.key!r}, value={self.value!r}, "
-            f"headers={self.headers!r}, sequence={self.sequence})"
-        )
+        return described(self)
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         return restored, _content(self)
@@ -132,16 +169,17 @@ class Record(_Fields[Key, Value]):
 
 def new_record(
     offset: int,
-    timestamp: int,
+    timestamp_ms: int,
     key: Key | None,
     value: Value | None,
     headers: Headers,
     sequence: int,
     topic: str,
     partition: int,
+    timestamp_type: TimestampType | None,
 ) -> Record[Key, Value]:
     """Return a record without checking the types: for what was just decoded, or deserialized."""
-    fields: Any = _Fields(offset, timestamp, key, value, headers, sequence, topic, partition)
+    fields: Any = _Fields(offset, timestamp_ms, key, value, headers, sequence, topic, partition, timestamp_type)
     fields.__class__ = Record
     record: Record[Key, Value] = fields
     return record
@@ -155,6 +193,21 @@ def restored(*content: Any) -> Record:
         return new_record(*content)  # deserialized
     record_class: type[Record] = Record if native is None else native.Record
     return record_class(*content)
+
+
+def described(record: Record[Any, Any]) -> str:
+    """Return what a record is, for people: the beginning of a long value with its length, and some of many headers."""
+    place = f"topic={shown(record.topic)}, partition={record.partition}, " if record.topic else ""
+    headers = [f"({shown(name)}, {shown(value)})" for name, value in record.headers[:_SHOWN_HEADERS]]
+    if len(record.headers) > _SHOWN_HEADERS:
+        headers.append(f"… {len(record.headers) - _SHOWN_HEADERS} more")
+    kind = record.timestamp_type
+    by = "" if kind is TimestampType.CREATE_TIME else f", timestamp_type={kind and kind.name}"
+    return (
+        f"Record({place}offset={record.offset}, timestamp_ms={record.timestamp_ms}, key={shown(record.key)}, "
+        f"value={shown(record.value)}, headers=({', '.join(headers)}{',' * (len(headers) == 1)}), "
+        f"sequence={record.sequence}{by})"
+    )
 
 
 def check_record(key: object, value: object, headers: object, topic: object) -> None:
@@ -176,6 +229,11 @@ def check_record(key: object, value: object, headers: object, topic: object) -> 
             raise TypeError(f"headers: expected tuples of str and bytes or None, got {quoted(header)}")
 
 
+def no_timestamp() -> NoReturn:
+    """Say what the attribute is called: other clients leave out the unit."""
+    raise AttributeError("timestamp: a record has timestamp_ms, milliseconds since the epoch, and timestamp_type")
+
+
 def checked_field(name: str, value: object, low: int, high: int) -> int:
     """Return a number that a record can hold.
 
@@ -192,6 +250,18 @@ def checked_field(name: str, value: object, low: int, high: int) -> int:
     return number
 
 
+def place_of_timestamp_type(value: object) -> int:
+    """Return the place of a type of timestamps in `TIMESTAMP_TYPES`.
+
+    Raises:
+        TypeError: it is neither a number nor None.
+        OverflowError: there is no such type.
+    """
+    if value is None:
+        return len(TimestampType)
+    return checked_field("timestamp_type", value, min(TimestampType), max(TimestampType))
+
+
 def checked_place(topic: object, partition: object) -> int:
     """Return the number of a partition, once both are what a record can hold.
 
@@ -205,6 +275,6 @@ def checked_place(topic: object, partition: object) -> int:
 
 def _content(record: Record[Any, Any]) -> tuple[object, ...]:
     return (
-        record.offset, record.timestamp, record.key, record.value, record.headers, record.sequence, record.topic,
-        record.partition,
+        record.offset, record.timestamp_ms, record.key, record.value, record.headers, record.sequence, record.topic,
+        record.partition, record.timestamp_type,
     )  # fmt: skip

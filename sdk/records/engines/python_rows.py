@@ -126,7 +126,7 @@ class PythonRowsBuilder:
         self.count += 1
         self._note()
         self._offsets.append(record.offset)
-        self._timestamps.append(record.timestamp)
+        self._timestamps.append(record.timestamp_ms)
         if "key" in self._columns:
             self._keys.add(record.key)
         if "value" in self._columns:

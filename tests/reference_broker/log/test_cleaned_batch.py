@@ -72,7 +72,7 @@ def test_latest_records_stay_as_they_were(compression):
     left = left_of(batch, {b"a": 20, b"b": 21})
     assert keys_in(left) == [(12, b"c")]
     assert left.compression == compression
-    assert [record.timestamp for record in left.records()] == [NOW_MS - 98]
+    assert [record.timestamp_ms for record in left.records()] == [NOW_MS - 98]
     assert next(iter(left.records())).headers == (("h", b"1"),)
     assert left_of(batch, {b"a": 20, b"b": 21, b"c": 22}) is None
 
@@ -96,7 +96,7 @@ def test_tombstones_get_a_horizon_and_go_after_it():
     first = left_of(batch, {b"c": 40})
     assert first.delete_horizon_ms == HORIZON_MS
     assert keys_in(first) == [(10, b"a"), (11, b"b")]
-    assert [record.timestamp for record in first.records()] == [NOW_MS - 100, NOW_MS - 99]
+    assert [record.timestamp_ms for record in first.records()] == [NOW_MS - 100, NOW_MS - 99]
     assert bytes(left_of(first, now_ms=HORIZON_MS - 1).data) == bytes(first.data), "set once"
     after = left_of(first, now_ms=HORIZON_MS)
     assert keys_in(after) == [(11, b"b")]
@@ -111,7 +111,7 @@ def test_tombstones_that_are_kept_for_ever(excess):
     for batch in (tombstone, needless):
         left = left_of(batch, retention_ms=retention_ms)
         assert left.delete_horizon_ms == (2**63 - 1 if not excess else None)
-        assert [record.timestamp for record in left.records()] == [record.timestamp for record in batch.records()]
+        assert [record.timestamp_ms for record in left.records()] == [record.timestamp_ms for record in batch.records()]
         again = left_of(left, now_ms=2**62, retention_ms=retention_ms)
         assert bytes(again.data) == bytes(left.data)
     assert keys_in(left_of(tombstone, {b"b": 40}, retention_ms=retention_ms)) == [(10, b"a")]
@@ -125,7 +125,7 @@ def test_log_append_time_is_kept():
     batch = batch_of((b"a", b"1"), (b"b", None), timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time=777)
     left = left_of(batch, {b"a": 30})
     assert (left.timestamp_type, left.max_timestamp) == (TimestampType.LOG_APPEND_TIME, 777)
-    assert [record.timestamp for record in left.records()] == [777]
+    assert [record.timestamp_ms for record in left.records()] == [777]
 
 
 @pytest.mark.parametrize(

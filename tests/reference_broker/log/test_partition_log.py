@@ -42,7 +42,7 @@ def test_log_append_time(tmp_path):
     appended = append(log, b"a", b"b", now_ms=NOW_MS + 77)
     assert appended.log_append_time_ms == NOW_MS + 77
     (batch,) = batches_read(log.read(0, 10_000, at_least_one=True))
-    assert [record.timestamp for record in batch.records()] == [NOW_MS + 77] * 2
+    assert [record.timestamp_ms for record in batch.records()] == [NOW_MS + 77] * 2
     latest = log.max_timestamp()
     assert latest is not None
     assert latest.timestamp == NOW_MS + 77

@@ -47,7 +47,7 @@ def test_answers(subtests: pytest.Subtests):
             assert len(data) == header.size_bytes
             if case.stored is not None:
                 (batch,) = walk(data)
-                records = tuple((record.offset, record.timestamp) for record in batch.records())
+                records = tuple((record.offset, record.timestamp_ms) for record in batch.records())
                 assert (batch.max_timestamp, batch.timestamp_type, records) == case.stored
 
 

@@ -351,7 +351,7 @@ def test_the_constructor_does_no_io_and_checks_options() -> None:
 @pytest.mark.parametrize(
     ("topics", "message"),
     [
-        ((["a", "b"],), "topic .*: expected a string, got list; several topics are arguments of their own"),
+        ((["a"], "b"), "topic .*: expected a string, got list; give topics one by one, or all in one list"),
         ((b"t",), "topic b't': expected a string, got bytes"),
         (("t", "broker:9092"), "topic 'broker:9092': expected .*; the servers are the first argument"),
     ],

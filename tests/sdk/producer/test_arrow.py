@@ -43,7 +43,7 @@ def stored(broker: StoringBroker) -> list[list[tuple[object, ...]]]:
 
 
 def content(record: Record) -> tuple[object, ...]:
-    return record.key, record.value, record.headers, record.timestamp if record.timestamp < 1_000 else "now"
+    return record.key, record.value, record.headers, record.timestamp_ms if record.timestamp_ms < 1_000 else "now"
 
 
 def sent(send: Callable[[sync.Producer], object], **options: Any) -> list[list[tuple[object, ...]]]:
@@ -90,7 +90,7 @@ def test_every_column(kind: str, offset: int) -> None:
     ]
     counts: list[int] = []
     found = sent(
-        lambda producer: counts.append(producer.send_arrow("t", table, key="k", timestamp="at", partition="to"))
+        lambda producer: counts.append(producer.send_arrow("t", table, key="k", timestamp_ms="at", partition="to"))
     )
     assert counts == [len(VALUES)]
     assert found == one_by_one(rows)
@@ -124,7 +124,7 @@ def test_headers_and_units_of_times() -> None:
         )
         table = table.set_column(2, "at", table["at"].cast(pa.timestamp("us", tz="UTC")))
         found = sent(
-            lambda producer, table=table: producer.send_arrow("t", table, headers="h", timestamp="at", partition=0)
+            lambda producer, table=table: producer.send_arrow("t", table, headers="h", timestamp_ms="at", partition=0)
         )
         assert found[0][1:] == [
             (None, b"x", (("a", b"1"), ("a", None)), 1),
@@ -187,12 +187,12 @@ def test_a_partitioner_of_the_user_is_asked() -> None:
         ({"value": [b"a"], "p": ["x"]}, {"partition": "p"}, EncodeError, "column 'p': is string; expected integers"),
         ({"value": [b"a"] * 2, "p": [0, 2**40]}, {"partition": "p"}, EncodeError, "row 1, column 'p': 1099511627776"),
         ({"value": [b"a"] * 3, "p": [-(2**31), None, 2**31]}, {"partition": "p"}, EncodeError, "row 2, .*2147483647$"),
-        ({"value": [b"a"] * 2, "t": BEYOND}, {"timestamp": "t"}, EncodeError, "row 1, .*9223372036854775807$"),
+        ({"value": [b"a"] * 2, "t": BEYOND}, {"timestamp_ms": "t"}, EncodeError, "row 1, .*9223372036854775807$"),
         ({"value": [b"a"] * 3, "p": [0, 2, -3]}, {"partition": "p"}, LocalProtocolError, "^row 2: .* 0 to 2, not -3"),
         ({"value": [b"a"] * 3, "p": [0, -1, 3]}, {"partition": "p"}, LocalProtocolError, "^row 1: .*not -1"),
         ({"value": [b"a"]}, {"partition": 2**40}, LocalProtocolError, "^partition: expected .* got 1099511627776"),
         ({"value": [b"a"]}, {"partition": -1}, LocalProtocolError, "^partition: expected .* got -1"),
-        ({"value": [b"a"] * 2, "t": [1, -5]}, {"timestamp": "t"}, EncodeError, "^row 1, timestamp: -5"),
+        ({"value": [b"a"] * 2, "t": [1, -5]}, {"timestamp_ms": "t"}, EncodeError, "^row 1, timestamp_ms: -5"),
         ({"value": [b"a", b"x" * 2_000_000]}, {}, RecordTooLarge, "^row 1: record of up to"),
         ({"value": [b"a"] * 2, "h": [[], [5]]}, {"headers": "h"}, EncodeError, "^row 1, headers: "),
     ],
@@ -234,7 +234,7 @@ def test_the_extension_takes_rows_without_python(key: str | None) -> None:
             producer.send("t", value, key=None if key is None else b"k")
         assert producer._inner._core is not None
         appender = producer._inner._core.accumulator.appender
-        (rows,) = arrow_rows(table, value="value", key=key, headers=None, partition=None, timestamp=None)
+        (rows,) = arrow_rows(table, value="value", key=key, headers=None, partition=None, timestamp_ms=None)
         taken = appender.send_columns("t", rows, 0, 1_000)
         assert taken > 10 if native is not None else taken == 0
 
@@ -242,7 +242,7 @@ def test_the_extension_takes_rows_without_python(key: str | None) -> None:
 def test_a_row_that_is_large_by_itself_is_a_part_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow, "_BYTES", 100)
     table = pa.table({"value": pa.array([b"x" * size for size in (10, 300, 10, 10)], pa.binary())})
-    columns = {"value": "value", "key": None, "headers": None, "partition": None, "timestamp": None}
+    columns = {"value": "value", "key": None, "headers": None, "partition": None, "timestamp_ms": None}
     assert [(rows.first, rows.count) for rows in arrow_rows(table, **columns)] == [(0, 1), (1, 1), (2, 2)]
 
 

@@ -45,6 +45,6 @@ def test_parts(compression: Compression, size_bytes: int) -> None:
     assert {part.compression for part in parts} == {compression}
     found = [record for part in parts for record in part.records()]
     whole = RecordBatch(bytes(made.sealed())).records()
-    assert [(r.timestamp, r.key, r.value, r.headers) for r in found] == [
-        (r.timestamp, r.key, r.value, r.headers) for r in whole
+    assert [(r.timestamp_ms, r.key, r.value, r.headers) for r in found] == [
+        (r.timestamp_ms, r.key, r.value, r.headers) for r in whole
     ]

@@ -146,6 +146,6 @@ def test_a_subclass_sees_every_record() -> None:
             await producer.send("t", b"v", key=b"k", headers={"h": b"1"}, timestamp_ms=77)
         assert producer.calls == 1
         (record,) = next(walk(broker.logs["t", 0][0])).records()
-        assert (record.key, record.value, record.headers, record.timestamp) == (b"k", b"v", (("h", b"1"),), 77)
+        assert (record.key, record.value, record.headers, record.timestamp_ms) == (b"k", b"v", (("h", b"1"),), 77)
 
     asyncio.run(run())

@@ -37,7 +37,7 @@ def test_stamp() -> None:
     stamp(data, 1234, 9, position=6, log_append_time=77)
     (batch,) = walk(memoryview(data)[6:])
     assert batch.timestamp_type is TimestampType.LOG_APPEND_TIME
-    assert {record.timestamp for record in batch.records()} == {77}
+    assert {record.timestamp_ms for record in batch.records()} == {77}
 
 
 def test_a_checked_batch_is_placed_as_stamped() -> None:
@@ -132,8 +132,8 @@ def test_rewrite_drops_a_delete_horizon_below_0() -> None:
 def test_log_append_times_that_kafka_builds_and_does_not_rewrite() -> None:
     options = {"timestamp_type": TimestampType.LOG_APPEND_TIME, "log_append_time": -5}
     batch = RecordBatch(batch_of(**options))
-    assert {record.timestamp for record in batch.records()} == {-5}
-    with pytest.raises(EncodeError, match=r"^timestamp: -5 is not a time in ms, nor -1 for none$"):
+    assert {record.timestamp_ms for record in batch.records()} == {-5}
+    with pytest.raises(EncodeError, match=r"^timestamp_ms: -5 is not a time in ms, nor -1 for none$"):
         rewrite(batch, batch.records()[:1])
 
 
@@ -175,7 +175,7 @@ def test_set_max_timestamp() -> None:
     data = bytearray(before + b"after")
     set_max_timestamp(data, TimestampType.LOG_APPEND_TIME, 77)
     (batch,) = walk(data[: len(before)])
-    assert {record.timestamp for record in batch.records()} == {77}
+    assert {record.timestamp_ms for record in batch.records()} == {77}
     assert batch.timestamp_type is TimestampType.LOG_APPEND_TIME
     set_max_timestamp(data, TimestampType.CREATE_TIME, 1005)
     assert data == before + b"after"

@@ -48,7 +48,7 @@ def test_many_batches_become_one_table(engine: str, copy: bool) -> None:
         records = [record for batch in walk(data, engine=engine) for record in batch.records()]
         table = table_of(data, engine, copy=copy)
         assert table["offset"] == [record.offset for record in records]
-        assert table["timestamp"] == [record.timestamp for record in records]
+        assert table["timestamp"] == [record.timestamp_ms for record in records]
         assert table["key"] == [record.key for record in records]
         assert table["value"] == [record.value for record in records]
         assert table["headers"] == [

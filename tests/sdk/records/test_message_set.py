@@ -51,7 +51,7 @@ def read(data: bytes) -> list[tuple[int, int, bytes | None, bytes | None]]:
     for batch in walk(data):
         for record in batch.records():
             assert (record.headers, record.sequence) == ((), -1)
-            found.append((record.offset, record.timestamp, record.key, record.value))
+            found.append((record.offset, record.timestamp_ms, record.key, record.value))
     return found
 
 

@@ -15,7 +15,7 @@ from kafkawire.sdk.records import Compression, MessageSetBuilder, TimestampType,
 
 
 def read(data: bytes) -> list[tuple[int, int, bytes | None]]:
-    return [(record.offset, record.timestamp, record.value) for batch in walk(data) for record in batch.records()]
+    return [(record.offset, record.timestamp_ms, record.value) for batch in walk(data) for record in batch.records()]
 
 
 @pytest.mark.parametrize(
@@ -89,13 +89,13 @@ def test_a_compression_and_a_type_of_timestamps_may_be_numbers() -> None:
     [
         ((49, 0, None, b""), "offset"),
         ((50, 0, None, b""), "offset"),
-        ((51, -2, None, b""), "timestamp"),
+        ((51, -2, None, b""), "timestamp_ms"),
         ((51, 0, "text", b""), "key"),
         ((51, 0, None, 5), "value"),
         ((51, 0, None, memoryview(b"abcd")[::2]), "value"),
-        ((51, None, None, b""), "timestamp"),
-        ((51, 1.5, None, b""), "timestamp"),
-        ((51, 2**63, None, b""), "timestamp"),
+        ((51, None, None, b""), "timestamp_ms"),
+        ((51, 1.5, None, b""), "timestamp_ms"),
+        ((51, 2**63, None, b""), "timestamp_ms"),
         ((2**63, 0, None, b""), "offset"),
         (("51", 0, None, b""), "offset"),
     ],

@@ -93,7 +93,7 @@ def expected(batches: Iterable[Batch], first: int = 0, end: int = 2**63 - 1) -> 
         "key": [record.key for record in records],
         "value": [record.value for record in records],
         "offset": [record.offset for record in records],
-        "timestamp": [record.timestamp for record in records],
+        "timestamp": [record.timestamp_ms for record in records],
         "headers": [[{"key": name, "value": value} for name, value in record.headers] or None for record in records],
     }
 

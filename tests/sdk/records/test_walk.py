@@ -50,7 +50,7 @@ def outcome(data: bytes, engine: str, check_crc: bool = True) -> Any:
 
 
 def record_of(record: Any) -> tuple[Any, ...]:
-    return record.offset, record.timestamp, record.key, record.value, record.headers, record.sequence
+    return record.offset, record.timestamp_ms, record.key, record.value, record.headers, record.sequence
 
 
 def resealed(data: bytes) -> bytes:
@@ -117,7 +117,7 @@ def test_any_records(records: Any, compression: Compression) -> None:
     data = batch_of(records, compression)
     for engine in AVAILABLE:
         (batch,) = walk(data, engine=engine)
-        found = [(record.timestamp, record.key, record.value, record.headers) for record in batch.records()]
+        found = [(record.timestamp_ms, record.key, record.value, record.headers) for record in batch.records()]
         assert found == records
 
 

@@ -240,7 +240,7 @@ class Interceptor(ConsumerInterceptor[bytes, bytes]):
 def test_interceptors(caplog: pytest.LogCaptureFixture, error: BaseException) -> None:
     class Marking(ConsumerInterceptor[bytes, bytes]):
         def on_consume(self, record: Record) -> Record:
-            return Record(record.offset, record.timestamp, b"marked", record.value)
+            return Record(record.offset, record.timestamp_ms, b"marked", record.value)
 
     first = Interceptor(error)
     broker = filled()

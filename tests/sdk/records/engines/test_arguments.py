@@ -76,12 +76,12 @@ REFUSED: list[tuple[Callable[[Engine], object], type[Exception], str]] = [
     (
         lambda engine: engine.record(1, None, b"", b""),
         TypeError,
-        "timestamp: expected an integer, got None of NoneType",
+        "timestamp_ms: expected an integer, got None of NoneType",
     ),
     (
         lambda engine: engine.record(1, -(2**63) - 1, b"", b""),
         OverflowError,
-        f"timestamp: {-2**63 - 1}, not within {INT64}",
+        f"timestamp_ms: {-2**63 - 1}, not within {INT64}",
     ),
     (
         lambda engine: engine.record(1, 2, b"", b"", (), 1.7),
@@ -112,7 +112,7 @@ REFUSED: list[tuple[Callable[[Engine], object], type[Exception], str]] = [
     (
         lambda engine: engine.builder().append(HUGE, b"", b""),
         EncodeError,
-        f"timestamp: {SO_HUGE} is not a time in ms, nor -1 for none",
+        f"timestamp_ms: {SO_HUGE} is not a time in ms, nor -1 for none",
     ),
     (
         lambda engine: engine.set("last_offset_delta", HUGE),
@@ -128,22 +128,22 @@ REFUSED: list[tuple[Callable[[Engine], object], type[Exception], str]] = [
     (
         lambda engine: engine.builder().append(1.5, b"", b""),
         EncodeError,
-        "timestamp: expected an integer, got 1.5 of float",
+        "timestamp_ms: expected an integer, got 1.5 of float",
     ),
     (
         lambda engine: engine.builder().append_many([], "bad"),
         EncodeError,
-        "timestamp: expected an integer, got 'bad' of str",
+        "timestamp_ms: expected an integer, got 'bad' of str",
     ),
     (
         lambda engine: engine.builder().append_many([], -2),
         EncodeError,
-        "timestamp: -2 is not a time in ms, nor -1 for none",
+        "timestamp_ms: -2 is not a time in ms, nor -1 for none",
     ),
     (
         lambda engine: engine.builder().append_columns(COLUMN, None),
         EncodeError,
-        "timestamp: expected an integer, got None of NoneType",
+        "timestamp_ms: expected an integer, got None of NoneType",
     ),
     (
         lambda engine: engine.builder().append_columns(None, 1),

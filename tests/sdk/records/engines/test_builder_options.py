@@ -71,7 +71,7 @@ def test_names_of_headers() -> None:
 def test_times() -> None:
     assert repr([checked_time(value) for value in (-1, True, 2**63 - 1)]) == f"[-1, 1, {2**63 - 1}]"
     for wrong in (-2, 2**63):
-        with pytest.raises(EncodeError, match=f"^timestamp: {wrong} is not a time in ms, nor -1 for none$"):
+        with pytest.raises(EncodeError, match=f"^timestamp_ms: {wrong} is not a time in ms, nor -1 for none$"):
             checked_time(wrong)
 
 

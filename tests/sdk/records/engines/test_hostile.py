@@ -231,14 +231,14 @@ def meddle(builder: BatchBuilder) -> list[Callable[[], object]]:
     ]
 
 
-@pytest.mark.parametrize("place", ["timestamp", "key", "value", "headers", "header value"])
+@pytest.mark.parametrize("place", ["timestamp_ms", "key", "value", "headers", "header value"])
 @pytest.mark.parametrize("which", range(3))
 def test_appending_inside_of_append(builder: BatchBuilder, place: str, which: int) -> None:
     fuse = hostile.Fuse(meddle(builder)[which])
     text: Any = hostile.HostileBuffer(b"buffer", fuse=fuse)
-    arguments: dict[str, Any] = {"timestamp": 1, "key": b"k", "value": b"v", "headers": [("h", b"")]}
+    arguments: dict[str, Any] = {"timestamp_ms": 1, "key": b"k", "value": b"v", "headers": [("h", b"")]}
     arguments |= {
-        "timestamp": {"timestamp": hostile.Number(7, fuse)},
+        "timestamp_ms": {"timestamp_ms": hostile.Number(7, fuse)},
         "key": {"key": text},
         "value": {"value": text},
         "headers": {"headers": hostile.LyingSequence(1, [("h", b"")] * 3, fuse)},
@@ -247,19 +247,19 @@ def test_appending_inside_of_append(builder: BatchBuilder, place: str, which: in
     for _ in range(3):
         assert builder.append(**arguments) == builder.last_offset_delta
     assert fuse.calls
-    outer = [record for record in held(builder) if record.timestamp != 5]
+    outer = [record for record in held(builder) if record.timestamp_ms != 5]
     assert len(outer) == 3
 
 
-@pytest.mark.parametrize("place", ["timestamp", "key", "value", "headers"])
+@pytest.mark.parametrize("place", ["timestamp_ms", "key", "value", "headers"])
 def test_sealing_inside_of_append(builder: BatchBuilder, place: str) -> None:
     builder.append(1, None, b"first")
     sealed: list[memoryview] = []
     fuse = hostile.Fuse(lambda: sealed.append(builder.seal()))
     text: Any = hostile.HostileBuffer(LONG, fuse=fuse)
-    arguments: dict[str, Any] = {"timestamp": 1, "key": None, "value": None, "headers": ()}
+    arguments: dict[str, Any] = {"timestamp_ms": 1, "key": None, "value": None, "headers": ()}
     arguments |= {
-        "timestamp": {"timestamp": hostile.Number(7, fuse)},
+        "timestamp_ms": {"timestamp_ms": hostile.Number(7, fuse)},
         "key": {"key": text},
         "value": {"value": text},
         "headers": {"headers": hostile.LyingSequence(1, [("h", LONG)], fuse)},
@@ -297,11 +297,11 @@ def test_a_timestamp_that_is_read_once(builder: BatchBuilder) -> None:
             return next(counter)
 
     times: Any = Changing()
-    with pytest.raises(EncodeError, match=r"^timestamp: -5 is not a time"):
+    with pytest.raises(EncodeError, match=r"^timestamp_ms: -5 is not a time"):
         builder.append(times, None, b"")
     assert builder.append(hostile.Number(3), None, b"") == 0  # type: ignore[arg-type]  # on purpose
     assert next(counter) == -4
-    assert held(builder)[0].timestamp == 3
+    assert held(builder)[0].timestamp_ms == 3
 
 
 # --- errors at every call ---------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def batch_of(compression: Compression = Compression.NONE) -> bytes:
 def test_views_keep_the_bytes(compression: Compression) -> None:
     views = list(record_batch_class("native")(bytearray(batch_of(compression))).views())
     gc.collect()
-    assert [(view.timestamp, view.key, view.value, view.headers) for view in views] == ROWS
+    assert [(view.timestamp_ms, view.key, view.value, view.headers) for view in views] == ROWS
     assert [view.offset for view in views] == [0, 1, 2, 3]
     records = record_batch_class("native")(batch_of(compression)).records()
     assert views == records
@@ -82,7 +82,7 @@ def test_short_and_long_records_are_read_alike(size: int) -> None:
     for kind in (bytes, bytearray):  # the last record ends where the memory does
         batch = record_batch_class("native")(kind(data))
         assert [record.__reduce__() for record in batch.records()] == [record.__reduce__() for record in expected]
-        assert [(view.timestamp, view.key, view.value) for view in batch.views()] == rows
+        assert [(view.timestamp_ms, view.key, view.value) for view in batch.views()] == rows
         assert [batch.columns().values.at(row) for row in range(len(rows))] == [row[2] for row in rows]
 
 

@@ -94,7 +94,7 @@ def test_a_delete_horizon_of_0_is_one(builder_class: type[BatchBuilder]) -> None
     builder.append(5, None, b"v")
     batch = RecordBatch(builder.build())
     assert (batch.delete_horizon_ms, batch.base_timestamp) == (0, 0)
-    assert batch.records()[0].timestamp == 5
+    assert batch.records()[0].timestamp_ms == 5
 
 
 def test_a_batch_is_full(builder_class: type[BatchBuilder]) -> None:
@@ -130,7 +130,7 @@ def test_append_many_takes_any_iterable(builder_class: type[BatchBuilder]) -> No
     builder = builder_class()
     assert builder.append_many(iter([b"a", None, bytearray(b"c")]), 9) == 3
     records = RecordBatch(builder.build()).records()
-    assert [(record.timestamp, record.key, record.value) for record in records] == [
+    assert [(record.timestamp_ms, record.key, record.value) for record in records] == [
         (9, None, b"a"),
         (9, None, None),
         (9, None, b"c"),
@@ -200,8 +200,8 @@ def test_without_records_there_is_no_batch(builder_class: type[BatchBuilder]) ->
 @pytest.mark.parametrize(
     ("arguments", "path"),
     [
-        ((-2, None, b""), "timestamp"),
-        ((2**63, None, b""), "timestamp"),
+        ((-2, None, b""), "timestamp_ms"),
+        ((2**63, None, b""), "timestamp_ms"),
         ((1, "text", b""), "key"),
         ((1, None, 5), "value"),
         ((1, None, b"", [(b"name", b"")]), "headers"),
@@ -209,8 +209,8 @@ def test_without_records_there_is_no_batch(builder_class: type[BatchBuilder]) ->
         ((1, None, b"", [("name",)]), "headers"),
         ((1, None, b"", [5]), "headers"),
         ((1, None, b"", 5), "headers"),
-        ((1.5, None, b""), "timestamp"),
-        (("1", None, b""), "timestamp"),
+        ((1.5, None, b""), "timestamp_ms"),
+        (("1", None, b""), "timestamp_ms"),
     ],
 )
 def test_refused_records(builder_class: type[BatchBuilder], arguments: Any, path: str) -> None:
