@@ -105,6 +105,7 @@ CONSUMER: dict[str, tuple[Call, Any]] = {
     "pause": (lambda consumer, given: consumer.pause(given), SEVERAL),
     "resume": (lambda consumer, given: consumer.resume(given), SEVERAL),
     "finish": (lambda consumer, given: consumer.finish(given), (None, 5, "t", T0, [None], ["t"])),
+    "skip": (lambda consumer, given: consumer.skip(given), (None, 5, "t", T0)),
     "seek": (lambda consumer, given: consumer.seek(given, 0), PARTITIONS),
     "seek to": (lambda consumer, given: consumer.seek(T0, given), NUMBERS),
     "seek_to_beginning": (lambda consumer, given: consumer.seek_to_beginning(given), SEVERAL),
