@@ -322,8 +322,12 @@ class ConsumerOptions(ClientOptions):
         super().check(given)
         if self.group_id is None:
             for name in _GROUP_OPTIONS:
-                if name in given and getattr(self, name) not in (None, False):
-                    raise ConfigurationError(name, getattr(self, name), "has no effect without group_id")
+                value = getattr(self, name)
+                holds = value is None or (
+                    name == "enable_auto_commit" and not value
+                )  # nothing is committed, as it says
+                if name in given and not holds:
+                    raise ConfigurationError(name, value, "has no effect without group_id")
         if self.group_protocol == "classic" and self.group_remote_assignor is not None:
             reason = 'has no effect with group_protocol="classic": members assign the partitions, see assignors'
             raise ConfigurationError("group_remote_assignor", self.group_remote_assignor, reason)
@@ -339,6 +343,7 @@ _GROUP_OPTIONS: Final = (
     "group_remote_assignor",
     "group_instance_id",
     "enable_auto_commit",
+    "enable_auto_finish",
     "auto_commit_interval_ms",
     "assignors",
     "session_timeout_ms",

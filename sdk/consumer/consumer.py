@@ -51,11 +51,12 @@ Result = TypeVar("Result")
 class Consumer(ConsumerFace[Key, Value]):
     """Read records of topics.
 
-    The constructor does no I/O; use `async with Consumer(…) as consumer`, or call `start` and `close`. Iterating, and
-    every other read, raises `BrokerError`, `DecodeError` (a damaged batch) or `NoOffset` (no committed offset, and
-    `auto_offset_reset` is "none"); the partition then stops until the application seeks or resumes it. When the
-    consumer is closed, iterations in other tasks end, and other reads raise `Closed`. Several tasks may read: each
-    record goes to one of them, and counts as finished once any of them asks for more.
+    The constructor does no I/O; use `async with Consumer(…) as consumer`, or call `start` and `close`. Iterating,
+    and every other read, raises `BrokerError`, `DecodeError` (a damaged batch) or `NoOffset` (no committed offset,
+    and `auto_offset_reset` is "none"); the partition then stops until the application seeks or resumes it. A
+    consumer with neither topics nor partitions raises `LocalProtocolError`. When the consumer is closed, iterations
+    in other tasks end, and other reads raise `Closed`. Several tasks may read: each record goes to one of them, and
+    counts as finished once any of them asks for more.
 
     Args:
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
@@ -303,7 +304,8 @@ class Consumer(ConsumerFace[Key, Value]):
 
         Raises:
             BrokerError: REBALANCE_IN_PROGRESS if partitions no longer belong to this member: the new owner resumes from
-                the last commit. ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and the like if the group has moved on without
+                the last commit. UNKNOWN_MEMBER_ID if this consumer has not subscribed, and the group has members.
+                ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and the like if the group has moved on without
                 this member; the error's cause says why. Or the commit was refused.
             RequestTimedOut: it was not committed in time.
             LocalProtocolError: there is no `group_id`.
@@ -390,6 +392,7 @@ class Consumer(ConsumerFace[Key, Value]):
         from kafkawire.sdk.consumer.reading.bounds import Bounds
 
         core = self._started()
+        self._check_reads()
         bounds = Bounds(core, None if until is None else checked_end(until), stop_at_end)
         try:
             await bounds.find(lambda: self._woken(core, None))
@@ -406,6 +409,7 @@ class Consumer(ConsumerFace[Key, Value]):
         bounds: Bounds | None = None,
     ) -> Result | None:
         """Call `read` until it finds something; None at the deadline, or at the end of the read with these bounds."""
+        self._check_reads()
         if core.reader.bounds is not None:
             core.reader.lift_abandoned()
         if self._turns.are_due():

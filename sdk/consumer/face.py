@@ -317,6 +317,15 @@ class ConsumerFace(Generic[Key, Value]):
             raise LocalProtocolError("committed offsets belong to a group: set group_id")
         return core
 
+    def _check_reads(self) -> None:
+        """See that there is something to read, now or later: otherwise a read would wait for ever.
+
+        Raises:
+            LocalProtocolError: the consumer has neither a subscription nor partitions.
+        """
+        if self._subscription is None and not self._by_hand:
+            raise LocalProtocolError("there is nothing to read: subscribe to topics, or assign partitions")
+
     def _record_limit(self, given: int | None) -> int:
         return self._options.max_poll_records if given is None else checked_number("max_records", given, 1, MAX_INT32)
 

@@ -53,6 +53,9 @@ _MEMBERSHIP = frozenset(
     }
 )
 
+#: What a coordinator means that does not know the member which a commit from outside the group does not name.
+_HAS_MEMBERS = "the group has members, and takes commits of nobody else while it does"
+
 #: Codes that are worth another attempt. A missing topic is not: it must not hold up the commit of others.
 _RETRIED = frozenset(
     {
@@ -297,7 +300,9 @@ class Offsets:
             if code == ErrorCode.NONE:
                 stored[partition] = self._sent.pop(partition)
             else:
-                refused[partition] = BrokerError(code, f"commit of {partition} in group {self._group_id}")
+                has_members = self.member is None and code == ErrorCode.UNKNOWN_MEMBER_ID
+                text = f"commit of {partition} in group {self._group_id}"
+                refused[partition] = BrokerError(code, f"{text}: {_HAS_MEMBERS}" if has_members else text)
         self._reader.committed({partition: slot.offset for partition, slot in stored.items()})
         if stored or not refused:
             self._attempts.succeeded()  # the coordinator works, whatever it refuses

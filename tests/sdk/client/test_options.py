@@ -239,6 +239,7 @@ def test_refused_by_a_producer(given: dict[str, object], message: str) -> None:
         ({"assignors": "range"}, "has no effect without group_id"),
         ({"auto_commit_interval_ms": 10}, "auto_commit_interval_ms=10: has no effect without group_id"),
         ({"enable_auto_commit": True}, "enable_auto_commit=True: has no effect without group_id"),
+        ({"enable_auto_finish": False}, "enable_auto_finish=False: has no effect without group_id"),
         ({"group_protocol": "consumer"}, "group_protocol='consumer': has no effect without group_id"),
         ({"group_id": "g", "group_protocol": "new"}, "group_protocol='new': expected one of classic, consumer, auto"),
         (

@@ -393,3 +393,33 @@ def test_the_position_of_a_partition_that_does_not_exist() -> None:
                 await consumer.position(TopicPartition("m", 9))
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("group", [{}, {"group_id": "g"}])
+def test_a_consumer_with_nothing_to_read_says_so(group: dict[str, Any]) -> None:
+    """Neither topics nor partitions: it would wait for ever. A pattern that matches nothing yet may match later."""
+
+    async def run() -> None:
+        broker = StoringBroker({"t": 1})
+        broker.fill("t", b"a")
+        async with Consumer(str(BROKER), network=broker.network, **QUICK, **group) as consumer:
+            for read in (
+                lambda: consumer.getmany(1_000),
+                lambda: consumer.getbatches(1_000),
+                lambda: anext(consumer.batches()),
+                lambda: anext(aiter(consumer)),
+                lambda: anext(consumer.records(stop_at_end=True)),
+            ):
+                with pytest.raises(
+                    LocalProtocolError, match="nothing to read: subscribe to topics, or assign partitions"
+                ):
+                    await read()
+            consumer.assign([T])
+            assert (await anext(aiter(consumer))).value == b"a"
+            consumer.assign([])
+            with pytest.raises(LocalProtocolError, match="nothing to read"):
+                await consumer.getmany(1_000)
+            await consumer.subscribe(pattern="nothing-.*")
+            assert await consumer.getmany(1) == {}
+
+    asyncio.run(run())

@@ -472,3 +472,12 @@ def test_a_coordinator_that_stores_something_has_recovered() -> None:
     late = client.commit({T2: 1}, 50)
     client.simulation.run(100)
     assert str(late[0]) == "group g did not commit t-2 in time"
+
+
+def test_a_commit_from_outside_a_group_that_has_members_says_so() -> None:
+    client = Client(is_member=False)
+    client.codes = {0: [ErrorCode.UNKNOWN_MEMBER_ID]}
+    outcomes = client.commit({T0: 1})
+    client.simulation.run(100)
+    text = "UNKNOWN_MEMBER_ID: commit of t-0 in group g: the group has members, and takes commits of nobody else"
+    assert str(outcomes[0]).startswith(text)

@@ -103,7 +103,8 @@ def test_a_hook_that_is_cancelled_in_the_middle_loses_nothing(
 
     hooks: dict[str, Any] = {"value_deserializer": cancelled_once} if hook == "deserializer" else {}
     hooks |= {"interceptors": [Cancelled()]} if hook == "interceptor" else {}
-    options = {**QUICK, **hooks, "enable_auto_finish": finishes, "network": broker.network}
+    group = {"group_id": "g", "enable_auto_commit": False, "enable_auto_finish": finishes}
+    options = {**QUICK, **hooks, **group, "network": broker.network}
 
     def offsets(found: Mapping[TopicPartition, list[Record[Any, Any]]]) -> list[int]:
         return [record.offset for record in found.get(T0, ())]
