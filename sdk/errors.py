@@ -31,6 +31,7 @@ __all__ = [
     "EncodeError",
     "KafkaWireError",
     "LocalProtocolError",
+    "NeverAnswered",
     "NoOffset",
     "PartialBatch",
     "ProducerFenced",
@@ -275,6 +276,14 @@ class ConnectionLost(KafkaWireError):
     """
 
     retriable = True
+
+
+class NeverAnswered(ConnectionLost):
+    """A broker told its versions, and ended the connection at the first request, as one does that expects SASL.
+
+    It may also have been stopped at that moment, so clients try again. When they start, they give up if it happens
+    several times in a row: set `security_protocol` and `sasl_mechanism`.
+    """
 
 
 class RequestTimedOut(KafkaWireError):

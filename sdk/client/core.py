@@ -22,7 +22,7 @@ from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.client.telemetry import LAST_PUSH_MS, Telemetry
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.clock import now_ms as wall_ms
-from kafkawire.sdk.errors import Closed, ConnectFailed, KafkaWireError, LocalProtocolError
+from kafkawire.sdk.errors import Closed, ConnectFailed, KafkaWireError, LocalProtocolError, NeverAnswered
 from kafkawire.sdk.metrics.names import MetricName
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry
 from kafkawire.sdk.transport.connection import ConnectionSettings
@@ -37,6 +37,10 @@ from kafkawire.sdk.transport.wire import Network
 __all__ = ["ClientCore"]
 
 logger = logging.getLogger("kafkawire.client")
+
+#: How often in a row a broker may end the connection at the first request before `start` gives up: one that is being
+#: stopped does not come back and do it again.
+_UNANSWERED_MAX = 3
 
 
 #: For the last things of a client on its I/O thread, which take some ms, and a last push of metrics. The thread can be
@@ -87,10 +91,9 @@ class ClientCore:
             traffic=TrafficMetrics(self.router.metrics),
             apis=apis,
         )
+        tcp = TcpNetwork(options.max_frame_bytes, tls(options), keeps_alive=options.socket_keepalive_enable)
         self.machines: list[Machine] = []
-        self.driver: Driver[Link, Call] = Driver(
-            self.router, self.machines, network or TcpNetwork(options.max_frame_bytes, tls(options)), settings, name
-        )
+        self.driver: Driver[Link, Call] = Driver(self.router, self.machines, network or tcp, settings, name)
         self._telemetry = Telemetry(self.router, options, random_fraction, wall_ms)
         if options.enable_metrics_push:
             self.machines.append(self._telemetry)
@@ -104,8 +107,9 @@ class ClientCore:
 
         Returns:
             A promise that is kept once the cluster is known. It fails with `ConnectFailed` once none of the bootstrap
-            servers could be reached, or refuses this client; and with the last error if those that were reached did not
-            answer, once each was asked and `api_timeout_ms` has passed.
+            servers could be reached, or refuses this client; with `NeverAnswered` if they seem to expect SASL; and with
+            the last error if those that were reached did not answer, once each was asked and `api_timeout_ms` has
+            passed.
 
         Raises:
             LocalProtocolError: the client was started already, or needs a thread where gevent has made them greenlets.
@@ -115,15 +119,17 @@ class ClientCore:
         self._is_started = True
 
         def refresh(promise: Promise[None], now_ms: int) -> None:
-            deadline_ms, failures = now_ms + self._start_timeout_ms, 0
+            deadline_ms, failures, unanswered = now_ms + self._start_timeout_ms, 0, 0
 
             def refreshed(error: KafkaWireError | None) -> None:
-                nonlocal failures
+                nonlocal failures, unanswered
                 failures += 1
+                unanswered = unanswered + 1 if isinstance(error, NeverAnswered) else 0
                 if error is None:
                     promise.keep(None)
                     return
                 is_final = isinstance(error, ConnectFailed) or not error.retriable  # nobody is left to ask
+                is_final = is_final or unanswered >= max(_UNANSWERED_MAX, self._servers_count)
                 is_late = failures >= self._servers_count and monotonic_ms() >= deadline_ms
                 if is_final or is_late:
                     promise.fail(error)

@@ -68,6 +68,7 @@ class ClientKeywords(SecurityKeywords, total=False):
     retry_backoff_max_ms: int
     metadata_max_age_ms: int
     connections_max_idle_ms: int
+    socket_keepalive_enable: bool
     max_frame_bytes: int
     io: Literal["loop", "thread"]
     enable_metrics_push: bool

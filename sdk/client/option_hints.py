@@ -99,7 +99,7 @@ MISSING: Final[Mapping[str, str]] = {
     ),
     "pass network to the client to reach brokers in another way": (
         "client.dns.lookup broker.address.family broker.address.ttl selector kafka.client proxy.url socks5.proxy "
-        "socket.options socket.cb connect.cb closesocket.cb resolve.cb socket.keepalive.enable socket.nagle.disable "
+        "socket.options socket.cb connect.cb closesocket.cb resolve.cb socket.nagle.disable "
         "receive.buffer.bytes send.buffer.bytes socket.send.buffer.bytes socket.receive.buffer.bytes"
     ),
     "the client logs to the loggers below kafkawire": "debug log.cb log.level log.queue logger log.connection.close",

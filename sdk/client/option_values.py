@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, Literal, cast
 
 from kafkawire.sdk.client.groups.assignor import Assignor
@@ -26,7 +27,10 @@ __all__ = [
     "ASSIGNOR_NAMES",
     "COMPRESSIONS",
     "ISOLATION_LEVELS",
+    "SECURITY_PROTOCOLS",
+    "BootstrapServers",
     "check_encodable",
+    "check_protocols",
     "name_or_none",
     "read_acks",
     "read_assignors",
@@ -57,13 +61,50 @@ _SHOWN_CHARACTERS: Final = 30
 _DURATION = re.compile(r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 
 
-def read_bootstrap_servers(name: str, value: object) -> tuple[Address, ...]:
-    """Return the addresses in a text, or in a sequence of them."""
+#: What a listener of a broker may speak.
+SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+class BootstrapServers(tuple[Address, ...]):
+    """Addresses, and the protocols that were written before them, as in `SASL_SSL://host:port`.
+
+    Attributes:
+        protocols: by what was given, without those that name none.
+    """
+
+    protocols: Mapping[str, str] = MappingProxyType({})
+
+
+def read_bootstrap_servers(name: str, value: object) -> BootstrapServers:
+    """Return the addresses in a text, or in a sequence of them; a protocol may stand before each."""
     if isinstance(value, Mapping):
         raise ConfigurationError(name, list(value), "options are keywords: pass the mapping as **options")
     if not isinstance(value, str | Iterable) or isinstance(value, bytes | bytearray | memoryview):
         raise ConfigurationError(name, value, "expected host:port,host:port")
-    return addresses(value)
+    given = value.split(",") if isinstance(value, str) else list(value)
+    protocols: dict[str, str] = {}
+    for index, text in enumerate(given):
+        if isinstance(text, str) and "://" in text:
+            protocol, _, given[index] = text.strip().partition("://")
+            protocols[text.strip()] = protocol.upper()
+            if protocol.upper() not in SECURITY_PROTOCOLS:
+                known = ", ".join(f"{each}://" for each in SECURITY_PROTOCOLS)
+                raise ConfigurationError(name, text, f"{protocol}:// is no protocol of Kafka, which has {known}")
+    found = BootstrapServers(addresses(given))
+    found.protocols = protocols
+    return found
+
+
+def check_protocols(servers: tuple[Address, ...], security_protocol: str) -> None:
+    """Refuse servers with another protocol before them than the one that is spoken.
+
+    Raises:
+        ConfigurationError: the two contradict each other.
+    """
+    for text, protocol in getattr(servers, "protocols", {}).items():
+        if protocol != security_protocol:
+            reason = f'{protocol}:// needs security_protocol "{protocol}", which is "{security_protocol}"'
+            raise ConfigurationError("bootstrap_servers", text, reason)
 
 
 def read_acks(name: str, value: object) -> int:

@@ -19,6 +19,7 @@ from kafkawire.sdk.client.option_values import (
     ASSIGNOR_NAMES,
     COMPRESSIONS,
     ISOLATION_LEVELS,
+    check_protocols,
     name_or_none,
     read_acks,
     read_assignors,
@@ -78,6 +79,8 @@ class ClientOptions(SecurityOptions):
         retry_backoff_max_ms: longest pause between retries.
         metadata_max_age_ms: age at which the metadata is refreshed.
         connections_max_idle_ms: idle time after which a connection is closed.
+        socket_keepalive_enable: whether the kernel probes connections on which nothing arrives, as those that wait for
+            records of a quiet topic: after 60 s, and three times in 30 s, where it lets a program say so.
         max_frame_bytes: largest response accepted.
         io: where the client does its I/O: "loop", the event loop that starts it, or "thread", a thread of its own that
             keeps running while the event loop is blocked.
@@ -99,6 +102,7 @@ class ClientOptions(SecurityOptions):
     retry_backoff_max_ms: int = number(1_000, 0, kafka="retry.backoff.max.ms")
     metadata_max_age_ms: int = number(300_000, 100, kafka="metadata.max.age.ms")
     connections_max_idle_ms: int = number(540_000, 1, kafka="connections.max.idle.ms")
+    socket_keepalive_enable: bool = flag(True, kafka="socket.keepalive.enable")
     max_frame_bytes: int = number(MAX_FRAME_BYTES, 1024)
     io: str = choice("loop", "loop", "thread")
     enable_metrics_push: bool = flag(True, kafka="enable.metrics.push")
@@ -111,6 +115,10 @@ class ClientOptions(SecurityOptions):
     ORDERS: ClassVar[tuple[Order, ...]] = (
         Order("retry_backoff_ms", "retry_backoff_max_ms", "every pause would be the longest one"),
     )
+
+    def check(self, given: Collection[str]) -> None:
+        super().check(given)
+        check_protocols(self.bootstrap_servers, self.security_protocol)
 
     @classmethod
     def unknown(cls, name: str) -> str:

@@ -43,6 +43,9 @@ __all__ = ["MAX_CALLS", "Action", "Router"]
 logger = logging.getLogger("kafkawire.client")
 security_logger = logging.getLogger("kafkawire.security")
 
+#: From this long on, throttling explains what users see: latency, and time-outs.
+_LONG_THROTTLE_MS = 1_000
+
 #: Calls that may be unsettled: far more than any program needs, and a bound for one that runs away.
 MAX_CALLS = 20_000
 
@@ -249,6 +252,7 @@ class Router:
     def closed(self, link: Link, error: KafkaWireError, now_ms: int) -> None:
         """Report that a connection could not be opened, or has ended; its calls are reported by themselves."""
         self._meter.closed(link.state, error, now_ms)
+        is_idle = link.state is LinkState.READY and not link.in_flight
         link.moves_to(LinkState.CLOSED, now_ms)
         link.connection, link.wanted = None, False
         link.attempts.failed(error, now_ms)
@@ -257,6 +261,8 @@ class Router:
         self._coordinators.forget_at(link.address)
         if isinstance(error, AuthenticationFailed):
             self._refusals.error(link.address, now_ms, "%s", error)
+        elif is_idle:  # brokers, and what is on the way to them, close what is not used; nothing was lost
+            self._lines.info(("idle", link.address), now_ms, "%s, while nothing was asked", error)
         else:
             self._lines.warning(link.address, now_ms, "%s (%d in a row)", error, link.attempts.failures)
 
@@ -269,9 +275,9 @@ class Router:
         if throttle_ms > 0 and entry.link is not None:
             entry.link.muted_until_ms = max(entry.link.muted_until_ms, now_ms + throttle_ms)
             self._links.changed(now_ms)
-            self._lines.info(
-                ("throttled", entry.link.address), now_ms, "%s throttles this client: %d ms", entry.link, throttle_ms
-            )
+            write = self._lines.warning if throttle_ms >= _LONG_THROTTLE_MS else self._lines.info
+            text = "%s throttles this client, which exceeds a quota: it takes no request for %d ms"
+            write(("throttled", entry.link.address), now_ms, text, entry.link, throttle_ms)
         error = None if call.check is None or response is None else call.check(response)
         if error is None:
             self._settle(entry, response, None, now_ms)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkawire.sdk.client.option_values import check_encodable, read_wire_text
+from kafkawire.sdk.client.option_values import SECURITY_PROTOCOLS, check_encodable, read_wire_text
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import Options, choice, flag, literal, option, text
 from kafkawire.sdk.secret import Secret
@@ -119,9 +119,7 @@ class SecurityOptions(Options):
         sasl_aws_region: of the MSK cluster; None to take it from the broker's name.
     """
 
-    security_protocol: str = choice(
-        "PLAINTEXT", "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", kafka="security.protocol"
-    )
+    security_protocol: str = choice(SECURITY_PROTOCOLS[0], *SECURITY_PROTOCOLS, kafka="security.protocol")
     ssl_context: ssl.SSLContext | None = option(None, _context, "ssl.SSLContext | None")
     ssl_truststore_type: str = choice("PEM", "PEM", kafka="ssl.truststore.type")
     ssl_keystore_type: str = choice("PEM", "PEM", kafka="ssl.keystore.type")

@@ -17,6 +17,7 @@ from kafkawire.sdk.errors import (
     ConnectFailed,
     ConnectionLost,
     KafkaWireError,
+    NeverAnswered,
     RemoteProtocolError,
     RequestTimedOut,
 )
@@ -273,11 +274,11 @@ class BrokerConnection:
         if isinstance(error, RemoteProtocolError):
             self._end(error)
         else:
-            reason = error or "closed by the broker"
+            reason, kind = error or "closed by the broker", ConnectionLost
             if self._waiting and not self._has_answered and self._settings.login is None:
                 # Where SASL is expected, versions are given to anybody, and any other request ends the connection.
-                reason = f"{reason} before it answered a request; does this port use SASL?"
-            lost = ConnectionLost(f"connection to {self.address} was lost: {reason}")
+                reason, kind = f"{reason} before it answered a request; does this port use SASL?", NeverAnswered
+            lost = kind(f"connection to {self.address} was lost: {reason}")
             lost.__cause__ = error
             self._end(lost)
 

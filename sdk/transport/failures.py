@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import ssl
 
-from kafkawire.sdk.errors import AuthenticationFailed, ConnectFailed, KafkaWireError
+from kafkawire.sdk.errors import AuthenticationFailed, ConnectFailed, ConnectionLost, KafkaWireError
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES, FrameTooLarge
 from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["connect_failed"]
+
+#: How servers of other protocols greet, or answer what they do not understand; read as the length of a frame, each is
+#: over 600 MB.
+_OTHERS = {b"HTTP": "HTTP", b"<htm": "HTTP", b"<HTM": "HTTP", b"<!DO": "HTTP", b"SSH-": "SSH", b"-ERR": "Redis"}
 
 #: How TLS records of alerts and handshakes begin; read as the length of a frame, each is over 300 MB.
 _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
@@ -53,6 +57,14 @@ def _refused_by_tls(error: ssl.SSLError) -> str | None:
 def _reason(state: ConnectionState, error: Exception) -> str:
     if state is ConnectionState.TLS:
         return f"the handshake failed: {str(error) or type(error).__name__}; does this port use TLS?"
-    if isinstance(error, FrameTooLarge) and error.length.to_bytes(LENGTH_BYTES, "big", signed=True)[:2] in _TLS_RECORDS:
-        return 'the broker answers in TLS: set security_protocol to "SSL" or "SASL_SSL"'
-    return str(error) or type(error).__name__
+    if isinstance(error, FrameTooLarge):
+        start = error.length.to_bytes(LENGTH_BYTES, "big", signed=True)
+        if start[:2] in _TLS_RECORDS:
+            return 'the broker answers in TLS: set security_protocol to "SSL" or "SASL_SSL"'
+        if (protocol := _OTHERS.get(start)) is not None:
+            return f"what listens there answers in {protocol}, it is no broker"
+    text = str(error) or type(error).__name__
+    if state is ConnectionState.VERSIONS and isinstance(error, ConnectionLost):
+        # Any broker tells anybody its versions; one that expects TLS takes them for a broken handshake.
+        return f"{text}; does this port use TLS, and security_protocol not, or is it of something else?"
+    return text

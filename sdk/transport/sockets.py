@@ -15,10 +15,18 @@ from kafkawire.sdk.transport.tasks import new_task
 from kafkawire.sdk.transport.threads import in_thread
 from kafkawire.sdk.transport.wire import LABEL_CHARACTERS_MAX, Address
 
-__all__ = ["ADDRESSES_MAX", "ATTEMPT_DELAY_MS", "Endpoint", "connect_one", "look_up", "resolve"]
+__all__ = ["ADDRESSES_MAX", "ATTEMPT_DELAY_MS", "Endpoint", "connect_one", "keep_alive", "look_up", "resolve"]
 
 #: How long an attempt may take before the next address is tried beside it; RFC 8305 recommends it.
 ATTEMPT_DELAY_MS = 250
+
+#: A connection on which nothing arrives for so long is probed: balancers and firewalls forget silent ones after some
+#: minutes, and a peer without power says nothing.
+KEEPALIVE_IDLE_SECONDS = 60
+
+#: Between two probes, and how many may be lost before the connection is: a minute and a half in all.
+KEEPALIVE_INTERVAL_SECONDS = 10
+KEEPALIVE_PROBES = 3
 
 #: A name with more addresses is a mistake, and each may cost a connection.
 ADDRESSES_MAX = 32
@@ -74,8 +82,12 @@ def look_up(host: bytes | str, port: int, flags: int = 0) -> list[tuple[int, int
     return [*socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)]
 
 
-async def connect_one(endpoints: list[Endpoint]) -> tuple[socket.socket, Endpoint]:
+async def connect_one(endpoints: list[Endpoint], *, keeps_alive: bool = True) -> tuple[socket.socket, Endpoint]:
     """Return a socket connected to the first endpoint that answers.
+
+    Args:
+        endpoints: in the order in which they should be tried.
+        keeps_alive: whether the kernel probes a connection on which nothing arrives.
 
     Raises:
         OSError: none does; the text says why, endpoint by endpoint.
@@ -89,7 +101,7 @@ async def connect_one(endpoints: list[Endpoint]) -> tuple[socket.socket, Endpoin
         while waiting or attempts:
             if waiting:
                 endpoint = waiting.pop(0)
-                attempts[new_task(loop, _connect(endpoint))] = endpoint
+                attempts[new_task(loop, _connect(endpoint, keeps_alive))] = endpoint
             pause_seconds = ATTEMPT_DELAY_MS / 1000 if waiting else None
             done, _ = await asyncio.wait(attempts, timeout=pause_seconds, return_when=asyncio.FIRST_COMPLETED)
             for attempt in done:
@@ -103,16 +115,31 @@ async def connect_one(endpoints: list[Endpoint]) -> tuple[socket.socket, Endpoin
         _abandon(attempts)
 
 
-async def _connect(endpoint: Endpoint) -> socket.socket:
+async def _connect(endpoint: Endpoint, keeps_alive: bool) -> socket.socket:
     # asyncio sends small writes at once (TCP_NODELAY) only if the protocol is named.
     made = socket.socket(endpoint.family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         made.setblocking(False)
+        if keeps_alive:
+            keep_alive(made)
         await asyncio.get_running_loop().sock_connect(made, endpoint.address)
     except BaseException:
         made.close()
         raise
     return made
+
+
+def keep_alive(connected: socket.socket) -> None:
+    """Have the kernel probe a connection on which nothing arrives; where it has no such times, by its own."""
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    times = {
+        "TCP_KEEPIDLE": KEEPALIVE_IDLE_SECONDS,
+        "TCP_KEEPINTVL": KEEPALIVE_INTERVAL_SECONDS,
+        "TCP_KEEPCNT": KEEPALIVE_PROBES,
+    }
+    for name, value in times.items():
+        if (option := getattr(socket, name, None)) is not None:
+            connected.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _reason(error: BaseException) -> str:

@@ -227,9 +227,17 @@ class TcpNetwork:
     Args:
         max_frame_bytes: largest response accepted.
         tls: a context, or what `tls_context` makes one of when it is first needed; None for no TLS.
+        keeps_alive: whether the kernel probes a connection on which nothing arrives.
     """
 
-    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES, tls: ssl.SSLContext | PemFiles | None = None) -> None:
+    def __init__(
+        self,
+        max_frame_bytes: int = MAX_FRAME_BYTES,
+        tls: ssl.SSLContext | PemFiles | None = None,
+        *,
+        keeps_alive: bool = True,
+    ) -> None:
+        self._keeps_alive = keeps_alive
         self._max_frame_bytes = max_frame_bytes
         self._tls = tls
 
@@ -253,7 +261,7 @@ class TcpNetwork:
         while True:
             enter(ConnectionState.CONNECTING)
             try:
-                connected, endpoint = await connect_one(endpoints)
+                connected, endpoint = await connect_one(endpoints, keeps_alive=self._keeps_alive)
             except OSError as error:
                 if failure is None:
                     raise

@@ -20,6 +20,7 @@ from kafkawire.sdk.errors import (
     ConnectFailed,
     KafkaWireError,
     LocalProtocolError,
+    NeverAnswered,
 )
 from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kafkawire.sdk.protocol.messages.sasl_handshake import SaslHandshakeResponse
@@ -86,6 +87,27 @@ def test_a_broker_that_always_hangs_up_is_given_up(io: Any) -> None:
         client = core(broker, io, retry_backoff_ms=20, retry_backoff_max_ms=20, **timeouts)
         with pytest.raises(KafkaWireError, match=r"lost|in time|did not respond"):
             await client.start()
+        await client.finish()
+
+    asyncio.run(run())
+
+
+@IO
+def test_a_port_that_expects_sasl_is_told_of_at_once(io: Any) -> None:
+    """Such a broker tells its versions, and ends the connection at the first request: a start need not wait so long."""
+
+    async def run() -> None:
+        broker, asked = ScriptedBroker({"t": 3}), [0]
+
+        def respond(request: Any) -> None:
+            asked[0] += 1
+            hang_up(broker)(request)
+
+        broker.responders[ApiKey.METADATA] = respond
+        client = core(broker, io, retry_backoff_ms=1)
+        with pytest.raises((ConnectFailed, NeverAnswered), match="before it answered a request; does this port use S"):
+            await client.start()
+        assert asked[0] <= 3
         await client.finish()
 
     asyncio.run(run())

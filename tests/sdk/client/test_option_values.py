@@ -23,6 +23,7 @@ from kafkawire.sdk.client.option_values import (
 from kafkawire.sdk.client.options import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions, read_options
 from kafkawire.sdk.consumer.classic.assignors.range import RangeAssignor
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.transport.wire import Address
 
 
 def test_members_and_their_names() -> None:
@@ -31,6 +32,40 @@ def test_members_and_their_names() -> None:
     for name, level in ISOLATION_LEVELS.items():
         assert read_isolation_level("isolation_level", name) is read_isolation_level("isolation_level", level) is level
     assert [read_acks("acks", given) for given in ACKS] == list(ACKS.values())
+
+
+def options_of(servers: str | list[str], **given: object) -> ClientOptions:
+    return read_options(AdminOptions, servers, given)
+
+
+def test_servers_with_their_protocol() -> None:
+    """As Kafka writes listeners, `SASL_SSL://host:port`."""
+    here = [Address("a", 1), Address("::1", 9092)]
+    assert [*options_of("PLAINTEXT://a:1, plaintext://[::1]").bootstrap_servers] == here
+    assert [*options_of(["PLAINTEXT://a:1", "[::1]:9092"]).bootstrap_servers] == here
+    assert [*options_of("SSL://a:1,[::1]", security_protocol="SSL").bootstrap_servers] == here
+    given = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "u", "sasl_password": "p"}
+    assert [*options_of("SASL_SSL://a:1,[::1]", **given).bootstrap_servers] == here
+
+
+@pytest.mark.parametrize(
+    ("servers", "reason"),
+    [
+        ("SSL://a:1", 'SSL:// needs security_protocol "SSL", which is "PLAINTEXT"'),
+        ("a:1,sasl_ssl://b:1", 'SASL_SSL:// needs security_protocol "SASL_SSL", which is "PLAINTEXT"'),
+        (
+            "http://a:1",
+            "http:// is no protocol of Kafka, which has PLAINTEXT://, SSL://, SASL_PLAINTEXT://, SASL_SSL://",
+        ),
+        ("kafka://a:1", "kafka:// is no protocol of Kafka"),
+        ("PLAINTEXT://", "at least one host:port is needed"),
+        ("PLAINTEXT://a:1/path", "port '1/path' is not a number"),
+        ("PLAINTEXT://SSL://a:1", "the port is missing|expected host:port|is not a number"),
+    ],
+)
+def test_servers_with_another_protocol(servers: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^bootstrap_servers=.*(?:{reason})"):
+        options_of(servers)
 
 
 @pytest.mark.parametrize("level", ["read", 1, None, ["read_committed"]])

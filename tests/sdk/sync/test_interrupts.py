@@ -271,6 +271,7 @@ def test_only_what_was_on_its_way_is_handed_out_again(takes: bool, error: BaseEx
             inner.take(read)
     assert inner._core.reader.rewind.call_count == rewinds
     assert not inner.is_taking
+    inner._core = None  # there is nothing to end
 
 
 def test_only_records_that_a_read_has_found_are_on_their_way() -> None:

@@ -18,6 +18,7 @@ from kafkawire.sdk.errors import (
     ConnectionLost,
     KafkaWireError,
     LocalProtocolError,
+    NeverAnswered,
     RemoteProtocolError,
     RequestTimedOut,
     UnsupportedVersion,
@@ -260,6 +261,7 @@ def test_a_connection_that_ends_before_any_answer_may_lack_sasl(answers: int) ->
         broker.stop()
         with pytest.raises(ConnectionLost, match="closed by the broker") as caught:
             await waiting
+        assert type(caught.value) is (ConnectionLost if answers else NeverAnswered)
         assert ("does this port use SASL?" in str(caught.value)) == (not answers)
 
     connected(test)

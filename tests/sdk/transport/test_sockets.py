@@ -14,7 +14,14 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.transport import sockets
-from kafkawire.sdk.transport.sockets import ADDRESSES_MAX, Endpoint, connect_one, resolve
+from kafkawire.sdk.transport.sockets import (
+    ADDRESSES_MAX,
+    KEEPALIVE_IDLE_SECONDS,
+    Endpoint,
+    connect_one,
+    keep_alive,
+    resolve,
+)
 from kafkawire.sdk.transport.wire import Address
 
 
@@ -174,6 +181,29 @@ def test_cancelling_leaves_no_socket_open(monkeypatch: pytest.MonkeyPatch) -> No
     assert {each.fileno() for each in made} == {-1}
 
 
+@pytest.mark.parametrize("keeps_alive", [True, False])
+def test_silent_connections_are_probed(keeps_alive: bool) -> None:
+    server, port = listening()
+
+    async def run() -> None:
+        connected, _ = await connect_one([endpoint(port)], keeps_alive=keeps_alive)
+        assert bool(connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)) == keeps_alive
+        if keeps_alive and hasattr(socket, "TCP_KEEPIDLE"):
+            assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == KEEPALIVE_IDLE_SECONDS
+        connected.close()
+
+    asyncio.run(run())
+    server.close()
+
+
+def test_a_system_without_times_for_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT"):
+        monkeypatch.delattr(socket, name, raising=False)
+    with socket.socket() as made:
+        keep_alive(made)
+        assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+
+
 def test_two_that_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """One is returned, the other closed."""
     made: list[socket.socket] = []
@@ -181,7 +211,7 @@ def test_two_that_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         gate = asyncio.Event()
 
-        async def connect(target: Endpoint) -> socket.socket:
+        async def connect(target: Endpoint, keeps_alive: bool) -> socket.socket:
             made.append(socket.socket())
             if len(made) == 2:
                 gate.set()
