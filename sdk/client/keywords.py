@@ -90,6 +90,7 @@ class ProducerKeywords(ClientKeywords, total=False):
     max_request_size: int
     retries: int
     delivery_timeout_ms: int
+    topic_timeout_ms: int | None
     max_in_flight: int
     enable_idempotence: bool | None
     transactional_id: str | None

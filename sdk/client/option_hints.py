@@ -70,7 +70,9 @@ MISSING: Final[Mapping[str, str]] = {
     "await the Delivery that send returns, or pass on_delivery to send": (
         "dr.cb dr.msg.cb on.delivery delivery.report.only.error produce.offset.report"
     ),
-    "send never waits: it raises BufferFull; await drain, or use send_many": "max.block.ms",
+    "send never waits: await drain after BufferFull, or use send_many; records wait for a topic for topic_timeout_ms": (
+        "max.block.ms"
+    ),
     "the buffer is counted in bytes: use buffer_memory": "queue.buffering.max.messages queue.buffering.max.kbytes",
     "batches are counted in bytes: use batch_size": "batch.num.messages",
     "records without a key fill one batch after the other, those with one go to the partition of their key": (

@@ -148,6 +148,8 @@ class ProducerOptions(ClientOptions):
         retries: how often a batch may be retried, within `delivery_timeout_ms`.
         delivery_timeout_ms: longest time from `send` to the acknowledgement; at least `linger_ms` and
             `request_timeout_ms` together.
+        topic_timeout_ms: how long records wait for a topic that no broker knows: it is being created, or its name is
+            wrong; None for `delivery_timeout_ms`.
         max_in_flight: most produce requests in flight per connection. Without idempotence, a
             batch that is retried may be stored after a later batch of the same partition if this is above 1.
         enable_idempotence: True to store each record once and in order despite retries, or fail; None to do so unless
@@ -175,6 +177,7 @@ class ProducerOptions(ClientOptions):
     max_request_size: int = number(1024 * 1024, 1024, kafka="max.request.size")
     retries: int = number(INT32_MAX, 0, kafka="retries")
     delivery_timeout_ms: int = number(120_000, 1, kafka="delivery.timeout.ms")
+    topic_timeout_ms: int | None = number(None, 1)
     max_in_flight: int = number(5, 1, 1000, kafka="max.in.flight.requests.per.connection")
     enable_idempotence: bool | None = option(
         None, read_optional_flag, "bool | None", kafka="enable.idempotence", parse=parse_boolean
@@ -206,6 +209,14 @@ class ProducerOptions(ClientOptions):
             plus=("request_timeout_ms",),
         ),
     )
+
+    @property
+    def topic_limit(self) -> tuple[str, int]:
+        """The option that limits how long a record waits for its topic, and that limit in ms."""
+        limit_ms = self.topic_timeout_ms
+        if limit_ms is None or limit_ms >= self.delivery_timeout_ms:
+            return "delivery_timeout_ms", self.delivery_timeout_ms
+        return "topic_timeout_ms", limit_ms
 
     def check(self, given: Collection[str]) -> None:
         super().check(given)

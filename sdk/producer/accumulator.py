@@ -181,7 +181,8 @@ class Accumulator:
         """
         record.topic = checked_topic(record.topic)
         size_bytes = BATCH_HEADER_BYTES + record.bound_bytes
-        record.deadline_ms = self._clock() + self._options.delivery_timeout_ms
+        record.created_ms = self._clock()
+        record.deadline_ms = record.created_ms + self._options.topic_limit[1]
         record.term = term
         self._memory.take(size_bytes, size_bytes)
         outcome = record.outcome = Outcome(TopicPartition(record.topic, -1))
@@ -290,7 +291,7 @@ class Accumulator:
             queue = topic.queues.setdefault(queue.partition.partition, queue)
             now_ms = self._clock()
             # What waited for its topic has waited since then.
-            created_ms = record.deadline_ms - options.delivery_timeout_ms if is_held else now_ms
+            created_ms = record.created_ms if is_held else now_ms
             builder = BatchBuilder(limit_bytes, options.compression, level=self._level)
             opened = self.new_batch(queue, builder, limit_bytes, created_ms, term=term)
             opened.grants.append(admitted_bytes)

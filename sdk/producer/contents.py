@@ -67,12 +67,14 @@ class Held:
 
     Attributes:
         outcome: of the record, while its topic is not known.
+        created_ms: when it was held.
         deadline_ms: when it fails if its topic is still not known.
         term: of the accumulator when it was held.
     """
 
     __slots__ = (
         "bound_bytes",
+        "created_ms",
         "deadline_ms",
         "headers",
         "key",
@@ -102,7 +104,7 @@ class Held:
         self.timestamp_ms = timestamp_ms
         self.bound_bytes = bound_bytes
         self.outcome: Outcome | None = None
-        self.deadline_ms = 0
+        self.created_ms = self.deadline_ms = 0
         self.term = 0
 
 

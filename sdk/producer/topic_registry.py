@@ -93,9 +93,9 @@ class TopicRegistry:
         cause = self._missing.get(record.topic) or self._router.trouble()
         is_known = self._accumulator.topics[record.topic].partitions
         what = f"partition {record.topic}-{record.partition}" if is_known else f"topic {record.topic}"
-        error = DeliveryTimedOut(
-            f"{what} is not known after {self._options.delivery_timeout_ms} ms: {cause or 'no broker has responded'}"
-        )
+        near = "" if is_known or not isinstance(cause, BrokerError) else self._near(record.topic)
+        limit = "{}={}".format(*self._options.topic_limit)
+        error = DeliveryTimedOut(f"{what} is not known after {limit}{near}: {cause or 'no broker has responded'}")
         error.__cause__ = cause
         self.abandon(record, error, now_ms)
 
@@ -126,8 +126,16 @@ class TopicRegistry:
             self._forget(name)
             return
         if self._missing[name] is None:
-            logger.warning("%s; its records wait for up to %d ms", error, self._options.delivery_timeout_ms)
+            near, limit = self._near(name), self._options.topic_limit
+            logger.warning("%s%s; its records wait for up to %s=%d", error, near, *limit)
         self._missing[name] = error
+
+    def _near(self, name: str) -> str:
+        """Return which topic may be meant, as part of a sentence; empty if none that is known has such a name."""
+        import difflib  # only needed for a topic that is missing
+
+        near = difflib.get_close_matches(name, [each for each in self._router.metadata.topics if each != name], n=1)
+        return f" (did you mean {near[0]}?)" if near else ""
 
     def _confirm(self, name: str) -> None:
         """Ask how many partitions a topic has now, and place the records that wait for one, or fail them."""

@@ -7,12 +7,16 @@ encodings readers expect. Names of headers are text; their values are bytes, tex
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.protocol.values import Buffer, quoted
 from kafkawire.sdk.records.engines.builder_options import checked_content, checked_name
 
 __all__ = ["HeadersInput", "record_content", "record_headers"]
+
+#: What a producer has a serializer for.
+_SERIALIZED: Final = ("key", "value")
 
 #: Headers as a program gives them: pairs of a name and a value in order, or a mapping if names are unique.
 HeadersInput = Iterable[tuple[str, Buffer | str | None]] | Mapping[str, Buffer | str | None]
@@ -36,9 +40,21 @@ def record_content(path: str, value: object) -> Buffer | None:
         except UnicodeEncodeError as error:
             raise EncodeError(path, f"{quoted(value)} has no UTF-8: {error.reason}") from error
     if isinstance(value, int | float):
-        reason = f"expected bytes, text or None, got {quoted(value)}; encode numbers as your readers expect them"
-        raise EncodeError(path, reason)
+        raise EncodeError(path, f"expected bytes, text or None, got {quoted(value)}; {_remedy(path)}")
+    try:
+        memoryview(value)  # type: ignore[arg-type]  # that is the question
+    except TypeError:
+        reason = f"expected bytes, text or None, got {type(value).__name__}; {_remedy(path)}"
+        raise EncodeError(path, reason) from None
+    except BufferError:
+        pass  # of what cannot be read as bytes
     return checked_content(path, value)
+
+
+def _remedy(path: str) -> str:
+    """Return what to do about content that is neither bytes nor text."""
+    serializer = f"give the producer a {path}_serializer, such as lambda {path}: json.dumps({path}), or "
+    return f"{serializer if path in _SERIALIZED else ''}encode it as your readers expect it"
 
 
 def record_headers(headers: HeadersInput) -> tuple[tuple[str, Buffer | None], ...]:

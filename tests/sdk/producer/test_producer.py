@@ -74,9 +74,9 @@ def test_records_and_their_places() -> None:
         ({"headers": ["ab"]}, "headers: expected pairs"),
         ({"headers": 5}, "headers: expected pairs"),
         ({"value": 5}, "value: expected bytes, text or None, got 5"),
-        ({"value": [1, 2]}, "value: expected bytes or another contiguous buffer, got list"),
+        ({"value": [1, 2]}, "value: expected bytes, text or None, got list; give the producer a"),
         ({"value": "\ud800"}, "value: '.ud800' has no UTF-8"),
-        ({"key": [1, 2]}, "key: expected bytes or another contiguous buffer, got list"),
+        ({"key": [1, 2]}, "key: expected bytes, text or None, got list; give the producer a"),
         ({"timestamp_ms": -2}, "timestamp_ms: -2 is not a time in ms"),
         ({"timestamp_ms": "now"}, "timestamp_ms: expected an integer"),
         ({"partition": -1}, "topic t has partitions 0 to 0, not -1"),
@@ -350,7 +350,7 @@ def test_an_unknown_topic_is_waited_for() -> None:
 def test_an_unknown_topic_that_never_comes() -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
         with pytest.raises(
-            DeliveryTimedOut, match="topic never is not known after 50 ms: UNKNOWN_TOPIC_OR_PARTITION"
+            DeliveryTimedOut, match="topic never is not known after delivery_timeout_ms=50: UNKNOWN_TOPIC_OR_PARTITION"
         ) as caught:
             await producer.send("never", b"v")
         assert isinstance(caught.value.__cause__, BrokerError)

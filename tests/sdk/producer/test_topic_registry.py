@@ -37,19 +37,41 @@ def test_one_missing_topic_holds_up_no_other(caplog: pytest.LogCaptureFixture) -
     with caplog.at_level(logging.WARNING, "kafkawire.producer"):
         missing = producer.send("never", b"v")
         producer.run(100)
-        assert "topic never; its records wait for up to 2000 ms" in caplog.text
+        assert "topic never; its records wait for up to delivery_timeout_ms=2000" in caplog.text
     assert isinstance(outcome_of(sent(producer, b"v")), RecordMetadata)
     producer.run(800)
     assert not missing.done
     producer.run(200 + GRACE_MS)
     error = outcome_of(missing)
     assert isinstance(error, DeliveryTimedOut)
-    assert str(error).startswith("topic never is not known after 2000 ms: UNKNOWN_TOPIC_OR_PARTITION")
+    assert str(error).startswith("topic never is not known after delivery_timeout_ms=2000: UNKNOWN_TOPIC_OR_PARTITION")
     assert producer.router.metadata.wanted == {"t"}
     assert producer.accumulator.bytes_held == 0
     asked = len(producer.simulation.requests(MetadataRequest))
     producer.run(60_000)
     assert len(producer.simulation.requests(MetadataRequest)) - asked <= 1
+
+
+def test_a_name_that_is_wrong_is_said_at_once_and_fails_within_a_limit_of_its_own(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    producer = SimulatedProducer({"orders": [1]}, linger_ms=0, topic_timeout_ms=500)
+    producer.learn("orders")
+    with caplog.at_level(logging.WARNING, "kafkawire.producer"):
+        wrong = producer.send("oders", b"v")
+        producer.run(100)
+    near = "topic oders (did you mean orders?); its records wait for up to topic_timeout_ms=500"
+    assert caplog.messages == [f"UNKNOWN_TOPIC_OR_PARTITION: {near}"]
+    assert not wrong.done
+    producer.run(400 + GRACE_MS)
+    assert str(outcome_of(wrong)).startswith(
+        "topic oders is not known after topic_timeout_ms=500 (did you mean orders?): UNKNOWN_TOPIC_OR_PARTITION"
+    )
+    producer.leaders["late"] = [1]
+    late = producer.send("late", b"v")
+    producer.leaders["late"] = [None]
+    producer.run(5_000)
+    assert not late.done, "once its topic is known, a record has all of delivery_timeout_ms"
 
 
 @pytest.mark.parametrize(
@@ -159,7 +181,9 @@ def test_a_partition_that_nobody_can_be_asked_about() -> None:
     producer.run(3_000 + GRACE_MS)
     error = outcome_of(delivery)
     assert isinstance(error, DeliveryTimedOut)
-    assert "partition t-1 is not known after 3000 ms: cannot connect to node-1:9092: refused" in str(error)
+    assert "partition t-1 is not known after delivery_timeout_ms=3000: cannot connect to node-1:9092: refused" in str(
+        error
+    )
     producer.simulation.down = set()
     producer.run(2_000)
     assert place_of(sent(producer, b"v")).partition == 0
@@ -293,7 +317,9 @@ def test_without_a_broker_the_reason_is_told() -> None:
     producer.simulation.down = {1, 2, 3}
     delivery = producer.send("t", b"v")
     producer.run(1_000 + GRACE_MS)
-    assert "topic t is not known after 1000 ms: cannot connect to node-1:9092: refused" in str(outcome_of(delivery))
+    assert "topic t is not known after delivery_timeout_ms=1000: cannot connect to node-1:9092: refused" in str(
+        outcome_of(delivery)
+    )
 
 
 def test_a_partition_that_was_added_is_asked_for_again_once_brokers_are_back() -> None:

@@ -20,6 +20,12 @@ class Text(str):
         return b"something else"
 
 
+REMEDY = (
+    "give the producer a value_serializer, such as lambda value: json.dumps(value), "
+    "or encode it as your readers expect it"
+)
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -43,11 +49,11 @@ def test_accepted(given: Any, expected: bytes | None) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (5, "value: expected bytes, text or None, got 5; encode numbers as your readers expect them"),
-        (1.5, "value: expected bytes, text or None, got 1.5; encode numbers as your readers expect them"),
-        (True, "value: expected bytes, text or None, got True; encode numbers as your readers expect them"),
-        ([1, 2], "value: expected bytes or another contiguous buffer, got list"),
-        ({"a": 1}, "value: expected bytes or another contiguous buffer, got dict"),
+        (5, f"value: expected bytes, text or None, got 5; {REMEDY}"),
+        (1.5, f"value: expected bytes, text or None, got 1.5; {REMEDY}"),
+        (True, f"value: expected bytes, text or None, got True; {REMEDY}"),
+        ([1, 2], f"value: expected bytes, text or None, got list; {REMEDY}"),
+        ({"a": 1}, f"value: expected bytes, text or None, got dict; {REMEDY}"),
         ("\ud800", "value: '\\ud800' has no UTF-8: surrogates not allowed"),
     ],
 )
@@ -79,8 +85,8 @@ def test_headers(given: Any, expected: tuple[tuple[str, bytes | None], ...]) -> 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"a": 5}, "headers['a']: expected bytes, text or None, got 5; encode numbers as your readers expect them"),
-        ([("a", [b"1"])], "headers['a']: expected bytes or another contiguous buffer, got list"),
+        ({"a": 5}, "headers['a']: expected bytes, text or None, got 5; encode it as your readers expect it"),
+        ([("a", [b"1"])], "headers['a']: expected bytes, text or None, got list; encode it as your readers expect it"),
         ([(b"a", b"1")], "headers: expected a string as the name, got bytes"),
         ([(None, b"1")], "headers: expected a string as the name, got NoneType"),
         ([("\ud800", b"1")], "headers: '\\ud800' has no UTF-8: surrogates not allowed"),
