@@ -21,6 +21,7 @@ from kafkawire.sdk.admin.descriptions import (
 from kafkawire.sdk.client.arguments import checked_names, checked_partitions, checked_text, checked_times
 from kafkawire.sdk.client.options import AdminOptions, read_options
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.client.summary import State, summary
 from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.client.unclosed import caller, warn_unclosed
 from kafkawire.sdk.errors import Closed, LocalProtocolError
@@ -76,6 +77,15 @@ class Admin:
         started: tuple[ClientCore, Actions] | None = getattr(self, "_started", None)  # None if the constructor raised
         if started is not None and not is_finalizing() and started[0].let_go():
             warn_unclosed(self, f"admin {self._options.client_id!r}", self._made_at, "it disconnects")
+
+    def __repr__(self) -> str:
+        return summary(self, *self._state())
+
+    def _state(self) -> tuple[AdminOptions | None, State]:
+        """Return the options and how far it is, also where the constructor raised."""
+        started = getattr(self, "_started", None) is not None
+        state: State = "started" if started else "closed" if getattr(self, "_is_closed", False) else "new"
+        return getattr(self, "_options", None), state
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -35,6 +35,10 @@ class ConsumerBatch:
         self._end_offset = end_offset
         self._records: list[Record] | None = None
 
+    def __repr__(self) -> str:
+        first = f"from offset {self.start_offset} " * (self.start_offset > 0)
+        return f"<ConsumerBatch of {self.partition}, {first}to {self.next_offset - 1}: {self.batch!r}>"
+
     def __len__(self) -> int:
         return len(self.records)
 

@@ -24,6 +24,7 @@ from kafkawire.sdk.client.arguments import (
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.client.summary import State, summary
 from kafkawire.sdk.client.times import is_datetime, to_ms
 from kafkawire.sdk.client.topics import checked_topics
 from kafkawire.sdk.client.unclosed import caller, warn_unclosed
@@ -101,6 +102,15 @@ class ConsumerFace(Generic[Key, Value]):
             group = "" if self._options.group_id is None else f" of group {self._options.group_id!r}"
             consequence = "it leaves its group" if group else "it disconnects"
             warn_unclosed(self, f"consumer {self._options.client_id!r}{group}", self._made_at, consequence)
+
+    def __repr__(self) -> str:
+        return summary(self, *self._state())
+
+    def _state(self) -> tuple[ConsumerOptions | None, State]:
+        """Return the options and how far it is, also where the constructor raised."""
+        started = getattr(self, "_core", None) is not None
+        is_closed = getattr(self, "_closing", None) is not None
+        return getattr(self, "_options", None), "closed" if is_closed else "started" if started else "new"
 
     # Which partitions.
 

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from kafkawire.sdk.client.arguments import checked_timeout_ms
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError, RequestTimedOut
+from kafkawire.sdk.protocol.values import shown
 from kafkawire.sdk.transport import fork, loop_watch
 from kafkawire.sdk.transport.latch import Latch
 from kafkawire.sdk.transport.promise import wake_future
@@ -29,6 +30,10 @@ logger = logging.getLogger("kafkawire.producer")
 
 
 _NONE: Final[Mapping[int, KafkaWireError]] = MappingProxyType({})
+
+
+#: Characters of an error that the repr of a delivery shows.
+_ERROR_CHARACTERS = 300
 
 
 class RecordMetadata(NamedTuple):
@@ -160,6 +165,18 @@ class Outcome:
         while outcome.places is not None:
             outcome, index = outcome.places[index]
         return outcome, index
+
+    def described(self, index: int) -> str:
+        """Return what became of the record, for the repr of its delivery."""
+        outcome, place = self.find(index)
+        topic, partition = outcome.partition
+        where = f"to {shown(topic)}" if partition < 0 else f"to {shown(topic)}, partition {partition}"
+        if not outcome.done:
+            return f"{where}: not settled yet"
+        error = outcome.record_errors.get(place, outcome.error)
+        if error is not None:
+            return f"{where}: failed with {type(error).__name__}: {str(error)[:_ERROR_CHARACTERS]}"
+        return f"{where}: stored" + (f" at offset {outcome.base_offset + place}" if outcome.base_offset >= 0 else "")
 
     def is_done(self, index: int) -> bool:
         """Return whether the record is stored or has failed."""

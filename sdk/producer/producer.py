@@ -15,7 +15,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self
 
 from kafkawire.sdk.client.arguments import checked_timeout_ms
+from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.client.summary import State, summary
 from kafkawire.sdk.client.unclosed import caller, warn_unclosed
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError, RequestTimedOut
@@ -95,6 +97,18 @@ class Producer(Generic[GivenKey, GivenValue], metaclass=ProducerClass):
         if core is not None and self._closing is None and not is_finalizing() and core.let_go():
             consequence = "its transaction is aborted" if core.is_transactional else "what it has buffered is sent"
             warn_unclosed(self, f"producer {self._options.client_id!r}", self._made_at, consequence)
+
+    def __repr__(self) -> str:
+        return summary(self, *self._state())
+
+    def _state(self) -> tuple[ProducerOptions | None, State]:
+        """Return the options and how far it is, also where the constructor raised."""
+        state: State = "new"
+        if getattr(self, "_closing", None) is not None:
+            state = "closed"
+        elif getattr(self, "_core", None) is not None:
+            state = "started" if self._is_open else "starting"
+        return getattr(self, "_options", None), state
 
     async def __aenter__(self) -> Self:
         await self.start()

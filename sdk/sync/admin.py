@@ -15,6 +15,7 @@ from kafkawire.sdk.admin.descriptions import (
     NewTopic,
 )
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.client.summary import summary
 from kafkawire.sdk.protocol.tables import enums
 from kafkawire.sdk.sync.options import on_io_thread
 from kafkawire.sdk.transport.waiting import result_of
@@ -56,6 +57,11 @@ class Admin:
         **options: Unpack[AdminKeywords],
     ) -> None:
         self._inner = AsyncAdmin(servers, network=network, **on_io_thread(options))
+
+    def __repr__(self) -> str:
+        if not hasattr(self, "_inner"):
+            return summary(self, None, "new", is_blocking=True)
+        return summary(self, *self._inner._state(), is_blocking=True)
 
     def __enter__(self) -> Self:
         self.start()

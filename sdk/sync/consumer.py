@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.client.summary import summary
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.consumer import Consumer as AsyncConsumer
 from kafkawire.sdk.consumer.face import CLOSE_TIMEOUT_MS
@@ -93,6 +94,11 @@ class Consumer(Generic[Key, Value]):
             network=network,
             **on_io_thread(options),
         )
+
+    def __repr__(self) -> str:
+        if not hasattr(self, "_inner"):
+            return summary(self, None, "new", is_blocking=True)
+        return summary(self, *self._inner._state(), is_blocking=True)
 
     def __enter__(self) -> Self:
         self.start()

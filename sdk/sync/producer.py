@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.client.summary import summary
 from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.sdk.producer.producer import Producer as AsyncProducer
 from kafkawire.sdk.producer.shortcut import ProducerClass, Shortcut, shortcut_of
@@ -70,6 +71,11 @@ class Producer(Generic[GivenKey, GivenValue], metaclass=ProducerClass):
             network=network,
             **on_io_thread(options),
         )
+
+    def __repr__(self) -> str:
+        if not hasattr(self, "_inner"):
+            return summary(self, None, "new", is_blocking=True)
+        return summary(self, *self._inner._state(), is_blocking=True)
 
     def __enter__(self) -> Self:
         self.start()

@@ -23,7 +23,7 @@ from kafkawire.reference_broker.apis.registry import ApiHandler, Call
 from kafkawire.reference_broker.keywords import BrokerKeywords
 from kafkawire.reference_broker.server import BackgroundBroker
 from kafkawire.sdk.clock import now_ms
-from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
+from kafkawire.sdk.errors import Closed, ConfigurationError, LocalProtocolError
 from kafkawire.sdk.transport import fork
 
 __all__ = ["ApiHandler", "Broker", "BrokerKeywords", "Call"]
@@ -71,6 +71,12 @@ class Broker:
         self._data_dir = self._temporary if data_dir is None else Path(data_dir)
         self._broker = BackgroundBroker(self._data_dir, host, port, handlers=handlers, wall_ms=wall_ms, **options)
         self._process = fork.generation()
+
+    def __repr__(self) -> str:
+        try:
+            return f"<{type(self).__name__} at {self.bootstrap}>"
+        except Closed:
+            return f"<{type(self).__name__}, not running>"
 
     @property
     def data_dir(self) -> Path:

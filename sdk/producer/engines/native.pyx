@@ -181,6 +181,9 @@ cdef class Delivery:
         self.index = index
         self.timestamp_ms = timestamp_ms
 
+    def __repr__(self):
+        return f"<Delivery {self.outcome.described(self.index)}>"
+
     @property
     def done(self):
         return self.outcome.is_done(self.index)

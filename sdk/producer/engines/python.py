@@ -159,6 +159,9 @@ class Delivery:
         self._index = index
         self._timestamp_ms = timestamp_ms
 
+    def __repr__(self) -> str:
+        return f"<Delivery {self._outcome.described(self._index)}>"
+
     @property
     def done(self) -> bool:
         """Whether awaiting returns or raises immediately."""

@@ -28,6 +28,12 @@ def test_records() -> None:
     assert {(record.topic, record.partition) for record in whole} == {PARTITION}
 
 
+def test_repr() -> None:
+    inner = "<RecordBatch of 4 records, offsets 10 to 13>"
+    assert repr(batch(12)) == f"<ConsumerBatch of t-3, from offset 12 to 13: {inner}>"
+    assert repr(batch(0, 12)) == f"<ConsumerBatch of t-3, to 11: {inner}>"
+
+
 @pytest.mark.parametrize(
     ("start", "end", "is_cut"), [(0, None, False), (10, 14, False), (11, 14, True), (10, 13, True)]
 )
