@@ -20,7 +20,7 @@ from kafkawire.sdk.errors import BrokerError, ConfigurationError
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
 from kafkawire.sdk.protocol.uuids import ZERO_UUID, format_uuid
 from kafkawire.sdk.records.stored import Damage
-from kafkawire.sdk.spark.audit.continuation import check_end, still_there
+from kafkawire.sdk.spark.audit.continuation import WAY_OUT, check_end, still_there
 from kafkawire.sdk.spark.audit.fact_rows import FactRows, NotedFacts
 from kafkawire.sdk.spark.audit.facts import fact_ddl
 from kafkawire.sdk.spark.audit.store import Manifest
@@ -78,7 +78,7 @@ def broker_input(
     topic_ids = _topic_ids(ClientSettings(settings), topics, before)
     for topic, known in before.topic_ids.items():
         if topic_ids.get(topic, known) not in (known, ""):
-            reason = f"topic {topic} was deleted and made anew since it was read; it needs another folder"
+            reason = f"topic {topic} was deleted and made anew since it was read; {WAY_OUT}"
             raise ConfigurationError("out", out, reason)
     texts = {f"{CLIENT_PREFIX}{name}": value for name, value in settings.items()}
     cluster = Cluster(parse_options({**texts, "subscribe": ",".join(topic_ids)}))

@@ -23,13 +23,16 @@ from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.headers import batch_at, batch_headers
 from kafkawire.sdk.spark.segments.storage import FILES_AT_A_TIME, SegmentFiles
 
-__all__ = ["LAST_BATCH", "check_continuation", "check_end", "still_there"]
+__all__ = ["LAST_BATCH", "WAY_OUT", "check_continuation", "check_end", "still_there"]
 
 _log = logging.getLogger("kafkawire.spark")
 
 #: Facts that tell the last batch of a partition from another one at the same offsets. Cleaning changes those after
 #: `baseSequence` if it removes records.
 LAST_BATCH: Final = ("baseOffset", "producerId", "producerEpoch", "baseSequence", "maxTimestampMs", "records")
+
+#: What somebody can do about a partition that is not the one that was read.
+WAY_OUT: Final = "it needs another folder, or reread, which begins anew"
 
 _NOT_CLEANED: Final = LAST_BATCH.index("baseSequence") + 1
 
@@ -83,9 +86,7 @@ def check_end(partition: TopicPartition, next_offset: int, end_offset: int, out:
         ConfigurationError: it ends before.
     """
     if next_offset > end_offset:
-        reason = (
-            f"{partition} was read up to offset {next_offset} and ends at {end_offset} now; it needs another folder"
-        )
+        reason = f"{partition} was read up to offset {next_offset} and ends at {end_offset} now; {WAY_OUT}"
         raise ConfigurationError("out", out, reason)
 
 
@@ -123,7 +124,7 @@ def _check_segment(
                 batch = batch_at(source, header.position) if end_offset == next_offset else None
                 is_another = batch is not None and noted is not None and not _is_noted(batch, noted)
                 if is_another or header.base_offset < next_offset <= header.last_offset:
-                    reason = "has another batch there now; it needs another folder"
+                    reason = f"has another batch there now; {WAY_OUT}"
                     reason = f"{segment.folder} was read up to offset {next_offset} and {reason}"
                     raise ConfigurationError("out", out, reason)
                 return

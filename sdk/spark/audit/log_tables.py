@@ -88,7 +88,8 @@ def gaps(batches: DataFrame, cleaned: DataFrame) -> DataFrame:
         *_PARTITION,
         "baseOffset",
         "reason",
-        (f.max("lastOffset").over(before) + 1).alias("startOffset"),
+        # Where damage comes first, what was expected there.
+        f.coalesce(f.max("lastOffset").over(before) + 1, f.min("baseOffset").over(before)).alias("startOffset"),
         f.lag(f.col("reason").isNotNull()).over(in_order).alias("followsDamage"),
         (f.lag("run").over(in_order) < f.col("run")).alias("isFirstOfRun"),
         f.max(lacks_records).over(Window.partitionBy(*_PARTITION)).alias("isCleaned"),

@@ -162,8 +162,10 @@ def losses(witness: Witness, reached: int | None) -> list[Loss]:
         if begin < first:
             found.append(Loss(begin, first, Cause.START, witness.start.file))
     end = max(first, log_start, 0 if reached is None else reached)
-    if end < last and (witness.cleaned or 0) < last:  # no gap between batches shows what is before an empty segment
-        found.append(Loss(end, last, Cause.GAP))
+    # No gap between batches shows what is before an empty segment. One may have a wrong name: the files say more.
+    behind = last if witness.reached is None else min(last, noted.offset)
+    if end < behind and (witness.cleaned or 0) < behind:
+        found.append(Loss(end, behind, Cause.GAP))
     end = max(end, last)
     if end < noted.offset:
         found.append(Loss(end, noted.offset, Cause.END, noted.file))

@@ -8,6 +8,7 @@ Source: `KafkaMicroBatchStream` in Apache Spark; `pyspark.sql.streaming.datasour
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,7 +26,7 @@ from kafkawire.sdk.spark.loss import begins_later, report_loss
 from kafkawire.sdk.spark.offset_limits import limited_by_offsets
 from kafkawire.sdk.spark.segments.byte_limits import limited_by_bytes
 from kafkawire.sdk.spark.segments.ends import PartitionEnds
-from kafkawire.sdk.spark.segments.files import FoundSegment
+from kafkawire.sdk.spark.segments.files import FoundSegment, nothing_found
 from kafkawire.sdk.spark.segments.options import SegmentOptions
 from kafkawire.sdk.spark.segments.plan import Wanted, plan, tasks
 from kafkawire.sdk.spark.segments.reading import read_options, read_parts
@@ -33,6 +34,8 @@ from kafkawire.sdk.spark.segments.storage import SegmentFiles
 from kafkawire.sdk.spark.selection import EARLIEST, LATEST, Offsets
 
 __all__ = ["SegmentStreamReader"]
+
+_log = logging.getLogger("kafkawire.spark")
 
 #: Of each partition, by its name, its segments in order.
 _Partitions = dict[str, list[FoundSegment]]
@@ -81,6 +84,9 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         self._options.check_new_stream()
         found = {}
+        there, listed = self._files.look()
+        if not there:  # a broker may be about to write them
+            _log.warning("%s", nothing_found(", ".join(self._options.paths), listed))
         for key, segments in self._partitions().items():
             offset = self._asked.of(segments[0].folder)
             if offset == EARLIEST:

@@ -22,6 +22,7 @@ from kafkawire.sdk.protocol.uuids import format_uuid
 from kafkawire.sdk.spark.audit import broker_facts
 from kafkawire.sdk.spark.audit.broker_facts import BrokerFacts, broker_input
 from kafkawire.sdk.spark.audit.store import Manifest
+from kafkawire.sdk.spark.audit.witnesses import Witness
 from kafkawire.sdk.spark.brokers.stored import StoredBatches
 from kafkawire.sync import Admin, Producer
 from kafkawire.testing import Broker
@@ -109,6 +110,11 @@ def test_tasks(tmp_path: Path) -> None:
         texts["startingOffsets"] = json.dumps({"orders": {"0": 5}})  # in the first one: nobody else reads it
         rows = [row for task in facts(texts) for row in task if row["kind"] == "batch"]
         assert [row["baseOffset"] for row in rows] == [*range(0, 100, 10)]
+        # Those before were deleted, and no reader gets them.
+        assert [row["records"] for row in rows if row["isCounted"]] == [10] * 6
+        texts["since_ms"] = "0"
+        rows = [row for task in facts(texts) for row in task if row["kind"] == "batch"]
+        assert [row["records"] for row in rows[:2]] == [5, 10]
 
 
 def test_compacted(tmp_path: Path) -> None:
@@ -122,7 +128,9 @@ def test_compacted(tmp_path: Path) -> None:
         with Producer(broker.bootstrap) as producer:
             producer.send("a", b"value", key=b"key", partition=1)
         found = broker_facts.compacted({"bootstrap.servers": broker.bootstrap}, options(broker))
-    assert {str(partition): offset for partition, offset in found.items()} == {"a-0": 0, "a-1": 1, "b-0": 0, "b-1": 0}
+        assert {str(each): offset for each, offset in found.items()} == {"a-0": 0, "a-1": 1, "b-0": 0, "b-1": 0}
+        known = broker_facts.known_of({"bootstrap.servers": broker.bootstrap}, options(broker), dict.fromkeys(found, 7))
+    assert known == {each: Witness(log_start=7, cleaned=offset) for each, offset in found.items()}
 
 
 def test_policies_that_nobody_tells(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -17,7 +17,7 @@ from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.records import BatchBuilder
 from kafkawire.sdk.records.batch import rewrite
 from kafkawire.sdk.records.engine import RecordBatch
-from kafkawire.sdk.spark.audit.continuation import check_continuation, check_end, still_there
+from kafkawire.sdk.spark.audit.continuation import WAY_OUT, check_continuation, check_end, still_there
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
 from tests.sdk.spark.segments.logs import TIME_MS, batch, write_segment
 
@@ -75,7 +75,7 @@ def test_it_goes_on(tmp_path: Path, segments: list[list[bytes]]) -> None:
 )
 def test_refused(tmp_path: Path, batches: list[bytes], reason: str) -> None:
     write_segment(tmp_path / "t-0", batches)
-    message = f"out='/audits/shop': t-0 was read up to offset 100 and {reason}; it needs another folder"
+    message = f"out='/audits/shop': t-0 was read up to offset 100 and {reason}; {WAY_OUT}"
     with pytest.raises(ConfigurationError, match=message):
         check(tmp_path)
 

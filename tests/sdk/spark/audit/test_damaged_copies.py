@@ -71,7 +71,8 @@ def told(folder: Path) -> Told:
         rows += found.to_pylist()
     sound = sorted((row for row in rows if row["reason"] is None), key=lambda row: row["baseOffset"])
     regions = [row["sizeBytes"] for row in rows if row["reason"] is not None and row["tail"] is None]
-    lost, reached = 0, None
+    expected = [row["baseOffset"] for row in rows if row["reason"] is not None and row["tail"] is None]
+    lost, reached = 0, min(expected, default=None)
     for row in sound:
         lost += max(row["baseOffset"] - reached, 0) if reached is not None else 0
         reached = row["lastOffset"] + 1
@@ -152,13 +153,17 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], Told]] = {
         lambda folder: swap(folder, 50, 100),
         Told(100, 10, size(50) + size(100)),
     ),
+    "the first two segments, which changed places": (
+        lambda folder: swap(folder, 0, 50),
+        Told(100, 10, size(0) + size(50)),
+    ),
     "a segment with another name": (
         lambda folder: log(folder, 50).rename(log(folder, 70)),
         Told(20, 2, 2 * ONE),
     ),
     "a segment that is there under another name, too": (
         lambda folder: shutil.copy(log(folder, 50), log(folder, 300)),
-        Told(100, 5, size(50)),
+        Told(0, 5, size(50)),
     ),
     "a segment of an older leader": (
         lambda folder: log(folder, 100).write_bytes(b"".join(batches(100, epoch=1))),

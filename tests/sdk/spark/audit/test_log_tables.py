@@ -47,12 +47,16 @@ def test_gaps(spark: Any) -> None:
         batch(0, partition=3),
         damage(10, 900, partition=3, tail="cut"),  # a run met it; what it was the beginning of is there by now
         batch(12, partition=3, run=2),
+        damage(100, partition=4),  # nothing is before it but the name of the segment
+        damage(100, 50, partition=4),
+        batch(130, partition=4),
     ]
     assert gaps(spark, facts, t=24) == [
         (0, 25, 30, 5, "unknown"),
         (0, 40, 50, 10, "damage"),
         (1, 20, 40, 20, "cleaning"),
         (3, 10, 12, 2, "retention"),
+        (4, 100, 130, 30, "damage"),
     ]
 
 

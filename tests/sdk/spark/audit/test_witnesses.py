@@ -197,6 +197,16 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], dict[str, list[Loss]]]] = {
         lambda data: (write_partition(data / "orders-1", [0, 100, 150], 150), remove_segment(data, "orders-1", 100)),
         {"orders-1": [Loss(100, 150, Cause.GAP)]},
     ),
+    "the same, where nothing says how far it came": (
+        lambda data: (
+            [path.unlink() for path in data.glob("*-checkpoint")],
+            write_partition(data / "orders-1", [0, 100, 150], 150),
+            remove_segment(data, "orders-1", 100),
+            log(data, "orders-1", 150, ".snapshot").unlink(),
+            (data / "orders-1" / LEADER_EPOCHS).unlink(),
+        ),
+        {"orders-1": [Loss(100, 150, Cause.GAP)]},
+    ),
 }
 
 
@@ -241,6 +251,7 @@ HARMLESS: dict[str, Callable[[Path], object]] = {
     ),
     "a log that was never in this format": lambda data: (data / "orders-0" / LEADER_EPOCHS).write_text("0\n0\n"),
     "a topic that was made a moment ago": lambda data: write_partition(data / "new-0", [0], 20),
+    "a segment whose name is wrong": lambda data: log(data, "orders-1", 9000).touch(),
     "a follower that began later": lambda data: write_partition(data / "late-0", [500], 540, start=520),
 }
 

@@ -134,6 +134,17 @@ def test_growing(folder: Path) -> None:
     assert query.take_all() == []
 
 
+def test_nothing_yet(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A broker may be about to write; but somebody may have mistaken the folder, too."""
+    (tmp_path / "orders-0.zip").touch()
+    query = Query(tmp_path)
+    assert not query.plan()
+    assert "there are no segments: expected TOPIC-PARTITION/OFFSET.log; compressed or in an archive" in caplog.text
+    write_segment(tmp_path / "orders-0", [batch(0)])
+    query.take_all()
+    assert query.rows == rows_of(10)
+
+
 def test_available_now(folder: Path) -> None:
     query = Query(folder, maxOffsetsPerTrigger="50")
     query.reader.prepareForTriggerAvailableNow()
