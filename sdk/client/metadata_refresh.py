@@ -131,10 +131,12 @@ class MetadataRefresh:
         error, metadata = call.error, self._router.metadata
         if error is None:
             is_complete = self._asked is None
+            asked = self._asked or frozenset()
+            dropped = frozenset() if metadata.wanted is None else asked - metadata.wanted - metadata.topics.keys()
             error = metadata.update(call.answer, now_ms, is_complete=is_complete, has_epochs=question.has_epochs)
             if error is None:
-                for name in (self._asked or frozenset()) - (metadata.wanted or frozenset()):
-                    metadata.errors.pop(name, None)  # it was dropped meanwhile: who wants it later is told what is then
+                for name in dropped:  # who wants it later is told what is then
+                    metadata.drop(name)
                 self._note_missing(now_ms)
             else:
                 metadata.invalidate()  # also if it is not old: there was a reason to ask

@@ -166,7 +166,7 @@ class SimulatedProducer:
         kind = ProduceResponse.PartitionProduceResponse
         responses = []
         for topic in request.topic_data:
-            name = topic.name or names[topic.topic_id]
+            name = topic.name or names.get(topic.topic_id, "")
             partitions = []
             for data in topic.partition_data:
                 batch = RecordBatch(bytes(data.records or b""))
@@ -176,6 +176,8 @@ class SimulatedProducer:
 
     def _append(self, node: int, name: str, number: int, batch: RecordBatch, kind: Any) -> Any:
         self.produced.append((self.simulation.now_ms, node, (name, number), batch))
+        if name not in self.leaders:
+            return kind(number, ErrorCode.UNKNOWN_TOPIC_ID)
         if number >= len(self.leaders[name]):
             return kind(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         leader = self.leaders[name][number]
