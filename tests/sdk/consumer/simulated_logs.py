@@ -31,7 +31,7 @@ from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import walk_headers
 from tests.sdk.client.simulation import Simulation, address, backoff, options
-from tests.sdk.consumer.batches import made
+from tests.sdk.consumer.batches import made, marker
 
 __all__ = ["Cluster", "Log", "reading"]
 
@@ -50,6 +50,7 @@ class Log:
         replica: the follower that consumers are sent to, -1 for none.
         epoch_ends: what OffsetForLeaderEpoch says: (epoch, end offset); None for the end of the log.
         cut: how many bytes a fetch brings at most.
+        aborted: (first offset, producer id) of aborted transactions; a response names them in this order.
         listed: what ListOffsets says of a time; None for the start.
     """
 
@@ -63,6 +64,7 @@ class Log:
         self.epoch_ends: tuple[int, int] | None = None
         self.listed: int | None = None
         self.cut: int | None = None
+        self.aborted: list[tuple[int, int]] = []
 
     @property
     def end(self) -> int:
@@ -72,6 +74,14 @@ class Log:
     def append(self, *values: bytes) -> None:
         """Write a batch."""
         self.batches.append(made(self.end, *values, epoch=self.epoch))
+
+    def abort(self, *producers: int) -> None:
+        """Write a transaction of each producer; the one that began last is aborted first."""
+        for producer in producers:
+            self.aborted.insert(0, (self.end, producer))
+            self.batches.append(made(self.end, b"aborted", producer=producer, epoch=self.epoch))
+        for producer in reversed(producers):
+            self.batches.append(marker(self.end, producer, is_commit=False, epoch=self.epoch))
 
 
 class Cluster:
@@ -218,7 +228,10 @@ class Cluster:
         if not log.start <= offset <= log.end:
             return FetchResponse.PartitionData(number, ErrorCode.OFFSET_OUT_OF_RANGE)
         records = b"".join(each for each in log.batches if next(walk_headers(each)).next_offset > offset)
-        return FetchResponse.PartitionData(number, 0, log.end, log.end, records=records[: log.cut])
+        aborted = [FetchResponse.AbortedTransaction(producer, first) for first, producer in log.aborted]
+        return FetchResponse.PartitionData(
+            number, 0, log.end, log.end, aborted_transactions=aborted, records=records[: log.cut]
+        )
 
     def _list(self, request: ListOffsetsRequest, version: int) -> Message:
         topics = []
