@@ -65,6 +65,6 @@ def _reason(state: ConnectionState, error: Exception) -> str:
             return f"what listens there answers in {protocol}, it is no broker"
     text = str(error) or type(error).__name__
     if state is ConnectionState.VERSIONS and isinstance(error, ConnectionLost):
-        # Any broker tells anybody its versions; one that expects TLS takes them for a broken handshake.
-        return f"{text}; does this port use TLS, and security_protocol not, or is it of something else?"
+        # A broker tells its versions to anybody who speaks as its listener does; where that expects TLS, it hangs up.
+        return f"{text} before it told its versions; does security_protocol fit this port?"
     return text
