@@ -62,7 +62,7 @@ def caused_by(cause: Exception) -> ConnectionLost:
         (STATE.VERSIONS, FrameTooLarge(0x48545450, 100), "versions", "answers in HTTP, it is no broker$"),
         (STATE.VERSIONS, FrameTooLarge(0x5353482D, 100), "versions", "answers in SSH, it is no broker$"),
         (STATE.VERSIONS, FrameTooLarge(0x48545451, 100), "versions", "versions: frame of 1213486161 bytes"),
-        (STATE.VERSIONS, ConnectionLost("closed by the broker"), "versions", "the broker before it told its versions; does security_protocol fit"),
+        (STATE.VERSIONS, ConnectionLost("closed"), "versions", "told its versions; does security_protocol fit"),
         (STATE.VERSIONS, FrameTooLarge(-1, 100), "versions", "versions: frame of -1 bytes"),
         (STATE.VERSIONS, RequestTimedOut(""), "versions", "versions: RequestTimedOut$"),
         (STATE.AUTHENTICATION, ConnectionLost("closed by the broker"), "sasl", "sasl: closed by the broker$"),

@@ -120,7 +120,7 @@ def test_sleeping_and_the_race_of_addresses(monkeypatch: pytest.MonkeyPatch) -> 
         slept.append(timeout)
         return await usual(work, return_when=return_when)
 
-    async def refuse(endpoint: Endpoint) -> socket.socket:
+    async def refuse(endpoint: Endpoint, keeps_alive: bool) -> socket.socket:
         raise OSError("refused")
 
     async def run() -> None:
