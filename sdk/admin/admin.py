@@ -268,19 +268,25 @@ class Admin:
         Raises:
             Closed: the admin is not started, or is closed.
         """
-        if self._started is None:
-            raise Closed("the admin is not started, or is closed")
-        return self._started[0].metrics()
+        return self._running()[0].metrics()
 
     @property
     def _actions(self) -> Actions:
-        if self._started is None:
+        return self._running()[1]
+
+    def _running(self) -> tuple[ClientCore, Actions]:
+        started = self._started  # looked at once: a signal handler may close the admin in between
+        if started is None:
             raise Closed("the admin is not started, or is closed")
-        return self._started[1]
+        return started
 
     async def _do(self, action: Coroutine[Any, Any, Result]) -> Result:
-        assert self._started is not None
-        return await self._started[0].perform(action)
+        try:
+            core, _ = self._running()
+        except Closed:
+            action.close()
+            raise
+        return await core.perform(action)
 
 
 def _topics(names: tuple[Any, ...]) -> list[str]:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from kafkawire.sdk.client.arguments import (
     checked_end,
@@ -44,6 +44,10 @@ if TYPE_CHECKING:
 __all__ = ["Consumer"]
 
 logger = logging.getLogger("kafkawire.consumer")
+
+#: The I/O side keeps to the limit of `close`; the call waits so much longer for it, and no more: what the I/O thread
+#: waits for may be held by this thread, if it was interrupted by the signal handler that closes the consumer.
+_GRACE_MS: Final = 250
 
 Result = TypeVar("Result")
 
@@ -130,7 +134,8 @@ class Consumer(ConsumerFace[Key, Value]):
         """Commit, tell the listener, leave the group and disconnect.
 
         Finished records are committed with `enable_auto_commit`, otherwise nothing is. The listener itself may close
-        the consumer. A second call waits for the first.
+        the consumer. Another call meanwhile, such as that of a signal handler, waits for the same within its own limit:
+        it may have interrupted the first.
 
         Args:
             timeout_ms: for committing and leaving the group; after that the consumer disconnects anyway.
@@ -139,18 +144,21 @@ class Consumer(ConsumerFace[Key, Value]):
             Exception: what the listener raised meanwhile.
         """
         checked_timeout_ms(timeout_ms)
-        core, is_listener = self._core, self._calls is not None and self._calls.let_go()
-        if self._closing is not None and not is_listener:
-            await self._closing
-        if core is None or self._closing is not None:
+        core, is_listener = self._core or self._former, self._calls is not None and self._calls.let_go()
+        closing = self._closing
+        if core is None or (closing is not None and (closing.done or is_listener)):
             return
-        closing = self._closing = Promise()
+        if closing is None:
+            closing = self._closing = Promise()
         try:
             with suppress(Closed):  # by a defect, which every read has raised
                 left = core.leave(timeout_ms)
-                await (left if self._calls is None else self._calls.until(left))
+                limit_ms = timeout_ms + _GRACE_MS
+                await (left.within(limit_ms) if self._calls is None else self._calls.until(left, limit_ms))
+                if left.done:
+                    await left
         finally:
-            self._core = None
+            self._former, self._core = core, None
             try:
                 await core.client.finish(Closed("the consumer was closed"))
             finally:
@@ -246,8 +254,9 @@ class Consumer(ConsumerFace[Key, Value]):
         """
         self._check_open()
         subscription = self._chosen(topics, pattern)
-        if self._core is not None:
-            await self._core.subscribe(subscription)
+        core = self._core
+        if core is not None:
+            await core.subscribe(subscription)
         self._subscription = subscription
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:

@@ -90,6 +90,7 @@ class ConsumerFace(Generic[Key, Value]):
         self._core: ConsumerCore | None = None
         self._calls: ListenerCalls | BlockingListenerCalls | None = None
         self._raised: Exception | None = None
+        self._former: ConsumerCore | None = None
         self._closing: Promise[None] | None = None
         self._stream: RecordStream[Key, Value] | None = None
         self._seen = 0
@@ -117,7 +118,8 @@ class ConsumerFace(Generic[Key, Value]):
     @property
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions assigned now."""
-        return frozenset(self._by_hand) if self._core is None else self._core.assignment.assigned
+        core = self._core
+        return frozenset(self._by_hand) if core is None else core.assignment.assigned
 
     def assign(self, *partitions: TopicPartition | Iterable[TopicPartition] | Mapping[TopicPartition, int]) -> None:
         """Read exactly these partitions, without group membership.
@@ -141,8 +143,9 @@ class ConsumerFace(Generic[Key, Value]):
             self._by_hand = dict(zip(checked, map(checked_offset, checked, partitions[0].values()), strict=True))
         else:
             self._by_hand = checked
-        if self._core is not None:
-            self._core.assign(self._by_hand)
+        core = self._core
+        if core is not None:
+            core.assign(self._by_hand)
 
     def pause(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         """Suspend reading of these partitions; they stay assigned to this consumer.
@@ -317,9 +320,10 @@ class ConsumerFace(Generic[Key, Value]):
             raise Closed("the consumer was closed; create a new one")
 
     def _started(self) -> ConsumerCore:
-        if self._core is None:
+        core = self._core  # looked at once: a signal handler may close the consumer in between
+        if core is None:
             raise Closed("the consumer is not started, or is closed")
-        return self._core
+        return core
 
     def _started_group(self) -> ConsumerCore:
         core = self._started()

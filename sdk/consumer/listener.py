@@ -12,7 +12,9 @@ from typing import Final, Protocol
 
 from kafkawire.sdk.client.groups.protocol import Assigned, Event, Lost, Revoking
 from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.transport.latch import Latch
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.tasks import new_task
 from kafkawire.sdk.transport.user_code import as_exception, contained
@@ -66,9 +68,9 @@ class ListenerCalls:
         self._done(self._tasks[task], None)
         return True
 
-    async def until(self, promise: Promise[None]) -> None:
-        """Wait for a promise, while the listener is called."""
-        await promise
+    async def until(self, promise: Promise[None], timeout_ms: int) -> None:
+        """Wait for a promise, while the listener is called, up to a limit."""
+        await promise.within(timeout_ms)
 
     async def end(self) -> None:
         """Cancel the calls that have not returned, but for the one that asks for it."""
@@ -123,7 +125,7 @@ class BlockingListenerCalls:
         self._done = done
         self._signal = signal
         self._events: deque[Event] = deque()
-        self._arrived = threading.Event()
+        self._arrived = Latch()
         self._caller: int | None = None
 
     def notify(self, event: Event) -> None:
@@ -160,14 +162,15 @@ class BlockingListenerCalls:
         self._done(self._events.popleft(), None)
         return True
 
-    async def until(self, promise: Promise[None]) -> None:
-        """Wait for a promise, while the listener is called."""
-        promise.add_done_callback(self._arrived.set)
+    async def until(self, promise: Promise[None], timeout_ms: int) -> None:
+        """Wait for a promise, while the listener is called, up to a limit."""
+        deadline_ms = monotonic_ms() + timeout_ms
         while not promise.done:
+            arrived = self._arrived = Latch()
+            promise.add_done_callback(arrived.set)
             self.run()
-            self._arrived.wait()
-            self._arrived.clear()
-        await promise
+            if not arrived.wait((deadline_ms - monotonic_ms()) / 1000):
+                return
 
     async def end(self) -> None:
         """Make no more calls."""

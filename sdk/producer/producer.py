@@ -465,9 +465,10 @@ class Producer(Generic[GivenKey, GivenValue], metaclass=ProducerClass):
         await self._started().send_offsets(offsets, group, timeout_ms)
 
     def _started(self) -> ProducerCore:
-        if self._core is None or not self._is_open:
+        core = self._core
+        if core is None or not self._is_open:
             raise Closed("the producer is not started, or is closed")
-        return self._core
+        return core
 
 
 #: As it is written here: a shortcut is taken only while it was not replaced.

@@ -280,8 +280,9 @@ class _Inner(AsyncConsumer[Key, Value]):
             self.is_taking = False
             raise
         except BaseException:
-            if self.is_taking and self._core is not None:
-                self._core.reader.rewind()
+            core = self._core
+            if self.is_taking and core is not None:
+                core.reader.rewind()
             self.is_taking = False
             raise
         self.is_taking = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import count
-from threading import Lock
+from threading import RLock
 from typing import Protocol
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
@@ -178,7 +178,7 @@ class Assignment:
         self._fetching = fetching
         self._queue = queue
         self._run = run
-        self._lock = Lock()
+        self._lock = RLock()  # a signal handler may have interrupted this thread under it
         self._seen = 0
         self._seen_ms: int | None = None
         self.readings: dict[TopicPartition, Reading] = {}

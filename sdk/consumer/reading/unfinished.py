@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from threading import Lock
+from threading import RLock
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.position import Position
@@ -33,7 +33,7 @@ class Unfinished:
 
     def __init__(self, partition: TopicPartition) -> None:
         self._partition = partition
-        self._lock = Lock()
+        self._lock = RLock()  # a signal handler may have interrupted this thread under it
         #: By offset, in order: the leader epoch of the record before it.
         self._epochs: OrderedDict[int, int] = OrderedDict()
         #: The ends of batches that were handed out whole, by the offset that stands for them above.
@@ -119,5 +119,5 @@ class Unfinished:
             self._batches.pop(last, None)
 
     def _look(self) -> None:
-        offset = next(iter(self._epochs), None)
-        self.first = None if offset is None else Position(offset, self._epochs[offset])
+        oldest = next(iter(self._epochs.items()), None)
+        self.first = None if oldest is None else Position(*oldest)

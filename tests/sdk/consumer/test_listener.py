@@ -285,7 +285,7 @@ def test_events_are_handled_while_something_is_waited_for_and_not_after_the_end(
     calls = BlockingListenerCalls(listener, lambda event, error: promise.keep(None), lambda: None)
     thread = Thread(target=lambda: calls.notify(EVENTS[1]))
     thread.start()
-    result_of(calls.until, promise)
+    result_of(calls.until, promise, 60_000)
     thread.join()
     assert [what for what, _ in listener.told] == ["revoked"]
     calls.notify(EVENTS[0])
@@ -303,7 +303,7 @@ def test_a_call_that_closes_lets_the_group_go_on() -> None:
             calls.let_go()
             assert done == EVENTS[:1]
             calls.notify(EVENTS[1])
-            result_of(calls.until, promise)
+            result_of(calls.until, promise, 60_000)
             super().on_assigned(partitions)
             raise ValueError("after it")
 

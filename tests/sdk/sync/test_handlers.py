@@ -20,12 +20,18 @@ from typing import Any
 
 import pytest
 
+from kafkawire import TopicPartition
 from kafkawire.errors import Closed
-from kafkawire.sync import Producer
+from kafkawire.sync import Admin, Consumer, Producer
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
 #: More than any handler takes; a handler that waits for its own thread takes for ever.
 LIMIT_MS = 5_000
+
+T = TopicPartition("t", 0)
+
+#: Of the instructions, so many are left out between two in the tests of closing, which need a client each.
+STEP = 17
 
 #: More instructions than any call here has.
 INSTRUCTIONS_MAX = 20_000
@@ -137,10 +143,67 @@ def test_a_handler_that_closes_anywhere_in_a_call(broker: StoringBroker, call: C
         return ended
 
     producer = Producer(str(BROKER))
-    count = everywhere(make, lambda place: producer.close(timeout_ms=LIMIT_MS), step=17)
+    count = everywhere(make, lambda place: producer.close(timeout_ms=LIMIT_MS), step=STEP)
     producer.close()
     stored = {int(value or b"") for value in broker.values("t") if (value or b"").isdigit()}
-    assert stored.issuperset(range(0, count, 17)), "what was sent before is flushed by the handler"
+    assert stored.issuperset(range(0, count, STEP)), "what was sent before is flushed by the handler"
+
+
+READS: dict[str, Callable[[Consumer], object]] = {
+    "getmany": lambda consumer: consumer.getmany(LIMIT_MS),
+    "position": lambda consumer: consumer.position(T),
+    "commit": lambda consumer: consumer.commit({T: 1}),
+    "seek": lambda consumer: consumer.seek(T, 0),
+    "close": lambda consumer: consumer.close(),
+}
+
+
+@pytest.mark.parametrize("call", READS.values(), ids=READS)
+def test_a_handler_that_closes_a_consumer_anywhere_in_a_call(
+    broker: StoringBroker, call: Callable[[Consumer], object]
+) -> None:
+    with Producer(str(BROKER), network=broker.network) as producer:
+        producer.send("t", b"v")
+    took: list[float] = []
+
+    def make(place: int) -> Callable[[], object]:
+        nonlocal consumer
+        consumer = Consumer(str(BROKER), group_id="g", auto_offset_reset="earliest", network=broker.network)
+        consumer.start()
+        consumer.assign([T])
+
+        def ended() -> None:
+            with suppress(Closed):
+                call(consumer)
+
+        return ended
+
+    def handler(place: int) -> None:
+        began = time.monotonic()
+        consumer.close(timeout_ms=LIMIT_MS)
+        took.append(time.monotonic() - began)
+
+    consumer = Consumer(str(BROKER))
+    assert everywhere(make, handler, step=STEP) > 20
+    consumer.close()
+    assert max(took) < LIMIT_MS / 1000, "nothing was waited for in vain"
+
+
+def test_a_handler_that_closes_an_admin_anywhere_in_a_call(broker: StoringBroker) -> None:
+    def make(place: int) -> Callable[[], object]:
+        nonlocal admin
+        admin = Admin(str(BROKER), network=broker.network)
+        admin.start()
+
+        def ended() -> None:
+            with suppress(Closed):
+                admin.list_offsets({T: 1})
+
+        return ended
+
+    admin = Admin(str(BROKER))
+    assert everywhere(make, lambda place: admin.close(), step=STEP) > 20
+    admin.close()
 
 
 def test_a_finalizer_that_sends_wherever_garbage_is_collected(broker: StoringBroker) -> None:
