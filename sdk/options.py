@@ -10,6 +10,7 @@ costs a program about a millisecond at start.
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from kafkawire.sdk.errors import ConfigurationError
@@ -23,6 +24,7 @@ __all__ = [
     "Order",
     "choice",
     "flag",
+    "listed",
     "literal",
     "number",
     "option",
@@ -40,6 +42,9 @@ INT64_MAX: Final = 2**63 - 1
 
 #: The default of an option that must be given.
 REQUIRED: Final[Any] = object()
+
+#: For `listed`.
+_NO_SYNONYMS: Final[Mapping[str, str]] = MappingProxyType({})
 
 #: More digits than any number has here; Python refuses to convert 5,000.
 _DIGITS_MAX = 100
@@ -286,7 +291,7 @@ def choice(default: str, *values: str, kafka: str | None = None) -> Any:
 
     def read(name: str, value: object) -> object:
         if value not in values:
-            raise ConfigurationError(name, value, f"expected one of {', '.join(values)}")
+            raise ConfigurationError(name, value, f"expected one of {listed(value, values)}")
         return value
 
     return Option(default, read, kafka, accepts=literal(*values))
@@ -303,6 +308,26 @@ def option(
 ) -> Any:
     """Declare an option with its own reader; see `Option`."""
     return Option(default, read, kafka, parse, accepts, limits)
+
+
+def listed(value: object, values: Collection[str], *more: str, meant: Mapping[str, str] = _NO_SYNONYMS) -> str:
+    """Return what a value may be, for the error about one that it is not: with the one that was probably meant.
+
+    Args:
+        value: what a user gave.
+        values: what it may be.
+        more: what else it may be, in words.
+        meant: what other clients call some of the values.
+    """
+    text = ", ".join([*(each or "''" for each in values), *more])
+    if not isinstance(value, str):
+        return text
+    import difflib  # only needed for an error
+
+    spellings = {each.lower(): each for each in values if each}
+    given = value.strip().lower()
+    near = [meant[given]] if given in meant else difflib.get_close_matches(given, spellings, n=1)
+    return f"{text}; did you mean {spellings.get(near[0], near[0])}?" if near else text
 
 
 def literal(*values: str | int) -> str:

@@ -34,7 +34,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Literal, TypedDict
 
-from kafkawire.sdk.client.groups.assignor import Assignor
+from kafkawire.sdk.client.groups.assignor import Assignor, AssignorName
 from kafkawire.sdk.client.partitioner import Partitioner
 from kafkawire.sdk.client.security_options import TokenProvider
 from kafkawire.sdk.metrics.names import MetricsReporter

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Literal, TypedDict
 
-from kafkawire.sdk.client.groups.assignor import Assignor
+from kafkawire.sdk.client.groups.assignor import Assignor, AssignorName
 from kafkawire.sdk.client.partitioner import Partitioner
 from kafkawire.sdk.client.security_options import TokenProvider
 from kafkawire.sdk.metrics.names import MetricsReporter
@@ -106,11 +106,11 @@ class ConsumerKeywords(ClientKeywords, total=False):
     group_protocol: Literal["classic", "consumer", "auto"]
     group_remote_assignor: str | None
     group_instance_id: str | None
-    auto_offset_reset: str | timedelta
+    auto_offset_reset: Literal["latest", "earliest", "none"] | timedelta
     enable_auto_commit: bool
     auto_commit_interval_ms: int
     enable_auto_finish: bool
-    assignors: str | Assignor | Iterable[Literal["range", "roundrobin", "sticky", "cooperative-sticky"] | Assignor]
+    assignors: AssignorName | Assignor | Iterable[AssignorName | Assignor]
     session_timeout_ms: int
     heartbeat_interval_ms: int
     max_poll_interval_ms: int

@@ -8,15 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Final, Literal, cast
+from typing import Final, Literal, cast, get_args
 
-from kafkawire.sdk.client.groups.assignor import Assignor
+from kafkawire.sdk.client.groups.assignor import Assignor, AssignorName
 from kafkawire.sdk.client.partitioner import ROUND_ROBIN, Partitioner
 from kafkawire.sdk.client.times import is_timedelta
 from kafkawire.sdk.client.topics import LEGAL_NAME, is_legal_name
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.metrics.names import MetricsReporter
-from kafkawire.sdk.options import read_text
+from kafkawire.sdk.options import listed, read_text
 from kafkawire.sdk.protocol.primitives import MAX_STRING_BYTES
 from kafkawire.sdk.protocol.tables.enums import Acks, IsolationLevel
 from kafkawire.sdk.records import Compression
@@ -27,6 +27,7 @@ __all__ = [
     "ASSIGNOR_NAMES",
     "COMPRESSIONS",
     "ISOLATION_LEVELS",
+    "RESET_POLICIES",
     "SECURITY_PROTOCOLS",
     "BootstrapServers",
     "check_encodable",
@@ -45,8 +46,19 @@ __all__ = [
     "read_wire_text",
 ]
 
-#: The assignors that a consumer can be given, by the names that members of a group exchange.
-ASSIGNOR_NAMES: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
+ASSIGNOR_NAMES: Final[tuple[AssignorName, ...]] = get_args(AssignorName)
+
+#: Where a consumer begins without a committed offset; it may also go back by a duration.
+RESET_POLICIES: Final = ("latest", "earliest", "none")
+
+#: What librdkafka calls them.
+_MEANT_POLICIES: Final = {
+    "smallest": "earliest",
+    "beginning": "earliest",
+    "largest": "latest",
+    "end": "latest",
+    "error": "none",
+}
 
 COMPRESSIONS: Final = {member.name.lower(): member for member in Compression}
 ISOLATION_LEVELS: Final = {member.name.lower(): member for member in IsolationLevel}
@@ -110,7 +122,8 @@ def check_protocols(servers: tuple[Address, ...], security_protocol: str) -> Non
 def read_acks(name: str, value: object) -> int:
     """Return how many replicas acknowledge."""
     if not isinstance(value, str | int) or isinstance(value, bool) or value not in ACKS:
-        raise ConfigurationError(name, value, 'expected "all", 1 or 0')
+        known = listed(value, ["all"], "1 or 0")
+        raise ConfigurationError(name, value, f"expected {known}")
     return ACKS[value]
 
 
@@ -119,21 +132,20 @@ def read_compression(name: str, value: object) -> Compression:
     if isinstance(value, Compression):
         return value
     if not isinstance(value, str) or value not in COMPRESSIONS:
-        raise ConfigurationError(name, value, f"expected one of {', '.join(COMPRESSIONS)}")
+        raise ConfigurationError(name, value, f"expected one of {listed(value, [*COMPRESSIONS])}")
     return COMPRESSIONS[value]
 
 
 def read_reset_policy(name: str, value: object) -> str | int:
     """Return a policy by its name, or the milliseconds of one that goes back by a duration."""
-    if value in ("latest", "earliest", "none"):
+    if isinstance(value, str) and value in RESET_POLICIES:
         return str(value)
     if is_timedelta(value) and value.days >= 0:
         return (value.days * 24 * 60 * 60 + value.seconds) * 1000 + value.microseconds // 1000
     found = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if found is None or not any(found.groups()):
-        raise ConfigurationError(
-            name, value, "expected one of latest, earliest, none, by_duration:P7DT12H, or a timedelta"
-        )
+        known = listed(value, RESET_POLICIES, "by_duration:P7DT12H", "or a timedelta", meant=_MEANT_POLICIES)
+        raise ConfigurationError(name, value, f"expected one of {known}")
     days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
     return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
 
@@ -143,7 +155,7 @@ def read_isolation_level(name: str, value: object) -> IsolationLevel:
     if isinstance(value, IsolationLevel):
         return value
     if not isinstance(value, str) or value not in ISOLATION_LEVELS:
-        raise ConfigurationError(name, value, f"expected one of {', '.join(ISOLATION_LEVELS)}")
+        raise ConfigurationError(name, value, f"expected one of {listed(value, [*ISOLATION_LEVELS])}")
     return ISOLATION_LEVELS[value]
 
 
@@ -153,8 +165,9 @@ def read_assignors(name: str, value: object) -> tuple[str | Assignor, ...]:
     chosen = tuple(part.strip() if isinstance(part, str) else part for part in parts)
     names = [_assignor_name(part) for part in chosen]
     if not chosen or None in names:
-        reason = f"expected some of {', '.join(ASSIGNOR_NAMES)}, or objects of your own with a name and `assign`"
-        raise ConfigurationError(name, value, reason)
+        wrong = next((part for part, known in zip(chosen, names, strict=True) if known is None), value)
+        known = listed(wrong, ASSIGNOR_NAMES, "or objects of your own with a name and `assign`")
+        raise ConfigurationError(name, value, f"expected some of {known}")
     for each in names:
         read_wire_text(name, each)
     if len(set(names)) < len(names):
@@ -181,7 +194,8 @@ def read_optional_flag(name: str, value: object) -> bool | None:
 def read_partitioner(name: str, value: object) -> Partitioner | Literal["round_robin"] | None:
     """Return a function that chooses partitions, or the name of one."""
     if value is not None and value != ROUND_ROBIN and not callable(value):
-        raise ConfigurationError(name, value, 'expected "round_robin", or a function of key and number of partitions')
+        known = listed(value, [ROUND_ROBIN], "or a function of key and number of partitions")
+        raise ConfigurationError(name, value, f"expected {known}")
     return cast('Partitioner | Literal["round_robin"] | None', value)
 
 

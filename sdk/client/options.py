@@ -19,6 +19,7 @@ from kafkawire.sdk.client.option_values import (
     ASSIGNOR_NAMES,
     COMPRESSIONS,
     ISOLATION_LEVELS,
+    RESET_POLICIES,
     check_protocols,
     name_or_none,
     read_acks,
@@ -286,9 +287,9 @@ class ConsumerOptions(ClientOptions):
     auto_offset_reset: str | int = option(
         "latest",
         read_reset_policy,
-        "str | timedelta",
+        f"{literal(*RESET_POLICIES)} | timedelta",
         kafka="auto.offset.reset",
-        limits='"latest", "earliest", "none" or "by_duration:…"',
+        limits='from a mapping also "by_duration:…"',
     )
     enable_auto_commit: bool = flag(True, kafka="enable.auto.commit")
     auto_commit_interval_ms: int = number(5_000, 1, kafka="auto.commit.interval.ms")
@@ -296,8 +297,9 @@ class ConsumerOptions(ClientOptions):
     assignors: tuple[str | Assignor, ...] = option(
         ("range", "cooperative-sticky"),
         read_assignors,
-        f"str | Assignor | Iterable[{literal(*ASSIGNOR_NAMES)} | Assignor]",
+        "AssignorName | Assignor | Iterable[AssignorName | Assignor]",
         kafka="partition.assignment.strategy",
+        limits=f"names {', '.join(ASSIGNOR_NAMES)}; from a mapping also one text, with commas",
     )
     session_timeout_ms: int = number(45_000, 1, kafka="session.timeout.ms")
     heartbeat_interval_ms: int = number(3_000, 1, kafka="heartbeat.interval.ms")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkawire.sdk.client.option_values import SECURITY_PROTOCOLS, check_encodable, read_wire_text
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.options import Options, choice, flag, literal, option, text
+from kafkawire.sdk.options import Options, choice, flag, listed, literal, option, text
 from kafkawire.sdk.secret import Secret
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _USED_BY: Final[Mapping[str, tuple[str, ...]]] = {
 
 def _mechanism(name: str, value: object) -> object:
     if value is not None and value not in _MECHANISMS:
-        raise ConfigurationError(name, value, f"expected one of {', '.join(_MECHANISMS)}")
+        raise ConfigurationError(name, value, f"expected one of {listed(value, [*_MECHANISMS])}")
     return value
 
 

@@ -9,7 +9,7 @@ Source: Apache Kafka, `ConsumerPartitionAssignor`, `AbstractPartitionAssignor`; 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.protocol.tables.enums import UNKNOWN_GENERATION_ID
@@ -17,6 +17,7 @@ from kafkawire.sdk.protocol.tables.enums import UNKNOWN_GENERATION_ID
 __all__ = [
     "Assignment",
     "Assignor",
+    "AssignorName",
     "MemberSubscription",
     "PartitionCounts",
     "ReplicaRacks",
@@ -25,6 +26,9 @@ __all__ = [
     "sorted_members",
     "subscribed_topics",
 ]
+
+#: The assignors that a consumer can be given, by the names that members of a group exchange.
+AssignorName = Literal["range", "roundrobin", "sticky", "cooperative-sticky"]
 
 
 class MemberSubscription(NamedTuple):

@@ -38,7 +38,7 @@ Producer("a:1", linger_ms=5, acks="all", compression="zstd", partitioner=lambda 
 Producer(["a:1"], acks=1, compression=Compression.LZ4, partitioner=None)
 Producer(bootstrap_servers="a:1")
 Consumer("a:1", "orders", "payments", group_id="g", assignors=["range"], auto_offset_reset="earliest")
-Consumer("a:1", group_id=None, assignors="range,sticky", auto_offset_reset=timedelta(days=7))
+Consumer("a:1", group_id=None, assignors="range", auto_offset_reset=timedelta(days=7))
 Consumer("a:1", group_id="g", assignors=[MyAssignor(), "range"])
 Consumer("a:1", group_id="g", assignors=MyAssignor())
 Admin("a:1", api_timeout_ms=1_000)
@@ -71,7 +71,21 @@ Consumer("a:1", ["orders"], "payments")
 Consumer("a:1", [5])  # refused
 Consumer("a:1", "orders", auto_offset_reset=1)  # refused
 Consumer("a:1", "orders", enable_auto_commit="false")  # refused
+Consumer("a:1", "orders", auto_offset_reset="earlist")  # refused
+Consumer("a:1", "orders", auto_offset_reset=timedelta(days=1))
 Consumer("a:1", "orders", assignors=["rang"])  # refused
+Consumer("a:1", "orders", assignors="sticki")  # refused
+Consumer("a:1", "orders", assignors="sticky")
+Consumer("a:1", "orders", group_protocol="clasic")  # refused
+Consumer("a:1", "orders", isolation_level="read_comitted")  # refused
+Consumer("a:1", "orders", io="treads")  # refused
+Producer("a:1", acks="al")  # refused
+Producer("a:1", partitioner="roundrobin")  # refused
+Producer("a:1", sasl_mechanism="SCRAM-SHA256")  # refused
+Producer("a:1", ssl_truststore_type="JKS")  # refused
+Producer("a:1", ssl_keystore_type="JKS")  # refused
+Producer("a:1", ssl_endpoint_identification_algorithm="http")  # refused
+Broker(log_message_timestamp_type="LogAppend")  # refused
 Admin("a:1", linger_ms=5)  # refused
 Admin("a:1", security_protocol="TLS")  # refused
 Admin("a:1", ssl_context=True)  # refused

@@ -133,3 +133,38 @@ def test_names_of_assignors_go_into_requests() -> None:
 )
 def test_reset_policies(policy: str | timedelta, kept: str | int) -> None:
     assert read_options(ConsumerOptions, "a", {"auto_offset_reset": policy}).auto_offset_reset == kept
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value", "meant"),
+    [
+        (ProducerOptions, "acks", "al", "all"),
+        (ProducerOptions, "compression", "zstdd", "zstd"),
+        (ProducerOptions, "compression", "GZIP", "gzip"),
+        (ProducerOptions, "partitioner", "roundrobin", "round_robin"),
+        (ProducerOptions, "security_protocol", "ssl", "SSL"),
+        (ProducerOptions, "security_protocol", "SASL_TLS", "SASL_SSL"),
+        (ProducerOptions, "sasl_mechanism", "SCRAM-SHA256", "SCRAM-SHA-256"),
+        (ProducerOptions, "io", "treads", "thread"),
+        (ProducerOptions, "ssl_endpoint_identification_algorithm", "HTTPS", "https"),
+        (ConsumerOptions, "auto_offset_reset", "earlist", "earliest"),
+        (ConsumerOptions, "auto_offset_reset", "largest", "latest"),
+        (ConsumerOptions, "auto_offset_reset", "error", "none"),
+        (ConsumerOptions, "assignors", "sticki", "sticky"),
+        (ConsumerOptions, "assignors", ["range", "cooperativesticky"], "cooperative-sticky"),
+        (ConsumerOptions, "group_protocol", "clasic", "classic"),
+        (ConsumerOptions, "isolation_level", "read_comitted", "read_committed"),
+    ],
+)
+def test_a_misspelt_value_is_answered_with_the_nearest(
+    kind: type[ClientOptions], name: str, value: object, meant: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=rf"expected .*; did you mean {meant}\?$"):
+        read_options(kind, "a:1", {name: value})
+
+
+@pytest.mark.parametrize(("name", "value"), [("compression", "x"), ("compression", 5), ("io", ""), ("acks", "quorum")])
+def test_what_is_near_nothing_is_answered_with_the_list_alone(name: str, value: object) -> None:
+    with pytest.raises(ConfigurationError, match="expected") as caught:
+        read_options(ProducerOptions, "a:1", {name: value})
+    assert "did you mean" not in str(caught.value)
