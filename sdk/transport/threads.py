@@ -7,9 +7,11 @@ threads here are daemons that nobody waits for, few of them, and shared by all c
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import deque
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from threading import Thread
 from typing import Any, Final, Generic, TypeVar
 
@@ -60,7 +62,8 @@ class _Threads:
             if work is new:
                 self._begin(work)
             try:
-                return await work.promise
+                await _settled(work.promise)
+                return work.promise.wait()
             except _Unwanted:
                 continue  # its turn came just before this joined
             finally:
@@ -114,6 +117,26 @@ class _Threads:
     def _forget(self, work: _Work[Any]) -> None:
         if self._by_key.get(work.key) is work:
             self._by_key.pop(work.key, None)
+
+
+async def _settled(promise: Promise[Any]) -> None:
+    """Wait for a promise of a thread; also where gevent has made a greenlet of it, on the thread of the loop itself.
+
+    Such a greenlet seems to run inside the loop, whose selector sleeps nevertheless: `call_soon_threadsafe` wakes it.
+    """
+    loop = asyncio.get_running_loop()
+    woken = loop.create_future()
+
+    def set_result() -> None:
+        if not woken.done():
+            woken.set_result(None)
+
+    def wake() -> None:
+        with suppress(RuntimeError):  # the loop was closed: nobody waits on it any more
+            loop.call_soon_threadsafe(set_result)
+
+    promise.add_done_callback(wake)
+    await woken
 
 
 _threads = _Threads()

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -124,6 +125,30 @@ def test_who_comes_as_it_is_given_up_has_it_begun_anew() -> None:
         pool._free.append(None)
         pool._hire()
         assert await asyncio.gather(first, second) in ([1, 1], [1, 2], [2, 1])
+
+    asyncio.run(run())
+
+
+def test_a_greenlet_in_place_of_a_thread_wakes_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs on the thread of the loop, while that sleeps in its selector."""
+    woken: list[object] = []
+
+    class Greenlet:
+        def __init__(self, target: Callable[[], None], **_: object) -> None:
+            self.start = target
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        threadsafe = loop.call_soon_threadsafe
+
+        def call_soon_threadsafe(callback: Callable[..., object], *arguments: object, **context: Any) -> asyncio.Handle:
+            woken.append(callback)
+            return threadsafe(callback, *arguments, **context)
+
+        monkeypatch.setattr(loop, "call_soon_threadsafe", call_soon_threadsafe)
+        monkeypatch.setattr(threads, "Thread", Greenlet)
+        assert await in_thread(threading.get_ident) == threading.get_ident()
+        assert len(woken) == 1
 
     asyncio.run(run())
 
