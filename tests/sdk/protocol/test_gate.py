@@ -9,6 +9,8 @@ from __future__ import annotations
 from math import inf
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafkawire.sdk.errors import BrokerError, LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.gate import CHALLENGE_BYTES_MAX, ROUNDS_MAX, ConnectionState, Gate
@@ -20,6 +22,9 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 State = ConnectionState
+
+#: A login: when it begins, how many challenges there are, how long the session lasts, a random number.
+LOGINS = st.tuples(st.integers(0, 10**6), st.integers(0, 9), st.sampled_from([0, 1, 1_000, 60_000]), st.floats(0, 0.99))
 
 
 class Script:
@@ -228,3 +233,31 @@ def test_the_count_starts_again_with_each_login() -> None:
         assert gate.receive(SaslAuthenticateResponse()) is not None
         assert gate.receive(SaslAuthenticateResponse()) is None
     assert gate.state is State.READY
+
+
+@given(st.lists(LOGINS, min_size=1, max_size=5), LOGINS)
+def test_nothing_of_a_login_outlives_the_next(
+    past: list[tuple[int, int, int, float]], following: tuple[int, int, int, float]
+) -> None:
+    """Neither its rounds, nor its session, nor when to log in again: as a gate that logs in for the first time."""
+    old, new = asking(), asking()
+    for login in past:
+        _log_in_by_rounds(old, *login)
+    _log_in_by_rounds(new, *past[-1])
+    assert _shown(old) == _shown(new)
+    for gate in (old, new):
+        _log_in_by_rounds(gate, *following)
+    assert _shown(old) == _shown(new)
+
+
+def _log_in_by_rounds(gate: Gate, now_ms: int, rounds: int, lifetime_ms: int, fraction: float) -> None:
+    assert gate.log_in(Script(*[b"more"] * rounds, None), now_ms, fraction) == SaslHandshakeRequest("SCRIPT")
+    assert gate.is_shut
+    assert gate.receive(SaslHandshakeResponse()) == SaslAuthenticateRequest(b"first")
+    for _ in range(rounds):  # only the last response of a login says how long the session lasts
+        assert gate.receive(SaslAuthenticateResponse(session_lifetime_ms=7)) == SaslAuthenticateRequest(b"more")
+    assert gate.receive(SaslAuthenticateResponse(session_lifetime_ms=lifetime_ms)) is None
+
+
+def _shown(gate: Gate) -> tuple[object, ...]:
+    return gate.state, gate.is_shut, gate.wants_login, gate.session_ends_ms, gate.reauthenticate_at_ms
