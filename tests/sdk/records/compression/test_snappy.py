@@ -43,6 +43,16 @@ def test_snappy_block_longer_than_the_data_by_its_highest_byte() -> None:
         decompress(Compression.SNAPPY, stream)
 
 
+def test_a_damaged_block_says_where_it_begins() -> None:
+    content = bytes(range(256)) * 300  # three blocks
+    stream = bytearray(compress(Compression.SNAPPY, content))
+    second = 20 + int.from_bytes(stream[16:20], "big") + 4
+    stream[second] ^= 1  # a length of its content that it does not have
+    with pytest.raises(DecodeError) as caught:
+        decompress(Compression.SNAPPY, stream)
+    assert caught.value.offset == second
+
+
 HEADER = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
 
 

@@ -88,3 +88,17 @@ def test_damage_of_compressed_records_is_where_it_says() -> None:
 def test_repr() -> None:
     data = bytes(8) + (49).to_bytes(4, "big") + bytes(49)
     assert repr(RecordBatch(data)) == "<RecordBatch of 0 records, offsets 0 to 0>"
+
+
+def test_sums_overflow_as_java_s_do() -> None:
+    """Deltas of 1 and 2 lead beyond the highest offset and the highest timestamp."""
+    builder = BatchBuilder()
+    for timestamp in (0, 2):
+        builder.append(timestamp, None, b"")
+    data = bytearray(builder.build())
+    data[:8] = data[27:35] = (2**63 - 1).to_bytes(8, "big")  # base offset and base timestamp
+    records = list(RecordBatch(bytes(data)).records())
+    assert [(record.offset, record.timestamp) for record in records] == [
+        (2**63 - 1, 2**63 - 1),
+        (-(2**63), -(2**63) + 1),
+    ]
