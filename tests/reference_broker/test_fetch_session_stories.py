@@ -27,7 +27,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import walk
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.log.produced_batches import produced
-from tests.stories import Kinds, Step, pauses, steps, told
+from tests.sdk.stories import NOTHING, Step, pauses, steps, told
 
 BY_NAME = 12
 WAIT_MS = 500
@@ -38,7 +38,7 @@ Place = tuple[str, int]
 
 PLACES = [("a", 0), ("a", 1), ("b", 0)]
 
-KINDS: Kinds = {
+KINDS: dict[str, tuple[st.SearchStrategy[Any], ...]] = {
     "produce": (st.sampled_from(PLACES),),
     "produce in transaction": (st.sampled_from(PLACES[:2]),),
     "end transaction": (st.booleans(),),
@@ -84,6 +84,8 @@ class Scene:
         self.forgotten: set[Place] = set()
 
     def act(self, step: Step) -> None:
+        if step == NOTHING:
+            return
         name, *arguments = step
         getattr(self, f"_{name.replace(' ', '_')}")(*arguments)
         if self.waiting is not None:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from kafkawire.reference_broker.apis.registry import Call
 from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.disk.disk import FileSlice
 from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.session import TURN_MS, Session
 from kafkawire.reference_broker.timers import Timers
@@ -31,24 +32,24 @@ from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceRespo
 from kafkawire.sdk.protocol.schema import Message
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.recording_wire import Wire
-from tests.stories import Kinds, Step, pauses, steps, told
+from tests.sdk.stories import NOTHING, Step, pauses, steps, told
 
 THROTTLE_MS = 500
 
 KINDS = ["now", "slow", "late", "pieces", "throttled", "silent", "silent late"]
-REQUESTS: Kinds = {
+REQUESTS: dict[str, tuple[st.SearchStrategy[Any], ...]] = {
     "send": (st.lists(st.sampled_from(KINDS), min_size=1, max_size=4),),
     "complete": (),
     "turn": (),
     "turns": (),
     "pass": (pauses(1, THROTTLE_MS),),
 }
-TROUBLE: Kinds = {
+TROUBLE: dict[str, tuple[st.SearchStrategy[Any], ...]] = {
     "block": (),
     "unblock": (),
     "jump": (pauses(-10_000, 10_000),),
 }
-ENDS: Kinds = {
+ENDS: dict[str, tuple[st.SearchStrategy[Any], ...]] = {
     "break": (),
     "fail": (),
     "lose": (),
@@ -143,6 +144,8 @@ class Scene:
     # Steps.
 
     def act(self, step: Step) -> None:
+        if step == NOTHING:
+            return
         name, *arguments = step
         getattr(self, f"_{name}")(*arguments)
         self._read()
@@ -226,7 +229,7 @@ class Scene:
         self.session.begin_end()
 
     def _read(self) -> None:
-        data = b"".join(part for part in self.wire.parts if not hasattr(part, "read"))
+        data = b"".join(part for part in self.wire.parts if not isinstance(part, FileSlice))
         self.wire.parts = []
         while data:
             end = LENGTH_BYTES + int.from_bytes(data[:LENGTH_BYTES], "big")

@@ -14,13 +14,14 @@ from typing import Any, Protocol
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-__all__ = ["Scene", "Step", "act_alike", "pauses", "steps", "told"]
+__all__ = ["NOTHING", "Scene", "Step", "act_alike", "pauses", "steps", "told"]
 
 #: How many times as many stories are told as `make test` has time for.
 EFFORT = int(os.environ.get("KAFKAWIRE_TEST_EFFORT", "1"))
 
 Step = tuple[Any, ...]
 
+#: A step that makes a story shorter.
 NOTHING: Step = ("nothing",)
 
 

@@ -24,13 +24,13 @@ from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.coordinators.counting_shard import CountingShard, MemoryLog, StoredBatch, record
-from tests.stories import Kinds, Step, pauses, steps, told
+from tests.sdk.stories import NOTHING, Step, pauses, steps, told
 
 NAMES = st.sampled_from("ab")
 PRODUCERS = st.sampled_from([7, 8])
 NUMBERS = st.integers(1, 5)
 
-REQUESTS: Kinds = {
+REQUESTS: dict[str, tuple[st.SearchStrategy[Any], ...]] = {
     "add": (NAMES, NUMBERS),
     "get": (NAMES,),
     "delete": (NAMES,),
@@ -39,7 +39,7 @@ REQUESTS: Kinds = {
     "end": (PRODUCERS, st.booleans()),
     "set later": (NAMES, NUMBERS, pauses(0, 100, 6_000)),
 }
-TROUBLE: Kinds = {
+TROUBLE: dict[str, tuple[st.SearchStrategy[Any], ...]] = {
     "trouble": (st.sampled_from(["hold", "hold", "lag", "fail", "unload"]),),
     "relief": (st.sampled_from(["release", "commit", "mend"]),),
     "pass": (pauses(1, 100, COMMIT_TIMEOUT_MS - 1, COMMIT_TIMEOUT_MS),),
@@ -122,6 +122,8 @@ class Scene:
         assert self.partition.state is PartitionState.ACTIVE
 
     def act(self, step: Step) -> None:
+        if step == NOTHING:
+            return
         name, *arguments = step
         name, *arguments = arguments if name in ("trouble", "relief") else step
         getattr(self, name.replace(" ", "_").replace("pass", "let_pass"))(*arguments)
@@ -180,7 +182,8 @@ class Scene:
         self._ask(lambda shard: shard.end(producer_id, is_commit))
 
     def set_later(self, name: str, number: int, delay_ms: int) -> None:
-        self._ask(lambda shard: shard.add_later(name, number, self.now_ms + delay_ms))
+        deadline_ms = self.now_ms + delay_ms  # by the clock as it is now, whenever the operation runs
+        self._ask(lambda shard: shard.add_later(name, number, deadline_ms))
 
     # Trouble.
 
@@ -237,7 +240,7 @@ class Scene:
         assert self.partition.state is PartitionState.ACTIVE
 
 
-@told(400)
+@told(200)
 @given(steps(REQUESTS | TROUBLE, longest=30), steps(REQUESTS, longest=8))
 def test_stories(story: list[Step], epilogue: list[Step]) -> None:
     old = Scene(MemoryLog(), 0)
