@@ -155,12 +155,14 @@ fields:
 """
 
 
-def test_shared_structures(join: Join) -> None:
+@pytest.mark.parametrize("name", ["Room", "Chamber"])
+def test_shared_structures(join: Join, name: str) -> None:
     joined = join(
         SHARED.format(versions="0-1", more="- {name: floor, type: int8, versions: 0}"),
-        SHARED.format(versions="1-2", more="- {name: lamps, type: int8, versions: 2+}"),
+        SHARED.format(versions="1-2", more="- {name: lamps, type: int8, versions: 2+}").replace("Room", name),
     )
     (room,) = joined.structs
+    assert room.name == name
     assert [(item.name, str(item.versions)) for item in room.fields] == [
         ("number", "0+"),
         ("floor", "0"),

@@ -155,6 +155,11 @@ def test_requests_are_held_back_while_the_client_logs_in_again() -> None:
             HeartbeatResponse(throttle_time_ms=number),
         )
     assert pair.client.in_flight == 1
+    pair.server.respond(pair.requests.pop(0), None)  # the silent one
+    pair.answer(HeartbeatResponse())
+    pair.log_in(1_800)
+    assert pair.finish(lifetime_ms=1_000) == []  # none of them again
+    assert pair.client.in_flight == 0
 
 
 def test_requests_that_are_held_back_are_bounded() -> None:

@@ -209,6 +209,7 @@ def test_no_row_of_a_broken_batch(builder_class: Any, where: int) -> None:
     with pytest.raises(DecodeError) as of_rows:
         builder.begin(broken)
     assert str(of_rows.value) == str(of_records.value)
+    assert builder.fill()  # nothing of it is left to do
     assert builder.count == 0
     assert joined(pieces(builder, walk(batch_of())))["offset"] == list(range(len(ROWS)))
 

@@ -233,6 +233,15 @@ def test_text_that_lies(engine: str) -> None:
     assert program(MetadataRequest, 4, engine).decode(data)[0].topics[0].name == "abc"
 
 
+def test_offsets_that_are_no_ints(engine: str) -> None:
+    class Offset:
+        def __index__(self) -> int:
+            return 2
+
+    data = bytes(2) + program(ResponseHeader, 0, engine).encode(ResponseHeader(7))
+    assert program(ResponseHeader, 0, engine).decode(data, Offset()) == (ResponseHeader(7), len(data))  # type: ignore[arg-type]  # what has __index__ is one
+
+
 def test_integers_that_lie(engine: str) -> None:
     class LyingInt(int):
         def __index__(self) -> int:
