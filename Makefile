@@ -182,11 +182,13 @@ LOOP_TESTS := $(addprefix tests/sdk/,transport client producer consumer admin sy
 .PHONY: test-loops test-loop
 test-loops: $(VENV)/.dev ## the clients' tests on uvloop, and with eager tasks on a Python that has them
 	@$(MAKE) --no-print-directory test-loop KAFKAWIRE_TEST_LOOP=uvloop
-	@if $(BIN)/python -c 'from asyncio import eager_task_factory' 2>/dev/null; then newest=; \
-	else versions=$$($(PYTHON) tools/pythons.py); newest=$${versions##* }; fi; \
-	if [ -z "$$newest" ]; then $(MAKE) --no-print-directory test-loop KAFKAWIRE_TEST_LOOP=eager; \
-	else $(MAKE) --no-print-directory test-loop KAFKAWIRE_TEST_LOOP=eager PYTHON="$$($(PYTHON) tools/pythons.py $$newest)" \
-	  VENV=.venv-$$newest; fi
+	@if $(BIN)/python -c 'from asyncio import eager_task_factory' 2>/dev/null; then \
+	  $(MAKE) --no-print-directory test-loop KAFKAWIRE_TEST_LOOP=eager; \
+	else versions=$$($(PYTHON) tools/pythons.py); newest=$${versions##* }; \
+	  if [ -z "$$newest" ]; then echo 'this machine has no other supported Python, and this one no eager tasks: left out'; \
+	  else $(MAKE) --no-print-directory test-loop KAFKAWIRE_TEST_LOOP=eager \
+	    PYTHON="$$($(PYTHON) tools/pythons.py $$newest)" VENV=.venv-$$newest; fi; \
+	fi
 
 test-loop: $(VENV)/.test
 	$(call title,tests: clients on the event loops of $(KAFKAWIRE_TEST_LOOP))
