@@ -285,6 +285,8 @@ class Consumer(ConsumerFace[Key, Value]):
                 text = f"position of {partition}: not found in {self._options.api_timeout_ms} ms"
                 raise RequestTimedOut("; ".join(filter(None, (text, core.router.metadata.absence(partition)))))
             offset = core.position(partition)
+        if self._turns.are_due():
+            await self._turns.give()
         return offset
 
     async def committed(

@@ -7,7 +7,7 @@ a callback counts how many are handed out between two turns of its loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Literal
 
 import pytest
@@ -15,7 +15,7 @@ import pytest
 from kafkawire.sdk.consumer.consumer import Consumer
 from kafkawire.sdk.consumer.reading.reader import LIST_MS
 from kafkawire.sdk.records import Record
-from tests.sdk.consumer.consuming import QUICK
+from tests.sdk.consumer.consuming import QUICK, T
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 from tests.sdk.spinning import spin_ms
 
@@ -83,6 +83,45 @@ def test_the_event_loop_goes_on_between_records(way: Way, hooks: dict[str, Any],
                 spin_ms(1)
                 if count == COUNT:
                     break
+        return longest
+
+    assert asyncio.run(run()) <= LIMIT
+
+
+async def positions(consumer: Consumer) -> None:
+    await consumer.position(T)
+
+
+async def seeks(consumer: Consumer) -> None:
+    consumer.seek(T, 0)
+    await consumer.getmany(1_000, 1)
+
+
+@pytest.mark.parametrize("call", [positions, seeks, Consumer.commit, Consumer.getmany])
+def test_calls_that_find_their_result_there_let_the_event_loop_go_on(
+    call: Callable[[Consumer], Coroutine[Any, Any, object]],
+) -> None:
+    async def run() -> int:
+        broker = StoringBroker({"t": 1})
+        broker.fill("t", b"a", b"b")
+        longest = since_turn = 0
+
+        def turned() -> None:
+            nonlocal since_turn
+            since_turn = 0
+            loop.call_soon(turned)
+
+        loop = asyncio.get_running_loop()
+        async with Consumer(str(BROKER), "t", network=broker.network, group_id="g", **QUICK) as consumer:
+            await consumer.getmany(10_000)
+            if call is Consumer.getmany:
+                consumer.pause(T)
+            loop.call_soon(turned)
+            for _ in range(COUNT):
+                await call(consumer)
+                since_turn += 1
+                longest = max(longest, since_turn)
+                spin_ms(1)
         return longest
 
     assert asyncio.run(run()) <= LIMIT
