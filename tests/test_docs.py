@@ -33,7 +33,7 @@ BUILT = ("build/", "dist/", ".venv", "audit/")
 EXAMPLES = ("describe_cluster.py", "DescribeCluster", "kafkawire-X.Y.Z.tar.gz")
 
 _SPAN = re.compile(r"`([^`\n]+)`")
-_PATH = re.compile(r"(?!\.\w+$)[\w.-]+(/[\w.-]+)*/?")
+_PATH = re.compile(r"(?!(?:\.\w+)+$)[\w.-]+(/[\w.-]+)*/?")
 _SUFFIX = re.compile(r"\.(py|pyx|pxd|pxi|md|yaml|svg|toml|json|gz|java|sh|html)$")
 _CLASS = re.compile(r"[A-Z][a-z]\w*(\.\w+)?")
 #: A path in a docstring or a comment; other spans there are names of files that programs write, or of other projects.
