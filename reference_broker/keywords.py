@@ -69,7 +69,7 @@ class BrokerKeywords(TypedDict, total=False):
     log_cleaner_max_compaction_lag_ms: int
     log_cleaner_min_cleanable_ratio: float
     log_cleaner_min_compaction_lag_ms: int
-    log_cleanup_policy: str
+    log_cleanup_policy: Literal["delete", "compact", "delete,compact", "compact,delete"]
     log_flush_interval_messages: int
     log_flush_interval_ms: int
     log_index_interval_bytes: int

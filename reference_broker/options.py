@@ -97,7 +97,7 @@ def _topic_option(kafka_name: str, config: str) -> Option:
             raise ConfigurationError(name, value, str(error)) from None
 
     known = TOPIC_CONFIGS[config]
-    accepts = literal(*known.choices) if known.choices and known.type is ConfigType.STRING else _TYPES[known.type]
+    accepts = literal(*known.choices) if known.choices else _TYPES[known.type]
     return Option(None, read, kafka_name, accepts=accepts)
 
 

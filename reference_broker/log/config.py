@@ -11,6 +11,7 @@ import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Final, NamedTuple
 
 from kafkawire.sdk.protocol.tables.enums import ConfigType
@@ -68,7 +69,7 @@ class TopicConfig(NamedTuple):
     @property
     def choices(self) -> tuple[str, ...]:
         """The values to choose from, empty if they cannot be listed."""
-        return self.check.allowed if isinstance(self.check, _OneOf) else ()
+        return self.check.allowed if isinstance(self.check, _OneOf | _SomeOf) else ()
 
 
 def _integer(value: str) -> int:
@@ -126,12 +127,17 @@ def _parts(value: str) -> list[str]:
     return re.split(r"\s*,\s*", text) if text else []
 
 
-def _list_of(*allowed: str) -> Callable[[str], None]:
-    def check(value: str) -> None:
-        if any(part not in allowed for part in _parts(value)):
-            raise ValueError(f"entries must be one of {', '.join(allowed)}")
+class _SomeOf:
+    """Checks that each part of a value is one of a few."""
 
-    return check
+    def __init__(self, *allowed: str) -> None:
+        self._parts = allowed
+        counts = range(1, len(allowed) + 1)
+        self.allowed = tuple(",".join(parts) for count in counts for parts in permutations(allowed, count))
+
+    def __call__(self, value: str) -> None:
+        if any(part not in self._parts for part in _parts(value)):
+            raise ValueError(f"entries must be one of {', '.join(self._parts)}")
 
 
 def _replica_list(value: str) -> None:
@@ -152,7 +158,7 @@ _WEEK_MS = 7 * 24 * 3600 * 1000
 TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
     name: TopicConfig(name, kind, default, check, about)
     for name, kind, default, check, about in (
-        ("cleanup.policy", ConfigType.LIST, "delete", _list_of("delete", "compact"), "How old records are removed."),
+        ("cleanup.policy", ConfigType.LIST, "delete", _SomeOf("delete", "compact"), "How old records are removed."),
         (
             "compression.type",
             ConfigType.STRING,

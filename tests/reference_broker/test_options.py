@@ -95,7 +95,7 @@ def test_values_that_go_together(given):
     ("name", "accepts"),
     [
         ("log_message_timestamp_type", 'Literal["CreateTime", "LogAppendTime"]'),
-        ("log_cleanup_policy", "str"),
+        ("log_cleanup_policy", 'Literal["delete", "compact", "delete,compact", "compact,delete"]'),
         ("log_retention_ms", "int"),
         ("log_cleaner_min_cleanable_ratio", "float"),
     ],
