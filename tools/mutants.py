@@ -276,6 +276,7 @@ class Workshop:
             "KAFKAWIRE_ENGINE": engine,
             "PYTEST_DEBUG_TEMPROOT": str(self._temporary),
             "CI": "1",  # the same random tests each time
+            "KAFKAWIRE_TEST_EXAMPLES": "unshrunk",
             "CFLAGS": "-O0 -w",
         }
         limited = ["sh", "-c", f'ulimit -v {ADDRESS_SPACE_KIB} && exec "$@"', "sh", *command]

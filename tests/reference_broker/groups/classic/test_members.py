@@ -11,7 +11,7 @@ from kafkawire.reference_broker.coordinators.partition import COMMIT_TIMEOUT_MS
 from kafkawire.reference_broker.groups.classic.group import GroupState
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.reference_broker.groups.group_bench import SESSION_MS, GroupBench, form, only
+from tests.reference_broker.groups.group_bench import REBALANCE_MS, SESSION_MS, GroupBench, form, only
 
 
 def test_single_member_joins_at_once_and_leads():
@@ -148,6 +148,26 @@ def test_follower_that_joins_again_unchanged_gets_the_current_generation():
     bench.sync(leader.member_id, 1, {})
     assert only(bench.join(other.member_id, now=200)).generation_id == 1
     assert not bench.join(leader.member_id, now=200), "the leader may force a rebalance"
+
+
+@pytest.mark.parametrize("instance", [None, "a"])
+def test_a_member_is_what_it_said_of_itself_last(instance):
+    bench = GroupBench()
+    first = only(bench.join(instance=instance))
+    bench.sync(first.member_id, 1, {first.member_id: b""}, instance_id=instance)
+    changed = {
+        "session_timeout_ms": SESSION_MS + 1,
+        "rebalance_timeout_ms": REBALANCE_MS + 1,
+        "client_id": "other",
+        "client_host": "/other",
+    }
+    for member_id in (first.member_id, "") if instance else (first.member_id,):
+        again = only(bench.join(member_id, instance=instance, protocols=("range", "other"), **changed))
+        (member,) = bench.group.members.values()
+        assert member.member_id == again.member_id
+        assert {name: getattr(member, name) for name in changed} == changed
+        assert member.protocols == (("range", b"range"), ("other", b"other"))
+        changed["client_id"] = "a third"
 
 
 def test_static_member_comes_back_under_a_new_id_without_a_rebalance():
