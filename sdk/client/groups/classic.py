@@ -274,7 +274,7 @@ class ClassicGroup:
         self._reports.add(error)
 
     def misassigned(self, error: KafkaWireError, now_ms: int) -> None:
-        self._reports.add(error)
+        self._reader.report(error)  # the next join does not wait until it is met: the others would, too
 
     def assigned(self, partitions: frozenset[TopicPartition], now_ms: int) -> None:
         """Take over an assignment: give up what it leaves out, then add what is new."""

@@ -18,7 +18,7 @@ from kafkawire.sdk.client.groups.commit_outcome import Committed, Rebalanced
 from kafkawire.sdk.client.groups.protocol import Event, Revoking
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.consumer.classic.consumer_protocol import decode_subscription
+from kafkawire.sdk.consumer.classic.consumer_protocol import decode_subscription, encode_assignment
 from kafkawire.sdk.errors import BrokerError, ConfigurationError
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest
@@ -502,3 +502,32 @@ def test_a_topic_that_grows_during_a_rebalance_is_read_as_a_whole(during: type[M
     cluster.fault = grow
     cluster.settle(member, count=9)
     assert cluster.topics["t"] == 9
+
+
+def test_an_assignment_of_a_careless_leader_is_taken_as_far_as_it_goes(caplog: pytest.LogCaptureFixture) -> None:
+    """It names a partition twice, one that no partition can be, and a topic that the member does not read."""
+    cluster = Cluster.of_classic()
+    member = cluster.member("a")
+    named = [("t", 0), ("t", 0), ("t", -1), ("x", 0), ("t", 5)]
+    data = encode_assignment(TopicPartition(*each) for each in named)
+    protocol_of(member).assign = lambda name, subscriptions, view: dict.fromkeys(subscriptions, data)  # type: ignore[method-assign]  # stands for a leader of another client
+    cluster.run(5_000)
+    assert member.reader.handed_out == {TopicPartition("t", 0), TopicPartition("t", 5)}
+    assert (member.state, member.reader.errors, member.failures) == ("stable", [], [])
+    (line,) = [line for line in caplog.messages if "assigned partitions of topics" in line]
+    assert line == "group g: the leader assigned partitions of topics that this member does not read, x: left out"
+
+
+def test_an_assignment_that_cannot_be_read_is_reported_and_the_next_one_counts() -> None:
+    cluster = Cluster.of_classic()
+    member = cluster.member("a")
+    assign = protocol_of(member).assign
+    protocol_of(member).assign = lambda name, subscriptions, view: dict.fromkeys(subscriptions, b"?")  # type: ignore[method-assign]  # stands for a leader of another client
+    cluster.run(5_000)
+    assert (member.state, member.reader.assigned, member.failures) == ("stable", frozenset(), [])
+    (error,) = member.reader.errors
+    assert str(error).startswith("group g, generation 1: the 1 bytes that leader member-1 assigns cannot be read: ")
+    protocol_of(member).assign = assign  # type: ignore[method-assign]  # put back
+    cluster.topics["t"] = 7
+    member.router.metadata.invalidate()
+    cluster.settle(member, count=7)

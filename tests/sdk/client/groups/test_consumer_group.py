@@ -19,6 +19,7 @@ from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -480,3 +481,23 @@ def test_a_rebalance_after_an_absence_is_another_one() -> None:
         if name.name == "rebalance-latency-max"
     )
     assert longest < 20_000
+
+
+def test_a_target_of_unknown_topics_keeps_nothing_else_from_being_read() -> None:
+    """A topic that was deleted, or may not be seen: its metadata is asked for once a second, and the rest is read."""
+    cluster = Cluster.of_consumers()
+    member = cluster.member("a")
+    kind = ConsumerGroupHeartbeatResponse
+
+    def with_unknown_topics(request: Any, version: int) -> Any:
+        response = cluster.kafka.handlers[ConsumerGroupHeartbeatRequest](request, version)
+        if response.assignment is not None:
+            unknown = [kind.TopicPartitions(bytes([each] * 16), [0, 0, 7]) for each in (250, 251)]
+            response.assignment = kind.Assignment([*response.assignment.topic_partitions, *unknown])
+        return response
+
+    for node in (1, 2, 3):
+        member.simulation.handlers[node, ConsumerGroupHeartbeatRequest] = with_unknown_topics
+    cluster.run(20_000)
+    assert (len(member.reader.handed_out), member.reader.errors, member.failures) == (6, [], [])
+    assert len(member.simulation.requests(MetadataRequest)) < 40
