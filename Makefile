@@ -249,9 +249,9 @@ mutants: $(VENV)/.dev ## small faults that the tests must notice: MUTANTS=150 of
 docs: $(VENV)/.dev ## the protocol reference, as pages in build/reference/
 	@$(BIN)/kafkawire codegen docs --out build/reference
 
-wheels: $(VENV)/.release ## into dist/: the sdist, the pure wheel and a native wheel for each Python, each tried
+wheels: $(VENV)/.release ## into dist/: the sdist, the pure wheel and a native wheel, each tried; with ALL=1 a native one for each Python
 	$(call title,wheels)
-	@$(RUN) tools.wheels --out dist
+	@$(RUN) tools.wheels --out dist $(if $(ALL),--every-python)
 
 bench: $(VENV)/.bench ## codecs, record batches and imports beside other libraries, as ratios; into docs/benchmarks.md
 	@nice $(RUN) benchmarks --write docs/benchmarks.md

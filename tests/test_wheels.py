@@ -1,4 +1,4 @@
-"""A wheel that holds what it should not, or lacks its extension, is refused by name.
+"""An archive that holds what it should not, or lacks a source or its extension, is refused by name.
 
 Method: archives with a few names in them. That real ones are built is seen by `make wheels`.
 """
@@ -6,13 +6,16 @@ Method: archives with a few names in them. That real ones are built is seen by `
 from __future__ import annotations
 
 import sys
+import tarfile
 import zipfile
+from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from tools import wheels
-from tools.wheels import ReleaseError, check_contents
+from tools.wheels import SDIST_FILES, ReleaseError, check_contents, check_sdist
 
 PURE = "kafkawire-1.0-py3-none-any.whl"
 NATIVE = "kafkawire-1.0-cp311-cp311-linux_x86_64.whl"
@@ -47,6 +50,43 @@ def test_right_contents(tmp_path: Path) -> None:
 def test_wrong_contents(tmp_path: Path, name: str, file: str, native: bool, text: str) -> None:
     with pytest.raises(ReleaseError, match=text):
         check_contents(wheel(tmp_path, name, file), native)
+
+
+@pytest.mark.parametrize(
+    ("lost", "more", "text"),
+    [
+        ("", "", ""),
+        ("src/kafkawire/sdk/native_read.pxi", "", r"lacks src/kafkawire/sdk/native_read\.pxi"),
+        ("LICENSE", "", "lacks LICENSE"),
+        ("", "src/kafkawire/sdk/native.c", r"holds src/kafkawire/sdk/native\.c"),
+        ("", "src/kafkawire/sdk/native.cpython-311.so", r"holds src/kafkawire/sdk/native\.cpython-311\.so"),
+        ("", "sdk/native.pyx", r"holds sdk/native\.pyx"),
+        ("", "tests/test_sdk.py", r"holds tests/test_sdk\.py"),
+    ],
+)
+def test_contents_of_an_sdist(tmp_path: Path, lost: str, more: str, text: str) -> None:
+    (tmp_path / "sdk").mkdir()
+    sources = {"native.pyx", "native.pxd", "native_read.pxi"}
+    for name in sources:
+        (tmp_path / "sdk" / name).touch()
+    names = {f"src/kafkawire/sdk/{name}" for name in (*sources, "frames.py")} | SDIST_FILES
+    with tarfile.open(tmp_path / "kafkawire-1.0.tar.gz", "w:gz") as archive:
+        for name in (names | {more}) - {lost, ""}:
+            archive.addfile(tarfile.TarInfo(f"kafkawire-1.0/{name}"))
+    with pytest.raises(ReleaseError, match=text) if text else nullcontext():
+        check_sdist(tmp_path / "kafkawire-1.0.tar.gz", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "versions"), [([], ["{}.{}".format(*sys.version_info)]), (["--every-python"], ["3.99"])]
+)
+def test_pythons_that_get_a_wheel(options: list[str], versions: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Mapping[str, Path]] = []
+    monkeypatch.setattr(wheels, "find_pythons", lambda: {"3.99": Path("python3.99")})
+    monkeypatch.setattr(wheels, "build_release", lambda root, out, pythons: asked.append(pythons) or [])
+    monkeypatch.setattr(sys, "argv", ["wheels", *options])
+    assert wheels.main() == 0
+    assert [list(pythons) for pythons in asked] == [versions]
 
 
 def test_failed_command_is_shown() -> None:

@@ -1,9 +1,10 @@
 """Build what a release consists of, and try each archive: the sdist, the pure wheel, a native wheel for each Python.
 
-    python -m tools.wheels [--out dist]
+    python -m tools.wheels [--out dist] [--every-python]
 
 pip builds the wheels from the sdist, in isolation. auditwheel gives a native wheel the tag of the oldest platform
-that it runs on. Each wheel is installed in a fresh environment and must use the engine that it is for.
+that it runs on. Each wheel is installed into an environment that holds nothing else, and must use the engine that it is
+for. One native wheel, for the Python in use, shows that the archives work; a release has one for every Python.
 """
 
 from __future__ import annotations
@@ -13,24 +14,42 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
-from tools.environment import obstacle
+from tools.environment import EXTENSION_SOURCES, obstacle
 from tools.pythons import find_pythons
 from tools.tree_copy import copy_tree
 
-__all__ = ["ReleaseError", "build_release", "check_contents"]
+__all__ = ["ReleaseError", "build_release", "check_contents", "check_sdist"]
 
 #: Sources of extensions. No wheel may hold one, except the generated files, which `codegen check` compares.
 SOURCE_SUFFIXES = {".c", ".h", ".pyx", ".pxi", ".pxd"}
 GENERATED = "kafkawire/sdk/protocol/tables/"
 
-#: Prints the engine of messages, after a look at records, the client and the broker.
+#: What an sdist holds in its root beside the package.
+SDIST_FILES = {"LICENSE", "MANIFEST.in", "PKG-INFO", "README.md", "pyproject.toml", "setup.cfg", "setup.py"}
+
+#: Prints the engine of messages, after a record has gone through the broker, with nothing of the extra `cli` there.
 _TRY = """
-import kafkawire, kafkawire.records, kafkawire.testing
+import asyncio
+from importlib.util import find_spec
+import kafkawire, kafkawire.records
 from kafkawire.protocol import codec
+from kafkawire.testing import Broker
+
+async def use(servers):
+    async with kafkawire.Producer(servers) as producer:
+        await producer.send("topic", "value")
+    async with kafkawire.Consumer(servers, "topic", group_id="g", auto_offset_reset="earliest") as consumer:
+        assert (await anext(aiter(consumer))).value == b"value"
+
+assert not any(map(find_spec, ("typer", "rich", "yaml")))
+with Broker() as broker:
+    asyncio.run(use(broker.bootstrap))
 heartbeat = codec("HeartbeatRequest", 0)
 message, end = heartbeat.decode(bytes.fromhex("0001 67 00000007 0001 6d"))
 assert heartbeat.encode(message) == bytes.fromhex("0001 67 00000007 0001 6d")
@@ -42,22 +61,25 @@ class ReleaseError(Exception):
     """An archive could not be built, or is not what it should be."""
 
 
-def build_release(root: Path, out: Path) -> list[Path]:
+def build_release(root: Path, out: Path, pythons: Mapping[str, Path]) -> list[Path]:
     """Build and try all archives of the tree at `root` and return them, in `out`, which held nothing else before.
+
+    Args:
+        root: a clone of git; what it does not track is left out.
+        out: a folder; it is made anew.
+        pythons: an interpreter for each version that gets a native wheel.
 
     Raises:
         ReleaseError: an archive could not be built or does not work; `out` is then as it was.
     """
-    pythons = find_pythons()
     with tempfile.TemporaryDirectory(prefix="kafkawire-release-") as name:
         folder = Path(name)
-        environments = {version: _environment(python, folder / version) for version, python in pythons.items()}
-        some_python = next(iter(environments.values()))
-        sdist = _sdist(some_python, root, folder)
+        some_python = next(iter(pythons.values()))
+        sdist = _sdist(root, folder)
         archives = [sdist, _wheel(some_python, sdist, folder / "pure", native=False)]
         _try(some_python, archives[-1], "python")
         if (reason := obstacle()) is None:
-            for version, python in environments.items():
+            for version, python in pythons.items():
                 archives.append(_audited(_wheel(python, sdist, folder / f"native-{version}", native=True)))
                 _try(python, archives[-1], "native")
         else:
@@ -65,6 +87,27 @@ def build_release(root: Path, out: Path) -> list[Path]:
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir(parents=True)
         return [Path(shutil.copy(archive, out)) for archive in archives]
+
+
+def check_sdist(sdist: Path, tree: Path) -> None:
+    """Refuse an sdist without a source of the extensions, with a file that was built, or with one beside the package.
+
+    Args:
+        sdist: the archive.
+        tree: what it was made of.
+
+    Raises:
+        ReleaseError: which files are missing or too many.
+    """
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames() if "/" in name}
+    sources = {path.relative_to(tree) for pattern in EXTENSION_SOURCES for path in (tree / "sdk").rglob(pattern)}
+    missing = ({f"src/kafkawire/{path.as_posix()}" for path in sources} | SDIST_FILES) - names
+    if missing:
+        raise ReleaseError(f"{sdist.name} lacks {', '.join(sorted(missing))}")
+    others = {name for name in names - SDIST_FILES if name.partition("/")[0] != "src" or name.endswith((".c", ".so"))}
+    if others:
+        raise ReleaseError(f"{sdist.name} holds {', '.join(sorted(others)[:10])}")
 
 
 def check_contents(wheel: Path, native: bool) -> None:
@@ -85,28 +128,35 @@ def check_contents(wheel: Path, native: bool) -> None:
 
 
 def _environment(python: Path, folder: Path) -> Path:
-    """Return the interpreter of a fresh virtual environment."""
-    _run(str(python), "-m", "venv", str(folder))
+    """Return the interpreter of a fresh virtual environment, which holds nothing at all: `_pip` works from outside."""
+    _run(str(python), "-m", "venv", "--without-pip", str(folder))
     return folder / "bin" / "python"
 
 
-def _sdist(python: Path, root: Path, folder: Path) -> Path:
+def _pip(python: Path, *arguments: str, **environment: str) -> None:
+    _run(sys.executable, "-m", "pip", "--python", str(python), *arguments, **environment)
+
+
+def _sdist(root: Path, folder: Path) -> Path:
     """Build the sdist from a copy of what git tracks, so that nothing else can get into it."""
     tree = folder / "tree"
     copy_tree(root, tree, with_new=False)
-    _run(str(python), "-m", "pip", "install", "build")
-    _run(str(python), "-m", "build", "--sdist", "--outdir", str(folder / "sdist"), str(tree))
+    # The sources of the extensions come along by name; translating them to C first would change nothing.
+    command = [sys.executable, "-m", "build", "--sdist", "--outdir", str(folder / "sdist"), str(tree)]
+    _run(*command, KAFKAWIRE_PURE="1")
     (sdist,) = (folder / "sdist").iterdir()
+    check_sdist(sdist, tree)
     return sdist
 
 
 def _wheel(python: Path, sdist: Path, folder: Path, native: bool) -> Path:
     """Build a wheel from the sdist, in isolation."""
     pure = {} if native else {"KAFKAWIRE_PURE": "1"}
+    environment = _environment(python, folder / "environment")
     # A wheel that pip built of this version before must not stand in for the one that is wanted.
-    options = ["--no-deps", "--no-cache-dir", "--wheel-dir", str(folder)]
-    _run(str(python), "-m", "pip", "wheel", *options, str(sdist), **pure)
-    (wheel,) = folder.iterdir()
+    options = ["--no-deps", "--no-cache-dir", "--wheel-dir", str(folder / "built")]
+    _pip(environment, "wheel", *options, str(sdist), **pure)
+    (wheel,) = (folder / "built").iterdir()
     check_contents(wheel, native)
     return wheel
 
@@ -125,9 +175,10 @@ def _audited(wheel: Path) -> Path:
 
 
 def _try(python: Path, wheel: Path, engine: str) -> None:
-    """Install a wheel and see which engine its package uses."""
-    _run(str(python), "-m", "pip", "install", "--force-reinstall", str(wheel))
-    found = _run(str(python), "-I", "-c", _TRY, KAFKAWIRE_ENGINE="").strip()
+    """Install a wheel into an environment of its own and see which engine its package uses."""
+    environment = _environment(python, wheel.parent / "tried")
+    _pip(environment, "install", str(wheel))
+    found = _run(str(environment), "-I", "-c", _TRY, KAFKAWIRE_ENGINE="").strip()
     if found != engine:
         raise ReleaseError(f"{wheel.name} uses the engine {found}, not {engine}")
     print(f"{wheel.name}: {engine}", flush=True)
@@ -151,8 +202,14 @@ def main() -> int:
     """Build the release and return the exit status."""
     parser = argparse.ArgumentParser(description="Build and try the archives of a release.")
     parser.add_argument("--out", type=Path, default=Path("dist"))
+    parser.add_argument(
+        "--every-python", action="store_true", help="a native wheel for each supported one that is here"
+    )
+    arguments = parser.parse_args()
+    this = {"{}.{}".format(*sys.version_info): Path(sys.executable)}
     try:
-        archives = build_release(Path(__file__).parent.parent, parser.parse_args().out)
+        pythons = find_pythons() if arguments.every_python else this
+        archives = build_release(Path(__file__).parent.parent, arguments.out, pythons)
     except ReleaseError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
