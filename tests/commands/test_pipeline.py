@@ -252,8 +252,11 @@ def test_no_spark(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize(("given", "master"), [((), None), (("--master", "spark://host:7077"), "spark://host:7077")])
-def test_where_spark_runs(given: tuple[str, ...], master: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_spark_runs(
+    given: tuple[str, ...], master: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     pytest.importorskip("pyarrow")
+    empty_folder(tmp_path, monkeypatch)
     seen = []
 
     def start_spark(name: str, master: str | None) -> None:
@@ -288,8 +291,9 @@ def test_brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen == [("b:1,c:2", "o", ["x", "y"], client)]
 
 
-def test_how_much_a_task_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_much_a_task_reads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
+    empty_folder(tmp_path, monkeypatch)
     from kafkawire.sdk.spark.audit import audit
 
     seen: list[Any] = []
@@ -312,9 +316,10 @@ def test_how_much_a_task_reads(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 @pytest.mark.parametrize("more", [[], ["--json"]])
 def test_what_a_finding_makes_of_the_status(
-    found: list[str], fails_on: list[str], more: list[str], monkeypatch: pytest.MonkeyPatch
+    found: list[str], fails_on: list[str], more: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     pytest.importorskip("pyarrow")
+    empty_folder(tmp_path, monkeypatch)
     from kafkawire.sdk.spark.audit import audit
     from kafkawire.sdk.spark.audit.findings import Finding, Severity
 
@@ -334,6 +339,47 @@ def test_what_a_finding_makes_of_the_status(
     for severity in ("bad", "warning", "note"):
         assert main([*arguments, "--fail-on", severity]) == (3 if severity in fails_on else 0), severity
     assert seen == [True, False, False, False]
+
+
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Go where there is one, and keep the environment of this process as it is."""
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(pipeline, "starting_quickly", lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("path", "small_bytes", "quick"),
+    [("folder", 1 << 30, [True]), ("folder", 3, []), ("s3://bucket/kafka", 1 << 30, [])],
+)
+def test_what_is_known_before_spark_starts(
+    path: str, small_bytes: int, quick: list[bool], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A JVM for little compiles quickly; other file systems are not looked at twice."""
+    pytest.importorskip("pyarrow")
+    empty_folder(tmp_path, monkeypatch)
+    segment = tmp_path / "folder" / "orders-0" / f"{0:020}.log"
+    segment.parent.mkdir()
+    segment.write_bytes(b"xyz")
+    seen: list[bool] = []
+    monkeypatch.setattr(pipeline, "_SMALL_BYTES", small_bytes)
+    monkeypatch.setattr(pipeline, "starting_quickly", lambda: seen.append(True))
+    pipeline._prepare([path])
+    assert seen == quick
+
+
+def test_a_mistaken_path_is_told_before_spark_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyarrow")
+
+    def start_spark(name: str, master: str | None) -> None:
+        raise AssertionError("it takes half a minute where the machine is busy")
+
+    monkeypatch.setattr(pipeline, "why_not", lambda: None)
+    monkeypatch.setattr(pipeline, "start_spark", start_spark)
+    assert main(["pipeline", "audit", str(tmp_path / "none"), "--out", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err == f"kafkawire pipeline: path='{tmp_path / 'none'}': it does not exist\n"
 
 
 def test_reasons() -> None:

@@ -116,3 +116,13 @@ def test_versions_of_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, told:
     monkeypatch.setattr(spark_session, "find_spec", lambda package: package)
     monkeypatch.setattr(spark_session, "_java", lambda: str(java))
     assert why_not() == (text and f"{java} {text}")
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, "-XX:TieredStopAtLevel=1"), ("-Dx=y", "-Dx=y")])
+def test_a_quick_start(given: str | None, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What somebody says counts more."""
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", given or "")
+    if given is None:
+        monkeypatch.delenv("JDK_JAVA_OPTIONS")
+    spark_session.starting_quickly()
+    assert os.environ["JDK_JAVA_OPTIONS"].startswith(expected)

@@ -81,7 +81,7 @@ class Witness(NamedTuple):
         cleaned: up to where compaction came; None if nothing says so.
         is_named: whether the high watermarks of its data directory name it; None if there are none.
         is_tiered: whether older segments may be in tiered storage.
-        unindexed: how many segments have no index.
+        unindexed: how many segments with records, before the last one, have no index.
     """
 
     first_base: int | None = None
@@ -327,6 +327,8 @@ def _with_folder(
     for match in filter(None, map(_NUMBERED.fullmatch, folder.names)):
         offsets[match["suffix"]].add(int(match["offset"]))
     bases = {segment.base_offset for segment in segments}
+    # Some brokers write the index of a segment when it is complete.
+    sealed = {each.base_offset for each in segments if each.size_bytes and each.end_offset is not None}
     reached = [] if noted.reached is None else [noted.reached]
     reached += [Noted(start, LEADER_EPOCHS) for _, start in epochs[-1:]]
     reached += [Noted(offset, f"{offset:020}.snapshot") for offset in offsets[".snapshot"]]
@@ -337,7 +339,7 @@ def _with_folder(
         last_base=bounds.last_base,
         start=Noted(epochs[0][1], LEADER_EPOCHS) if epochs else None,
         reached=_highest(reached),
-        unindexed=len(bases - offsets[".index"]),
+        unindexed=len(sealed - offsets[".index"]),
     )
 
 

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.text import Text
 
 from kafkawire.commands.spark_progress import SparkProgress
-from kafkawire.commands.spark_session import start_spark, why_not
+from kafkawire.commands.spark_session import start_spark, starting_quickly, why_not
 from kafkawire.commands.streams import say
 from kafkawire.commands.terminal import print_line, run_app
 from kafkawire.sdk.errors import ConfigurationError, KafkaWireError
@@ -36,6 +36,9 @@ _EXCEPTION: Final = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Failed): ")
 
 #: How a line of a Java stack trace begins that names the cause.
 _CAUSE: Final = "Caused by: "
+
+#: Of segments that are audited in less time than a JVM takes to compile its queries well.
+_SMALL_BYTES: Final = 1 << 30
 
 #: The exit status if there is something that `--fail-on` asks for.
 _FOUND: Final = 3
@@ -214,6 +217,8 @@ def _audit(source: str | list[str] | None, out: str, master: str, options: dict[
     console = Console(stderr=True)
     spark = None
     try:
+        if not isinstance(source, str):
+            _prepare(source or ())
         spark = start_spark("kafkawire audit", master or None)
         with SparkProgress(spark.sparkContext.statusTracker(), console) as progress:
             if isinstance(source, str):
@@ -230,6 +235,22 @@ def _audit(source: str | list[str] | None, out: str, master: str, options: dict[
     finally:
         if spark is not None:
             spark.stop()
+
+
+def _prepare(paths: Sequence[str]) -> None:
+    """Look at the segments before Spark starts: mistakes in their paths are told at once, and small ones start quickly.
+
+    Other file systems than that of this machine take longer to list, and are listed once.
+    """
+    from kafkawire.sdk.spark.segments.options import option_texts, parse_options
+    from kafkawire.sdk.spark.segments.storage import SegmentFiles
+
+    options = parse_options(option_texts(list(paths), {}))
+    if any("://" in path for path in options.paths):
+        return
+    segments, _ = SegmentFiles(options.paths).look()
+    if sum(segment.size_bytes for segment in segments) < _SMALL_BYTES:
+        starting_quickly()
 
 
 def reason_of(error: Exception) -> str:

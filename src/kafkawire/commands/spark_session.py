@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["start_spark", "why_not"]
+__all__ = ["start_spark", "starting_quickly", "why_not"]
 
 #: The oldest Java that Spark 4 runs on.
 OLDEST_JAVA = 17
@@ -37,6 +37,11 @@ _LOCAL = {
 
 #: Settings of ours that count most. A JVM that is started from Python is taken for a shell, which shows progress.
 _OURS = frozenset({"spark.master", "spark.ui.showConsoleProgress"})
+
+#: For a JVM that runs some dozens of short queries: what would compile them better takes longer than they do. It is the
+#: variable of the `java` command, as a setting of Spark's would take the place of one in its own files.
+_JAVA_OPTIONS = "JDK_JAVA_OPTIONS"
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 #: What Spark calls an application that nobody named.
 _NO_NAME = "pyspark-shell"
@@ -76,6 +81,14 @@ def start_spark(name: str, master: str | None, more: Mapping[str, str] = {}) -> 
     with _quiet():
         session: SparkSession = builder.getOrCreate()
     return session
+
+
+def starting_quickly() -> None:
+    """Have the JVM that `start_spark` starts compile quickly, not well, unless the environment says otherwise.
+
+    The audit of some megabytes takes half the CPU then, and that of gigabytes more.
+    """
+    os.environ.setdefault(_JAVA_OPTIONS, _QUICK)
 
 
 def why_not() -> str | None:

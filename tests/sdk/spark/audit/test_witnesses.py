@@ -266,6 +266,7 @@ def test_metadata_of_the_cluster_and_what_the_watermarks_do_not_name(data: Path)
     write_partition(data / "__cluster_metadata-0", [0], 50)
     write_partition(data / "renamed-7", [0], 50)
     log(data, "orders-1", 0, ".index").unlink()
+    log(data, "empty-0", 0, ".index").unlink()  # nothing is to be indexed
     found = witnesses(files := SegmentFiles([str(data)]), *files.look())
     assert {str(partition) for partition, witness in found.items() if witness.is_named is False} == {"renamed-7"}
     assert found[TopicPartition("__cluster_metadata", 0)].is_named is None
