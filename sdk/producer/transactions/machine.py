@@ -56,6 +56,27 @@ __all__ = ["State", "Transactions"]
 logger = logging.getLogger("kafkawire.producer")
 
 
+class _Course:
+    """What one transaction has met so far: each begins with its own, so that nothing of the one before is left.
+
+    Attributes:
+        groups: whose offsets are committed with it.
+        is_adding: whether partitions are being added.
+        is_uncertain: whether the coordinator may have added what it did not confirm.
+        is_lost: whether the coordinator has ended it unasked.
+        reason: why it cannot be committed, None while it can.
+        was_to_commit: whether the application has asked for that.
+    """
+
+    __slots__ = ("groups", "is_adding", "is_lost", "is_uncertain", "reason", "was_to_commit")
+
+    def __init__(self) -> None:
+        self.groups: set[str] = set()
+        self.is_adding = self.is_uncertain = self.is_lost = False
+        self.reason: TransactionAborted | None = None
+        self.was_to_commit = False
+
+
 class Transactions:
     """The transactions of one producer.
 
@@ -91,13 +112,8 @@ class Transactions:
         self._aborted = partial(aborted, self._id, options.transaction_timeout_ms)
         self._coordinator = Coordinator(CoordinatorType.TRANSACTION, self._id)
         self._waiters = TransactionWaiters()
-        self._groups: set[str] = set()
+        self._course = _Course()
         self._calls = 0
-        self._is_adding = False
-        self._is_uncertain = False
-        self._is_lost = False
-        self._reason: TransactionAborted | None = None
-        self._was_to_commit = False
         self.state = State.READY
         self.error: KafkaWireError | None = None
         partitions.refusal = OUTSIDE
@@ -110,9 +126,7 @@ class Transactions:
         self._check()
         if self.state is not State.READY:
             raise LocalProtocolError(f"a transaction is {self.state.value}: commit or abort it first")
-        self._was_to_commit, self._reason = False, None
-        self._groups.clear()
-        self._is_adding = self._is_uncertain = self._is_lost = False
+        self._course = _Course()
         self._partitions.begin(self._identity.transaction_version)
         self._sender.abandon(OUTSIDE, now_ms)  # what another thread was sending as the one before ended
         self._accumulator.failed = None
@@ -131,7 +145,7 @@ class Transactions:
         """Send what is buffered; the promise is kept once all of it is stored, and the transaction is still open."""
         self._check()
         if self.state is not State.OPEN:
-            doomed = self._reason if self.state is State.DOOMED else None
+            doomed = self._course.reason if self.state is State.DOOMED else None
             raise doomed.again() if doomed is not None else LocalProtocolError(f"prepare: {self._what()}")
         self.state = State.PREPARING
         self._accumulator.refuse(OUTSIDE)
@@ -154,19 +168,19 @@ class Transactions:
             self._sender.hurry(now_ms)
         elif self.state is State.DOOMED:
             self.state = State.ABORTING
-        elif not self._was_to_commit:
+        elif not self._course.was_to_commit:
             raise LocalProtocolError(f"commit: {self._what()}")
-        self._was_to_commit = True
+        self._course.was_to_commit = True
         self._waiters.add(promise, timeout_ms, now_ms, hears=True)
         if self.state is State.READY:
-            self._waiters.ended(self._reason)
+            self._waiters.ended(self._course.reason)
 
     def abort(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
         """Fail what has not left yet, and abort."""
         self._check()
         if self.state in UNDECIDED:
-            self._reason = self._aborted()  # whoever waits until it is prepared hears it
-            self._drop(self._reason, now_ms)
+            self._course.reason = self._aborted()  # whoever waits until it is prepared hears it
+            self._drop(self._course.reason, now_ms)
         elif self.state is not State.DOOMED:
             raise LocalProtocolError(f"abort: {self._what()}")
         self.state = State.ABORTING
@@ -191,21 +205,23 @@ class Transactions:
         """Have offsets of a group committed with the transaction; an error dooms it."""
         self._check()
         if self.state is not State.OPEN:
-            raise (self._reason if self.state is State.DOOMED and self._reason is not None else OUTSIDE).again()
+            raise (
+                self._course.reason if self.state is State.DOOMED and self._course.reason is not None else OUTSIDE
+            ).again()
         if not offsets:  # the group would not join, and committing a transaction that nothing has joined is refused
             promise.keep(None)
             return
         deadline_ms = now_ms + timeout_ms
-        if self._partitions.joins_by_itself or group.group_id in self._groups:
+        if self._partitions.joins_by_itself or group.group_id in self._course.groups:
             self._commit_offsets(offsets, group, deadline_ms, promise, now_ms)
             return
 
         def added(now_ms: int) -> None:
-            self._groups.add(group.group_id)
+            self._course.groups.add(group.group_id)
             if self.state in GOES_WELL:
                 self._commit_offsets(offsets, group, deadline_ms, promise, now_ms)
             else:
-                promise.fail(self._reason or self._aborted())
+                promise.fail(self._course.reason or self._aborted())
 
         producer = self._producer()
         self._call(
@@ -235,7 +251,7 @@ class Transactions:
             failed = self._accumulator.failed
             if self.state in GOES_WELL and failed is not None and failed.error is not None:
                 self._doom(failed.error, now_ms)
-            if self.state in GOES_WELL and self._partitions.wanted and not self._is_adding:
+            if self.state in GOES_WELL and self._partitions.wanted and not self._course.is_adding:
                 self._add_partitions(now_ms)
             has_left = self._sender.is_settled if self.state in GOES_WELL else self._sender.is_silent
             if self.state in ENDS and has_left and not self._calls:
@@ -259,10 +275,10 @@ class Transactions:
     def _add_partitions(self, now_ms: int) -> None:
         queues, producer = self._partitions.take_wanted(), self._producer()
         partitions = [queue.partition for queue in queues]
-        self._is_adding = True
+        self._course.is_adding = True
 
         def added(now_ms: int) -> None:
-            self._is_adding = False
+            self._course.is_adding = False
             self._partitions.add(queues)
 
         self._call(
@@ -284,7 +300,7 @@ class Transactions:
         promise: Promise[None],
         now_ms: int,
     ) -> None:
-        self._groups.add(group.group_id)
+        self._course.groups.add(group.group_id)
         producer, joins_by_itself = self._producer(), self._partitions.joins_by_itself
 
         def request(versions: Versions) -> tuple[Message, int]:
@@ -327,7 +343,7 @@ class Transactions:
                 return
             if not isinstance(error, Closed):
                 if not isinstance(error, BrokerError) or error.retriable:
-                    self._is_uncertain = True  # the coordinator may have done it
+                    self._course.is_uncertain = True  # the coordinator may have done it
                 self._doom(error, now_ms)
             if promise is not None:
                 promise.fail(self.error or error)
@@ -345,15 +361,15 @@ class Transactions:
             return
         if self.state not in GOES_WELL:
             return
-        self._reason = self._aborted(error)
-        logger.warning("%s", self._reason)
+        self._course.reason = self._aborted(error)
+        logger.warning("%s", self._course.reason)
         if self.state is State.COMMITTING:
             self.state = State.ABORTING
         else:
             self.state = State.DOOMED
-            self._accumulator.refuse(self._reason)
-            self._waiters.ended(self._reason)
-        self._drop(self._reason, now_ms)
+            self._accumulator.refuse(self._course.reason)
+            self._waiters.ended(self._course.reason)
+        self._drop(self._course.reason, now_ms)
 
     def _drop(self, error: KafkaWireError, now_ms: int) -> None:
         """Let no batch leave any more, and fail those that have not left."""
@@ -373,7 +389,7 @@ class Transactions:
 
     def _end(self, now_ms: int) -> None:
         """Tell the coordinator; without anything that could have begun there, the transaction is over."""
-        if not (self._has_joined or self._is_uncertain):
+        if not (self._has_joined or self._course.is_uncertain):
             self._over(now_ms)
             return
         commits, producer = self.state is State.COMMITTING, self._producer()
@@ -396,7 +412,7 @@ class Transactions:
 
     @property
     def _has_joined(self) -> bool:
-        return bool(self._partitions.joined or self._groups)
+        return bool(self._partitions.joined or self._course.groups)
 
     def _end_answered(self, commits: bool, call: Call[EndTxnResponse], now_ms: int) -> None:
         self._calls -= 1
@@ -411,7 +427,7 @@ class Transactions:
         elif commits and code in NOT_COMMITTED:
             self._doom(error, now_ms)
         elif code in NOT_OPEN:
-            self._is_lost = self._has_joined
+            self._course.is_lost = self._has_joined
             self._over(now_ms)
         elif not isinstance(error, Closed):
             self._end_for_good(error, now_ms)
@@ -422,7 +438,7 @@ class Transactions:
         is_upgraded = is_version_1 and self._identity.transaction_version >= TransactionVersion.TV_2
         joined = [queue.sequences for queue in self._partitions.joined]
         has_gap = is_version_1 and any(each.needs_epoch and not each.is_forgotten for each in joined)
-        if self._is_lost or is_upgraded or has_gap:
+        if self._course.is_lost or is_upgraded or has_gap:
             self.state = State.RENEWING
             self._identity.renew()
             self._identity.poll(now_ms)
@@ -434,7 +450,7 @@ class Transactions:
         self._partitions.refusal = OUTSIDE
         self._accumulator.refuse(OUTSIDE)
         self._accumulator.failed = self._accumulator.unobserved = None  # whoever commits is told
-        self._waiters.ended(self._reason)
+        self._waiters.ended(self._course.reason)
 
     def _what(self) -> str:
         return "no transaction is open" if self.state is State.READY else f"the transaction is {self.state.value}"
