@@ -172,6 +172,7 @@ class Scene:
 
         def done(call: Call, now_ms: int) -> None:
             del self.open[label]  # it was not done before
+            assert now_ms == self.simulation.now_ms
             error = call.error
             if isinstance(error, ConnectFailed) and " at " in str(error) and ";" not in str(error):
                 happened_ms = int(str(error).rpartition(" ")[2])

@@ -158,6 +158,7 @@ class Scene(Client):
 
         def done(outcome: object, now_ms: int) -> None:
             del self.open[label]  # it has not ended before
+            assert now_ms == self.simulation.now_ms
             if isinstance(outcome, Committed):
                 assert {(each.partition, offset.offset) for each, offset in outcome.offsets.items()} <= self.kept
             self.ends.append((now_ms, f"{label}: {outcome!r}"))
@@ -173,6 +174,7 @@ class Scene(Client):
         left = set(partitions)
 
         def found(results: Found, now_ms: int) -> None:
+            assert now_ms == self.simulation.now_ms
             for partition in results:
                 left.remove(partition)  # it was not reported before
             what = "".join(f", {each}: {result!r}" for each, result in sorted(results.items()))

@@ -65,6 +65,9 @@ STEP_MS = 25
 #: The session of another member of a classic group, and a rebalance without it.
 KILLED_MS = 8_000
 
+#: The limit of a departure.
+LEAVE_MS = 2_000
+
 #: A rebalance of one member, and the longest pause.
 SETTLED_MS = 2_000
 
@@ -277,6 +280,15 @@ class Scene:
         reader.stored = {partition: OffsetAndMetadata(10, leader_epoch=1) for partition in reader.positions}
         self.kafka.offsets = dict(reader.stored)
 
+    def leave(self) -> None:
+        """Leave, whatever is under way: who stops it, once or twice, does not wait for longer than the limit."""
+        first, second = self.member.stop(LEAVE_MS), self.member.stop(LEAVE_MS)
+        self.cluster.run(LEAVE_MS + STEP_MS)
+        assert first.done
+        assert second.done
+        assert not self.member.reader.assigned
+        self.check()
+
     def news(self) -> tuple[object, ...]:
         member = self.member
         sent, events = member.simulation.sent[self._seen_sent :], member.listener.events[self._seen_events :]
@@ -346,3 +358,5 @@ def _goes_on_as_a_new_one(kind: str, past: list[Step], future: list[Step]) -> No
         each._seen_outcomes = 0
         each.news()
     act_alike(old, new, future)
+    for each in (old, new):
+        each.leave()
