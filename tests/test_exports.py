@@ -42,7 +42,7 @@ NOT_NEEDED = {
 }
 
 #: Names in the documentation of the face that look like types: the states of groups, and a class of pyarrow.
-NO_TYPES = {"CompletingRebalance", "Dead", "Empty", "PreparingRebalance", "Stable", "Table"}
+NO_TYPES = {"CompletingRebalance", "Assigning", "Reconciling", "Empty", "PreparingRebalance", "Stable", "Table"}
 
 
 def public_modules() -> list[str]:
