@@ -69,11 +69,12 @@ class SingleFlight(Generic[Result]):
             task = new_task(asyncio.get_running_loop(), operation())
             self._running[key] = task
             task.add_done_callback(lambda done: self._finished(key, done))
-        try:
-            return await asyncio.shield(task)
-        except KafkaWireError as error:
-            shared = error
-        raise shared.again()
+        # Not `shield`: from Python 3.14 on it reports the error of an operation whose caller was cancelled.
+        await asyncio.wait((task,))
+        error = task.exception()
+        if isinstance(error, KafkaWireError):
+            raise error.again()
+        return task.result()
 
     async def close(self) -> None:
         """Cancel running operations and wait for them to end."""
