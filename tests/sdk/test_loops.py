@@ -64,10 +64,15 @@ USES: list[tuple[Callable[..., Client], Callable[[Any], Awaitable[object]]]] = [
 ]
 
 
+def made(kind: Callable[..., Client], broker: StoringBroker, **given: Any) -> Client:
+    """Return a client, not started; a consumer reads the one topic."""
+    return kind(str(BROKER), *(("t",) if kind is Consumer else ()), network=broker.network, **given)
+
+
 @pytest.mark.parametrize(("kind", "use"), USES)
 def test_a_loop_that_has_ended(kind: Callable[..., Client], use: Callable[[Any], Awaitable[object]]) -> None:
     broker = StoringBroker({"t": 1})
-    client = kind(str(BROKER), network=broker.network)
+    client = made(kind, broker)
 
     async def again() -> None:
         name = type(client).__name__.lower()
@@ -190,7 +195,7 @@ def test_who_waits_elsewhere_hears_that_the_loop_has_ended(
     broker = StoringBroker({"t": 1})
     loop = LoopThread()
     failures: list[BaseException] = []
-    client = kind(str(BROKER), network=broker.network, **given)
+    client = made(kind, broker, **given)
 
     async def start() -> Callable[[], Any]:
         await client.start()
