@@ -2,7 +2,7 @@
 
 A story is a list of steps, each a name and its arguments, so that a failure prints one that can be read, and shrinks to
 the steps that matter. `make test` tells the same few each time. `KAFKAWIRE_TEST_EXAMPLES=random` looks for others, and
-`KAFKAWIRE_TEST_EFFORT=20` tells twenty times as many.
+`KAFKAWIRE_TEST_EFFORT=20` tells twenty times as many; pass `--timeout 0` to pytest then.
 """
 
 from __future__ import annotations
