@@ -1,9 +1,11 @@
 """Build the optional extension modules; a machine without a C compiler installs the pure-Python engine alone.
 
-`KAFKAWIRE_PURE=1` leaves the extensions out on purpose: the wheel is then the same for every platform.
+`KAFKAWIRE_PURE=1` leaves the extensions out on purpose: the wheel is then the same for every platform. A free-threaded
+Python gets none, as they rely on the global interpreter lock (docs/decisions/0036-free-threaded-python.md).
 """
 
 import os
+import sysconfig
 from pathlib import Path
 
 from setuptools import setup
@@ -38,7 +40,9 @@ def extensions():
     return built
 
 
+is_pure = os.environ.get("KAFKAWIRE_PURE") or sysconfig.get_config_var("Py_GIL_DISABLED")
+
 setup(
-    ext_modules=[] if os.environ.get("KAFKAWIRE_PURE") else extensions(),
+    ext_modules=[] if is_pure else extensions(),
     options={"build_ext": {"parallel": os.cpu_count() or 1}},
 )

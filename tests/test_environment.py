@@ -67,6 +67,12 @@ def test_missing_headers_are_named(source: Path, tmp_path: Path, monkeypatch: py
     assert "headers are missing" in str(missing_extension_note(source.parent.parent.parent))
 
 
+def test_a_free_threaded_python_is_named(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {"Py_GIL_DISABLED": 1, "EXT_SUFFIX": ".cpython-314t-x86_64-linux-gnu.so"}
+    monkeypatch.setattr(sysconfig, "get_config_var", values.get)
+    assert "because this Python is free-threaded" in str(missing_extension_note(source.parent.parent.parent))
+
+
 @pytest.mark.parametrize("changed", ["native.pyx", "native_read.pxi", "../formats/record_formats.pxd"])
 def test_outdated_extension_is_removed(source: Path, changed: str) -> None:
     built = source.with_name(f"native{SUFFIX}")

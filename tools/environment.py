@@ -159,6 +159,8 @@ def missing_extension_note(folder: Path) -> str | None:
 
 def obstacle() -> str | None:
     """Return why extensions cannot be built on this machine, or None if they can."""
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return "this Python is free-threaded, and the extension relies on the global interpreter lock"
     compiler = _compiler()
     if shutil.which(compiler) is None:
         return f"there is no C compiler ({compiler}) on this machine"

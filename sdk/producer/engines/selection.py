@@ -5,14 +5,23 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import ModuleType
 
-from kafkawire.sdk.protocol.engines.selection import ENGINE, load
+from kafkawire.sdk.protocol.engines.selection import ENGINE
 
 __all__ = ["built", "native"]
 
-#: The extension, or None where it was not built, or not wanted and a free-threaded Python has its lock off.
-built: ModuleType | None = load("kafkawire.sdk.producer.engines.native", wanted=ENGINE == "native")
+
+def _load() -> ModuleType | None:
+    try:
+        return import_module("kafkawire.sdk.producer.engines.native")
+    except ImportError:
+        return None
+
+
+#: The extension, or None where it was not built.
+built: ModuleType | None = _load()
 
 #: The extension, or None where it was not built or not wanted.
 native: ModuleType | None = built if ENGINE == "native" else None
