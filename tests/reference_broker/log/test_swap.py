@@ -139,3 +139,11 @@ def test_other_files_with_such_names_are_left_alone():
     discard(disk, "t-0")
     for name in ("x.swap", "x.log.swap", "x.cleaned", "5.log.cleaned"):
         assert read_file(disk, f"t-0/{name}") == b"of somebody else"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_was_committed_counts_whatever_the_power_takes(seed):
+    disk = prepared()
+    prepare(disk, "t-0", 10, [20, 30])
+    commit(disk, "t-0", 10)
+    assert state_of(disk.crash(seed)) == expected()
