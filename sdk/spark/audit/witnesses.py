@@ -254,12 +254,21 @@ def _log_start(witness: Witness) -> int | None:
 
 
 class _Folder(NamedTuple):
-    """The folder of a partition, and the names of the files in it."""
+    """The folder of a partition.
+
+    Attributes:
+        path: its path.
+        directory: the data directory that it is in.
+        partition: which one.
+        names: those of the files in it.
+        meant: those of files that somebody named: then nobody asked for the others, whatever is known of them.
+    """
 
     path: str
     directory: str
     partition: TopicPartition
     names: set[str]
+    meant: set[str]
 
 
 class _Layout:
@@ -290,8 +299,11 @@ class _Layout:
             if match["suffix"] is not None:
                 self.set_aside[match["directory"]].add(partition)
                 continue
-            folder = _Folder(match["folder"], match["directory"], partition, set())
-            self.folders.setdefault(match["folder"], folder).names.add(match["name"])
+            folder = _Folder(match["folder"], match["directory"], partition, set(), set())
+            folder = self.folders.setdefault(match["folder"], folder)
+            folder.names.add(match["name"])
+            if file.is_meant:
+                folder.meant.add(match["name"])
         self.directories = dict.fromkeys([*(folder.directory for folder in self.folders.values()), *self.whole])
 
 
@@ -323,6 +335,10 @@ def _with_folder(
     noted: Witness, folder: _Folder, segments: list[FoundSegment], epochs: list[tuple[int, int]]
 ) -> Witness:
     """Return what is known of a partition from the checkpoints beside its folder and from what is in the folder."""
+    bounds = _bounds(segments)
+    noted = noted._replace(first_base=bounds.first_base, last_base=bounds.last_base)
+    if folder.meant:
+        return noted._replace(reached=None, is_named=None)
     offsets: dict[str, set[int]] = defaultdict(set)
     for match in filter(None, map(_NUMBERED.fullmatch, folder.names)):
         offsets[match["suffix"]].add(int(match["offset"]))
@@ -333,10 +349,7 @@ def _with_folder(
     reached += [Noted(start, LEADER_EPOCHS) for _, start in epochs[-1:]]
     reached += [Noted(offset, f"{offset:020}.snapshot") for offset in offsets[".snapshot"]]
     reached += [Noted(offset, f"{offset:020}.index") for offset in offsets[".index"] - bases]
-    bounds = _bounds(segments)
     return noted._replace(
-        first_base=bounds.first_base,
-        last_base=bounds.last_base,
         start=Noted(epochs[0][1], LEADER_EPOCHS) if epochs else None,
         reached=_highest(reached),
         unindexed=len(sealed - offsets[".index"]),

@@ -40,11 +40,13 @@ class ListedFile(NamedTuple):
         path: as the file system names it.
         size_bytes: when it was listed.
         modified_ns: when it was last written, as far as the file system knows.
+        is_meant: whether a path or a pattern means the file itself, and not a folder with all that is in it.
     """
 
     path: str
     size_bytes: int
     modified_ns: int | None
+    is_meant: bool = False
 
 
 class Listing(NamedTuple):
@@ -94,7 +96,10 @@ def list_files(system: Any, paths: Sequence[str]) -> Listing:
                 passed_over.update(dict.fromkeys(_passed_over(system, folders, inside)))
             for each in inside:
                 if each.type is pyarrow.fs.FileType.File:
-                    found.setdefault(each.path, ListedFile(each.path, each.size, each.mtime_ns))
+                    listed = ListedFile(each.path, each.size, each.mtime_ns, each is info)
+                    known = found.get(each.path)
+                    if known is None or known.is_meant:
+                        found[each.path] = listed
     return Listing([*found.values()], [*passed_over], named, matched)
 
 

@@ -283,6 +283,20 @@ def test_a_partition_that_is_named_by_its_folder_alone(data: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("path", ["orders-0/*100.log", "orders-0/*.log", f"orders-0/{100:020}.log"])
+def test_segments_that_are_named_themselves(data: Path, path: str) -> None:
+    """Nobody asked for the others, and what is known of the whole partition says nothing."""
+    found = witnesses(files := SegmentFiles([str(data / path)]), *files.look())
+    assert [losses(witness, 300) for witness in found.values()] == [[]]
+    assert {(each.reached, each.start, each.is_named, each.unindexed) for each in found.values()} == {
+        (None, None, None, 0)
+    }
+    both = [str(data / path), str(data)]
+    for paths in (both, both[::-1]):
+        found = witnesses(files := SegmentFiles(paths), *files.look())
+        assert found[TopicPartition("orders", 0)].reached == Noted(300, HIGH_WATERMARKS)
+
+
 def test_other_layouts(tmp_path: Path) -> None:
     write_segment(tmp_path / "orders" / "0", [batch(10)])
     pattern = r"(?P<topic>\w+)/(?P<partition>\d+)/(?P<offset>\d{20})\.log"

@@ -74,7 +74,11 @@ def test_paths(root: Path, path: str, expected: list[str]) -> None:
 def test_what_is_said(root: Path) -> None:
     path = root / NAMES[0]
     listed = list_files(pyarrow.fs.LocalFileSystem(), [str(path)])
-    assert listed.files == [ListedFile(str(path), len(NAMES[0]), path.stat().st_mtime_ns)]
+    expected = ListedFile(str(path), len(NAMES[0]), path.stat().st_mtime_ns)
+    assert listed.files == [expected._replace(is_meant=True)]
+    for others in (["", "/a/orders-0/*"], ["/a/*/0.log", "/a"]):  # whatever comes first, all of a folder is there
+        listed = list_files(pyarrow.fs.LocalFileSystem(), [f"{root}{each}" for each in others])
+        assert [each for each in listed.files if each.path == str(path)] == [expected]
 
 
 @pytest.mark.parametrize(
