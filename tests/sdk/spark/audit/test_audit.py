@@ -243,8 +243,10 @@ def test_segments_without_those_of_topics_that_were_deleted(tmp_path: Path) -> N
     """What is known of them stays in the audit; who names a topic that never was is told."""
     write_segment(tmp_path / "a-0", [batch(0)])
     texts = {"path": str(tmp_path), "topics": "a,gone"}
-    _, found = module._segments(texts, ["a", "gone"], Manifest(next_offsets={"a": {"0": 7}, "gone": {"0": 5}}))
+    before = Manifest(next_offsets={"a": {"0": 7}, "gone": {"0": 5}})
+    _, found, noted = module._segments(texts, ["a", "gone"], before)
     assert (texts["topics"], [segment.folder.topic for segment in found]) == ("a", ["a"])
+    assert [partition.topic for partition in noted] == ["a"]
     assert texts["startingOffsets"] == '{"a": {"0": 7}}'
     AuditFacts(texts).reader(None)  # type: ignore[arg-type]  # not looked at
     for topics in ["a", "gone"], ["gone"]:
@@ -252,6 +254,16 @@ def test_segments_without_those_of_topics_that_were_deleted(tmp_path: Path) -> N
             module._segments({"path": str(tmp_path), "topics": ",".join(topics)}, topics, Manifest())
     with pytest.raises(ConfigurationError, match="topics='gone': there are a"):
         module._segments({**texts, "topics": "gone"}, ["gone"], Manifest(next_offsets={"gone": {"0": 5}}))
+
+
+def test_a_topic_of_which_no_segment_is_left(tmp_path: Path) -> None:
+    """It is there to be audited: what is missing is what somebody has to know."""
+    write_segment(tmp_path / "a-0", [batch(0)]).unlink()
+    texts = {"path": str(tmp_path), "topics": "a"}
+    _, found, noted = module._segments(texts, ["a"], Manifest())
+    assert (found, [str(partition) for partition in noted]) == ([], ["a-0"])
+    reader = AuditFacts(texts).reader(None)  # type: ignore[arg-type]  # not looked at
+    assert reader.partitions() == []
 
 
 def test_compaction_of_single_records(spark: Any, tmp_path: Path) -> None:
