@@ -109,6 +109,7 @@ def plant_all(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return mutants.main()
 
 
+@pytest.mark.thorough
 def test_copies_keep_the_folders_of_their_tests_apart(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tree, "tests/sdk/test_split.py", "def test_folder(tmp_path):\n    (tmp_path / 'made').touch()\n")
     monkeypatch.setenv("PYTEST_DEBUG_TEMPROOT", str(tree))  # what a copy inherits must not be what it uses
@@ -119,6 +120,7 @@ def test_copies_keep_the_folders_of_their_tests_apart(tree: Path, monkeypatch: p
     assert made == ["one", "other"]
 
 
+@pytest.mark.thorough
 def test_a_survivor_is_named_until_it_is_explained(
     tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -143,6 +145,7 @@ def test_a_survivor_is_named_until_it_is_explained(
     assert "has no reason" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_an_explanation_does_not_excuse_too_few_kills(
     tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -168,6 +171,7 @@ def test_kinds_are_chosen_and_counted(
     }
 
 
+@pytest.mark.thorough
 def test_a_hang_and_a_greedy_fault_count_as_killed(
     tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -180,6 +184,7 @@ def test_a_hang_and_a_greedy_fault_count_as_killed(
     assert "faults are counted as killed because the tests did not end in time" in printed
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("path", "text", "error"),
     [
@@ -231,6 +236,7 @@ def test_what_has_changed(tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert "nothing is known of what has changed since no-such-revision" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_built_is_not_counted(
     tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
