@@ -302,7 +302,7 @@ class Consumer(ConsumerFace[Key, Value]):
 
     async def commit(
         self,
-        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | Record | ConsumerBatch | None = None,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | Record[Any, Any] | ConsumerBatch | None = None,
         timeout_ms: int | None = None,
     ) -> None:
         """Commit offsets for the group.

@@ -6,7 +6,7 @@ Nothing here waits, so it is the same for asyncio and for threads.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkawire.sdk.client.arguments import checked_offset, checked_offsets, checked_timeout_ms
 from kafkawire.sdk.client.core import ClientCore
@@ -177,7 +177,7 @@ class ConsumerCore:
         self.driver.run(step)
 
     def to_commit(
-        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | Record | ConsumerBatch | None
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | Record[Any, Any] | ConsumerBatch | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return exactly what to commit; see `Consumer.commit` for the argument.
 

@@ -169,7 +169,7 @@ class ConsumerFace(Generic[Key, Value]):
         """
         self._started().assignment.resume(checked_partitions(partitions))
 
-    def finish(self, *done: Record | ConsumerBatch | Iterable[Record | ConsumerBatch]) -> None:
+    def finish(self, *done: Record[Any, Any] | ConsumerBatch | Iterable[Record[Any, Any] | ConsumerBatch]) -> None:
         """Count records, or whole batches, as finished, in any order and from any thread.
 
         With `enable_auto_finish=False`, what is committed, by `commit` or automatically, is the offset of the first

@@ -175,7 +175,7 @@ class Consumer(Generic[Key, Value]):
         """Resume reading of paused partitions; see `kafkawire.Consumer.resume`."""
         self._inner.resume(*partitions)
 
-    def finish(self, *done: Record | ConsumerBatch | Iterable[Record | ConsumerBatch]) -> None:
+    def finish(self, *done: Record[Any, Any] | ConsumerBatch | Iterable[Record[Any, Any] | ConsumerBatch]) -> None:
         """Count records, or whole batches, as finished; see `kafkawire.Consumer.finish`."""
         self._inner.finish(*done)
 
@@ -217,7 +217,7 @@ class Consumer(Generic[Key, Value]):
 
     def commit(
         self,
-        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | Record | ConsumerBatch | None = None,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | Record[Any, Any] | ConsumerBatch | None = None,
         timeout_ms: int | None = None,
     ) -> None:
         """Commit offsets for the group; see `kafkawire.Consumer.commit`."""

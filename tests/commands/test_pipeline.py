@@ -323,7 +323,7 @@ def test_what_a_finding_makes_of_the_status(
     from kafkawire.sdk.spark.audit import audit
     from kafkawire.sdk.spark.audit.findings import Finding, Severity
 
-    numbers = dict.fromkeys(("records", "partitions", "topics"), 0)
+    numbers: dict[str, int | float | None] = dict.fromkeys(("records", "partitions", "topics"), 0)
     findings = tuple(Finding(Severity(severity), "text", "detail") for severity in found)
     seen: list[bool] = []
 

@@ -138,9 +138,7 @@ class Record(_Fields[Key, Value]):
         @property
         def __class__(self):
             """The record of the engine in use, for which one that was deserialized passes beside the extension."""
-            from kafkawire.sdk.records.record import Record as RecordOfEngine  # which imports this module
-
-            return RecordOfEngine
+            return _record_in_use()
 
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"{name}: a record is read-only")
@@ -187,12 +185,16 @@ def new_record(
 
 def restored(*content: Any) -> Record:
     """Return the record that was copied or pickled, as a record of the engine in use."""
-    from kafkawire.sdk.records.engines.selection import native
-
     if not all(isinstance(each, bytes | None) for each in content[2:4]):
         return new_record(*content)  # deserialized
-    record_class: type[Record] = Record if native is None else native.Record
-    return record_class(*content)
+    return _record_in_use()(*content)
+
+
+def _record_in_use() -> type[Record]:
+    """Return the record of the engine in use."""
+    from kafkawire.sdk.records.engines.selection import native  # not needed to import a record
+
+    return Record if native is None else native.Record
 
 
 def described(record: Record[Any, Any]) -> str:

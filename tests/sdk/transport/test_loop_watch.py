@@ -15,6 +15,7 @@ import pytest
 
 from kafkawire.sdk.transport import loop_watch
 from kafkawire.sdk.transport.io_thread import IoThread
+from kafkawire.sdk.transport.latch import Latch
 from tests.sdk.transport.driven import PATIENCE_SECONDS
 
 
@@ -23,7 +24,7 @@ class Told:
 
     def __init__(self) -> None:
         self.times = 0
-        self.event = threading.Event()
+        self.event = Latch()
 
     def check_loop(self) -> None:
         self.times += 1

@@ -7,7 +7,6 @@ moment, the coordinator is told to.
 from __future__ import annotations
 
 import itertools
-from functools import partial
 from typing import Any
 
 import pytest
@@ -495,7 +494,10 @@ def test_a_topic_that_grows_during_a_rebalance_is_read_as_a_whole(during: type[M
             cluster.topics["t"] = 9
             response = described([1, 2, 3], {"t": [1] * 9})(MetadataRequest(None), 12)
             assert isinstance(response, MetadataResponse)
-            update = partial(member.router.metadata.update, response, member.now_ms)
+
+            def update(answer: MetadataResponse = response) -> None:
+                member.router.metadata.update(answer, member.now_ms)
+
             member.simulation.at(1, update)  # before the response comes
         return None
 

@@ -98,7 +98,7 @@ def test_sums_overflow_as_java_s_do() -> None:
     data = bytearray(builder.build())
     data[:8] = data[27:35] = (2**63 - 1).to_bytes(8, "big")  # base offset and base timestamp
     records = list(RecordBatch(bytes(data)).records())
-    assert [(record.offset, record.timestamp) for record in records] == [
+    assert [(record.offset, record.timestamp_ms) for record in records] == [
         (2**63 - 1, 2**63 - 1),
         (-(2**63), -(2**63) + 1),
     ]

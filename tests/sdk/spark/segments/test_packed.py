@@ -11,6 +11,7 @@ import lzma
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -47,7 +48,7 @@ def compress(suffix: str, pack: Callable[[bytes], bytes], number: int | None = N
     return act
 
 
-def archive(name: str, mode: str, folder: str = "data") -> Callable[[Path], Path]:
+def archive(name: str, mode: Literal["w:", "w:gz", "w:xz"], folder: str = "data") -> Callable[[Path], Path]:
     def act(data: Path) -> Path:
         with tarfile.open(data.parent / name, mode) as packed:
             packed.add(data, folder)
