@@ -12,11 +12,13 @@ def test_damaged_partitions_are_red() -> None:
     rows = [
         partition("orders", 0, records=10, sizeBytes=100, corruptRegions=1),
         partition("orders", 1, records=10, sizeBytes=100),
+        partition("orders", 2, records=10, sizeBytes=100, lostRecords=7),
     ]
     text = topic_section(summary(partitions=rows), "orders")
-    assert text.count('class="cbad"') == 1
-    assert "red: damaged or with unexplained gaps" in text
+    assert text.count('class="cbad"') == 2
+    assert "red: damaged, or with records that are probably lost" in text
     assert "corrupt regions <b>1</b>" in text
+    assert "probably lost <b>7</b>" in text
     assert "red: damaged" not in topic_section(summary(), "orders")
 
 
