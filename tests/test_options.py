@@ -54,6 +54,7 @@ def test_the_page_lists_every_option_with_what_it_does() -> None:
     assert "`queue.buffering.max.ms` |" in page
     assert "| for PLAIN and SCRAM. | `sasl.plain.password` |" in page
     assert "- `heartbeat_interval_ms` is less than `session_timeout_ms`; otherwise the coordinator" in page
+    assert "- `linger_ms` + `request_timeout_ms` is at most `delivery_timeout_ms`; otherwise a record" in page
 
 
 def test_what_an_option_does_is_read_from_the_docstrings() -> None:

@@ -205,13 +205,14 @@ def _table(title: str, kind: type[Options], options: Mapping[str, Option]) -> st
 
 
 def _rules(kind: type[Options], options: Mapping[str, Option]) -> Iterator[str]:
-    """Give a line for each rule between two options of which one is listed here."""
+    """Give a line for each rule about options of which one is listed here."""
     rules = [rule for rule in kind.ORDERS if rule.lower in options]
     if rules:
         yield ""
     for rule in rules:
         bound = "is less than" if rule.strict else "is at most"
-        yield f"- `{rule.lower}` {bound} `{rule.upper}`; otherwise {rule.otherwise}."
+        lowers = " + ".join(f"`{name}`" for name in rule.lowers)
+        yield f"- {lowers} {bound} `{rule.upper}`; otherwise {rule.otherwise}."
 
 
 def _topic_defaults() -> str:
