@@ -31,7 +31,7 @@ SECOND_HOMES = [
     ("sdk/client/groups/classic.py", '_NO_MEMBER_ID = ""', "UNKNOWN_MEMBER_ID"),
     ("sdk/client/groups/classic.py", 'if member_id == "":', "UNKNOWN_MEMBER_ID"),
     ("sdk/client/groups/classic.py", "_NO_GENERATION = -1", "UNKNOWN_GENERATION_ID"),
-    ("sdk/consumer/classic/consumer_protocol.py", "generation_id: int = -1", "UNKNOWN_GENERATION_ID"),
+    ("sdk/client/groups/consumer_protocol.py", "generation_id: int = -1", "UNKNOWN_GENERATION_ID"),
     ("sdk/client/offset_queries.py", "FetchRequest(replica_id=-1)", "CONSUMER_REPLICA_ID"),
     ("sdk/client/metadata.py", "_NO_NODE = -1", "NO_LEADER_ID"),
     ("sdk/client/metadata.py", "if partition.leader_id != -1:", "NO_LEADER_ID"),

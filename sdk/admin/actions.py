@@ -21,7 +21,7 @@ from kafkawire.sdk.client.call import ANY_BROKER, CONTROLLER, Coordinator, Node
 from kafkawire.sdk.client.groups.offset_requests import TopicNames, fetch_request, fetch_results
 from kafkawire.sdk.client.operations import NO_SUCH_TOPIC, Operations
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from kafkawire.sdk.client.requests import carries, check, lacking, said
+from kafkawire.sdk.client.requests import carries, check, error_text, lacking
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol import messages
@@ -120,7 +120,7 @@ class Actions:
             throttled: BrokerError | None = None
             left = []
             for name, code, message in await attempt(names, attempts.deadline_ms):
-                error = BrokerError(code, said(f"{what} {name}", message)) if code != ErrorCode.NONE else None
+                error = BrokerError(code, error_text(f"{what} {name}", message)) if code != ErrorCode.NONE else None
                 if code == ErrorCode.THROTTLING_QUOTA_EXCEEDED:
                     throttled = throttled or error
                     left.append(name)
@@ -184,7 +184,7 @@ class Actions:
             if not response.results:
                 raise lacking(response, f"the {detail}")
             for result in response.results:
-                check(result.error_code, said(detail, result.error_message))
+                check(result.error_code, error_text(detail, result.error_message))
 
         response = await self._operations.request(
             ANY_BROKER if resource.node_id is None else Node(resource.node_id),
@@ -255,7 +255,7 @@ def _check_topics(response: Message, results: Collection[Any], names: Iterable[s
     """Have the whole request sent again if the broker is not the controller; refuse a response without each topic."""
     for result in results:
         if result.error_code == ErrorCode.NOT_CONTROLLER:
-            raise BrokerError(result.error_code, said(f"topic {result.name}", result.error_message))
+            raise BrokerError(result.error_code, error_text(f"topic {result.name}", result.error_message))
     named = {result.name for result in results}
     for name in names:
         if name not in named:

@@ -6,14 +6,12 @@ Java's admin asks: for a group by KIP-848 first, and for a classic one if there 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from kafkawire.sdk.admin.descriptions import GroupDescription, GroupMemberDescription
 from kafkawire.sdk.client.call import Coordinator
 from kafkawire.sdk.client.operations import Operations
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.client.requests import carries, check, group_in, said
-from kafkawire.sdk.errors import BrokerError, KafkaWireError, UnsupportedVersion
+from kafkawire.sdk.client.requests import carries, check, error_text, group_in
+from kafkawire.sdk.errors import BrokerError, DecodeError, UnsupportedVersion
 from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.tables import enums
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -28,7 +26,7 @@ _CLASSIC, _CONSUMER = "classic", "consumer"
 _OTHER_KINDS = ("share", "streams")
 
 #: The protocol type of consumers; a group that has only committed offsets has none.
-_OF_CONSUMERS = ("consumer", "")
+_OF_CONSUMERS = (enums.CONSUMER_PROTOCOL_TYPE, "")
 
 #: The state of a classic group that is not there, to coordinators before Apache Kafka 4.0; later ones refuse.
 _DEAD = "Dead"
@@ -38,9 +36,6 @@ _NO_CONSUMER_GROUP = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPOR
 
 #: The protocol of a member, by its number in ConsumerGroupDescribe.
 _PROTOCOLS = {0: _CLASSIC, 1: _CONSUMER}
-
-#: The version that an encoded assignment begins with.
-_VERSION_BYTES = 2
 
 
 async def describe_group(operations: Operations, group_id: str) -> GroupDescription:
@@ -65,7 +60,7 @@ async def describe_group(operations: Operations, group_id: str) -> GroupDescript
             raise
     kind = await _other_kind(operations, coordinator, deadline_ms)
     other = f"it is a {kind} group, and only consumer and classic groups can be described" if kind else None
-    raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, said(f"group {group_id}", other))
+    raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, error_text(f"group {group_id}", other))
 
 
 async def _consumer_group(
@@ -73,7 +68,7 @@ async def _consumer_group(
 ) -> GroupDescription:
     def read(response: messages.ConsumerGroupDescribeResponse) -> None:
         group = group_in(response, response.groups, coordinator.key)
-        check(group.error_code, said(f"group {coordinator.key}", group.error_message))
+        check(group.error_code, error_text(f"group {coordinator.key}", group.error_message))
 
     request = messages.ConsumerGroupDescribeRequest([coordinator.key])
     kind = messages.ConsumerGroupDescribeResponse
@@ -98,7 +93,7 @@ async def _consumer_group(
         group.assignor_name,
         tuple(members),
         _CONSUMER,
-        _OF_CONSUMERS[0],
+        enums.CONSUMER_PROTOCOL_TYPE,
         group.group_epoch,
         group.assignment_epoch,
     )
@@ -109,7 +104,7 @@ async def _classic_group(operations: Operations, coordinator: Coordinator, deadl
         group = group_in(response, response.groups, coordinator.key)
         is_missing = not group.error_code and group.group_state == _DEAD
         code = ErrorCode.GROUP_ID_NOT_FOUND if is_missing else group.error_code
-        check(code, said(f"group {coordinator.key}", group.error_message))
+        check(code, error_text(f"group {coordinator.key}", group.error_message))
 
     request = messages.DescribeGroupsRequest([coordinator.key])
     kind = messages.DescribeGroupsResponse
@@ -156,23 +151,16 @@ async def _other_kind(operations: Operations, coordinator: Coordinator, deadline
 
 def _partitions(assignment: messages.ConsumerGroupDescribeResponse.Assignment) -> tuple[TopicPartition, ...]:
     topics = assignment.topic_partitions
-    return _flat((topic.topic_name, topic.partitions) for topic in topics)
+    return tuple(TopicPartition(topic.topic_name, number) for topic in topics for number in topic.partitions)
 
 
 def _assignment(data: Buffer) -> tuple[TopicPartition, ...] | None:
     """Decode a member's assignment, which is empty during a rebalance; None if it is not that of a consumer."""
-    if len(data) <= _VERSION_BYTES:
+    from kafkawire.sdk.client.groups.consumer_protocol import VERSION_BYTES, decode_assignment
+
+    if len(data) <= VERSION_BYTES:
         return ()
-    version = int.from_bytes(bytes(data[:_VERSION_BYTES]), "big", signed=True)
-    from kafkawire.sdk.protocol.programs import program
-
-    highest = messages.ConsumerProtocolAssignment.SCHEMA.versions.last
     try:
-        message, _ = program(messages.ConsumerProtocolAssignment, min(version, highest)).decode(data, _VERSION_BYTES)
-    except KafkaWireError:  # what one leader wrote must not hide its group
+        return decode_assignment(bytes(data))
+    except DecodeError:  # what one leader wrote must not hide its group
         return None
-    return _flat((topic.topic, topic.partitions) for topic in message.assigned_partitions)
-
-
-def _flat(topics: Iterable[tuple[str, Iterable[int]]]) -> tuple[TopicPartition, ...]:
-    return tuple(TopicPartition(topic, partition) for topic, partitions in topics for partition in partitions)

@@ -25,11 +25,11 @@ __all__ = [
     "carries",
     "check",
     "coordinator",
+    "error_text",
     "find_coordinator",
     "group_in",
     "lacking",
     "leave_group",
-    "said",
 ]
 
 
@@ -78,12 +78,12 @@ def check(error_code: int, detail: str) -> None:
         raise BrokerError(error_code, detail)
 
 
-def said(detail: str, message: str | None) -> str:
-    """Return the text of an error, with what the broker says about it, if it says anything.
+def error_text(detail: str, message: str | None) -> str:
+    """Return the text of an error: what was asked, and the broker's message if it has one.
 
     Args:
         detail: what was asked.
-        message: of the broker.
+        message: the broker's; None or empty if it gave none.
     """
     return f"{detail}: {message}" if message else detail
 
@@ -140,7 +140,7 @@ def coordinator(response: messages.FindCoordinatorResponse, detail: str) -> tupl
         RemoteProtocolError: the response does not say where it listens.
     """
     found = response.coordinators[0] if response.coordinators else response
-    check(found.error_code, said(detail, found.error_message))
+    check(found.error_code, error_text(detail, found.error_message))
     if not found.host:
         raise lacking(response, detail)
     return found.node_id, found.host, found.port

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from kafkawire.conformance.misc_vectors import check_misc_vector
+from kafkawire.sdk.client.groups.consumer_protocol import encode_assignment
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.classic.assignors.sticky import StickyAssignor
-from kafkawire.sdk.consumer.classic.consumer_protocol import encode_assignment
 from kafkawire.sdk.protocol.engines.selection import ENGINE
 from tests.vectors import read_vectors
 

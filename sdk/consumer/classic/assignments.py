@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 
 from kafkawire.sdk.client.groups.assignor import MemberSubscription
 from kafkawire.sdk.client.groups.classic_protocol import ClusterView, GroupSubscriptions, Joining, MemberInfo
-from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.classic.assignors import ASSIGNORS, Assignor, PartitionCounts, Subscriptions
-from kafkawire.sdk.consumer.classic.consumer_protocol import (
+from kafkawire.sdk.client.groups.consumer_protocol import (
     decode_assignment,
     encode_assignment,
     encode_subscription,
     read_subscription,
 )
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.consumer.classic.assignors import ASSIGNORS, Assignor, PartitionCounts, Subscriptions
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_PROTOCOL_TYPE
 from kafkawire.sdk.transport.user_code import contained

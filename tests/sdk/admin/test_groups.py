@@ -12,8 +12,8 @@ import pytest
 from kafkawire import sync
 from kafkawire.sdk.admin.admin import Admin
 from kafkawire.sdk.admin.descriptions import GroupDescription, GroupMemberDescription
+from kafkawire.sdk.client.groups.consumer_protocol import encode_assignment
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.classic.consumer_protocol import encode_assignment
 from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse

@@ -14,10 +14,10 @@ from kafkawire.sdk.client.requests import (
     carries,
     check,
     coordinator,
+    error_text,
     find_coordinator,
     group_in,
     leave_group,
-    said,
 )
 from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
 from kafkawire.sdk.protocol.codec import codec
@@ -111,4 +111,5 @@ def test_check() -> None:
 
 
 def test_what_a_broker_says_follows_what_was_asked() -> None:
-    assert (said("group g", None), said("group g", ""), said("group g", "no")) == ("group g", "group g", "group g: no")
+    texts = [error_text("group g", message) for message in (None, "", "no")]
+    assert texts == ["group g", "group g", "group g: no"]

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 import pytest
 
 from kafkawire.sdk.client.groups.assignor import Assignment, Assignor, PartitionCounts, ReplicaRacks, Subscriptions
+from kafkawire.sdk.client.groups.consumer_protocol import decode_subscription
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
-from kafkawire.sdk.consumer.classic.consumer_protocol import decode_subscription
 from kafkawire.sdk.consumer.consumer import Consumer
 from kafkawire.sdk.errors import (
     BrokerError,

@@ -14,10 +14,10 @@ import pytest
 from kafkawire.sdk.client.groups.classic import ClassicGroup
 from kafkawire.sdk.client.groups.classic_protocol import AssignmentProtocol
 from kafkawire.sdk.client.groups.commit_outcome import Committed, Rebalanced
+from kafkawire.sdk.client.groups.consumer_protocol import decode_subscription, encode_assignment
 from kafkawire.sdk.client.groups.protocol import Event, Revoking
 from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.consumer.classic.consumer_protocol import decode_subscription, encode_assignment
 from kafkawire.sdk.errors import BrokerError, ConfigurationError
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest

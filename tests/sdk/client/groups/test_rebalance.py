@@ -14,12 +14,12 @@ import pytest
 
 from kafkawire.sdk.client.groups.assignor import MemberSubscription, Subscriptions
 from kafkawire.sdk.client.groups.classic_protocol import ClusterView, GroupSubscriptions, Joining, MemberInfo
+from kafkawire.sdk.client.groups.consumer_protocol import decode_subscription
 from kafkawire.sdk.client.groups.protocol import GroupSettings
 from kafkawire.sdk.client.groups.rebalance import Rebalance
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.consumer.classic.assignors.sticky import StickyAssignor
-from kafkawire.sdk.consumer.classic.consumer_protocol import decode_subscription
 from kafkawire.sdk.errors import (
     BrokerError,
     DecodeError,

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from kafkawire.sdk.client.groups.assignor import Assignor, MemberSubscription, PartitionCounts, ReplicaRacks
 from kafkawire.sdk.client.groups.classic_protocol import ClusterView, Joining, MemberInfo
+from kafkawire.sdk.client.groups.consumer_protocol import decode_subscription, encode_subscription
 from kafkawire.sdk.client.option_values import read_assignors
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.classic.assignments import ConsumerAssignments
 from kafkawire.sdk.consumer.classic.assignors import ASSIGNORS, Assignment, Subscriptions
 from kafkawire.sdk.consumer.classic.assignors.range import RangeAssignor
-from kafkawire.sdk.consumer.classic.consumer_protocol import decode_subscription, encode_subscription
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 
 P, Q = TopicPartition("t", 0), TopicPartition("t", 1)

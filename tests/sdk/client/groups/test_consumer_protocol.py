@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkawire.sdk.client.groups.assignor import MemberSubscription
-from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.classic.consumer_protocol import (
+from kafkawire.sdk.client.groups.consumer_protocol import (
     decode_assignment,
     decode_subscription,
     encode_assignment,
     encode_subscription,
     read_subscription,
 )
+from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.messages.groups.consumer_protocol_subscription import ConsumerProtocolSubscription

@@ -21,11 +21,19 @@ from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.values import quoted
 
-__all__ = ["decode_assignment", "decode_subscription", "encode_assignment", "encode_subscription", "read_subscription"]
+__all__ = [
+    "VERSION_BYTES",
+    "decode_assignment",
+    "decode_subscription",
+    "encode_assignment",
+    "encode_subscription",
+    "read_subscription",
+]
 
 M = TypeVar("M", bound=Message)
 
-_VERSION_BYTES = 2
+#: The version that each message begins with.
+VERSION_BYTES = 2
 
 
 def encode_subscription(subscription: MemberSubscription) -> bytes:
@@ -72,10 +80,10 @@ def read_subscription(data: bytes) -> tuple[MemberSubscription, str]:
 
 def _said_by_older_version(data: bytes) -> MemberSubscription:
     oldest, newest = ConsumerProtocolSubscription.SCHEMA.versions
-    version = int.from_bytes(data[:_VERSION_BYTES], "big", signed=True) if len(data) >= _VERSION_BYTES else oldest
+    version = int.from_bytes(data[:VERSION_BYTES], "big", signed=True) if len(data) >= VERSION_BYTES else oldest
     for older in range(min(version, newest + 1) - 1, oldest - 1, -1):
         try:
-            return _said(program(ConsumerProtocolSubscription, older).decode(data, _VERSION_BYTES)[0])
+            return _said(program(ConsumerProtocolSubscription, older).decode(data, VERSION_BYTES)[0])
         except DecodeError:
             continue
     return MemberSubscription(())
@@ -109,17 +117,17 @@ def decode_assignment(data: bytes) -> tuple[TopicPartition, ...]:
 
 def _encode(message: Message) -> bytes:
     newest = message.SCHEMA.versions.last
-    return newest.to_bytes(_VERSION_BYTES, "big") + program(type(message), newest).encode(message)
+    return newest.to_bytes(VERSION_BYTES, "big") + program(type(message), newest).encode(message)
 
 
 def _decode(message: type[M], data: bytes) -> M:
     oldest, newest = message.SCHEMA.versions
-    if len(data) < _VERSION_BYTES:
-        raise DecodeError("version", 0, f"{_VERSION_BYTES} bytes needed, {len(data)} left")
-    version = int.from_bytes(data[:_VERSION_BYTES], "big", signed=True)
+    if len(data) < VERSION_BYTES:
+        raise DecodeError("version", 0, f"{VERSION_BYTES} bytes needed, {len(data)} left")
+    version = int.from_bytes(data[:VERSION_BYTES], "big", signed=True)
     if version < oldest:
         raise DecodeError("version", 0, f"{version}, the oldest is {oldest}")
-    return program(message, min(version, newest)).decode(data, _VERSION_BYTES)[0]
+    return program(message, min(version, newest)).decode(data, VERSION_BYTES)[0]
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> Iterable[tuple[str, list[int]]]:
