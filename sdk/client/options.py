@@ -80,8 +80,8 @@ class ClientOptions(SecurityOptions):
         retry_backoff_max_ms: longest pause between retries.
         metadata_max_age_ms: age at which the metadata is refreshed.
         connections_max_idle_ms: idle time after which a connection is closed.
-        socket_keepalive_enable: whether the kernel probes connections on which nothing arrives, as those that wait for
-            records of a quiet topic: after 60 s, and three times in 30 s, where it lets a program say so.
+        socket_keepalive_enable: whether the kernel probes a connection on which nothing arrives, such as one that waits
+            for records of a quiet topic: after 60 s, and three times in 30 s, where a program can set that.
         max_frame_bytes: largest response accepted.
         io: where the client does its I/O: "loop", the event loop that starts it, or "thread", a thread of its own that
             keeps running while the event loop is blocked.
@@ -149,8 +149,8 @@ class ProducerOptions(ClientOptions):
         retries: how often a batch may be retried, within `delivery_timeout_ms`.
         delivery_timeout_ms: longest time from `send` to the acknowledgement; at least `linger_ms` and
             `request_timeout_ms` together.
-        topic_timeout_ms: how long records wait for a topic that no broker knows: it is being created, or its name is
-            wrong; None for `delivery_timeout_ms`.
+        topic_timeout_ms: how long records wait for a topic that no broker knows, because it is being created or its name
+            is wrong; None for `delivery_timeout_ms`.
         max_in_flight: most produce requests in flight per connection. Without idempotence, a
             batch that is retried may be stored after a later batch of the same partition if this is above 1.
         enable_idempotence: True to store each record once and in order despite retries, or fail; None to do so unless
