@@ -149,8 +149,8 @@ class ProducerOptions(ClientOptions):
         retries: how often a batch may be retried, within `delivery_timeout_ms`.
         delivery_timeout_ms: longest time from `send` to the acknowledgement; at least `linger_ms` and
             `request_timeout_ms` together.
-        topic_timeout_ms: how long records wait for a topic that no broker knows, because it is being created or its name
-            is wrong; None for `delivery_timeout_ms`.
+        topic_timeout_ms: how long records wait for a topic that no broker knows, because it is being created or its
+            name is wrong; None for `delivery_timeout_ms`.
         max_in_flight: most produce requests in flight per connection. Without idempotence, a
             batch that is retried may be stored after a later batch of the same partition if this is above 1.
         enable_idempotence: True to store each record once and in order despite retries, or fail; None to do so unless
@@ -344,10 +344,9 @@ class ConsumerOptions(ClientOptions):
         if self.group_id is None:
             for name in _GROUP_OPTIONS:
                 value = getattr(self, name)
-                holds = value is None or (
-                    name == "enable_auto_commit" and not value
-                )  # nothing is committed, as it says
-                if name in given and not holds:
+                # enable_auto_commit=False is no contradiction: without a group nothing is committed anyway.
+                is_refused = value is not None and not (name == "enable_auto_commit" and not value)
+                if name in given and is_refused:
                     raise ConfigurationError(name, value, "has no effect without group_id")
         if self.group_protocol == "classic" and self.group_remote_assignor is not None:
             reason = 'has no effect with group_protocol="classic": members assign the partitions, see assignors'
