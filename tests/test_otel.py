@@ -158,13 +158,15 @@ def test_records_that_fail() -> None:
 def test_a_record_that_fails_later() -> None:
     """Watching deliveries must not hide what `flush` and `close` raise for those that nobody awaits."""
     outcomes: list[Outcome] = []
+    limits: list[int | None] = []
 
     class Failing(Producer):
         def send(self, topic: str, *arguments: Any, **more: Any) -> Delivery:
             outcomes.append(Outcome(TopicPartition(topic, 0)))
             return Delivery(outcomes[-1], 0, 0)
 
-        async def flush(self) -> None: ...
+        async def flush(self, timeout_ms: int | None = None) -> None:
+            limits.append(timeout_ms)
 
         async def close(self, **more: Any) -> None: ...
 
@@ -180,6 +182,8 @@ def test_a_record_that_fails_later() -> None:
                 await end()
             await end()
             spans.exporter.clear()
+        await producer.flush(timeout_ms=7)
+        assert limits == [None, None, 7]
 
     spans = Spans()
     asyncio.run(test())

@@ -372,14 +372,24 @@ class Producer(Generic[GivenKey, GivenValue], metaclass=ProducerClass):
         if core.accumulator.bytes_held > self._options.buffer_memory * DRAINED_FRACTION:
             await core.drain()
 
-    async def flush(self) -> None:
+    async def flush(self, timeout_ms: int | None = None) -> None:
         """Send everything buffered so far and wait until it is acknowledged.
 
+        Args:
+            timeout_ms: how long to wait; None for no limit but `delivery_timeout_ms`.
+
         Raises:
+            RequestTimedOut: the limit has passed; the records that are not acknowledged remain on their way.
             KafkaWireError: the first error, since the last `flush`, of a record whose delivery nobody asked for.
         """
+        if timeout_ms is not None:
+            checked_timeout_ms(timeout_ms)
         core = self._started()
-        await core.flush()
+        flushed = core.flush()
+        if not await flushed.within(timeout_ms):
+            text = f"flush: after {timeout_ms} ms not every record is acknowledged; the others remain on their way"
+            raise RequestTimedOut(text)
+        await flushed
         core.raise_unobserved()
 
     # Transactions.

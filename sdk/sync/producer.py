@@ -155,9 +155,9 @@ class Producer(Generic[GivenKey, GivenValue], metaclass=ProducerClass):
         """Wait until at least half of `buffer_memory` is free; see `kafkawire.Producer.drain`."""
         result_of(self._inner.drain)
 
-    def flush(self) -> None:
+    def flush(self, timeout_ms: int | None = None) -> None:
         """Send everything buffered so far and wait until it is acknowledged; see `kafkawire.Producer.flush`."""
-        result_of(self._inner.flush)
+        result_of(self._inner.flush, timeout_ms)
 
     # Transactions.
 

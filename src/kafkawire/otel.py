@@ -173,9 +173,9 @@ class TracedProducer:
             span.set_attribute("messaging.batch.message_count", count)
             return count
 
-    async def flush(self) -> None:
+    async def flush(self, timeout_ms: int | None = None) -> None:
         """Send everything and wait until it is acknowledged; see `Producer.flush`."""
-        await self.producer.flush()
+        await self.producer.flush(timeout_ms)
         self._raise_failure()
 
     async def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:

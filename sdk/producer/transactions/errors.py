@@ -39,7 +39,7 @@ __all__ = [
 
 #: What `send` raises while no transaction is open.
 OUTSIDE: Final = LocalProtocolError(
-    "no transaction is open: a producer with a transactional_id sends inside `async with producer.transaction()`, "
+    "no transaction is open: a producer with a transactional_id sends inside a block of producer.transaction(), "
     "or between begin_transaction and commit_transaction"
 )
 

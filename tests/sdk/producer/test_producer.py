@@ -21,6 +21,7 @@ from kafkawire.sdk.errors import (
     EncodeError,
     LocalProtocolError,
     RecordTooLarge,
+    RequestTimedOut,
 )
 from kafkawire.sdk.producer.producer import Producer
 from kafkawire.sdk.protocol.connection import Request
@@ -285,6 +286,24 @@ def test_lasting_errors_that_nobody_awaits_are_raised_by_flush() -> None:
         with pytest.raises(BrokerError, match="MESSAGE_TOO_LARGE"):
             await producer.flush()
         await producer.flush()
+
+    producing(test)
+
+
+def test_flush_has_a_limit_after_which_records_remain_on_their_way() -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        broker.script(ApiKey.PRODUCE, lambda request: None)
+        delivery = producer.send("t", b"v")
+        for limit_ms in (0, 1):
+            with pytest.raises(RequestTimedOut, match=f"flush: after {limit_ms} ms not every record is acknowledged"):
+                await producer.flush(limit_ms)
+        with pytest.raises(LocalProtocolError, match="timeout_ms: expected an integer"):
+            await producer.flush(0.5)  # type: ignore[arg-type]  # seconds, as in other clients
+        assert not delivery.done
+        broker.stop()
+        broker.start()
+        await producer.flush(timeout_ms=60_000)
+        assert (await delivery).offset == 0
 
     producing(test)
 

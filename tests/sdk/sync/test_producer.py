@@ -58,6 +58,8 @@ def test_a_result_that_takes_too_long_or_is_an_error() -> None:
         delivery = producer.send("t", b"x")
         with pytest.raises(RequestTimedOut, match=r"the record for t-.* is not settled after 1 ms"):
             delivery.result(1)
+        with pytest.raises(RequestTimedOut, match="flush: after 0 ms not every record is acknowledged"):
+            producer.flush(timeout_ms=0)
         for _ in range(2):
             with pytest.raises(DeliveryTimedOut):
                 delivery.result()
