@@ -437,9 +437,10 @@ class Accumulator:
 
     def close(self, batch: ProducerBatch) -> None:
         """Have a batch take no more records, and give back the memory that it does not need."""
+        batch.close()
+        batch.queue.let_go(batch)
         if batch.is_trimmed:
             return
-        batch.close()
         batch.is_trimmed = True
         topic = self.topics.get(batch.queue.partition.topic)
         if topic is not None:

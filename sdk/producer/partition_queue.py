@@ -63,12 +63,16 @@ class PartitionQueue:
         self._latest: ProducerBatch | None = None
 
     def latest(self) -> ProducerBatch | None:
-        """Return the last batch that was opened, the only one that may be open; from any thread."""
-        latest = self._latest
-        following = self._first.next if latest is None else latest.link.next
+        """Return the last batch that was opened, the only one that may be open; from any thread.
+
+        None if there was none, or it is closed and was let go.
+        """
+        latest = known = self._latest
+        following = self._first.next if known is None else known.link.next
         while following is not None:
             latest, following = following, following.link.next
-        self._latest = latest  # only where the next search begins: another thread may have found a later one
+        if latest is not known:
+            self._latest = latest  # only where the next search begins: another thread may have found a later one
         return latest
 
     def follow(self, former: ProducerBatch | None, opened: ProducerBatch) -> bool:
@@ -86,6 +90,12 @@ class PartitionQueue:
             self.waiting += opened
             self._first.skip_to(opened[-1])
         return opened
+
+    def let_go(self, batch: ProducerBatch) -> None:
+        """Keep a closed batch, and so its records, no longer: what comes next is linked to it all the same."""
+        if self._gathered is batch.link:
+            self._first = batch.link
+            self._latest = None
 
     @property
     def load(self) -> int:

@@ -21,15 +21,16 @@ class Unsettled:
 
     def __init__(self) -> None:
         self.items: dict[Outcome, ProducerBatch | Held] = {}
-        #: What has ended before its deadline stays here until then.
-        self._deadlines: list[tuple[int, int, ProducerBatch | Held]] = []
+        #: What has ended before its deadline stays here until then: its outcome, which holds no records.
+        self._deadlines: list[tuple[int, int, Outcome]] = []
         self._entries = 0
 
     def add(self, item: ProducerBatch | Held) -> None:
         """Take what is new."""
-        self.items[outcome_of(item)] = item
+        outcome = outcome_of(item)
+        self.items[outcome] = item
         self._entries += 1
-        heappush(self._deadlines, (item.deadline_ms, self._entries, item))
+        heappush(self._deadlines, (item.deadline_ms, self._entries, outcome))
 
     def discard(self, outcome: Outcome) -> None:
         """Forget what has ended."""
@@ -38,13 +39,13 @@ class Unsettled:
     def overdue(self, now_ms: int) -> Iterator[ProducerBatch | Held]:
         """Yield what is past its deadline; whoever asks ends it."""
         while self._deadlines and self._deadlines[0][0] <= now_ms:
-            item = heappop(self._deadlines)[2]
-            if outcome_of(item) in self.items:
+            item = self.items.get(heappop(self._deadlines)[2])
+            if item is not None:
                 yield item
 
     def due_ms(self) -> int | None:
         """Return the next deadline."""
-        while self._deadlines and outcome_of(self._deadlines[0][2]) not in self.items:
+        while self._deadlines and self._deadlines[0][2] not in self.items:
             heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 

@@ -72,5 +72,13 @@ def test_batches_that_are_gone_are_not_kept() -> None:
         queue.gather()
         queue.waiting.clear()
         assert queue.latest() is opened
+    assert opened is not None
+    opened.close()
+    queue.let_go(opened)
+    assert queue.latest() is None
+    late, last = batch(queue, 3), batch(queue, 4)
+    assert queue.follow(opened, late), "a thread has found it before"
+    assert not queue.follow(None, last), "and others find what this thread has opened"
+    assert queue.latest() is late
     del opened, former
-    assert [each() is None for each in gone] == [True, True, False]
+    assert [each() is None for each in gone] == [True, True, True]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.producer.contents import Held
 from kafkawire.sdk.producer.outcome import Outcome
@@ -30,3 +32,13 @@ def test_deadlines() -> None:
     assert unsettled.due_ms() == 30
     assert list(unsettled.overdue(100)) == [late]
     assert unsettled.due_ms() is None
+
+
+def test_what_has_ended_keeps_no_records() -> None:
+    """While something with an earlier deadline is not settled, too."""
+    unsettled, early, ended = Unsettled(), held(10), held(20)
+    unsettled.add(early)
+    unsettled.add(ended)
+    unsettled.discard(outcome_of(ended))
+    assert unsettled.due_ms() == 10
+    assert not any(isinstance(each, tuple | dict) for each in gc.get_referrers(ended) if each is not globals())
