@@ -228,7 +228,7 @@ class Sender:
             return
         leader = self._router.metadata.leader(queue.partition)
         if leader is None:
-            self._router.metadata.invalidate()
+            self._topics.miss(queue.partition.topic, now_ms)
         self._schedule.put_ready(queue, leader)
 
     def _may_send(self, queue: PartitionQueue) -> bool:

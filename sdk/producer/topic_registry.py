@@ -70,6 +70,15 @@ class TopicRegistry:
                 self._idle_check_ms = now_ms + self._options.metadata_max_idle_ms
         self._look(name, now_ms)
 
+    def miss(self, name: str, now_ms: int) -> None:
+        """Have metadata looked up: a partition of a topic has no leader, or its topic was forgotten.
+
+        That happens while a thread is about to open a batch there.
+        """
+        self._router.metadata.invalidate()
+        if not self._accumulator.topics[name].partitions:
+            self.want(name, now_ms)
+
     def poll(self, now_ms: int, *, changed: bool) -> None:
         """Do whatever is due.
 

@@ -261,6 +261,29 @@ def test_idle_topics_are_forgotten_and_found_again() -> None:
     assert [batch.base_sequence for *_, at, batch in producer.produced if at == ("t7", 0)] == [0, 1]
 
 
+def test_a_topic_that_is_forgotten_while_a_thread_opens_a_batch_there_is_found_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    producer = SimulatedProducer(metadata_max_idle_ms=5_000, linger_ms=0, delivery_timeout_ms=2_000)
+    producer.learn()
+    append = producer.accumulator._append
+
+    def interrupted(*arguments: Any, **named: Any) -> Any:
+        monkeypatch.undo()
+        producer.run(12_000)
+        assert producer.router.metadata.wanted == set()
+        return append(*arguments, **named)
+
+    monkeypatch.setattr(producer.accumulator, "_append", interrupted)
+    first, second = producer.send("t", b"1"), producer.send("t", b"2")
+    producer.run(1_000)
+    assert [place_of(each).offset for each in (first, second)] == [1, 2]
+    monkeypatch.setattr(producer.accumulator, "_append", interrupted)
+    alone = producer.send("t", b"3")
+    producer.run(1_000)
+    assert place_of(alone).offset == 3
+
+
 def test_a_topic_with_records_that_wait_is_not_forgotten() -> None:
     producer = SimulatedProducer({"t": [None]}, metadata_max_idle_ms=5_000, delivery_timeout_ms=120_000)
     delivery = producer.send("t", b"v")
