@@ -263,6 +263,8 @@ class Accumulator:
                 continue
             if not batch.is_told:
                 self._announce(batch)
+            if batch.term != self.term:  # its transaction has ended, perhaps before the sender was told
+                batch.close()
             if not batch.is_closed:
                 topic.show(number, batch)
                 if is_sticky:
@@ -557,11 +559,13 @@ class Accumulator:
         if self.unobserved is None or self.unobserved.observed:
             self.unobserved = outcome
 
+    def begin_term(self) -> None:
+        """Let nothing that is sent until records are taken again go anywhere: it was meant for what has ended."""
+        self.term += 1
+
     def refuse(self, error: KafkaWireError | None) -> None:
-        """Take no records for now, or take them again, in another term; a producer that is closed stays so."""
-        if error is None:
-            self.term += 1
-        else:
+        """Take no records for now, or take them again; a producer that is closed stays so."""
+        if error is not None:
             self._bygone = error
         if isinstance(error, Closed):
             self._closed = error

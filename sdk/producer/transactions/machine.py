@@ -128,6 +128,7 @@ class Transactions:
             raise LocalProtocolError(f"a transaction is {self.state.value}: commit or abort it first")
         self._course = _Course()
         self._partitions.begin(self._identity.transaction_version)
+        self._accumulator.begin_term()  # first: what the sender has not heard of by the next line has the former term
         self._sender.abandon(OUTSIDE, now_ms)  # what another thread was sending as the one before ended
         self._accumulator.failed = None
         self.state = State.OPEN

@@ -17,6 +17,7 @@ import pytest
 from kafkawire.sdk.client.partitioner import murmur2_partition
 from kafkawire.sdk.errors import BufferFull, Closed, EncodeError, LocalProtocolError, RecordTooLarge
 from kafkawire.sdk.producer.contents import TO_BE_CHOSEN, Held
+from kafkawire.sdk.producer.transactions.errors import OUTSIDE
 from kafkawire.sdk.records import RecordBatch
 from tests.sdk.producer.filled import Filled
 
@@ -407,6 +408,29 @@ def test_what_ctrl_c_has_interrupted_is_told_again(monkeypatch: pytest.MonkeyPat
             filled.accumulator.take(record, TO_BE_CHOSEN)
     assert filled.accumulator.news[-1] is record
     assert filled.wakes == 2
+
+
+def test_a_batch_that_a_transaction_ends_without_takes_no_record_of_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A handler ends one and begins another while the sender has not heard of a batch that `send` has opened."""
+    filled = Filled()
+    accumulator = filled.accumulator
+    tell = accumulator._tell
+
+    def interrupted(what: Any) -> bool:
+        monkeypatch.undo()
+        accumulator.refuse(OUTSIDE)
+        accumulator.begin_term()
+        accumulator.refuse(None)
+        return tell(what)
+
+    monkeypatch.setattr(accumulator, "_tell", interrupted)
+    filled.send("t", b"of the former")
+    filled.send("t", b"of the next")
+    former, following = filled.batches()
+    assert (accumulator.outdated(former.term), accumulator.outdated(following.term)) == (OUTSIDE, None)
+    assert filled.values() == [b"of the former", b"of the next"]
 
 
 def test_a_batch_is_divided_in_halves() -> None:
