@@ -105,11 +105,16 @@ def test_mistakes_are_told_with_their_place(written, text, line, reason):
     assert reason in str(caught.value)
 
 
-def test_what_contradicts_a_default_may_be_mended_on_the_command_line(written):
-    config = read_config(written("group.consumer.session.timeout.ms=1000"))
+def test_a_contradiction_may_be_mended_on_the_command_line(written):
+    config = read_config(written("group.consumer.session.timeout.ms=1000\ngroup.consumer.heartbeat.interval.ms=2000"))
     assert read_options(config.options | {"group.consumer.heartbeat.interval.ms": "300"})
-    with pytest.raises(ConfigurationError, match="expected more than"):
+    with pytest.raises(ConfigurationError, match="expected less than group_consumer_session_timeout_ms=1000"):
         read_options(config.options)
+
+
+def test_a_default_yields_to_what_the_file_says(written):
+    options = read_options(read_config(written("group.consumer.session.timeout.ms=1000")).options)
+    assert options.group_consumer_heartbeat_interval_ms < options.group_consumer_session_timeout_ms == 1000
 
 
 def test_text_that_java_would_not_read(written):

@@ -31,6 +31,8 @@ from kafkawire.sdk.protocol.values import DEFAULT
 from tests.needs import NATIVE_ENGINE
 from tests.thorough import sampled
 
+pytestmark = pytest.mark.usefixtures("quick_collection")
+
 NATIVE_ENGINE.require()
 native: Any = selection.native
 

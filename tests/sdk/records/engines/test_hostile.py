@@ -35,6 +35,8 @@ from tests import hostile
 from tests.needs import EXTENSION
 from tests.sdk.records.conftest import AVAILABLE
 
+pytestmark = pytest.mark.usefixtures("quick_collection")
+
 BUILDERS = [name for name in AVAILABLE if name != "construct"]
 LONG = b"x" * 100_000
 HEADER_BYTES = 61

@@ -22,7 +22,7 @@ from kafkawire.sdk.records.engines import selection as engines
 from tests.needs import EXTENSION
 from tests.sdk.records.conftest import ROWS
 
-pytestmark = EXTENSION.mark
+pytestmark = [EXTENSION.mark, pytest.mark.usefixtures("quick_collection")]
 
 HEADER_BYTES = 61
 
