@@ -124,7 +124,7 @@ def counted(entries: Iterable[K]) -> Work[dict[K, int]]:
 
 
 class Pieces:
-    """Counts the entries of a large request, of which there is a loop in a loop; one that is empty is an entry, too.
+    """Counts the entries of a large request over loops in a loop; an empty inner loop counts as an entry, too.
 
     Args:
         size: entries of a piece.

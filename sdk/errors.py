@@ -202,7 +202,7 @@ class BrokerError(KafkaWireError):
 class BatchRefused(BrokerError):
     """A record was not stored because the broker refused others of its batch, which have errors of their own.
 
-    Nothing is wrong with the record as far as the broker has said: send it again if those after it may come first.
+    The broker found nothing wrong with this record: send it again if later records may come before it.
 
     Args:
         code: what the broker said of the batch.
@@ -279,7 +279,7 @@ class ConnectionLost(KafkaWireError):
 
 
 class NeverAnswered(ConnectionLost):
-    """A broker told its versions, and ended the connection at the first request, as one does that expects SASL.
+    """A broker told its versions, and ended the connection at the first request, as a broker that expects SASL does.
 
     It may also have been stopped at that moment, so clients try again. When they start, they give up if it happens
     several times in a row: set `security_protocol` and `sasl_mechanism`.
@@ -331,9 +331,9 @@ class NoOffset(KafkaWireError):
 class DeserializationFailed(KafkaWireError):
     """A deserializer of the application raised; the error's cause is what it raised.
 
-    Nothing of the record was handed out, and the partition has stopped there. `Consumer.skip` the error to leave the
-    record out; `resume` the partition to try again. The error has the record as it was fetched, for a topic of dead
-    letters.
+    Nothing of the record was handed out, and the partition has stopped there. Pass the error to `Consumer.skip` to
+    leave the record out; `resume` the partition to try again. The error has the record as it was fetched, for a topic
+    of dead letters.
 
     Args:
         what: "key" or "value".

@@ -43,7 +43,7 @@ INT64_MAX: Final = 2**63 - 1
 #: The default of an option that must be given.
 REQUIRED: Final[Any] = object()
 
-#: For `listed`.
+#: The default of `listed`.
 _NO_SYNONYMS: Final[Mapping[str, str]] = MappingProxyType({})
 
 #: More digits than any number has here; Python refuses to convert 5,000.
@@ -311,7 +311,7 @@ def option(
 
 
 def listed(value: object, values: Collection[str], *more: str, meant: Mapping[str, str] = _NO_SYNONYMS) -> str:
-    """Return what a value may be, for the error about one that it is not: with the one that was probably meant.
+    """Return the allowed values, for the error about another value, and which of them was probably meant.
 
     Args:
         value: what a user gave.

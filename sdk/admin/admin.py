@@ -82,7 +82,7 @@ class Admin:
         return summary(self, *self._state())
 
     def _state(self) -> tuple[AdminOptions | None, State]:
-        """Return the options and how far it is, also where the constructor raised."""
+        """Return the options and the state; the options are None if the constructor raised before it had them."""
         started = getattr(self, "_started", None) is not None
         state: State = "started" if started else "closed" if getattr(self, "_is_closed", False) else "new"
         return getattr(self, "_options", None), state

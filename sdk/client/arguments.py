@@ -96,7 +96,7 @@ def given_several(given: tuple[Any, ...], is_one: Callable[[Any], bool]) -> list
 
     Args:
         given: the positional arguments.
-        is_one: whether an iterable is one of what is wanted all the same, as a text is and a named tuple.
+        is_one: returns whether an iterable is itself one of what is wanted, as a text or a named tuple is.
     """
     if len(given) == 1 and not is_one(given[0]) and isinstance(given[0], Iterable):
         return list(given[0])
@@ -104,7 +104,7 @@ def given_several(given: tuple[Any, ...], is_one: Callable[[Any], bool]) -> list
 
 
 def is_text(given: object) -> bool:
-    """Return whether something is one text, or bytes that were meant as one: never its letters."""
+    """Return whether something is a text, or bytes meant as one: it stands for itself, not for its letters."""
     return isinstance(given, str | bytes | bytearray | memoryview)
 
 
@@ -112,7 +112,7 @@ def checked_names(what: str, given: tuple[Any, ...]) -> list[str]:
     """Return several names.
 
     Args:
-        what: each is, for the error.
+        what: the kind of name, for the error.
         given: one by one, or as one iterable.
 
     Raises:

@@ -41,7 +41,7 @@ class Coordinators:
         """Return where a coordinator listens, None while that is being looked up.
 
         The address is the one of the look-up: a broker that has just started may not be in the metadata yet. When a
-        look-up fails, the router is told, for the calls that wait then; a later call has one of its own.
+        look-up fails, the router fails the calls that wait for it; a later call begins another.
         """
         address = self._known.get(wanted)
         if address is None and wanted not in self._asked:

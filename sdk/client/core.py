@@ -38,14 +38,14 @@ __all__ = ["ClientCore"]
 
 logger = logging.getLogger("kafkawire.client")
 
-#: How often in a row a broker may end the connection at the first request before `start` gives up: one that is being
-#: stopped does not come back and do it again.
+#: How often in a row a broker may end the connection at the first request before `start` gives up: a broker that is
+#: being stopped does so only once.
 _UNANSWERED_MAX = 3
 
 
-#: For the last things of a client on its I/O thread, which take some ms, and a last push of metrics. The thread can be
-#: late only if it waits for something that is held elsewhere: for example the lock of a log handler, by a thread that
-#: was interrupted by a signal handler, which closes the client.
+#: How long a client may take to end on its I/O thread: a last push of metrics, and some ms. It takes longer only if the
+#: thread waits for something that is held elsewhere, such as the lock of a log handler that the closing thread holds,
+#: since a signal handler has interrupted it.
 FINISH_MS: Final = LAST_PUSH_MS + 750
 
 
@@ -112,7 +112,8 @@ class ClientCore:
             passed.
 
         Raises:
-            LocalProtocolError: the client was started already, or needs a thread where gevent has made them greenlets.
+            LocalProtocolError: the client was started already, or needs a thread, and gevent or eventlet has replaced
+                threads.
         """
         if self._is_started:
             raise LocalProtocolError(f"the {self._name} was started already")
@@ -177,7 +178,7 @@ class ClientCore:
         return ended
 
     def let_go(self, last: Callable[[], Awaitable[object]] | None = None) -> bool:
-        """End the client, which nobody holds any more; from a finalizer.
+        """End a client that was dropped; its finalizer calls this.
 
         Args:
             last: what to await before.
@@ -198,7 +199,7 @@ class ClientCore:
         return self.driver.let_go(end)
 
     async def finish(self, error: KafkaWireError | None = None) -> None:
-        """Do what `end` does, and let go of the I/O thread, even if whoever waits for it is cancelled.
+        """Do what `end` does, and let go of the I/O thread, even if the caller is cancelled.
 
         An I/O thread that does nothing for `FINISH_MS` is left behind.
         """

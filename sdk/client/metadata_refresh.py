@@ -135,7 +135,7 @@ class MetadataRefresh:
             dropped = frozenset() if metadata.wanted is None else asked - metadata.wanted - metadata.topics.keys()
             error = metadata.update(call.answer, now_ms, is_complete=is_complete, has_epochs=question.has_epochs)
             if error is None:
-                for name in dropped:  # who wants it later is told what is then
+                for name in dropped:  # a later request for it gets a new answer
                     metadata.drop(name)
                 self._note_missing(now_ms)
             else:

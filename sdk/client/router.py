@@ -43,7 +43,7 @@ __all__ = ["MAX_CALLS", "Action", "Router"]
 logger = logging.getLogger("kafkawire.client")
 security_logger = logging.getLogger("kafkawire.security")
 
-#: From this long on, throttling explains what users see: latency, and time-outs.
+#: Throttling of this length explains the latency and the time-outs that users see.
 _LONG_THROTTLE_MS = 1_000
 
 #: Calls that may be unsettled: far more than any program needs, and a bound for one that runs away.
@@ -186,7 +186,7 @@ class Router:
         return self._coordinators.trouble(target)
 
     def not_found(self, target: Coordinator, error: KafkaWireError, now_ms: int) -> None:
-        """Fail the calls that wait for a coordinator, by whatever connection: its look-up has failed."""
+        """Fail the calls that wait for a coordinator, on every connection: its look-up has failed."""
         for purpose in Purpose:
             bucket = self._buckets.get((target, purpose))
             if bucket is not None:
@@ -261,7 +261,7 @@ class Router:
         self._coordinators.forget_at(link.address)
         if isinstance(error, AuthenticationFailed):
             self._refusals.error(link.address, now_ms, "%s", error)
-        elif is_idle:  # brokers, and what is on the way to them, close what is not used; nothing was lost
+        elif is_idle:  # brokers and balancers close idle connections; nothing was lost
             self._lines.info(("idle", link.address), now_ms, "%s, while nothing was asked", error)
         else:
             self._lines.warning(link.address, now_ms, "%s (%d in a row)", error, link.attempts.failures)

@@ -1,4 +1,4 @@
-"""What the repr of a client says: what it is, whose, and how far it is; no secrets, and never much."""
+"""The repr of a client: its kind, servers, ids and state; short, and without secrets."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["State", "summary"]
 
 State = Literal["new", "starting", "started", "closed"]
 
-#: So many addresses are shown, and so much of each: few names of hosts are longer.
+#: The most addresses that are shown, and the most characters of each: few names of hosts are longer.
 _ADDRESSES: Final = 3
 _ADDRESS_CHARACTERS: Final = 100
 
-#: What says whose a client is, if it has the option and a value.
+#: The options that tell clients apart; shown if they have a value.
 _NAMES: Final = ("client_id", "group_id", "group_instance_id", "transactional_id")
 
 
@@ -23,9 +23,9 @@ def summary(client: object, options: ClientOptions | None, state: State, *, is_b
     """Return the repr of a client.
 
     Args:
-        client: which one.
-        options: of the client; None if its constructor has not come so far, as in a traceback.
-        state: how far it is.
+        client: the client.
+        options: its options; None if its constructor raised before it had them.
+        state: its state.
         is_blocking: whether it is one of `kafkawire.sync`.
     """
     kind = f"{'blocking ' * is_blocking}{type(client).__name__[:_ADDRESS_CHARACTERS]}"

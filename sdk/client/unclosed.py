@@ -17,7 +17,7 @@ __all__ = ["Place", "caller", "warn_unclosed", "weakly"]
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
-#: Whose frames are not the application's; `typing` calls the constructor of `Consumer[str, str]`.
+#: Packages whose frames are not the application's; `typing` calls the constructor of `Consumer[str, str]`.
 _BETWEEN = ("kafkawire", "typing")
 
 
@@ -43,9 +43,9 @@ def warn_unclosed(client: object, name: str, made_at: Place, consequence: str) -
     """Warn of a client that is being dropped.
 
     Args:
-        client: which one; with tracemalloc, Python shows where it was allocated.
+        client: the client; with tracemalloc, Python shows where it was allocated.
         name: what it is, and its client id.
-        made_at: where.
+        made_at: the line that made it.
         consequence: what happens now.
     """
     text = f"unclosed {name}, made at {made_at}: {consequence}; close it, or use it in a `with` block"
@@ -53,7 +53,7 @@ def warn_unclosed(client: object, name: str, made_at: Place, consequence: str) -
 
 
 def weakly(method: Callable[Given, Result], otherwise: Result) -> Callable[Given, Result]:
-    """Return what calls a bound method for as long as somebody else holds its object, and then returns `otherwise`."""
+    """Return a function that calls a bound method while its object is alive, and returns `otherwise` afterwards."""
     reference = WeakMethod(method)
 
     def call(*arguments: Given.args, **named: Given.kwargs) -> Result:

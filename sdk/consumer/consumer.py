@@ -45,8 +45,8 @@ __all__ = ["Consumer"]
 
 logger = logging.getLogger("kafkawire.consumer")
 
-#: The I/O side keeps to the limit of `close`; the call waits so much longer for it, and no more: what the I/O thread
-#: waits for may be held by this thread, if it was interrupted by the signal handler that closes the consumer.
+#: How much longer than its limit `close` waits for the I/O side. That keeps the limit, unless the I/O thread waits for
+#: a lock that the closing thread holds, since a signal handler has interrupted it.
 _GRACE_MS: Final = 250
 
 Result = TypeVar("Result")
@@ -134,8 +134,8 @@ class Consumer(ConsumerFace[Key, Value]):
         """Commit, tell the listener, leave the group and disconnect.
 
         Finished records are committed with `enable_auto_commit`, otherwise nothing is. The listener itself may close
-        the consumer. Another call meanwhile, such as that of a signal handler, waits for the same within its own limit:
-        it may have interrupted the first.
+        the consumer. A second call meanwhile, such as that of a signal handler, waits within its own limit: it may have
+        interrupted the first.
 
         Args:
             timeout_ms: for committing and leaving the group; after that the consumer disconnects anyway.

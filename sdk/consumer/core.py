@@ -65,7 +65,7 @@ class ConsumerCore:
         backoff = self.client.backoff
         self.router, self.driver = self.client.router, self.client.driver
         self.queue = FetchQueue(self.driver.wake)
-        # What is driven refers to none of this: it must not outlive the face, see `let_go`.
+        # No machine refers to this object, so that it is collected with the face; see `let_go`.
         group: Group | None = None
 
         def find_committed(
@@ -228,7 +228,7 @@ class ConsumerCore:
         return self.driver.ask(step)
 
     def let_go(self, timeout_ms: int) -> bool:
-        """Leave the group and disconnect: nobody holds the consumer any more.
+        """Leave the group and disconnect: the consumer was dropped.
 
         Returns:
             Whether there is anything to end.
@@ -268,7 +268,7 @@ class ConsumerCore:
             self.assignment.assign(partitions)
 
     def seek(self, partitions: Iterable[TopicPartition], place: Place) -> None:
-        """Continue each of some partitions from a place."""
+        """Continue each of these partitions from a place."""
         for partition in partitions:
             self.assignment.seek(partition, place)
 

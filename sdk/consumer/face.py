@@ -108,7 +108,7 @@ class ConsumerFace(Generic[Key, Value]):
         return summary(self, *self._state())
 
     def _state(self) -> tuple[ConsumerOptions | None, State]:
-        """Return the options and how far it is, also where the constructor raised."""
+        """Return the options and the state; the options are None if the constructor raised before it had them."""
         started = getattr(self, "_core", None) is not None
         is_closed = getattr(self, "_closing", None) is not None
         return getattr(self, "_options", None), "closed" if is_closed else "started" if started else "new"
@@ -193,10 +193,10 @@ class ConsumerFace(Generic[Key, Value]):
                 raise LocalProtocolError(f"finish: expected records or batches of this consumer, got {quoted(each)}")
 
     def skip(self, error: DeserializationFailed) -> None:
-        """Leave out a record that could not be deserialized, and go on behind it.
+        """Leave out a record that could not be deserialized, and continue after it.
 
-        It counts as finished; with `enable_auto_finish=False` what was handed out before it stays unfinished, which a
-        `seek` would forget. Nothing happens if the partition has moved to another member, or was sought elsewhere.
+        It counts as finished. With `enable_auto_finish=False`, earlier records stay unfinished, which a `seek` would
+        forget. Nothing happens if the partition has moved to another member or another position.
 
         Args:
             error: what a read has raised.
@@ -256,7 +256,7 @@ class ConsumerFace(Generic[Key, Value]):
         return self._started().lag(checked_partition(partition))
 
     def _seek(self, partitions: tuple[Any, ...], place: Place) -> None:
-        """Continue from a place: partitions that are given, which may be none in a list, or else all assigned ones."""
+        """Continue the given partitions from a place, or all assigned ones if no argument is given."""
         core = self._started()
         core.seek(checked_partitions(partitions) if partitions else core.assignment.assigned, place)
 
@@ -332,7 +332,7 @@ class ConsumerFace(Generic[Key, Value]):
         return core
 
     def _check_reads(self) -> None:
-        """See that there is something to read, now or later: otherwise a read would wait for ever.
+        """Refuse to read if there is nothing to read: the read would wait for ever.
 
         Raises:
             LocalProtocolError: the consumer has neither a subscription nor partitions.

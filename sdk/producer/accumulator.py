@@ -59,7 +59,7 @@ class Accumulator:
     Attributes:
         appender: takes the records.
         news: partitions where a batch was opened, or whose oldest batch is full, and records that wait for their topic.
-        term: grows with each transaction; what one takes is of no use to the next one.
+        term: grows with each transaction; records of one are never sent in the next.
         unobserved: the first error of a record that nobody has asked for.
         failed: the first outcome that ended with an error since somebody took it from here.
     """
@@ -80,7 +80,7 @@ class Accumulator:
         self._memory = BufferMemory(options.buffer_memory)
         self._numbers = counted(1)
         self._closed: KafkaWireError | None = None
-        self._bygone: KafkaWireError | None = None
+        self._term_error: KafkaWireError | None = None
         self._is_deaf = False
         self._level = options.compression_level
         self._largest_bytes = min(options.max_request_size, options.buffer_memory)
@@ -94,7 +94,7 @@ class Accumulator:
 
     @property
     def bytes_held(self) -> int:
-        """Bytes of all records; at most `buffer_memory`, but for those that leave their wait for a topic just now."""
+        """Bytes of all records; at most `buffer_memory`, except while held records move into batches."""
         return self._memory.taken_bytes
 
     # The user's side.
@@ -292,7 +292,7 @@ class Accumulator:
         try:
             queue = topic.queues.setdefault(queue.partition.partition, queue)
             now_ms = self._clock()
-            # What waited for its topic has waited since then.
+            # A record that waited for its topic counts from its arrival.
             created_ms = record.created_ms if is_held else now_ms
             builder = BatchBuilder(limit_bytes, options.compression, level=self._level)
             opened = self.new_batch(queue, builder, limit_bytes, created_ms, term=term)
@@ -405,7 +405,7 @@ class Accumulator:
         return self._memory.take(needed_bytes, wished_bytes)
 
     def _give_grants(self, batch: ProducerBatch) -> None:
-        """Give back the memory that a batch grew by: each grant once, whoever does so."""
+        """Give back the memory that a batch grew by: each grant once, whichever thread does so."""
         while batch.grants:
             with suppress(IndexError):
                 self.release(batch.grants.pop())
@@ -456,7 +456,7 @@ class Accumulator:
 
     def outdated(self, term: int) -> KafkaWireError | None:
         """Return what a record of a former term fails with; None for one of this term."""
-        return None if term == self.term else self._bygone
+        return None if term == self.term else self._term_error
 
     def forget(self, name: str) -> None:
         """Have the next record of a topic wait until it is known again."""
@@ -509,7 +509,7 @@ class Accumulator:
                 continue
             others = Arrivals()
             if topic.arrivals.close_if_empty(End(count, others)):
-                topic.partitions = count  # before `arrivals`, which whoever reads both reads first
+                topic.partitions = count  # before `arrivals`, which other threads read first
                 topic.arrivals = others
                 return
 
@@ -560,13 +560,13 @@ class Accumulator:
             self.unobserved = outcome
 
     def begin_term(self) -> None:
-        """Let nothing that is sent until records are taken again go anywhere: it was meant for what has ended."""
+        """Begin a term: records that are sent before records are taken again belong to the former one, and go nowhere."""
         self.term += 1
 
     def refuse(self, error: KafkaWireError | None) -> None:
         """Take no records for now, or take them again; a producer that is closed stays so."""
         if error is not None:
-            self._bygone = error
+            self._term_error = error
         if isinstance(error, Closed):
             self._closed = error
         self.appender.refusal = error

@@ -1,8 +1,8 @@
-"""Records that wait until their topic is known, as they arrive: from any thread, without a lock.
+"""Records that wait until their topic is known, in the order of arrival; from any thread, without a lock.
 
-The sender takes them away by closing this and opening another. A record takes the next place, or the end does, in one
-step (`dict.setdefault`): so each record is either among those that were taken away, or its thread hears what has come
-instead, and no record overtakes another.
+The sender takes them by closing these arrivals and opening others. A record, or the end, takes the next place in one
+step (`dict.setdefault`). So a record is either among those that were taken, or its thread learns of the end, and no
+record overtakes another.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ class End(NamedTuple):
     """Why no more records are taken here.
 
     Attributes:
-        partitions: that the topic has now; 0 while that is not known.
-        others: take those that must still wait; None if the topic was forgotten.
+        partitions: how many the topic has; 0 while that is not known.
+        others: the arrivals for records that must still wait; None if the topic was forgotten.
     """
 
     partitions: int
@@ -41,7 +41,7 @@ class Arrivals:
         return record in self._places.values()
 
     def add(self, record: Held) -> End | None:
-        """Take a record; return why not if it was closed before."""
+        """Add a record; return the end if these arrivals are closed."""
         places = self._places
         while True:
             place = len(places)
@@ -59,5 +59,5 @@ class Arrivals:
         return [each for each in self._places.values() if isinstance(each, Held)]
 
     def close_if_empty(self, end: End) -> bool:
-        """Take no records if none has arrived; return whether that is so."""
+        """Close these arrivals if no record has arrived; return whether they are closed."""
         return self._places.setdefault(0, end) is end

@@ -56,7 +56,7 @@ class Link:
         return self._next.setdefault(None, batch)
 
     def skip_to(self, batch: ProducerBatch) -> None:
-        """Lead past the batches before this one: nobody needs them here any more."""
+        """Lead past the batches before this one, which have been gathered."""
         self._next[None] = batch
 
 
@@ -70,7 +70,7 @@ class ProducerBatch(Batch):
         attempts: to send it.
         limit_bytes: beyond which a further record goes to the next batch.
         created_ms: when the first record was appended.
-        term: of the accumulator; its records are of no use in a later one.
+        term: of the accumulator; its records are never sent in a later one.
 
     Attributes:
         deadline_ms: by when its outcome is settled.

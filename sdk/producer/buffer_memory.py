@@ -31,14 +31,14 @@ class BufferMemory:
         return self._taken.tell()
 
     def has(self, size_bytes: int) -> bool:
-        """Return whether so much is free."""
+        """Return whether that much is free."""
         return self._taken.tell() + size_bytes <= self._limit_bytes
 
     def take(self, needed_bytes: int, wished_bytes: int) -> int:
-        """Take as much as is wished, or as there is, and return how much it was.
+        """Take the wished memory, or what is free if that is less, and return how much was taken.
 
         Raises:
-            BufferFull: there is less than what is needed.
+            BufferFull: less is free than is needed.
         """
         while True:
             room_bytes = self._limit_bytes - self._taken.tell()

@@ -196,7 +196,7 @@ class ProducerCore:
         return self._options.api_timeout_ms if timeout_ms is None else checked_timeout_ms(timeout_ms)
 
     def let_go(self) -> bool:
-        """Send what is buffered, or abort the transaction, and disconnect: nobody holds the producer any more.
+        """Send what is buffered, or abort the transaction, and disconnect: the producer was dropped.
 
         Returns:
             Whether there is anything to end.
@@ -216,7 +216,7 @@ class ProducerCore:
         """Raise the first error, since the last call, of a record whose outcome nobody has asked for."""
         outcome, self.accumulator.unobserved = self.accumulator.unobserved, None
         if outcome is not None and not outcome.observed:
-            outcome.raise_worst()
+            outcome.raise_error()
 
 
 def _checked_member(given: object) -> GroupMetadata:

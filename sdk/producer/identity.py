@@ -123,7 +123,7 @@ class ProducerIdentity:
         self.ready.fail(error)
 
     def _is_another(self, given: ProducerId) -> bool:
-        """Return whether a coordinator that was to raise the epoch has made the producer anew, having forgotten it."""
+        """Return whether the coordinator gave another producer id, and not a higher epoch: it forgot this one."""
         replaced = self._replaced
         return replaced is not None and given.number != replaced.number and replaced.epoch < _LAST_EPOCHS
 

@@ -2,7 +2,7 @@
 
 The driver's side settles an outcome once; any thread may wait for it, and nothing here takes a lock. An outcome does
 not hold the records, so a delivery that is kept for long keeps no batch alive. Records that move to other batches take
-along whoever waits for them.
+their waiters along.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Outcome:
     Attributes:
         done: whether it is settled.
         error: why the records were not stored.
-        record_errors: instead of it, by index, for those that the broker has named.
+        record_errors: errors of the records that the broker has named, by index.
         base_offset: of the first record, -1 if not known.
         log_append_time_ms: the broker's timestamp for all records, -1 if they keep their own.
         observed: whether anybody has asked for it.
@@ -150,7 +150,7 @@ class Outcome:
     def _watch(self, index: int, callback: Callable[[], object]) -> None:
         added = self._watchers.add((index, callback))
         if self.places is None and not self.done:
-            return  # who ends it, or moves its records, finds the watcher
+            return  # the thread that ends it, or moves its records, finds the watcher
         if not self._watchers.take_back(added):
             return
         if self.places is not None:
@@ -194,8 +194,8 @@ class Outcome:
         outcome.observed = True
         return outcome._error(place)
 
-    def raise_worst(self) -> None:
-        """Raise why the records were not stored: of the first that the broker has named, if it has."""
+    def raise_error(self) -> None:
+        """Raise the error of the batch, or that of the first record that the broker has named."""
         outcome, _ = self.find(0)
         outcome.observed = True
         if outcome.error is not None:

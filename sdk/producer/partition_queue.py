@@ -76,12 +76,12 @@ class PartitionQueue:
         return latest
 
     def follow(self, former: ProducerBatch | None, opened: ProducerBatch) -> bool:
-        """Have a batch follow the latest one, None for none; return whether no other does."""
+        """Have a batch follow the latest one, None if there is none; return False if another one does already."""
         link = self._first if former is None else former.link
         return link.lead_to(opened) is opened
 
     def gather(self) -> list[ProducerBatch]:
-        """Have the batches that were opened since the last call wait, and return them."""
+        """Add the batches that were opened since the last call to `waiting`, and return them."""
         opened = []
         while (batch := self._gathered.next) is not None:
             opened.append(batch)

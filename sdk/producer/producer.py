@@ -102,7 +102,7 @@ class Producer(Generic[GivenKey, GivenValue], metaclass=ProducerClass):
         return summary(self, *self._state())
 
     def _state(self) -> tuple[ProducerOptions | None, State]:
-        """Return the options and how far it is, also where the constructor raised."""
+        """Return the options and the state; the options are None if the constructor raised before it had them."""
         state: State = "new"
         if getattr(self, "_closing", None) is not None:
             state = "closed"
@@ -152,7 +152,7 @@ class Producer(Generic[GivenKey, GivenValue], metaclass=ProducerClass):
     async def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
         """Flush, and disconnect; a transaction that is open is aborted, one that is being committed is waited for.
 
-        Another call meanwhile, such as that of a signal handler, does the same within its own limit: it may have
+        A second call meanwhile, such as that of a signal handler, does the same within its own limit: it may have
         interrupted the first.
 
         Args:

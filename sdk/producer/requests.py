@@ -22,7 +22,7 @@ from kafkawire.sdk.transport.driven import Versions
 
 __all__ = ["Result", "produce_request", "results", "timed_out"]
 
-#: Refused records that the text of an error about others names.
+#: The most refused records that the error about the others names.
 _REASONS_MAX = 3
 
 
@@ -117,7 +117,7 @@ def results(response: ProduceResponse, batches: Iterable[ProducerBatch], metadat
 def _refused(batch: ProducerBatch, result: ProduceResponse.PartitionProduceResponse) -> Result:
     """Return the errors of a batch that was refused, and of the records for which it was.
 
-    A broker names each record of the batch at most once; what else it says of records says nothing about ours.
+    An index outside the batch, or one that is named again, is ignored.
     """
     code, partition, count = result.error_code, batch.outcome.partition, batch.builder.count
     reasons: dict[int, str | None] = {}

@@ -179,7 +179,7 @@ class Sender:
         while news:
             try:
                 item = news.popleft()
-            except IndexError:  # taken back by a thread that came with the end
+            except IndexError:  # taken back by its thread, as the producer has ended
                 return
             if isinstance(item, PartitionQueue):
                 for batch in item.gather():

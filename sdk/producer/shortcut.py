@@ -15,12 +15,12 @@ from weakref import WeakValueDictionary
 
 __all__ = ["ProducerClass", "Shortcut", "shortcut_of"]
 
-#: What may have taken a shortcut, by identity: a derived class may define `__eq__` without `__hash__`.
+#: The shortcuts of producers that are alive, by identity: a derived class may define `__eq__` without `__hash__`.
 _alive: WeakValueDictionary[int, Shortcut] = WeakValueDictionary()
 
 
 class ProducerClass(ABCMeta):
-    """The class of producers' classes: notices that a method is replaced. Abstract base classes may be mixed in."""
+    """The metaclass of producers: notices that `send` is replaced. Abstract base classes may be mixed in."""
 
     def __setattr__(cls, name: str, value: object) -> None:
         super().__setattr__(name, value)
@@ -57,7 +57,7 @@ class Shortcut:
         return self._chosen if self._chosen is self._attributes.get("send") else None
 
     def choose(self) -> None:
-        """Take the shortcut, or leave it; what somebody has set on the producer itself stays."""
+        """Take the shortcut, or remove it; a `send` that was set on the producer itself stays."""
         if self._attributes.get("send") is not self._chosen:
             return
         target = self._target() if self._class.send is self._method else None

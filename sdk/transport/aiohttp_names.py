@@ -1,4 +1,4 @@
-"""Names for aiohttp, looked up as those of brokers are: its own way is asyncio's default executor."""
+"""Look-ups of names for aiohttp, on the threads of the clients: its own would use asyncio's default executor."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ logger = logging.getLogger("kafkawire.client")
 #: Steps that may wait for the next turn: far more than any program needs, and a bound for one that runs away.
 MAX_STEPS = 20_000
 
-#: The ends of clients that nobody holds any more; an event loop does not hold its tasks.
+#: Tasks that end dropped clients: an event loop keeps only weak references to its tasks.
 _last_tasks: set[asyncio.Task[None]] = set()
 
 #: Something to do on the driver's side, given the time.
@@ -118,7 +118,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         return ended
 
     def let_go(self, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
-        """Have a coroutine end a client that nobody holds any more; a finalizer calls this, so no lock is taken.
+        """Have a coroutine end a client that was dropped; a finalizer calls this, so no lock is taken.
 
         Returns:
             Whether there is anything to end.
@@ -159,7 +159,7 @@ class Driver(Generic[AnyLink, AnyCall]):
                 self._loop.call_soon(self._turn)
             else:
                 self._loop.call_soon_threadsafe(self._turn)
-            # Only now, for this may be interrupted anywhere; and if the turn has begun meanwhile, it says nothing.
+            # Noted last, since this may be interrupted anywhere; if the turn has begun meanwhile, the note is outdated.
             self._scheduled = turns
         except RuntimeError:
             self.check_loop()

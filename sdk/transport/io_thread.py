@@ -18,10 +18,10 @@ from kafkawire.sdk.transport.latch import Latch
 
 __all__ = ["STOP_SECONDS", "IoThread", "check_threads"]
 
-#: For the last things of a loop, cancelled tasks and closed connections, which take some ms.
+#: How long a loop may take to end: cancelling tasks and closing connections takes some ms.
 STOP_SECONDS = 2.0
 
-#: `join` holds a lock in lines of Python: a signal handler that interrupts it there waits for itself so long.
+#: How long to `join`, which holds a lock in lines of Python: a signal handler that interrupts it waits for itself.
 _JOIN_SECONDS = 0.2
 
 
@@ -33,7 +33,7 @@ _REMEDIES = {
 
 
 def check_threads() -> None:
-    """Refuse to start a thread where it would be a greenlet: its event loop would block all others, and they it.
+    """Refuse to start a thread where it would be a greenlet: its event loop and the other greenlets would block.
 
     Raises:
         LocalProtocolError: monkey patching has replaced Python's threads, or the selectors that its loop waits in.

@@ -24,7 +24,7 @@ class Latch:
         self._gate.acquire()
 
     def set(self) -> None:
-        """Let everybody pass who waits, or will."""
+        """Let all threads pass that wait, now or later."""
         self.is_set = True
         self._open()
 

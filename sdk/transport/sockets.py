@@ -20,7 +20,7 @@ __all__ = ["ADDRESSES_MAX", "ATTEMPT_DELAY_MS", "Endpoint", "connect_one", "keep
 #: How long an attempt may take before the next address is tried beside it; RFC 8305 recommends it.
 ATTEMPT_DELAY_MS = 250
 
-#: A connection on which nothing arrives for so long is probed: balancers and firewalls forget silent ones after some
+#: A connection on which nothing arrives for this long is probed: balancers and firewalls forget silent ones after some
 #: minutes, and a peer without power says nothing.
 KEEPALIVE_IDLE_SECONDS = 60
 
@@ -65,7 +65,7 @@ async def resolve(address: Address) -> list[Endpoint]:
     except UnicodeError as error:
         raise OSError(f"{address.host!r} is not the name of a host") from error
     except OSError as error:
-        raise type(error)(*error.args) from None  # others, who asked for the same, raise theirs
+        raise type(error)(*error.args) from None  # calls that share the look-up raise errors of their own
     endpoints = [
         Endpoint(family, (str(target[0]), address.port, *map(int, target[2:]))) for family, *_, target in found
     ]
@@ -130,7 +130,7 @@ async def _connect(endpoint: Endpoint, keeps_alive: bool) -> socket.socket:
 
 
 def keep_alive(connected: socket.socket) -> None:
-    """Have the kernel probe a connection on which nothing arrives; where it has no such times, by its own."""
+    """Have the kernel probe a connection on which nothing arrives, at its own times where it knows no others."""
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     times = {
         "TCP_KEEPIDLE": KEEPALIVE_IDLE_SECONDS,

@@ -1,7 +1,7 @@
 """Tasks that begin in a later turn of their event loop, whatever its task factory does.
 
-With `asyncio.eager_task_factory` a new task runs at once, inside whoever creates it: a machine in the middle of a step,
-or code that has yet to note the task. What a client does beside its caller is not begun like that.
+With `asyncio.eager_task_factory` a new task runs at once, inside the code that creates it. That may be a machine in the
+middle of a step, or code that has yet to note the task, so the background tasks of clients are made here.
 """
 
 from __future__ import annotations

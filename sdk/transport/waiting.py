@@ -70,7 +70,7 @@ async def turn() -> None:
 
 
 class Turns:
-    """The turns of the event loop that a reader gives who finds something whenever it asks, and so never waits."""
+    """Gives the event loop its turns, for a reader that always finds something, and so never waits."""
 
     __slots__ = ("_due_ms",)
 

@@ -1,8 +1,8 @@
-"""Who is to be told of something that happens once, however many threads come with it.
+"""Watchers of something that happens once, which any number of threads add and take.
 
-Who adds a watcher looks afterwards whether it has happened, and then takes the watcher back; who makes it happen takes
-all of them. Each is taken in one step of C, and so by one side only: no lock is needed under which a thread could be
-interrupted.
+A thread that adds a watcher then looks whether the thing has happened, and if so takes the watcher back; the thread
+that makes it happen takes all watchers. Each is taken in one step of C, and so by one side only: no lock is needed,
+under which a thread could be interrupted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Watchers(Generic[Watcher]):
         return place
 
     def take_back(self, place: object) -> bool:
-        """Take a watcher back; return whether nobody had taken it before."""
+        """Take a watcher back; return whether it was still there."""
         return self._places.pop(place, None) is not None
 
     def take(self) -> Iterator[Watcher]:

@@ -84,8 +84,8 @@ class Assignor(Protocol):
                     ]
                 }
 
-    If an assignor raises, or its assignment cannot be, the next read of its consumer raises a `KafkaWireError` that
-    names the assignor, with that as its cause. The consumer leaves the group, so that another member leads, and
+    If an assignor raises, or makes an impossible assignment, the next read of its consumer raises a `KafkaWireError`
+    that names the assignor, with that as its cause. The consumer leaves the group, so that another member leads, and
     joins again when it reads on. What another member's client says may be damaged: `topics` and `owned_partitions` are
     what could be read, and `user_data` may be anything.
 

@@ -29,11 +29,11 @@ class MemberInfo(NamedTuple):
 
 
 class GroupSubscriptions(NamedTuple):
-    """What the members of a group want to read, as far as the leader can read what they say.
+    """What the members of a group want to read, as far as the leader can read their subscriptions.
 
     Attributes:
-        subscriptions: of every member, by member id; that of one that cannot be read at all is empty.
-        damage: what is wrong with what a member says, by member id; those with nothing wrong are left out.
+        subscriptions: of every member, by member id; empty if nothing of it can be read.
+        damage: what is wrong with a subscription, by member id; sound ones are left out.
     """
 
     subscriptions: Subscriptions
@@ -120,7 +120,7 @@ class AssignmentProtocol(Protocol):
         ...
 
     def read(self, members: Mapping[str, MemberInfo]) -> GroupSubscriptions:
-        """Return what the members want to read, by member id; one that cannot be read fails nobody else."""
+        """Return what the members want to read; a damaged subscription does not affect the others."""
         ...
 
     def assign(self, protocol_name: str, subscriptions: Subscriptions, view: ClusterView) -> Mapping[str, bytes]:

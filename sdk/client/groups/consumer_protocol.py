@@ -3,7 +3,7 @@
 The coordinator passes both on as opaque bytes: a subscription inside JoinGroup, an assignment inside SyncGroup. Each is
 an int16 version and the message in that version. Members of different releases share a group, so a version above the
 newest one known here is read as that one: later versions only append fields. Members of other clients share it, too,
-and not all of them write what they should: a leader reads of a subscription what it can.
+and not all of them write sound subscriptions: a leader reads as much of one as it can.
 
 Source: Apache Kafka, `ConsumerProtocol`; KIP-429 (owned partitions), KIP-792 (generation), KIP-881 (rack).
 """
@@ -58,10 +58,10 @@ def decode_subscription(data: bytes) -> MemberSubscription:
 
 
 def read_subscription(data: bytes) -> tuple[MemberSubscription, str]:
-    """Read as much of a member's subscription as there is; bytes that nobody can read subscribe to nothing.
+    """Read as much of a member's subscription as possible; bytes that cannot be read subscribe to nothing.
 
-    Fields that are missing at the end, or cannot be read, are left out with those behind them, down to what version 0
-    has. So are topics that no topic can be, partitions that no partition can be, and what is said twice.
+    A field that is missing or damaged is left out with all after it, down to the fields of version 0. So are illegal
+    names of topics, negative partitions, and repetitions.
 
     Returns:
         The subscription; what is wrong with it, empty if nothing is.
@@ -106,7 +106,7 @@ def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def decode_assignment(data: bytes) -> tuple[TopicPartition, ...]:
-    """Decode the assignment that the leader made; partitions that none can be are left out.
+    """Decode the assignment that the leader made; negative partitions are left out.
 
     Raises:
         DecodeError: the bytes are not an assignment.

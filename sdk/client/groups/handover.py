@@ -25,7 +25,7 @@ __all__ = ["Commits", "Handover"]
 
 logger = logging.getLogger("kafkawire.group")
 
-#: How long the commit after the listener may take if the listener itself has used the time: the others wait.
+#: How long the commit after the listener may take if the listener has used up the time: other members wait.
 _LATE_COMMIT_MS: Final = 5_000
 
 #: Partitions that a line in the log names; of thousands, nobody reads more.
@@ -154,7 +154,7 @@ class Handover:
             self._lost |= lost
             self._lost_generation = generation
         self._reader.assign(())
-        self._offsets.release(None, now_ms, cause)  # this may end the last commit of an operation, and so that one
+        self._offsets.release(None, now_ms, cause)  # this may end a last commit, and with it the operation
         if self._event is None:
             self._go_on(now_ms)
 
@@ -202,7 +202,7 @@ class Handover:
         self._go_on(now_ms)
 
     def _commit(self, event: Event, then: Step, now_ms: int) -> None:
-        """Commit what of the partitions of a revocation is finished, but for what was tried before; then go on."""
+        """Commit what is finished in revoked partitions, except what was tried before; then go on."""
         finished = self._reader.to_commit(event.partitions & self._reader.assigned) if self._auto_commit else {}
         offsets = {each: offset for each, offset in finished.items() if self._tried.get(each) != offset}
         if not offsets:

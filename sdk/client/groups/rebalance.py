@@ -153,7 +153,7 @@ class Rebalance:
             self._call = None
 
     def left(self) -> None:
-        """Forget what runs: the member is outside."""
+        """Forget the rebalance that runs: the member has left the group."""
         self.cancel()
         self._metrics.left()
 
@@ -201,7 +201,7 @@ class Rebalance:
             self._lead(now_ms)
 
     def _read_members(self, response: JoinGroupResponse, now_ms: int) -> None:
-        """Learn what the members want to read, and tell of those that do not say it as they should."""
+        """Read the subscriptions of the members, and log what is wrong with damaged ones."""
         self._group = self._protocol.read(
             {each.member_id: MemberInfo(bytes(each.metadata), each.group_instance_id) for each in response.members}
         )

@@ -34,7 +34,7 @@ class RebalanceMetrics:
             self._begun_ms = now_ms
 
     def left(self) -> None:
-        """Note that the member is outside: what it takes part in next is another rebalance."""
+        """Note that the member has left the group: the next rebalance that it takes part in is another one."""
         self._begun_ms = None
 
     def ended(self, now_ms: int) -> None:

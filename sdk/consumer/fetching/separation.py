@@ -2,7 +2,7 @@
 
 A broker sends the first batch that it finds whole, however large it is (KIP-74). If that makes a response larger than
 `max_frame_bytes`, nothing of it can be read, and nothing in it says whose batch it was. So the partitions of that
-broker are fetched in halves, then in halves of these, until one is alone with it.
+broker are fetched in halves, then in halves of these, until the one with the large batch is alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Separation:
         return bool(self._groups)
 
     def group(self, wanted: Mapping[TopicPartition, Fetch]) -> Mapping[TopicPartition, Fetch]:
-        """Return what to fetch next: a group of what is wanted, or all of that."""
+        """Return what to fetch next: the first group, or all that is wanted if there are no groups."""
         while self._groups:
             group = {each: wanted[each] for each in self._groups[0] if each in wanted}
             if group:
@@ -47,7 +47,8 @@ class Separation:
         """Note that a response was too large to be taken.
 
         Returns:
-            The partition, if it was alone in a group; a single one is tried once more before.
+            The partition, if it was alone in its group. A single wanted partition becomes a group first, and is tried
+            again.
         """
         if not self._groups:
             self._groups = _halves(list(wanted))

@@ -373,9 +373,9 @@ class Assignment:
             reading.unfinished.finish_batch(start_offset, end_offset)
 
     def skip(self, partition: TopicPartition, offset: int) -> None:
-        """Go on behind a record that an error has stopped its partition at; nothing if the partition is elsewhere now.
+        """Continue after a record at which an error stopped its partition, unless the partition has moved.
 
-        What was handed out before it and is not finished stays so.
+        Earlier records stay unfinished until the application finishes them.
         """
         reading = self.readings.get(partition)
         start = None if reading is None else reading.start

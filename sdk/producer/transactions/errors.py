@@ -61,8 +61,8 @@ NOT_COMMITTED: Final = frozenset(
 NOT_OPEN: Final = frozenset({ErrorCode.INVALID_TXN_STATE})
 
 #: What a coordinator says of a transactional id that it knows nothing of, or nothing of this producer: it has forgotten
-#: the id (transactional.id.expiration.ms), and with it whether a later producer had fenced this one. Whoever then got
-#: another producer id could do again what the later one has done.
+#: the id (transactional.id.expiration.ms), and with it whether a later producer had fenced this one. With another
+#: producer id, this one could repeat what the later one has done.
 FORGOTTEN: Final = frozenset({ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND})
 
 #: What brokers say of a transaction that its coordinator has ended.
@@ -117,7 +117,7 @@ def fenced(transactional_id: str, timeout_ms: int, error: KafkaWireError) -> Kaf
 
 
 def forgotten(transactional_id: str, error: BrokerError) -> BrokerError:
-    """Return the error of a producer that the coordinator does not know any more; said of it once."""
+    """Return the error of a producer that its coordinator has forgotten; an error that says so stays as it is."""
     if error.detail.startswith(f"transactional id {transactional_id}: "):
         return error
     text = "its coordinator has forgotten this producer (transactional.id.expiration.ms), and whether another was begun"

@@ -180,7 +180,7 @@ class Transactions:
         """Fail what has not left yet, and abort."""
         self._check()
         if self.state in UNDECIDED:
-            self._course.reason = self._aborted()  # whoever waits until it is prepared hears it
+            self._course.reason = self._aborted()  # raised by those that wait until it is prepared
             self._drop(self._course.reason, now_ms)
         elif self.state is not State.DOOMED:
             raise LocalProtocolError(f"abort: {self._what()}")

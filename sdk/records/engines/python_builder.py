@@ -117,7 +117,7 @@ _END: Final = -1
 class BatchBuilder:
     """A batch that grows, while other threads and signal handlers append to it, too.
 
-    Nothing here takes a lock, which somebody could be interrupted under: a record takes its place, or the end does, by
+    Nothing here takes a lock, under which a thread could be interrupted: a record, or the end, takes its place by
     `dict.setdefault`, in one step.
 
     Args:
@@ -430,7 +430,7 @@ class BatchBuilder:
             if timestamp_ms > max_timestamp:
                 max_timestamp = timestamp_ms
             filled = _Filled(record, count + 1, delta, size_bytes, base_timestamp, max_timestamp)
-            if places.setdefault(place, filled) is filled:  # otherwise another one has this place by now
+            if places.setdefault(place, filled) is filled:  # otherwise another record has this place
                 return delta
 
     def _filled(self) -> _Filled:

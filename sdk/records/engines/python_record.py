@@ -30,7 +30,7 @@ __all__ = [
 #: Names and values in the order of the wire; a name may come more than once.
 Headers = tuple[tuple[str, bytes | None], ...]
 
-#: So many headers are in the repr of a record.
+#: The most headers in the repr of a record.
 _SHOWN_HEADERS = 5
 
 #: The types of timestamps by number, then none.

@@ -45,7 +45,7 @@ class Commit(NamedTuple):
 def commits(records: Iterable[tuple[int, bytes | None, bytes | None]]) -> list[Commit]:
     """Return the commits among records of `__consumer_offsets`; those that cannot be decoded are left out.
 
-    So are the marks of the sink `kafkawire`: their offsets count micro-batches, and nobody is behind.
+    So are the marks of the sink `kafkawire`: their offsets count micro-batches, and no group is behind.
 
     Args:
         records: offset, key and value of each.

@@ -116,7 +116,7 @@ def duplicates(batches: DataFrame) -> DataFrame:
 
     `sequenceBefore` is the highest of those that were used before, `followsOffset` the last offset of the newest batch
     that ends with it, and `records` counts those of the batch that are not above it. What coordinators write into their
-    own topics for a producer is left out: they begin each of its batches with 0, and nobody compares that.
+    own topics for a producer is left out: they begin each of its batches with 0, and no broker checks that.
     """
     producer = Window.partitionBy(*_PARTITION, "producerId", "producerEpoch").orderBy("baseOffset")
     upwards = producer.rowsBetween(Window.unboundedPreceding, Window.currentRow)

@@ -144,7 +144,7 @@ class Loss(NamedTuple):
 def losses(witness: Witness, reached: int | None) -> list[Loss]:
     """Return the offsets of a partition that were there, as its files say, and that no segment has.
 
-    Gaps and damage between batches are not among them: who reads the batches sees these.
+    Gaps and damage between batches are not among them: the batches themselves show these.
 
     Args:
         witness: what the files say.

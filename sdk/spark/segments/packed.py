@@ -77,7 +77,7 @@ def open_packed(open_file: Callable[[str], Any], path: str) -> Any:
         FileNotFoundError: there is no such file, or archive, or nothing of that name in it.
         OSError: it cannot be read, or is damaged, or there is no room for its content.
     """
-    unpacked = tempfile.TemporaryFile(prefix="kafkawire-")  # noqa: SIM115 - whoever gets it closes it
+    unpacked = tempfile.TemporaryFile(prefix="kafkawire-")  # noqa: SIM115 - the caller closes it
     try:
         outer, mark, name = path.partition(_INSIDE)
         with open_file(outer) as file:

@@ -34,7 +34,7 @@ __all__ = ["FILES_AT_A_TIME", "OpenFile", "SegmentFiles"]
 #: as long for a header as for a whole window.
 LEAP_BYTES: Final = 4096
 
-#: Files that are read at a time: most file systems take longer to answer than anybody to look at the answer.
+#: Files that are read at the same time: most file systems take longer to answer than the answers take to read.
 FILES_AT_A_TIME: Final = 16
 
 

@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         0 if all is well, 1 if it failed, the answer is no, or standard output cannot be written, 2 for a mistake in the
-        arguments or an extra that is not installed, 130 if interrupted, 141 if whoever read the output is gone.
+        arguments or an extra that is not installed, 130 if interrupted, 141 if the reader of the output is gone.
     """
     if isinstance(sys.stderr, TextIOWrapper):  # a terminal without UTF-8 gets a mark in the place of a character
         sys.stderr.reconfigure(errors="replace")

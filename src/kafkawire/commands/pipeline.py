@@ -81,9 +81,10 @@ def audit(
     master: Annotated[
         str, typer.Option(help="Spark's master, such as spark://host:7077; this machine, or what spark-submit says.")
     ] = "",
-    reread: Annotated[bool, typer.Option("--reread", help="Read everything again, not what is new alone.")] = False,
+    reread: Annotated[bool, typer.Option("--reread", help="Read everything again, not only what is new.")] = False,
     fail_on: Annotated[
-        str, typer.Option(help="End with status 3 if there is a finding that is so bad or worse: bad, warning or note.")
+        str,
+        typer.Option(help="End with status 3 if there is a finding of this severity or worse: bad, warning or note."),
     ] = "",
     report: Annotated[bool, typer.Option(help="Write report.html beside the tables.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers and findings as JSON.")] = False,

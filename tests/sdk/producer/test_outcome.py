@@ -299,7 +299,7 @@ def test_some_records_have_errors_of_their_own() -> None:
         with pytest.raises(KafkaWireError, match=f"^{text}$"):
             outcome.result(index, 5, None)
     with pytest.raises(KafkaWireError, match=r"^refused$"):
-        before.raise_worst()
+        before.raise_error()
     stored = Outcome(TopicPartition("t", 0))
     stored.settle(5)
-    stored.raise_worst()
+    stored.raise_error()
