@@ -73,7 +73,7 @@ _SHOWN_CHARACTERS: Final = 30
 _DURATION = re.compile(r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 
 
-#: What a listener of a broker may speak.
+#: The protocols of listeners of brokers.
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
@@ -81,7 +81,7 @@ class BootstrapServers(tuple[Address, ...]):
     """Addresses, and the protocols that were written before them, as in `SASL_SSL://host:port`.
 
     Attributes:
-        protocols: by what was given, without those that name none.
+        protocols: by server, as it was given; servers that name none are left out.
     """
 
     protocols: Mapping[str, str] = MappingProxyType({})
@@ -101,21 +101,21 @@ def read_bootstrap_servers(name: str, value: object) -> BootstrapServers:
             protocols[text.strip()] = protocol.upper()
             if protocol.upper() not in SECURITY_PROTOCOLS:
                 known = ", ".join(f"{each}://" for each in SECURITY_PROTOCOLS)
-                raise ConfigurationError(name, text, f"{protocol}:// is no protocol of Kafka, which has {known}")
+                raise ConfigurationError(name, text, f"{protocol}:// is no protocol of Kafka; expected one of {known}")
     found = BootstrapServers(addresses(given))
     found.protocols = protocols
     return found
 
 
 def check_protocols(servers: tuple[Address, ...], security_protocol: str) -> None:
-    """Refuse servers with another protocol before them than the one that is spoken.
+    """Refuse servers that name another protocol than `security_protocol`.
 
     Raises:
         ConfigurationError: the two contradict each other.
     """
     for text, protocol in getattr(servers, "protocols", {}).items():
         if protocol != security_protocol:
-            reason = f'{protocol}:// needs security_protocol "{protocol}", which is "{security_protocol}"'
+            reason = f'{protocol}:// contradicts security_protocol="{security_protocol}"; set that to "{protocol}"'
             raise ConfigurationError("bootstrap_servers", text, reason)
 
 

@@ -560,7 +560,7 @@ class Accumulator:
             self.unobserved = outcome
 
     def begin_term(self) -> None:
-        """Begin a term: records that are sent before records are taken again belong to the former one, and go nowhere."""
+        """Begin a term; records that the sender has not heard of yet have the former one, and are never sent."""
         self.term += 1
 
     def refuse(self, error: KafkaWireError | None) -> None:

@@ -92,7 +92,7 @@ class PartitionQueue:
         return opened
 
     def let_go(self, batch: ProducerBatch) -> None:
-        """Keep a closed batch, and so its records, no longer: what comes next is linked to it all the same."""
+        """Drop a closed batch, and with it its records; the next batch is linked to it all the same."""
         if self._gathered is batch.link:
             self._first = batch.link
             self._latest = None

@@ -62,9 +62,9 @@ def _reason(state: ConnectionState, error: Exception) -> str:
         if start[:2] in _TLS_RECORDS:
             return 'the broker answers in TLS: set security_protocol to "SSL" or "SASL_SSL"'
         if (protocol := _OTHERS.get(start)) is not None:
-            return f"what listens there answers in {protocol}, it is no broker"
+            return f"the server answers in {protocol}: it is no Kafka broker"
     text = str(error) or type(error).__name__
     if state is ConnectionState.VERSIONS and isinstance(error, ConnectionLost):
-        # A broker tells its versions to anybody who speaks as its listener does; where that expects TLS, it hangs up.
+        # A broker tells its versions to every client that speaks its protocol; a port that expects TLS hangs up.
         return f"{text} before it told its versions; does security_protocol fit this port?"
     return text

@@ -2,7 +2,7 @@
 
 asyncio's default executor is the application's. A program that keeps it busy would keep a client from connecting, and
 its threads are waited for at the end of the loop and of the process, so that a silent name server would hold both. The
-threads here are daemons that nobody waits for, few of them, and shared by all clients of the process.
+threads here are a few daemons, which nothing waits for, shared by all clients of the process.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ THREADS_MAX: Final = 32
 
 
 class _Unwanted(Exception):
-    """Nobody waited for it when its turn came, so it has not begun."""
+    """All that waited for it were cancelled before its turn, so it has not begun."""
 
 
 class _Work(Generic[Result]):
-    """Something that blocks, and who waits for it."""
+    """A call that blocks, and those that wait for it."""
 
     def __init__(self, function: Callable[[], Result], key: Hashable) -> None:
         self.function = function
@@ -76,7 +76,7 @@ class _Threads:
         except RuntimeError as error:  # too many in the system, or the interpreter is about to end
             if len(self._free) == THREADS_MAX:  # otherwise another thread takes it
                 self._forget(work)
-                work.promise.fail(OSError(f"no thread to wait in: {error}"))
+                work.promise.fail(OSError(f"no thread can be started: {error}"))
 
     def _hire(self) -> None:
         try:
@@ -153,14 +153,14 @@ os.register_at_fork(after_in_child=_in_child)
 async def in_thread(function: Callable[[], Result], key: Hashable = None) -> Result:
     """Return what a function that blocks returns, without blocking the loop.
 
-    If whoever waits is cancelled, a function that has not begun never does, and one that has goes on for nobody.
+    If the caller is cancelled, a function that has not begun never does, and one that has begun goes on.
 
     Args:
         function: what to call on another thread.
-        key: those who ask for the same meanwhile share one call, and its error; None to share it with nobody.
+        key: calls with the same key share one run, and its error; None not to share it.
 
     Raises:
         Exception: what the function raised.
-        OSError: there can be no further thread.
+        OSError: no thread can be started.
     """
     return await _threads.result(function, key)

@@ -267,14 +267,14 @@ class ClassicGroup:
             self._reports.add(error)
 
     def assignor_failed(self, error: KafkaWireError, now_ms: int) -> None:
-        # The others need not wait: one of them leads now. What failed may be what one of them says, and it may go.
+        # The others need not wait: one of them leads now. The cause may be what one of them says, and it may leave.
         self._assign_attempts.failed(error, now_ms)
         self._leave_for_a_while("the assignor failed", error, now_ms)
         self._wants_join = "the assignor failed"
         self._reports.add(error)
 
     def misassigned(self, error: KafkaWireError, now_ms: int) -> None:
-        self._reader.report(error)  # the next join does not wait until it is met: the others would, too
+        self._reader.report(error)  # the next join does not wait for that read: the others would wait, too
 
     def assigned(self, partitions: frozenset[TopicPartition], now_ms: int) -> None:
         """Take over an assignment: give up what it leaves out, then add what is new."""
@@ -285,7 +285,7 @@ class ClassicGroup:
         topics = self._subscription.topics(self._router.metadata)
         target = frozenset(partition for partition in partitions if partition.topic in topics)
         if others := {each.topic for each in partitions - target} - self._topics:
-            text = "group %s: the leader assigned partitions of topics that this member does not read, %s: left out"
+            text = "group %s: the leader assigned partitions of topics that this member does not read; left out: %s"
             self._lines.warning("others", now_ms, text, self._settings.group_id, ", ".join(sorted(others)))
         going = self._reader.assigned - target
         generation = self._generation

@@ -53,8 +53,8 @@ _MEMBERSHIP = frozenset(
     }
 )
 
-#: What a coordinator means that does not know the member which a commit from outside the group does not name.
-_HAS_MEMBERS = "the group has members, and takes commits of nobody else while it does"
+#: What UNKNOWN_MEMBER_ID means for a commit from outside the group, which names no member.
+_HAS_MEMBERS = "the group has members, and only they may commit"
 
 #: Codes that are worth another attempt. A missing topic is not: it must not hold up the commit of others.
 _RETRIED = frozenset(

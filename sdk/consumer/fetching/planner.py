@@ -457,10 +457,10 @@ class FetchPlanner:
             self._responses.refused(list(node.wanted.values()), error, now_ms)
 
     def _separate(self, node_id: int, node: _NodeFetches, damage: FrameTooLarge, now_ms: int) -> None:
-        """Fetch partitions apart from each other until it shows whose records no response can carry; halt that one."""
+        """Fetch partitions apart until it is clear whose records no response can carry, and halt that one."""
         partition = node.separation.too_large(node.wanted)
         if partition is None:
-            text = "node %d: a response of %d bytes, max_frame_bytes is %d: its partitions are fetched in halves"
+            text = "node %d: a response has %d bytes, max_frame_bytes is %d: its partitions are fetched in halves"
             self._lines.warning(("large", node_id), now_ms, text, node_id, damage.length, damage.limit)
             return
         fetch = node.wanted[partition]

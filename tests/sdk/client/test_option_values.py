@@ -51,11 +51,11 @@ def test_servers_with_their_protocol() -> None:
 @pytest.mark.parametrize(
     ("servers", "reason"),
     [
-        ("SSL://a:1", 'SSL:// needs security_protocol "SSL", which is "PLAINTEXT"'),
-        ("a:1,sasl_ssl://b:1", 'SASL_SSL:// needs security_protocol "SASL_SSL", which is "PLAINTEXT"'),
+        ("SSL://a:1", 'SSL:// contradicts security_protocol="PLAINTEXT"; set that to "SSL"'),
+        ("a:1,sasl_ssl://b:1", 'SASL_SSL:// contradicts security_protocol="PLAINTEXT"; set that to "SASL_SSL"'),
         (
             "http://a:1",
-            "http:// is no protocol of Kafka, which has PLAINTEXT://, SSL://, SASL_PLAINTEXT://, SASL_SSL://",
+            "http:// is no protocol of Kafka; expected one of PLAINTEXT://, SSL://, SASL_PLAINTEXT://, SASL_SSL://",
         ),
         ("kafka://a:1", "kafka:// is no protocol of Kafka"),
         ("PLAINTEXT://", "at least one host:port is needed"),

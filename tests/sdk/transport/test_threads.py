@@ -175,7 +175,7 @@ def test_no_further_thread(monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(threads.Thread, "start", start)
             for _ in range(2):
-                with pytest.raises(OSError, match="no thread to wait in: can't start new thread"):
+                with pytest.raises(OSError, match="no thread can be started: can't start new thread"):
                     await in_thread(lambda: 5, "a")
         assert await in_thread(lambda: 5, "a") == 5
 

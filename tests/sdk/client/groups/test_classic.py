@@ -517,7 +517,7 @@ def test_an_assignment_of_a_careless_leader_is_taken_as_far_as_it_goes(caplog: p
     assert member.reader.handed_out == {TopicPartition("t", 0), TopicPartition("t", 5)}
     assert (member.state, member.reader.errors, member.failures) == ("stable", [], [])
     (line,) = [line for line in caplog.messages if "assigned partitions of topics" in line]
-    assert line == "group g: the leader assigned partitions of topics that this member does not read, x: left out"
+    assert line == "group g: the leader assigned partitions of topics that this member does not read; left out: x"
 
 
 def test_an_assignment_that_cannot_be_read_is_reported_and_the_next_one_counts() -> None:

@@ -479,5 +479,5 @@ def test_a_commit_from_outside_a_group_that_has_members_says_so() -> None:
     client.codes = {0: [ErrorCode.UNKNOWN_MEMBER_ID]}
     outcomes = client.commit({T0: 1})
     client.simulation.run(100)
-    text = "UNKNOWN_MEMBER_ID: commit of t-0 in group g: the group has members, and takes commits of nobody else"
+    text = "UNKNOWN_MEMBER_ID: commit of t-0 in group g: the group has members, and only they may commit"
     assert str(outcomes[0]).startswith(text)
