@@ -108,7 +108,9 @@ def _of_losses(summary: Summary) -> Iterator[Finding]:
         ("lostAltogether", "has no segment", "have no segment", "other files of it are left, or a checkpoint names it"),
         ("lostAtStart", "lacks its first segment", "lack their first segment", "the leader epochs begin before it"),
         (
-            *("lostAtEnd", "ends before its high watermark", "end before their high watermark"),
+            "lostAtEnd",
+            "ends before its high watermark",
+            "end before their high watermark",
             "the end of the log is missing, or this is an older copy of it",
         ),
     ):

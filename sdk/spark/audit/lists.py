@@ -50,16 +50,7 @@ def lists(summary: Summary) -> str:
         details(
             "Gaps",
             ("partition", "from offset#", "to offset#", "offsets#", "cause"),
-            [
-                (
-                    _place(row),
-                    number_text(row["startOffset"]),
-                    number_text(row["endOffset"]),
-                    number_text(row["offsets"]),
-                    row["cause"],
-                )
-                for row in summary.gaps
-            ],
+            [(*_missing(row), row["cause"]) for row in summary.gaps],
         ),
         details(
             "Written twice",
@@ -102,17 +93,7 @@ def _losses(losses: Sequence[Row]) -> str:
     return details(
         "Probably lost",
         ("partition", "from offset#", "to offset#", "offsets#", "cause", "said by"),
-        [
-            (
-                _place(row),
-                number_text(row["startOffset"]),
-                number_text(row["endOffset"]),
-                number_text(row["offsets"]),
-                _CAUSES[row["cause"]],
-                row["file"],
-            )
-            for row in losses
-        ],
+        [(*_missing(row), _CAUSES[row["cause"]], row["file"]) for row in losses],
         is_open=True,
     )
 
@@ -181,6 +162,11 @@ def _partitions(partitions: Sequence[Row]) -> str:
         *("aborted#", "corrupt#", "late by#", "last record"),
     )
     return details("Partitions", names, rows, is_open=len(rows) <= 20, limit=_PARTITIONS_SHOWN)
+
+
+def _missing(row: Row) -> tuple[str, ...]:
+    """Return the texts of offsets that are missing: the partition, from where, to where, and how many."""
+    return _place(row), *(number_text(row[name]) for name in ("startOffset", "endOffset", "offsets"))
 
 
 def _place(row: Row) -> str:

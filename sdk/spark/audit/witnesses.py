@@ -95,7 +95,7 @@ class Witness(NamedTuple):
     unindexed: int = 0
 
     def confirmed(self, later: Self) -> Self:
-        """Return what was true when this was read and is true later, as somebody may be writing meanwhile."""
+        """Return what both this reading and a later one say: a broker may have written meanwhile."""
         bases = [base for base in (self.first_base, later.first_base) if base is not None]
         starts, ends = (self.start, later.start), (self.reached, later.reached)
         return self._replace(
@@ -104,7 +104,7 @@ class Witness(NamedTuple):
             reached=None if None in ends else min(each for each in ends if each is not None),
             log_start=later.log_start,
             cleaned=later.cleaned,
-            is_named=later.is_named if not self.is_named else self.is_named,
+            is_named=self.is_named or later.is_named,
             is_tiered=self.is_tiered or later.is_tiered,
             unindexed=min(self.unindexed, later.unindexed),
         )
@@ -261,7 +261,7 @@ class _Folder(NamedTuple):
         directory: the data directory that it is in.
         partition: which one.
         names: those of the files in it.
-        meant: those of files that somebody named: then nobody asked for the others, whatever is known of them.
+        meant: those of files that a path or a pattern means; if there are any, only these were asked for.
     """
 
     path: str
@@ -277,8 +277,8 @@ class _Layout:
     Attributes:
         folders: those of partitions, by their paths.
         directories: the data directories that have them.
-        whole: those of which everything was listed, their high watermarks, too.
-        has_tiers: whether one of them shows that older segments may be in tiered storage; others need not.
+        whole: those that were listed as a whole, with their high watermarks.
+        has_tiers: whether any of them shows that older segments may be in tiered storage.
         set_aside: partitions of a data directory that are being deleted or moved, or were left over.
     """
 

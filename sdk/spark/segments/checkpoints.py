@@ -25,7 +25,7 @@ def data_folder(path: str) -> str:
 
 
 def offsets_in(content: bytes, path: str) -> dict[TopicPartition, int]:
-    """Return what a file says; nothing if it is missing, or damaged, as for a broker, which is logged.
+    """Return what a file says; nothing if it is missing or damaged. Damage is logged.
 
     Args:
         content: of the file; nothing if it is missing.
