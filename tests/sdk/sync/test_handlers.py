@@ -9,20 +9,18 @@ save time: `step=1` visits all.
 from __future__ import annotations
 
 import gc
-import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from types import FrameType
-from typing import Any
 
 import pytest
 
 from kafkawire import TopicPartition
 from kafkawire.errors import Closed
 from kafkawire.sync import Admin, Consumer, Producer
+from tests.sdk.instructions import interrupted_at
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
 #: More than any handler takes; a handler that waits for its own thread takes for ever.
@@ -37,30 +35,6 @@ STEP = 17
 INSTRUCTIONS_MAX = 20_000
 
 
-def interrupted_at(place: int, call: Callable[[], object], handler: Callable[[], None]) -> bool:
-    """Make a call, and the handler at its instruction of this number; return whether it has so many."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, argument: object) -> Any:
-        nonlocal count
-        frame.f_trace = trace  # without it, Python 3.13 ignores what follows in a frame that begins
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        if event == "opcode":
-            if count == place:
-                sys.settrace(None)
-                handler()
-            count += 1
-        return trace if count <= place else None
-
-    former = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        call()
-    finally:
-        sys.settrace(former)
-    return count > place
-
-
 def everywhere(
     make: Callable[[int], Callable[[], object]], handler: Callable[[int], None], *, step: int, at_least: int = 100
 ) -> int:
@@ -69,7 +43,7 @@ def everywhere(
     It has `at_least` so many, unless they are not seen.
     """
     for place in range(0, INSTRUCTIONS_MAX, step):
-        if not interrupted_at(place, make(place), partial(handler, place)):
+        if not interrupted_at([place], make(place), partial(handler, place)):
             assert place >= at_least
             return place
     raise AssertionError("the call does not end")

@@ -1,0 +1,47 @@
+"""Code that comes in between at one instruction of Python: a signal handler, a finalizer, or another thread."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection
+from types import FrameType
+from typing import Any
+
+__all__ = ["interrupted_at"]
+
+
+def interrupted_at(
+    places: Collection[int], call: Callable[[], object], handler: Callable[[], object], files: tuple[str, ...] = ("",)
+) -> bool:
+    """Make a call, and the handler at its instructions of these numbers; return whether it has so many.
+
+    Args:
+        places: counted from 0.
+        call: whose instructions are counted, with those of what it calls on this thread.
+        handler: is not traced itself.
+        files: ends of the paths of the files whose instructions count.
+    """
+    count, last = 0, max(places)
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal count
+        if not frame.f_code.co_filename.endswith(files):
+            return None
+        frame.f_trace = trace  # without it, Python 3.13 ignores what follows in a frame that begins
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode":
+            if count in places:
+                sys.settrace(None)
+                handler()
+                if count < last:
+                    sys.settrace(trace)
+            count += 1
+        return trace if count <= last else None
+
+    former = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(former)
+    return count > last

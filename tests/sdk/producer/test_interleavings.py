@@ -1,0 +1,164 @@
+"""Whatever comes in between, records are stored once and in order, and each delivery is settled with its place.
+
+Method: two threads and the sender take turns on one thread, so each order can be tried: at each instruction of a `send`
+the sender and the other thread do something, and at each instruction of a sender's turn a thread does. Instructions are
+those of the lines where they meet; some are left out to save time, and a step of 1 visits all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.producer.engine import Delivery
+from tests.sdk.instructions import interrupted_at
+from tests.sdk.producer.simulated import SimulatedProducer, place_of
+
+#: Where threads and the sender meet.
+SHARED = tuple(
+    f"kafkawire/sdk/producer/{name}.py"
+    for name in ("accumulator", "arrivals", "batch", "buffer_memory", "partition_queue", "producer_topic")
+)
+
+#: What comes in between does so again after so many instructions: it is to find what the first time has left behind.
+GAP = 30
+
+#: Idle topics are forgotten after this time.
+IDLE_MS = 5_000
+
+
+class Party:
+    """A thread that sends.
+
+    Attributes:
+        sent: topic, value and delivery of each record.
+    """
+
+    def __init__(self, producer: SimulatedProducer, name: bytes) -> None:
+        self._producer = producer
+        self._name = name
+        self.sent: list[tuple[str, bytes, Delivery]] = []
+
+    def send(self, topic: str, count: int = 1, *, partition: int | None = 0, padding: int = 0) -> None:
+        """Send so many records."""
+        for _ in range(count):
+            value = b"%s %d " % (self._name, len(self.sent)) + b"x" * padding
+            self.sent.append((topic, value, self._producer.send(topic, value, partition=partition)))
+
+
+#: Two parties, and what the first of two things does that meet; it returns both.
+Meeting = Callable[[SimulatedProducer, Party, Party], tuple[Callable[[], object], Callable[[], object]]]
+
+
+def send_meets_turn(padding: int) -> Meeting:
+    def meeting(producer: SimulatedProducer, one: Party, other: Party) -> Any:
+        one.send("t", padding=200)
+
+        def between() -> None:
+            other.send("t", 2, padding=300)
+            producer.run(20)
+            other.send("t")
+
+        return lambda: one.send("t", padding=padding), between
+
+    return meeting
+
+
+def turn_meets_sends(producer: SimulatedProducer, one: Party, other: Party) -> Any:
+    one.send("t", 3, padding=1_200)
+    return lambda: producer.run(20), lambda: other.send("t", 3, padding=1_200)
+
+
+def send_meets_a_topic_that_becomes_known(producer: SimulatedProducer, one: Party, other: Party) -> Any:
+    def between() -> None:
+        other.send("new")
+        producer.run(1_000)
+        other.send("new")
+
+    return lambda: one.send("new", 2), between
+
+
+def a_topic_that_becomes_known_meets_sends(producer: SimulatedProducer, one: Party, other: Party) -> Any:
+    one.send("new", 2)
+    return lambda: producer.run(1_000), lambda: other.send("new", 2)
+
+
+def send_meets_new_partitions(producer: SimulatedProducer, one: Party, other: Party) -> Any:
+    producer.leaders["t"] = [1, 2]
+
+    def between() -> None:
+        other.send("t", partition=1)
+        producer.run(1_000)
+        other.send("t", partition=1)
+
+    return lambda: one.send("t", 2, partition=1), between
+
+
+def new_partitions_meet_sends(producer: SimulatedProducer, one: Party, other: Party) -> Any:
+    producer.leaders["t"] = [1, 2]
+    one.send("t", 2, partition=1)
+    one.send("t", partition=None)
+
+    def between() -> None:
+        other.send("t", 2, partition=1)
+        other.send("t", partition=None)
+
+    return lambda: producer.run(1_000), between
+
+
+def send_meets_a_topic_that_is_forgotten(producer: SimulatedProducer, one: Party, other: Party) -> Any:
+    return lambda: one.send("t", 2), lambda: producer.run(3 * IDLE_MS)
+
+
+def a_topic_that_is_forgotten_meets_sends(producer: SimulatedProducer, one: Party, other: Party) -> Any:
+    producer.run(2 * IDLE_MS - 1_100)
+    return lambda: producer.run(200), lambda: other.send("t", 2)
+
+
+#: What is met, and of how many instructions one is visited.
+MEETINGS: dict[str, tuple[Meeting, int]] = {
+    "a send to a batch that grows": (send_meets_turn(1_000), 3),
+    "a send to a full batch": (send_meets_turn(2_900), 5),
+    "a sender's turn": (turn_meets_sends, 7),
+    "a send to a new topic": (send_meets_a_topic_that_becomes_known, 3),
+    "a new topic": (a_topic_that_becomes_known_meets_sends, 3),
+    "a send to a new partition": (send_meets_new_partitions, 3),
+    "new partitions": (new_partitions_meet_sends, 7),
+    "a send to an idle topic": (send_meets_a_topic_that_is_forgotten, 3),
+    "an idle topic": (a_topic_that_is_forgotten_meets_sends, 1),
+}
+
+
+@pytest.mark.parametrize(("meeting", "step"), MEETINGS.values(), ids=MEETINGS)
+def test_records_are_stored_once_and_in_order(meeting: Meeting, step: int) -> None:
+    place, was_met = 0, True
+    while was_met:
+        options = {"linger_ms": 0, "batch_size": 3_000, "metadata_max_idle_ms": IDLE_MS, "delivery_timeout_ms": 60_000}
+        producer = SimulatedProducer({"t": [1], "new": [2]}, **options)
+        producer.learn("t")
+        parties = Party(producer, b"one"), Party(producer, b"other")
+        call, between = meeting(producer, *parties)
+        was_met = interrupted_at([place, place + GAP], call, between, SHARED)
+        producer.run(2_000)
+        for party in parties:
+            check(producer, party)
+        stored = Counter(value for log in producer.logs.values() for value in log.values if value != b"first")
+        assert stored == Counter(value for party in parties for _, value, _ in party.sent)
+        assert producer.accumulator.bytes_held == 0
+        assert producer.flush().done
+        place += step
+    assert place > 40, "the instructions are seen"
+
+
+def check(producer: SimulatedProducer, party: Party) -> None:
+    """Check that a party's records are where their deliveries say, in order."""
+    ends: dict[tuple[str, int], int] = {}
+    for topic, value, delivery in party.sent:
+        found = place_of(delivery)
+        log = producer.log(topic, found.partition)
+        assert (found.topic, log.values[found.offset]) == (topic, value)
+        assert found.offset > ends.get((topic, found.partition), -1)
+        ends[topic, found.partition] = found.offset
