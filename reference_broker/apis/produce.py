@@ -51,7 +51,7 @@ _ACKS = frozenset(Acks)
 #: Records that are checked in less than a millisecond unless they are compressed.
 _LONG_BYTES = 64 * 1024
 
-#: Topics and batches, whose producer is looked at, in less than a millisecond.
+#: Topics, and batches whose producer is looked at, that take less than a millisecond.
 _LOOKED_AT_A_TIME = 2_000
 
 _FINISHED = object()

@@ -76,6 +76,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         self._tasks: set[asyncio.Task[None]] = set()
         self._performed: dict[Promise[Any], Coroutine[Any, Any, Any]] = {}
         self._endings: set[Promise[None]] = set()
+        #: The thread that pops its only element ends the driver without its loop.
         self._may_end: list[None] = [None]
         self._steps: deque[Step] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -24,7 +24,6 @@ STOP_SECONDS = 2.0
 #: How long to `join`, which holds a lock in lines of Python: a signal handler that interrupts it waits for itself.
 _JOIN_SECONDS = 0.2
 
-
 #: What leaves threads and selectors to Python, by the package that replaces them.
 _REMEDIES = {
     "gevent": "gevent.monkey.patch_all(thread=False, select=False)",
