@@ -1,8 +1,8 @@
 """Work on many records at once, and hand partitions over without working on any record twice.
 
 A record that was handed out is in hand until it is finished. When partitions move to another member, or the consumer is
-closed, the listener waits for what is in hand of them; what was finished by then is committed before they go. A record
-that cannot be worked on is kept in a topic of dead letters, and is finished, too.
+closed, the listener waits for their records in hand; what is finished by then is committed before the partitions move.
+A record that cannot be worked on goes into a topic of dead letters, and is finished, too.
 
     python examples/graceful_rebalance.py localhost:9092
 
@@ -25,7 +25,7 @@ from kafkawire import Admin, Consumer, NewTopic, Producer, Record, TopicPartitio
 #: Records in hand at a time.
 WORKERS = 8
 
-#: How long a record is waited for before somebody looks whether to stop.
+#: How long to wait for a record before looking whether to stop.
 READ_MS = 200
 
 
@@ -44,7 +44,7 @@ class Tasks:
         """Begin with nothing in hand."""
 
     async def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Finish what is in hand; nothing more of these partitions is handed out meanwhile."""
+        """Finish what is in hand; the consumer hands out no more records of these partitions."""
         if tasks := self._of(partitions):
             await asyncio.wait(tasks)
 
@@ -77,7 +77,7 @@ async def consume(
     ):
         records = aiter(consumer)
         while True:
-            await slots.acquire()  # before it reads: a record that was handed out is in hand at once
+            await slots.acquire()  # before reading: a record is in hand as soon as it is handed out
             record = await anext(records)
             task = asyncio.create_task(work_on(record))
             task.add_done_callback(lambda task: slots.release())

@@ -326,7 +326,7 @@ def run(
     is_measuring = Lock()
 
     def seconds_without_fault(workshop: Workshop, plan: Plan) -> float:
-        """Return how long tests take, which is measured once, by whoever needs it first."""
+        """Return how long tests take, which is measured once, when it is first needed."""
         with is_measuring:
             is_known = (key := _covering(plan)) in measured
             seconds = measured.setdefault(key, Future())

@@ -308,7 +308,7 @@ def _fields(of_class: ast.ClassDef) -> dict[str, str]:
 
 
 def _loggers(tree: ast.Module) -> set[str]:
-    """Return what a module tells people something with, at whatever moment."""
+    """Return the names by which a module writes for people: `print`, `warnings` and its loggers."""
     assigned = [statement for statement in tree.body if isinstance(statement, ast.Assign)]
     loggers = [each for each in assigned if ast.unparse(each.value).startswith("logging.getLogger(")]
     return {"print", "warnings"}.union(*(_stored(target) for each in loggers for target in each.targets))
