@@ -38,6 +38,9 @@ TYPES = {
 
 BOTH = list(PAIRS.items())
 
+#: Arguments that are given by name.
+BY_NAME = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
+
 #: Methods that do more than hand over; the tests of their classes are about what they do.
 OF_THEIR_OWN = {"__init__", "batches", "getbatches", "getmany", "records", "transaction"}
 
@@ -141,14 +144,17 @@ def test_arguments_and_results_are_handed_over(asynchronous: type, blocking: typ
             continue
         parameters = list(inspect.signature(member).parameters.values())[1:]
         given = {each.name: object() for each in parameters}
-        by_name = {each.name: given[each.name] for each in parameters if each.kind is each.KEYWORD_ONLY}
+        by_name = {each.name: given[each.name] for each in parameters if each.kind in BY_NAME}
         called, method = getattr(face, name), getattr(inner, name)
         result = called(*(given[each.name] for each in parameters if each.name not in by_name), **by_name)
         ((received, named),) = method.call_args_list
         bound = inspect.signature(member).bind(inner, *received, **named).arguments
         del bound["self"]
-        several = {each.name for each in parameters if each.kind is each.VAR_POSITIONAL}
-        assert bound == {key: (value,) if key in several else value for key, value in given.items()}, name
+        kinds = {each.name: each.kind for each in parameters}
+        for key, value in given.items():
+            whole = {inspect.Parameter.VAR_POSITIONAL: (value,), inspect.Parameter.VAR_KEYWORD: {key: value}}
+            assert bound.pop(key) == whole.get(kinds[key], value), (name, key)
+        assert not bound, name
         returns = inspect.signature(member).return_annotation not in ("None", None)
         assert result is (method.return_value if returns else None), name
 

@@ -19,6 +19,7 @@ from kafkawire.sdk.admin.descriptions import (
     NewTopic,
 )
 from kafkawire.sdk.client.arguments import checked_names, checked_partitions, checked_text, checked_times
+from kafkawire.sdk.client.method_hints import ADMIN, Hinting
 from kafkawire.sdk.client.options import AdminOptions, read_options
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.summary import State, summary
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["Admin"]
 
 
-class Admin:
+class Admin(Hinting, hints=ADMIN):
     """Manage a cluster.
 
     The constructor does no I/O; use `async with Admin(…) as admin`, or call `start` and `close`. Every method raises

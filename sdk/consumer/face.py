@@ -22,6 +22,7 @@ from kafkawire.sdk.client.arguments import (
     is_text,
 )
 from kafkawire.sdk.client.groups.subscription import Subscription
+from kafkawire.sdk.client.method_hints import CONSUMER, Hinting
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.summary import State, summary
@@ -60,7 +61,7 @@ __all__ = ["CLOSE_TIMEOUT_MS", "ConsumerFace"]
 CLOSE_TIMEOUT_MS = 5_000
 
 
-class ConsumerFace(Generic[Key, Value]):
+class ConsumerFace(Hinting, Generic[Key, Value], hints=CONSUMER):
     """The part of a consumer that does not wait; see `Consumer` for the arguments."""
 
     def __init__(
@@ -120,6 +121,18 @@ class ConsumerFace(Generic[Key, Value]):
         """The partitions assigned now."""
         core = self._core
         return frozenset(self._by_hand) if core is None else core.assignment.assigned
+
+    @property
+    def subscription(self) -> frozenset[str]:
+        """The topics subscribed to now by their names; none with a pattern, or with partitions assigned by hand."""
+        subscription = self._subscription
+        return frozenset() if subscription is None else subscription.names
+
+    @property
+    def paused(self) -> frozenset[TopicPartition]:
+        """The partitions assigned now that `pause` has suspended."""
+        core = self._core
+        return frozenset() if core is None else core.assignment.paused
 
     def assign(self, *partitions: TopicPartition | Iterable[TopicPartition] | Mapping[TopicPartition, int]) -> None:
         """Read exactly these partitions, without group membership.

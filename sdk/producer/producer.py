@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self
 
 from kafkawire.sdk.client.arguments import checked_timeout_ms
+from kafkawire.sdk.client.method_hints import PRODUCER, Hinting
 from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.summary import State, summary
@@ -49,7 +50,7 @@ logger = logging.getLogger("kafkawire.producer")
 _MANY = 1_000
 
 
-class Producer(Generic[GivenKey, GivenValue], metaclass=ProducerClass):
+class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, hints=PRODUCER):
     """Send records to topics.
 
     The constructor does no I/O; use `async with Producer(…) as producer`, or call `start` and `close`.

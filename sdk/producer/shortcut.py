@@ -8,10 +8,11 @@ when their `send` is set, and the producers that are alive choose anew.
 
 from __future__ import annotations
 
-from abc import ABCMeta
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
+
+from kafkawire.sdk.client.method_hints import HintingClass
 
 __all__ = ["ProducerClass", "Shortcut", "shortcut_of"]
 
@@ -19,8 +20,8 @@ __all__ = ["ProducerClass", "Shortcut", "shortcut_of"]
 _alive: WeakValueDictionary[int, Shortcut] = WeakValueDictionary()
 
 
-class ProducerClass(ABCMeta):
-    """The metaclass of producers: notices that `send` is replaced. Abstract base classes may be mixed in."""
+class ProducerClass(HintingClass):
+    """The metaclass of producers: notices that `send` is replaced."""
 
     def __setattr__(cls, name: str, value: object) -> None:
         super().__setattr__(name, value)

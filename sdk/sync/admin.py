@@ -14,6 +14,7 @@ from kafkawire.sdk.admin.descriptions import (
     GroupListing,
     NewTopic,
 )
+from kafkawire.sdk.client.method_hints import ADMIN, Hinting
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.summary import summary
 from kafkawire.sdk.protocol.tables import enums
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Admin"]
 
 
-class Admin:
+class Admin(Hinting, hints=ADMIN):
     """Manage a cluster, blocking the caller where `kafkawire.Admin` awaits.
 
     The constructor does no I/O; use `with Admin(…) as admin`, or call `start` and `close`. Any thread may call any

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from threading import RLock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Never, ParamSpec, Self, TypeVar
 
+from kafkawire.sdk.client.method_hints import CONSUMER, Hinting
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.summary import summary
 from kafkawire.sdk.consumer.batch import ConsumerBatch
@@ -44,7 +45,7 @@ Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 
-class Consumer(Generic[Key, Value]):
+class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     """Read records of topics, blocking the caller where `kafkawire.Consumer` awaits.
 
     The constructor does no I/O; use `with Consumer(…) as consumer`, or call `start` and `close`. Heartbeats, automatic
@@ -155,13 +156,23 @@ class Consumer(Generic[Key, Value]):
         """The partitions assigned now."""
         return self._inner.assignment
 
+    @property
+    def subscription(self) -> frozenset[str]:
+        """The topics subscribed to now by their names; none with a pattern, or with partitions assigned by hand."""
+        return self._inner.subscription
+
+    @property
+    def paused(self) -> frozenset[TopicPartition]:
+        """The partitions assigned now that `pause` has suspended."""
+        return self._inner.paused
+
     def assign(self, *partitions: TopicPartition | Iterable[TopicPartition] | Mapping[TopicPartition, int]) -> None:
         """Read exactly these partitions, without group membership; see `kafkawire.Consumer.assign`."""
         self._inner.assign(*partitions)
 
-    def subscribe(self, *topics: str | Iterable[str], pattern: str | None = None) -> None:
+    def subscribe(self, *topics: str | Iterable[str], pattern: str | None = None, **others: Never) -> None:
         """Replace the subscription, at any time; see `kafkawire.Consumer.subscribe`."""
-        result_of(self._inner.subscribe, *topics, pattern=pattern)
+        result_of(self._inner.subscribe, *topics, pattern=pattern, **others)
 
     def partitions_for(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic; see `kafkawire.Consumer.partitions_for`."""

@@ -7,6 +7,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self
 
+from kafkawire.sdk.client.method_hints import PRODUCER, Hinting
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.summary import summary
 from kafkawire.sdk.producer.engine import Delivery
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Producer", "Transaction"]
 
 
-class Producer(Generic[GivenKey, GivenValue], metaclass=ProducerClass):
+class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, hints=PRODUCER):
     """Send records to topics, blocking the caller where `kafkawire.Producer` awaits.
 
     The constructor does no I/O; use `with Producer(…) as producer`, or call `start` and `close`. Any thread may call

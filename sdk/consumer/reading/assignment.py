@@ -193,6 +193,11 @@ class Assignment:
         """The partitions assigned now."""
         return frozenset(self.readings)
 
+    @property
+    def paused(self) -> frozenset[TopicPartition]:
+        """Those that the application has paused."""
+        return frozenset(partition for partition, reading in self.readings.items() if reading.paused)
+
     def __getitem__(self, partition: TopicPartition) -> Reading:
         reading = self.readings.get(partition)
         if reading is None:

@@ -6,6 +6,7 @@ Method: the consumer before its start, and against a scripted broker.
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -33,6 +34,33 @@ def test_a_closed_consumer_takes_no_partitions() -> None:
         with pytest.raises(Closed, match="the consumer was closed"):
             await consumer.subscribe("t")
         assert consumer.assignment == frozenset()
+
+    asyncio.run(run())
+
+
+def test_what_it_subscribes_to_and_what_is_paused() -> None:
+    async def run() -> None:
+        consumer = Consumer(str(BROKER), "t", network=StoringBroker({"t": 2, "u": 1}).network)
+        assert (consumer.subscription, consumer.paused) == ({"t"}, frozenset())
+        async with consumer:
+            consumer.pause(T0, T1)
+            consumer.resume(T1)
+            assert consumer.paused == {T0}
+            await consumer.subscribe(["t", "u"])
+            assert consumer.subscription == {"t", "u"}
+            await consumer.subscribe(pattern="u")
+            assert consumer.subscription == frozenset()
+            for name, advice in (
+                ("topics", "topics are given one by one or in one list: subscribe('a', 'b')"),
+                ("listener", "the listener is an argument of Consumer"),
+                ("on_assign", "the listener is an argument of Consumer"),
+                ("nonsense", "there is no such argument"),
+            ):
+                with pytest.raises(TypeError, match=f"^subscribe: {name}=…: {re.escape(advice)}$"):
+                    await consumer.subscribe(**{name: ["t"]})  # type: ignore[arg-type]  # as in other clients
+        by_hand = Consumer(str(BROKER))
+        by_hand.assign(T0)
+        assert by_hand.subscription == frozenset()
 
     asyncio.run(run())
 
