@@ -26,7 +26,7 @@ class PartitionFetch:
         place: where to look it up, see `Place`.
         is_asked: whether a look-up of the position, or of its epoch, is in flight.
         checked_epoch: the leader epoch at which the position was found to be in the leader's log.
-        leader_epoch: of the leader as last known.
+        leader_epoch: of the leader that it is fetched from, or that was last asked about the position.
         topic_id: of the topic when the partition was first seen.
         paused: by the user's side: by the application, or because the group withholds it.
         halted: by an error; a seek begins anew.

@@ -269,11 +269,10 @@ class FetchPlanner:
         self.consider(fetch, now_ms)
 
     def locate(self, fetch: PartitionFetch, position: Position, now_ms: int, *, is_checked: bool = False) -> None:
-        """Begin to fetch from a position that was looked up; `is_checked` if the leader itself has named it."""
+        """Begin to fetch from a position that was looked up; `is_checked` if the leader that was asked has named it."""
         fetch.move(position)
-        known = self._metadata.partition(fetch.partition)
-        if is_checked and known is not None:
-            fetch.checked_epoch = known.leader_epoch
+        if is_checked:
+            fetch.checked_epoch = fetch.leader_epoch
         fetch.attempts.succeeded()
         assert self.user is not None
         if not self.user.located(fetch.partition, fetch.epoch, position):

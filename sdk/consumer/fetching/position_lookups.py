@@ -9,7 +9,7 @@ Source: Apache Kafka, `OffsetFetcher`, `OffsetFetcherUtils`; KIP-320 (log trunca
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -111,10 +111,12 @@ class PositionLookups:
             }
             link = self._router.reach(leader, now_ms) if current else None
             if link is not None and link.connection is not None:
+                self._note_leaders(current.values())
                 checks = {each: fetch for each, fetch in current.items() if fetch.position is not None}
                 resets = {each: fetch for each, fetch in current.items() if fetch.position is None}
                 if checks and not _can_check(link.connection):
-                    self._trust(checks, now_ms)
+                    for fetch in checks.values():
+                        self._is_in_log(fetch, now_ms)
                 elif checks:
                     self._check(leader, checks, now_ms)
                 if resets:
@@ -127,6 +129,12 @@ class PositionLookups:
         if known is None or known.leader != leader or fetch.is_asked or fetch.halted:
             return False
         return isinstance(fetch.place, int) if fetch.position is None else fetch.needs_check(known)
+
+    def _note_leaders(self, fetches: Iterable[PartitionFetch]) -> None:
+        """Note in which epoch a leader is asked: by the time it answers, there may be another one."""
+        for fetch in fetches:
+            known = self._router.metadata.partition(fetch.partition)
+            fetch.leader_epoch = -1 if known is None else known.leader_epoch
 
     # Committed offsets.
 
@@ -201,11 +209,10 @@ class PositionLookups:
 
     # Truncated logs.
 
-    def _trust(self, fetches: Mapping[TopicPartition, PartitionFetch], now_ms: int) -> None:
-        for partition, fetch in fetches.items():
-            known = self._router.metadata.partition(partition)
-            fetch.checked_epoch = -1 if known is None else known.leader_epoch
-            self._planner.consider(fetch, now_ms)
+    def _is_in_log(self, fetch: PartitionFetch, now_ms: int) -> None:
+        """Fetch from a position that the leader has in its log; a later leader has to be asked again."""
+        fetch.checked_epoch = fetch.leader_epoch
+        self._planner.consider(fetch, now_ms)
 
     def _check(self, leader: int, fetches: Mapping[TopicPartition, PartitionFetch], now_ms: int) -> None:
         epochs = {each: fetch.position.leader_epoch for each, fetch in fetches.items() if fetch.position is not None}
@@ -232,7 +239,7 @@ class PositionLookups:
             elif answer.offset < position.offset or answer.leader_epoch < position.leader_epoch:
                 self._truncated(fetch, position, answer, now_ms)
             else:
-                self._trust({partition: fetch}, now_ms)
+                self._is_in_log(fetch, now_ms)
 
     def _truncated(self, fetch: PartitionFetch, position: Position, end: EpochEnd, now_ms: int) -> None:
         """Go back to where the leader's log and what was read part."""

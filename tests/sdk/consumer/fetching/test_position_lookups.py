@@ -19,6 +19,7 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import IsolationLevel, OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.sdk.client.simulation import Later
 from tests.sdk.consumer.simulated_logs import WALL_MS, reading
 from tests.sdk.consumer.user_side import T0, T1, T2
 
@@ -102,6 +103,41 @@ def test_a_position_is_checked_when_the_leader_changes() -> None:
     (request,) = cluster.simulation.requests(OffsetForLeaderEpochRequest)
     asked = request.topics[0].partitions[0]
     assert (asked.leader_epoch, asked.current_leader_epoch) == (1, 2)
+
+
+@pytest.mark.parametrize("question", [ListOffsetsRequest, OffsetForLeaderEpochRequest])
+def test_a_position_is_checked_by_a_leader_that_comes_while_a_former_one_is_asked(question: type[Message]) -> None:
+    """What the former one has answered says nothing of the log of the next."""
+    cluster = reading(T1)
+    cluster.run(10)
+    for node in cluster.nodes:
+        cluster.simulation.router.reach(node, cluster.simulation.now_ms)
+    cluster.run(10)
+    log, later = cluster.logs[T0], Later()
+    log.append(b"a")
+    log.append(b"lost", b"lost")
+    log.listed = 2
+    cluster.assignment.assign([T0])
+    if question is OffsetForLeaderEpochRequest:
+        assert cluster.read(20) == [(0, 2)]
+        log.leader, log.epoch = 2, 2
+        cluster.simulation.router.metadata.invalidate()
+    usual = cluster.simulation.handlers[question]
+    cluster.simulation.handlers[question] = lambda request, version: later
+    assert cluster.read(200) == []
+    (request,) = cluster.simulation.requests(question)[-1:]
+    answer = usual(request, 0)
+    cluster.simulation.handlers[question] = usual
+    log.leader, log.epoch, log.epoch_ends = 3, 3, (1, 1)
+    del log.batches[1:]
+    log.append(b"other")
+    cluster.simulation.router.metadata.invalidate()
+    cluster.run(500)
+    assert isinstance(answer, Message)
+    later.answer(answer)
+    assert cluster.read(100) == [(0, 1)]
+    (asked,) = cluster.simulation.requests(OffsetForLeaderEpochRequest, 3)
+    assert asked.topics[0].partitions[0].current_leader_epoch == 3
 
 
 def test_a_truncated_log(caplog: pytest.LogCaptureFixture) -> None:
