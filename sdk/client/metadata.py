@@ -96,6 +96,7 @@ class Metadata:
         wanted: names of the topics to keep up to date; None for all topics of the cluster.
         changes: grows whenever something may have changed.
         is_complete: whether all topics of the cluster are known, and kept up to date.
+        invalidations: how often something has shown that what was known by then is outdated.
         refreshed_ms: when the last response came, NaN before the first.
     """
 
@@ -108,6 +109,7 @@ class Metadata:
         self.wanted: set[str] | None = set()
         self.changes = 0
         self.is_complete = False
+        self.invalidations = 0
         self.refreshed_ms = nan
         self._names: dict[bytes, str] = {}
         #: Ids of topics that have an error, or were missing from the last response with all topics.
@@ -117,7 +119,13 @@ class Metadata:
         self._lines = LogLimit(logger)
 
     def update(
-        self, response: MetadataResponse, now_ms: int, *, is_complete: bool = False, has_epochs: bool = True
+        self,
+        response: MetadataResponse,
+        now_ms: int,
+        *,
+        is_complete: bool = False,
+        has_epochs: bool = True,
+        invalidations: int | None = None,
     ) -> BrokerError | None:
         """Merge a Metadata response.
 
@@ -129,6 +137,8 @@ class Metadata:
             now_ms: the current time, on the clock of `stale_ms`.
             is_complete: whether all topics were asked for, so that any other topic no longer exists.
             has_epochs: whether its leader epochs can be relied upon; see `MetadataQuestion`.
+            invalidations: how many there had been when the question was sent; None for as many as now. After another
+                one, what is known is as stale as before: the broker may have answered earlier.
 
         Returns:
             Why there was nothing to merge, None if there was; asking again helps.
@@ -148,7 +158,8 @@ class Metadata:
         for topic in response.topics:
             self._update_topic(topic, now_ms, has_epochs)
         self.refreshed_ms = now_ms
-        if is_complete or (self.wanted is not None and self.wanted <= {topic.name for topic in response.topics}):
+        has_all = is_complete or (self.wanted is not None and self.wanted <= {topic.name for topic in response.topics})
+        if has_all and invalidations in (None, self.invalidations):
             self._updated_ms = now_ms  # what somebody asks of other topics leaves these as stale as they are
         self.is_complete = is_complete or (self.is_complete and self.wanted is None)
         self.changes += 1
@@ -162,7 +173,12 @@ class Metadata:
         return self._updated_ms + self._max_age_ms
 
     def invalidate(self) -> None:
-        """Become stale now: an error has shown that the metadata is outdated."""
+        """Become stale now: an event has shown that the metadata is outdated, and so may be an answer on its way."""
+        self.invalidations += 1
+        self.expire()
+
+    def expire(self) -> None:
+        """Become stale now: something that is needed is not known; an answer on its way may bring it."""
         self._updated_ms = None
 
     def partition(self, partition: TopicPartition) -> Partition | None:

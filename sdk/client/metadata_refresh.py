@@ -1,7 +1,8 @@
 """Keep the metadata of a client fresh: one request at a time, and one for each pause of the backoff.
 
 Metadata that goes stale as soon as it has arrived (a topic was deleted, a partition has no leader) is asked for again
-after growing pauses. A topic that no request has asked for yet does not wait. After a refused login, which must not be
+after growing pauses. A topic that no request has asked for yet does not wait; what happens while a request is under
+way makes another one follow, since the answer may be older. After a refused login, which must not be
 repeated every second, the next request comes by age, unless somebody needs it.
 
 Source: Apache Kafka, `Metadata`, `NetworkClient.DefaultMetadataUpdater`; KIP-1102 (rebootstrap on request).
@@ -57,20 +58,23 @@ class MetadataRefresh:
         self._asked: frozenset[str] | None = frozenset()
         self.ended_ms = -1
         self.refusal: KafkaWireError | None = None
-        self._waiting: list[Callable[[KafkaWireError | None], None]] = []
+        #: The invalidation that each asks to be made up for, oldest first.
+        self._waiting: list[tuple[int, Callable[[KafkaWireError | None], None]]] = []
         self._missing: set[str] = set()
         self._lines = LogLimit(logger)
 
     def request(self, on_done: Callable[[KafkaWireError | None], None]) -> None:
-        """Refresh as soon as the backoff allows; call `on_done` at the end, with the error if it failed."""
-        self._waiting.append(on_done)
-        self._router.metadata.invalidate()
+        """Refresh as soon as the backoff allows; call `on_done` at the end, with the error if it failed.
+
+        A request that was sent before does not do, unless it fails.
+        """
+        metadata = self._router.metadata
+        metadata.invalidate()
+        self._waiting.append((metadata.invalidations, on_done))
 
     def fail(self, error: KafkaWireError) -> None:
         """Tell those who wait for a refresh that there will be none."""
-        waiting, self._waiting = self._waiting, []
-        for on_done in waiting:
-            on_done(error)
+        self._tell(self._router.metadata.invalidations, error)
 
     def poll(self, now_ms: int) -> int | None:
         """Send a refresh if one is due; return what `due_ms` says then."""
@@ -113,7 +117,8 @@ class MetadataRefresh:
             if self._asked is None
             else [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(self._asked)]
         )
-        question = MetadataQuestion(MetadataRequest(topics, allow_auto_topic_creation=self._creates_topics))
+        request = MetadataRequest(topics, allow_auto_topic_creation=self._creates_topics)
+        question = MetadataQuestion(self._router.metadata, request)
         deadline_ms = now_ms + self._options.api_timeout_ms
         call = Call(
             ANY_BROKER,
@@ -130,21 +135,25 @@ class MetadataRefresh:
         self.ended_ms = now_ms
         error, metadata = call.error, self._router.metadata
         if error is None:
-            is_complete = self._asked is None
             asked = self._asked or frozenset()
             dropped = frozenset() if metadata.wanted is None else asked - metadata.wanted - metadata.topics.keys()
-            error = metadata.update(call.answer, now_ms, is_complete=is_complete, has_epochs=question.has_epochs)
+            error = question.take(call.answer, now_ms)
             if error is None:
                 for name in dropped:  # a later request for it gets a new answer
                     metadata.drop(name)
                 self._note_missing(now_ms)
             else:
-                metadata.invalidate()  # also if it is not old: there was a reason to ask
+                metadata.expire()  # also if it is not old: there was a reason to ask
         # Any refresh may be in vain: the next one comes after a pause, unless this one helps for a while.
         self._attempts.failed(error or _IN_VAIN, now_ms)
         self.refusal = error if is_refusal(error) else None
-        waiting, self._waiting = self._waiting, []
-        for on_done in waiting:
+        self._tell(question.invalidations if error is None else metadata.invalidations, error)
+
+    def _tell(self, invalidations: int, error: KafkaWireError | None) -> None:
+        """Tell those who wait for what happened up to an invalidation that it is made up for, or is not."""
+        told = [on_done for each, on_done in self._waiting if each <= invalidations]
+        self._waiting = [waiter for waiter in self._waiting if waiter[0] > invalidations]
+        for on_done in told:
             on_done(error)
 
     def _note_missing(self, now_ms: int) -> None:

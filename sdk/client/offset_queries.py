@@ -126,7 +126,8 @@ class OffsetQueries:
 
     def _describe(self, query: _Query, topics: Iterable[str], now_ms: int) -> None:
         names = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(topics)]
-        question = MetadataQuestion(MetadataRequest(names, allow_auto_topic_creation=False))
+        request = MetadataRequest(names, allow_auto_topic_creation=False)
+        question = MetadataQuestion(self._router.metadata, request)
 
         def described(call: Call[MetadataResponse], now_ms: int) -> None:
             query.in_flight -= 1
@@ -134,7 +135,7 @@ class OffsetQueries:
             if call.error is not None:
                 query.error = call.error
             else:
-                declined = self._router.metadata.update(call.answer, now_ms, has_epochs=question.has_epochs)
+                declined = question.take(call.answer, now_ms)
                 query.error = declined or self._missing(query)
             if query.error is None:
                 self._send(query, now_ms)

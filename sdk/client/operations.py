@@ -135,8 +135,7 @@ class Operations:
         metadata = self.router.metadata
 
         def check(response: MetadataResponse) -> None:
-            now_ms = monotonic_ms()
-            declined = metadata.update(response, now_ms, is_complete=names is None, has_epochs=question.has_epochs)
+            declined = question.take(response, monotonic_ms())
             if declined is not None:
                 raise declined
             named = {topic.name for topic in response.topics}
@@ -148,7 +147,7 @@ class Operations:
                     code = metadata.errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                     raise BrokerError(code, f"topic {name}")
 
-        question = MetadataQuestion(MetadataRequest(asked, allow_auto_topic_creation=False))
+        question = MetadataQuestion(metadata, MetadataRequest(asked, allow_auto_topic_creation=False))
         await self.request(ANY_BROKER, question, MetadataResponse, check, deadline_ms=deadline_ms, final=final)
         chosen = metadata.topics if names is None else names
         return {name: metadata.topics[name] for name in chosen if name in metadata.topics}

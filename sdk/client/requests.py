@@ -16,6 +16,7 @@ from kafkawire.sdk.protocol import messages, tables
 from kafkawire.sdk.protocol.tables import enums
 
 if TYPE_CHECKING:
+    from kafkawire.sdk.client.metadata import Metadata
     from kafkawire.sdk.protocol.schema import Message
     from kafkawire.sdk.transport.driven import Versions
 
@@ -44,22 +45,37 @@ class MetadataQuestion:
     """A Metadata request in the newest version that the broker knows.
 
     Args:
+        metadata: what its answer is for.
         request: to be sent.
 
     Attributes:
         has_epochs: whether the leader epochs of the response can be relied upon; requests that name an old one are
             refused as fenced.
+        invalidations: those of the metadata when it was sent last, which its answer may not know of yet.
     """
 
-    def __init__(self, request: messages.MetadataRequest) -> None:
+    def __init__(self, metadata: Metadata, request: messages.MetadataRequest) -> None:
+        self._metadata = metadata
         self._request = request
         self.has_epochs = False
+        self.invalidations = metadata.invalidations
 
     def __call__(self, versions: Versions) -> tuple[Message, int]:
-        """Return the request and its version, given what the broker speaks."""
+        """Return the request and its version, given what the broker speaks: it is being sent."""
         version = versions.version_for(messages.MetadataRequest)
         self.has_epochs = version >= enums.METADATA_FIRST_WITH_RELIABLE_EPOCHS
+        self.invalidations = self._metadata.invalidations
         return self._request, version
+
+    def take(self, response: messages.MetadataResponse, now_ms: int) -> BrokerError | None:
+        """Merge the answer into the metadata; return why there was nothing to merge, None if there was."""
+        return self._metadata.update(
+            response,
+            now_ms,
+            is_complete=self._request.topics is None,
+            has_epochs=self.has_epochs,
+            invalidations=self.invalidations,
+        )
 
 
 def carries(structure: type[Message], field_name: str, version: int) -> bool:

@@ -156,7 +156,7 @@ class Router:
         """
         link = self._links.to_node(node_id, Purpose.DATA)
         if link is None:
-            self.metadata.invalidate()
+            self.metadata.expire()
             return None
         if link.takes_calls(now_ms):
             return link
@@ -391,7 +391,7 @@ class Router:
             node_id = target.node_id if isinstance(target, Node) else self.metadata.controller_id
             link = None if node_id is None else self._links.to_node(node_id, purpose)
             if link is None:
-                self.metadata.invalidate()
+                self.metadata.expire()
                 reason = "the cluster has none" if node_id is None else "the cluster does not list it"
                 error = self._refresh.refusal or ConnectFailed(target, reason)
                 self._refuse(bucket, error, self._refresh.ended_ms, now_ms)

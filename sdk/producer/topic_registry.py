@@ -75,7 +75,7 @@ class TopicRegistry:
 
         That happens while a thread is about to open a batch there.
         """
-        self._router.metadata.invalidate()
+        self._router.metadata.expire()
         if not self._accumulator.topics[name].partitions:
             self.want(name, now_ms)
 

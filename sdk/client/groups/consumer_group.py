@@ -297,7 +297,7 @@ class ConsumerGroup:
             self._has_news = True
             self._handover.assign(target, self._epoch, now_ms, self._handed_over)
         else:
-            metadata.invalidate()  # it does not list a topic of the target yet
+            metadata.expire()  # it does not list a topic of the target yet
             self._target_waits = True
 
     # Leaving.

@@ -139,7 +139,7 @@ class FetchPlanner:
             if self._partitions.get(fetch.partition) is fetch:
                 self.consider(fetch, now_ms)
         if self._leaderless:
-            self._metadata.invalidate()
+            self._metadata.expire()
         self._lookups.poll(now_ms)
         self._refusal = None
         for node_id, node in list(self._nodes.items()):

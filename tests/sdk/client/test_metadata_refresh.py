@@ -15,7 +15,7 @@ from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import ConnectFailed, KafkaWireError
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from tests.sdk.client.simulation import SILENT, Simulation, address, backoff, cluster, options
+from tests.sdk.client.simulation import SILENT, Later, Simulation, address, backoff, cluster, options
 
 
 @pytest.fixture
@@ -111,6 +111,41 @@ def test_one_request_at_a_time(simulation: Simulation) -> None:
         simulation.router.metadata.invalidate()
         simulation.run(200)
     assert len(asked(simulation)) == 2
+
+
+@pytest.mark.parametrize(
+    ("event", "requests"), [("an error", 2), ("somebody asks", 2), ("something is missing", 1), ("nothing", 1)]
+)
+def test_what_happens_while_a_request_is_under_way_is_made_up_for_by_another(
+    simulation: Simulation, event: str, requests: int
+) -> None:
+    """A broker that answered before a topic grew must not have the last word; one that says what is missing, does."""
+    metadata = simulation.router.metadata
+    metadata.wanted = {"a"}
+    simulation.run(10_000)
+    later, usual = Later(), simulation.handlers[MetadataRequest]
+    errors: list[KafkaWireError | None] = []
+    simulation.handlers[MetadataRequest] = lambda request, version: later
+    metadata.invalidate()
+    simulation.run(10)
+    before = len(asked(simulation)) - 1
+    simulation.handlers[MetadataRequest] = cluster([1, 2], {"a": [1, 2]})
+    match event:
+        case "an error":
+            metadata.invalidate()
+        case "somebody asks":
+            simulation.router.refresh(errors.append)
+        case "something is missing":
+            metadata.expire()
+    older = usual(MetadataRequest([MetadataRequest.MetadataRequestTopic(name="a")]), 13)
+    assert isinstance(older, MetadataResponse)
+    later.answer(older)
+    simulation.run(10)
+    assert len(metadata.topics["a"].partitions) == 1
+    assert errors == []
+    simulation.run(30_000)
+    assert len(asked(simulation)) - before == len(metadata.topics["a"].partitions) == requests
+    assert errors == ([None] if event == "somebody asks" else [])
 
 
 def test_a_silent_broker_is_given_up_and_the_other_one_is_asked(simulation: Simulation) -> None:

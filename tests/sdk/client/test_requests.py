@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.requests import (
     MetadataQuestion,
@@ -24,7 +25,7 @@ from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsResponse
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest
-from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -41,10 +42,28 @@ def versions(request: type[Message]) -> range:
 
 def test_a_metadata_question_says_whether_to_rely_on_the_epochs() -> None:
     request = MetadataRequest()
-    question = MetadataQuestion(request)
+    question = MetadataQuestion(Metadata(), request)
     for version, expected in ((8, False), (9, True), (8, False)):
         assert question(Connection({ApiKey.METADATA: version})) == (request, version)
         assert question.has_epochs is expected
+
+
+def test_an_answer_to_a_question_that_was_sent_before_an_invalidation_leaves_the_metadata_stale() -> None:
+    """Its topics count all the same; the one that counts is the last time that it was sent."""
+    metadata, connection = Metadata(max_age_ms=1_000), Connection({})
+    metadata.wanted = {"t"}
+    question = MetadataQuestion(metadata, MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="t")]))
+    answer = MetadataResponse(
+        brokers=[MetadataResponse.MetadataResponseBroker(1, "h", 9)],
+        topics=[MetadataResponse.MetadataResponseTopic(name="t")],
+    )
+    question(connection)
+    metadata.invalidate()
+    for stale_ms in (0, 1_005):
+        assert question.take(answer, now_ms=5) is None
+        assert metadata.stale_ms() == stale_ms
+        assert set(metadata.topics) == {"t"}
+        question(connection)
 
 
 @pytest.mark.parametrize("version", versions(FindCoordinatorRequest))
