@@ -116,6 +116,8 @@ class Metadata:
         self._former_ids: dict[str, bytes] = {}
         self._max_age_ms = max_age_ms
         self._updated_ms: int | None = None
+        #: Names of the known topics about which a broker was asked then or later.
+        self._recent: set[str] = set()
         self._lines = LogLimit(logger)
 
     def update(
@@ -158,16 +160,18 @@ class Metadata:
         for topic in response.topics:
             self._update_topic(topic, now_ms, has_epochs)
         self.refreshed_ms = now_ms
-        has_all = is_complete or (self.wanted is not None and self.wanted <= {topic.name for topic in response.topics})
-        if has_all and invalidations in (None, self.invalidations):
-            self._updated_ms = now_ms  # what somebody asks of other topics leaves these as stale as they are
+        if invalidations in (None, self.invalidations):
+            self._note_update({topic.name or "" for topic in response.topics}, now_ms, is_complete=is_complete)
         self.is_complete = is_complete or (self.is_complete and self.wanted is None)
         self.changes += 1
         return None
 
     def stale_ms(self) -> int:
-        """Return when it is time to ask again, in the past if it is now: also while a topic is missing."""
-        is_lacking = not self.is_complete if self.wanted is None else not self.topics.keys() >= self.wanted
+        """Return when it is time to ask again, in the past if it is now.
+
+        It is now while a topic is missing, or if one was not wanted, and so not asked for, when others were.
+        """
+        is_lacking = not self.is_complete if self.wanted is None else not self.wanted <= self._recent
         if self._updated_ms is None or is_lacking:
             return 0
         return self._updated_ms + self._max_age_ms
@@ -250,6 +254,13 @@ class Metadata:
         self._forget(name)
         self._former_ids.pop(name, None)
 
+    def _note_update(self, names: set[str], now_ms: int, *, is_complete: bool) -> None:
+        """Note what is as new as an answer that mentions topics; what it does not mention is as stale as it was."""
+        if is_complete or (self.wanted is not None and self.wanted <= names):
+            self._updated_ms = now_ms
+            self._recent.clear()
+        self._recent |= names & self.topics.keys()
+
     def _decline(self, response: MetadataResponse, now_ms: int) -> BrokerError:
         error = BrokerError(response.error_code, "metadata")
         if error.code is ErrorCode.NONE:
@@ -285,6 +296,7 @@ class Metadata:
             self._names[topic.topic_id] = name
 
     def _forget(self, name: str) -> None:
+        self._recent.discard(name)
         self.errors.pop(name, None)
         former = self.topics.pop(name, None)
         if former is not None:

@@ -157,6 +157,18 @@ def test_when_it_is_stale() -> None:
     metadata.wanted = {"t"}
     metadata.invalidate()
     assert metadata.stale_ms() == 0
+    metadata.update(metadata_response(topic("t", 1, 5)), now_ms=2)
+    metadata.update(metadata_response(topic("u", 1, 5, OTHER_ID)), now_ms=500)
+    metadata.wanted = {"t", "u"}
+    assert metadata.stale_ms() == 1002, "both are known, and none is older"
+    metadata.wanted = {"t"}
+    metadata.update(metadata_response(topic("t", 1, 5)), now_ms=600)
+    assert metadata.stale_ms() == 1600
+    metadata.wanted = {"t", "u"}
+    assert metadata.stale_ms() == 0, "u is older"
+    metadata.update(metadata_response(topic("t", 1, 5)), now_ms=700, is_complete=True)
+    metadata.update(metadata_response(topic("u", 1, 5, OTHER_ID)), now_ms=800)
+    assert metadata.stale_ms() == 1700
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,21 @@ def test_a_topic_that_is_wanted_anew_does_not_wait(simulation: Simulation) -> No
         assert set(metadata.topics) == names
 
 
+def test_a_topic_that_was_not_wanted_for_a_while_does_not_wait_either(simulation: Simulation) -> None:
+    """It may have grown while others alone were asked for."""
+    metadata = simulation.router.metadata
+    metadata.wanted = {"a", "b"}
+    simulation.run(10)
+    simulation.handlers[MetadataRequest] = cluster([1, 2], {"a": [1, 2], "b": [2]})
+    metadata.wanted = {"b"}
+    metadata.invalidate()
+    simulation.run(5_000)
+    metadata.wanted = {"a", "b"}
+    simulation.run(5)
+    assert len(metadata.topics["a"].partitions) == 2
+    assert asked(simulation) == [{"a", "b"}, {"b"}, {"a", "b"}]
+
+
 def test_all_topics_wanted_anew_do_not_wait(simulation: Simulation) -> None:
     simulation.router.metadata.wanted = {"a"}
     simulation.run(10)
