@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from itertools import islice
+from typing import Final, Protocol
 
 from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.router import Router
@@ -21,6 +22,9 @@ from kafkawire.sdk.producer.producer_topic import ProducerTopic
 __all__ = ["TopicRegistry"]
 
 logger = logging.getLogger("kafkawire.producer")
+
+#: Names of topics that a missing one is compared with: each takes some 30 µs of the event loop.
+_COMPARED_MAX: Final = 500
 
 
 class _Moved(Protocol):
@@ -51,7 +55,7 @@ class TopicRegistry:
         self._accumulator = accumulator
         self._ended = ended
         self._moved = moved
-        self._missing: dict[str, KafkaWireError | None] = {}
+        self._missing: dict[str, BrokerError | None] = {}
         self._doubtful: set[str] = set()
         self._idle_check_ms: int | None = None
         self._lines = LogLimit(logger)
@@ -102,9 +106,8 @@ class TopicRegistry:
         cause = self._missing.get(record.topic) or self._router.trouble()
         is_known = self._accumulator.topics[record.topic].partitions
         what = f"partition {record.topic}-{record.partition}" if is_known else f"topic {record.topic}"
-        near = "" if is_known or not isinstance(cause, BrokerError) else self._near(record.topic)
         limit = "{}={}".format(*self._options.topic_limit)
-        error = DeliveryTimedOut(f"{what} is not known after {limit}{near}: {cause or 'no broker has responded'}")
+        error = DeliveryTimedOut(f"{what} is not known after {limit}: {cause or 'no broker has responded'}")
         error.__cause__ = cause
         self.abandon(record, error, now_ms)
 
@@ -134,16 +137,19 @@ class TopicRegistry:
                 self._give_up(record, error, now_ms)
             self._forget(name)
             return
-        if self._missing[name] is None:
-            near, limit = self._near(name), self._options.topic_limit
-            logger.warning("%s%s; its records wait for up to %s=%d", error, near, *limit)
-        self._missing[name] = error
+        former = self._missing[name]
+        if former is None or former.code != code:
+            # Once for all records that wait: the comparison of names takes a while.
+            error = self._missing[name] = BrokerError(code, f"topic {name}{self._near(name)}")
+            if former is None:
+                logger.warning("%s; its records wait for up to %s=%d", error, *self._options.topic_limit)
 
     def _near(self, name: str) -> str:
         """Return which topic may be meant, as part of a sentence; empty if none that is known has such a name."""
         import difflib  # only needed for a topic that is missing
 
-        near = difflib.get_close_matches(name, [each for each in self._router.metadata.topics if each != name], n=1)
+        known = islice((each for each in self._router.metadata.topics if each != name), _COMPARED_MAX)
+        near = difflib.get_close_matches(name, list(known), n=1)
         return f" (did you mean {near[0]}?)" if near else ""
 
     def _confirm(self, name: str) -> None:

@@ -64,14 +64,27 @@ def test_a_name_that_is_wrong_is_said_at_once_and_fails_within_a_limit_of_its_ow
     assert caplog.messages == [f"UNKNOWN_TOPIC_OR_PARTITION: {near}"]
     assert not wrong.done
     producer.run(400 + GRACE_MS)
-    assert str(outcome_of(wrong)).startswith(
-        "topic oders is not known after topic_timeout_ms=500 (did you mean orders?): UNKNOWN_TOPIC_OR_PARTITION"
+    assert str(outcome_of(wrong)) == (
+        "topic oders is not known after topic_timeout_ms=500: "
+        "UNKNOWN_TOPIC_OR_PARTITION: topic oders (did you mean orders?)"
     )
     producer.leaders["late"] = [1]
     late = producer.send("late", b"v")
     producer.leaders["late"] = [None]
     producer.run(5_000)
     assert not late.done, "once its topic is known, a record has all of delivery_timeout_ms"
+
+
+def test_the_name_of_a_missing_topic_is_compared_once_with_some_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+    monkeypatch.setattr("difflib.get_close_matches", lambda name, names, n: compared.append(len(names)) or ["orders"])
+    names = ["orders", *(f"t{number}" for number in range(600))]
+    producer = SimulatedProducer({name: [1] for name in names}, linger_ms=0, topic_timeout_ms=500)
+    producer.learn()
+    wrong = [producer.send("oders", b"v") for _ in range(20)]
+    producer.run(500 + GRACE_MS)
+    assert compared == [500]
+    assert all("did you mean orders?" in str(outcome_of(each)) for each in wrong)
 
 
 @pytest.mark.parametrize(
