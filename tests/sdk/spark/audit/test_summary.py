@@ -50,18 +50,12 @@ def at(minute: int) -> datetime:
     return datetime.fromtimestamp(START_MS / 1000 + 60 * minute, UTC)
 
 
-@pytest.fixture
-def session(request: pytest.FixtureRequest) -> Any:
-    pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
-    return request.getfixturevalue("spark")
-
-
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.timeout(300)
-def test_rates_and_lags(session: Any) -> None:
+def test_rates_and_lags(spark: Any) -> None:
     from kafkawire.sdk.spark.audit import summary as module
 
-    rates = session.createDataFrame(
+    rates = spark.createDataFrame(
         [
             ("a", 0, at(0), 5000, 10),
             ("a", 1, at(1), 5000, 10),
@@ -82,7 +76,7 @@ def test_rates_and_lags(session: Any) -> None:
         ("a", START_MS + MINUTE, 5000, 10),
         ("b", START_MS + MINUTE, 1, 10),
     ]
-    commits = session.createDataFrame(
+    commits = spark.createDataFrame(
         [
             ("g", "a", 0, at(0), 9, 1),
             ("g", "a", 0, at(0), 4, 2),
@@ -106,7 +100,7 @@ def test_rates_and_lags(session: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.timeout(300)
-def test_what_is_limited(session: Any) -> None:
+def test_what_is_limited(spark: Any) -> None:
     """There are more of everything than is shown, and lags that do not fit 64 bits together."""
     from kafkawire.sdk.spark.audit.facts import fact_ddl
     from kafkawire.sdk.spark.audit.summary import summary_of
@@ -114,24 +108,24 @@ def test_what_is_limited(session: Any) -> None:
 
     made: dict[str, Any] = {}
     tables = Tables(
-        session.createDataFrame([], f"{fact_ddl()}, run int"),
+        spark.createDataFrame([], f"{fact_ddl()}, run int"),
         made.__getitem__,
-        session.createDataFrame([], WITNESSES_DDL),
-        session.createDataFrame([], LOSSES_DDL),
+        spark.createDataFrame([], WITNESSES_DDL),
+        spark.createDataFrame([], LOSSES_DDL),
     )
     for name in TABLES:
         made[name] = tables.make(name).limit(0)
     rows = [(f"group-{number}", "t", number % 3, max(number - 100, 0)) for number in range(500)]
     rows += [("hostile", "t", number, 2**63 - 1) for number in range(2)] + [("unknown", "u", 0, None)]
-    groups = session.createDataFrame(rows, "`group` string, topic string, partition int, lag bigint")
+    groups = spark.createDataFrame(rows, "`group` string, topic string, partition int, lag bigint")
     made["groups"] = made["groups"].select().unionByName(groups, allowMissingColumns=True)
     numbers = [*range(1, 40_000), 2**49 - 1, 2**49]
     counts = [("t", number, 1 + number % 2) for number in numbers]
-    made["key_counts"] = session.createDataFrame(counts, "topic string, recordsOfKey bigint, keys bigint")
+    made["key_counts"] = spark.createDataFrame(counts, "topic string, recordsOfKey bigint, keys bigint")
     compressions = [("t", number, "zstd", 1, 10, 100, None) for number in range(300)]
-    made["compression"] = session.createDataFrame(compressions, made["compression"].schema)
+    made["compression"] = spark.createDataFrame(compressions, made["compression"].schema)
     partitions = [("t", number, 100) for number in range(300)]
-    partitions = session.createDataFrame(partitions, "topic string, partition int, sizeBytes bigint")
+    partitions = spark.createDataFrame(partitions, "topic string, partition int, sizeBytes bigint")
     made["partitions"] = made["partitions"].select().unionByName(partitions, allowMissingColumns=True)
     found = summary_of(made.__getitem__)
     tables.keys.unpersist()
