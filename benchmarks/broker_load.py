@@ -202,7 +202,7 @@ class Load:
                 due = start + sent / rate
             if pending:
                 pending = pending[self._send_some(pending) :]
-            # Whoever only sends, because it is late, would in the end wait for a broker that waits for it to read.
+            # A late client that only sends would in the end wait for a broker that waits for the client to read.
             limit = max(due - time.perf_counter(), 0) if sent < count and not pending else _TIMEOUT_SECONDS
             readable, _, _ = select.select([self._socket], [self._socket] if pending else [], [], limit)
             if readable:

@@ -66,7 +66,7 @@ class Result(NamedTuple):
 
 
 class Language(Protocol):
-    """Somebody who runs an operation so many times."""
+    """Runs an operation a number of times."""
 
     def __call__(self, case: Case, operation: str, calls: int) -> int:
         """Return how many ns the calls took."""

@@ -1,7 +1,7 @@
 """Say what changed between two states of the schemas, and whether old and new programs still understand each other.
 
 Two peers agree on a version, so each version that both states have must be the same bytes in both: the layouts are
-compared version by version. What only one state has (a new version, a dropped one) breaks nobody who negotiates.
+compared version by version. What only one state has (a new version, a dropped one) breaks no peer that negotiates.
 
 Source: KIP-35 and KIP-482; Apache Kafka checks its own definitions in the same way.
 """

@@ -1,7 +1,7 @@
-"""What ends the broker, whoever calls what raises it.
+"""What ends the broker, wherever it is raised.
 
 The code of a handler may raise anything, `SystemExit` and `asyncio.CancelledError` included: its client gets an error,
-and the others notice nothing. Whoever catches all that lets a `BrokerEnd` pass.
+and the others notice nothing. Code that catches all that lets a `BrokerEnd` pass.
 """
 
 from __future__ import annotations

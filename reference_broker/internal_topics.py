@@ -1,4 +1,4 @@
-"""The topics that the broker writes itself, and what they are created with, whoever makes the broker create them.
+"""The topics that the broker writes itself, and what they are created with, by whichever request.
 
 A client that creates one with CreateTopics gets what it asks for, as in Apache Kafka.
 

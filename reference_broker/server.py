@@ -211,7 +211,7 @@ class Broker:
     async def stop(self) -> None:
         """Answer what is stored, sync everything to disk, and close.
 
-        May be called more than once; whoever calls meanwhile waits for the first.
+        May be called more than once; a call meanwhile waits for the first.
         """
         async with self._stopping:
             if self._core is not None:

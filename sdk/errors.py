@@ -61,7 +61,7 @@ class KafkaWireError(Exception):
         return _copied, (type(self), self.args), self.__dict__
 
     def again(self) -> Self:
-        """Return a copy to raise, for whoever keeps the error to raise it more than once.
+        """Return a copy to raise, for code that keeps the error to raise it more than once.
 
         Each time that one exception is raised, its traceback grows, and notes and contexts of all who caught it meet.
         """

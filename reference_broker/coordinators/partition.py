@@ -361,7 +361,7 @@ class CoordinatorPartition(Generic[S]):
             self._finish(self._waiting.popleft(), None)
 
     def _limit_wait(self) -> None:
-        """Set the timer for whoever has waited longest, if anybody waits; those who come later have more time."""
+        """Set the timer for the request that has waited longest, if one waits; later ones have more time."""
         first: _Queued | _Pending | None = self._waiting[0] if self._waiting else self._appending
         if first is None:
             first = next((entry for entry in self._queue if entry.is_request), None)

@@ -2,7 +2,7 @@
 
 Their records say what requests for other groups need: whose id it is, whether the group has members, what it reads.
 Nobody can be heard here, so that all sessions end one session timeout after the load, as they do in Apache Kafka if
-nobody comes back. The records stay: whoever serves the groups next gives their members a session again.
+nobody comes back. The records stay: the next broker that serves the groups gives their members a session again.
 
 Source: `ShareGroup`, `StreamsGroup`, `GroupMetadataManager` in Apache Kafka.
 """

@@ -113,7 +113,7 @@ def _look_up(wanted: Segment, segments: Sequence[Segment]) -> None:
         try:
             segment.highest_timestamp()
         except DecodeError:
-            pass  # it is told to whoever asks
+            pass  # a request that asks is told
         except OSError:
             if segment is wanted:
                 raise

@@ -266,7 +266,7 @@ class ReadableLog:
         except BrokerError as error:
             found = error
         except Exception as error:
-            # A defect; whoever waits for it has to be answered.
+            # A defect; the request that waits has to be answered.
             where, now_ms = self._disk.describe(self.folder), self._services.clock()
             self._services.lines.exception(("defect", where), now_ms, "%s: a read failed", where)
             found = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))

@@ -295,7 +295,7 @@ class ClientWire(asyncio.BufferedProtocol):
     def _set_reading(self) -> None:
         """Read while nothing speaks against it."""
         if self._is_stopped:
-            # Whoever is not read can neither go first nor be slow; it asks again when it goes on.
+            # A connection that is not read can neither go first nor be slow; it asks again when it goes on.
             self._lacks_memory = False
             self._budget.done(self)
         should_read = self._is_finishing or not (self._is_stopped or self._lacks_memory)

@@ -232,6 +232,6 @@ class MemoryBudget:
         )
 
     def _look_again(self) -> None:
-        """See to it that whoever may go on keeps to the minimum rate."""
+        """See to it that connections that may go on keep to the minimum rate."""
         if self._unread_timer is None or not self._unread_timer.is_pending:
             self._unread_timer = self._timers.at(self._clock() + GRACE_MS, lambda now_ms: self._relieve())

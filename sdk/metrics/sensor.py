@@ -1,8 +1,8 @@
 """A sensor takes values and knows their sum, rate, average and maximum: over all time, or over the last minute.
 
 The last minute is two windows of 30 seconds, the present one and the one before, as Kafka's own clients have it
-(`metrics.num.samples`, `metrics.sample.window.ms`), so that numbers can be compared. Whoever records calls it from one
-thread; others may read it at any time.
+(`metrics.num.samples`, `metrics.sample.window.ms`), so that numbers can be compared. One thread records; others may
+read at any time.
 
 Source: Apache Kafka, `SampledStat`, `Rate`, `Avg`, `Max`.
 """

@@ -37,7 +37,7 @@ class Unsettled:
         self.items.pop(outcome, None)
 
     def overdue(self, now_ms: int) -> Iterator[ProducerBatch | Held]:
-        """Yield what is past its deadline; whoever asks ends it."""
+        """Yield what is past its deadline; the caller ends it."""
         while self._deadlines and self._deadlines[0][0] <= now_ms:
             item = self.items.get(heappop(self._deadlines)[2])
             if item is not None:

@@ -138,7 +138,7 @@ class ClientConnection:
 
     A driver tells it how far the network is (`enter`), opens the gate (`start`), gives it an authenticator when it
     `wants_login` and again at `reauthenticate_at_ms`, and after each of these, and after `receive`, writes
-    `take_outgoing` at once. Whoever sends single requests by hand leaves the gate alone.
+    `take_outgoing` at once. Programs that send single requests by hand leave the gate alone.
 
     Args:
         client_id: the name that the broker uses in logs and for quotas; None for none.

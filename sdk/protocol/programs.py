@@ -1,8 +1,8 @@
 """Find the program of a message: what decodes and encodes it in one version, made by one of the engines.
 
-This is what the rest of the package calls. `codec.py` puts construct's interface over it for whoever wants that; this
-module never loads construct unless the construct engine is asked for. The modules of messages and engines are loaded
-when they are first needed.
+This is what the rest of the package calls. `codec.py` puts construct's interface over it for programs that want that;
+this module never loads construct unless the construct engine is asked for. The modules of messages and engines are
+loaded when they are first needed.
 """
 
 from __future__ import annotations

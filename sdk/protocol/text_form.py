@@ -20,7 +20,7 @@ from kafkawire.sdk.secret import HIDDEN, may_be_secret
 
 __all__ = ["TEXT_CHARACTERS_MAX", "to_text", "value_text"]
 
-#: A line that still fits on a screen or two; whoever needs more has the message.
+#: A line that still fits on a screen or two; programs that need more have the message.
 TEXT_CHARACTERS_MAX = 400
 
 #: Elements shown of one list: enough to see of what kind they are.

@@ -1,7 +1,7 @@
 """Which of many stored batches say what a log knows of its producers: their last ones, and where transactions are.
 
-Whoever notes those alone knows the same as after noting all: a duplicate is recognised in the last batches, a
-transaction begins with its first, and control batches end it. In the extension, the others make no object.
+To note those alone is as good as to note all: a duplicate is recognised in the last batches, a transaction begins with
+its first, and control batches end it. In the extension, the others make no object.
 """
 
 from __future__ import annotations

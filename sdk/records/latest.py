@@ -90,7 +90,7 @@ class PythonLatestRecords:
                 self.end_offset = batch.next_offset
                 start += batch.size_in_bytes
         except DecodeError:
-            pass  # whoever reads the batch at which this stops is told what is wrong with it
+            pass  # reading the batch at which this stops says what is wrong with it
         return start
 
 

@@ -1,7 +1,8 @@
 """Records as rows of plain Arrow columns, a limited piece at a time, however large the batches are.
 
 What `columns.py` makes points into the fetched bytes, for readers that look at them in place. Here keys, values and
-headers are copied into columns that every reader of Arrow knows: for Spark, Parquet and whoever would copy them anyway.
+headers are copied into columns that every reader of Arrow knows: for Spark, Parquet and others that would copy them
+anyway.
 """
 
 from __future__ import annotations

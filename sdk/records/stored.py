@@ -157,7 +157,7 @@ def read_stored(
         limit: most bytes that the records of one batch may have when decompressed.
         take: is offered the bytes before each batch, and where they begin. It returns how many it has dealt with by
             itself: whole batches with right checksums that begin before `end`, which are not yielded.
-        search: of the source, for whoever reads it in several calls: its bound is then one for all of them.
+        search: of the source, for callers that read it in several calls: its bound is then one for all of them.
         on_end: is told of such an end, the reason `ZEROS` or another.
 
     Raises:

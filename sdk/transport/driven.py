@@ -20,8 +20,8 @@ class Turn(Enum):
     """When the machines are polled after a response.
 
     Attributes:
-        NOW: at once, because there is something to send, and nobody who waits for this response should go first.
-        SOON: after whoever waits for the response has gone on.
+        NOW: at once, because there is something to send, and callers that wait for this response should not go first.
+        SOON: after callers that wait for the response have gone on.
         NONE: not for its sake, nothing follows from it.
     """
 

@@ -125,7 +125,7 @@ class GateDriver:
         except BaseException as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
-                raise  # not the provider has been cancelled, but whoever waits for it
+                raise  # the caller has been cancelled, not the provider
             reason = f"no credentials: {type(error).__name__} was raised"
             raise CredentialsUnavailable(reason) from contained(error)
 

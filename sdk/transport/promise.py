@@ -29,7 +29,7 @@ class Promise(Generic[Result]):
     """A result that may not be there yet.
 
     Args:
-        on_cancel: called when whoever awaits it is cancelled; None if that changes nothing.
+        on_cancel: called when an await of it is cancelled; None if that changes nothing.
     """
 
     __slots__ = ("_callbacks", "_on_cancel", "_settled")

@@ -1,8 +1,7 @@
 """What the application's own code may raise where a client calls it: callbacks, hooks, listeners.
 
-A client goes on after it, so whoever calls such code catches `BaseException` and passes it to `contained`. Not every
-error is an `Exception`: `CancelledError` of a future that somebody else has cancelled is none, nor is what
-`pytest.fail` raises.
+A client goes on after it, so callers of such code catch `BaseException` and pass it to `contained`. Not every error is
+an `Exception`: `CancelledError` of a future that somebody else has cancelled is none, nor is what `pytest.fail` raises.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from kafkawire.reference_broker.groups.records import group_tombstone
 
 __all__ = ["UnusedGroups"]
 
-#: Most of them in a shard: each costs memory until the shard cleans up, and whoever asks for an id makes one.
+#: Most of them in a shard: each costs memory until the shard cleans up, and every request for an id makes one.
 _UNUSED_GROUPS_MAX = 10_000
 
 

@@ -2,8 +2,8 @@
 
 A commit is signed when its request is written, with the membership of that moment. Offsets of partitions that the
 member gives up are withdrawn first (`release`), so what is sent belongs to whom it is signed for. An offset keeps the
-id that its topic had when the commit was asked for: it means nothing in a later topic of the same name. Whoever waits
-for a commit learns of its outcome by its deadline.
+id that its topic had when the commit was asked for: it means nothing in a later topic of the same name. The outcome of
+a commit is known by its deadline.
 
 Source: Apache Kafka, `CommitRequestManager`, `ConsumerCoordinator`.
 """

@@ -142,7 +142,7 @@ class BoundedRecords(Generic[Key, Value]):
             handout = await self._found()
             record = None if handout is None else handout.take()
         except Exception:
-            await self.aclose()  # as of a generator; whoever keeps the error keeps this read, too
+            await self.aclose()  # as of a generator; a kept error keeps this read, too
             raise
         except BaseException:  # cancelled: to ask again goes on with this read, any other read ends it
             if self._bounds is not None:

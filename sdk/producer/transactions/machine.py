@@ -2,7 +2,8 @@
 
 One transaction after the other: ready → open → committing or aborting → ready. One that is prepared outlives its
 producer. What goes wrong in between dooms the transaction (it can only be aborted), or is fatal: the producer can do
-nothing more. An end that was begun goes on until the coordinator has confirmed it, whoever still waits for it.
+nothing more. An end that was begun goes on until the coordinator has confirmed it, even if nothing waits for it any
+more.
 
 Source: Apache Kafka, `TransactionManager`; KIP-98, KIP-360 (epochs), KIP-447 (groups), KIP-890 (transaction version 2).
 """
@@ -119,7 +120,7 @@ class Transactions:
         partitions.refusal = OUTSIDE
         accumulator.refuse(OUTSIDE)
 
-    # What the producer asks for. What these raise goes to whoever asked.
+    # What the producer asks for. What these raise goes to the caller.
 
     def begin(self, promise: Promise[None], now_ms: int) -> None:
         """Begin a transaction; the one before has ended."""
@@ -450,7 +451,7 @@ class Transactions:
         self.state = State.READY
         self._partitions.refusal = OUTSIDE
         self._accumulator.refuse(OUTSIDE)
-        self._accumulator.failed = self._accumulator.unobserved = None  # whoever commits is told
+        self._accumulator.failed = self._accumulator.unobserved = None  # the caller of commit is told
         self._waiters.ended(self._course.reason)
 
     def _what(self) -> str:

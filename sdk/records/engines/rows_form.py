@@ -31,7 +31,7 @@ __all__ = [
 #: What a record has.
 COLUMNS: Final = ("key", "value", "offset", "timestamp", "headers")
 
-#: Of keys, values and headers together, by default: each batch of rows has a fixed price for whoever takes it, which no
+#: Of keys, values and headers together, by default: each batch of rows has a fixed price for its reader, which no
 #: longer shows from this size on.
 ROWS_BYTES_MAX: Final = 4 * 1024 * 1024
 

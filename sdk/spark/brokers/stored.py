@@ -1,7 +1,7 @@
 """The batches of a partition as its leader stores them, whatever is in them; does not need Spark.
 
-A consumer hands out what is for applications, and cannot go on behind a damaged batch. Whoever looks into the log
-itself wants control batches, aborted transactions and damage, too: this asks the leader for them, one fetch at a time.
+A consumer hands out what is for applications, and cannot go on behind a damaged batch. Programs that look into the log
+itself want control batches, aborted transactions and damage, too: this asks the leader for them, one fetch at a time.
 
 Source: `Fetcher`, `LocalLog.read` in Apache Kafka.
 """

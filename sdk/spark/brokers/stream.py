@@ -1,7 +1,7 @@
 """Topics as a stream, with the offsets in Spark's checkpoint.
 
-An offset of the query says of each partition which offset is the next, as `[topic][partition]`: whoever listens to the
-progress of queries finds what the connector writes. A partition that comes later is read from its beginning; one that
+An offset of the query says of each partition which offset is the next, as `[topic][partition]`: listeners to the
+progress of queries find what the connector writes. A partition that comes later is read from its beginning; one that
 goes is left out, and that is a loss.
 
 Source: `KafkaMicroBatchStream`, `KafkaOffsetReaderAdmin` in Apache Spark; `pyspark.sql.streaming.datasource`.

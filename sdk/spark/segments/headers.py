@@ -1,4 +1,4 @@
-"""The batches of a segment by their headers alone, for whoever needs no records: bytes between them are not read.
+"""The batches of a segment by their headers alone, for callers that need no records: bytes between them are not read.
 
 No checksum is compared. Where the chain of headers breaks, `read_stored` finds where it goes on.
 

@@ -2,7 +2,7 @@
 
 A segment is cut where its `.index` says that a batch begins. What no one asked for is left out by the base offsets in
 the names of the files, and inside a segment by `.index` and `.timeindex`. An index may be missing or damaged: by its
-offsets parts are told apart, whatever they are; where a batch should begin, whoever reads looks whether one does.
+offsets parts are told apart, whatever they are; where a batch should begin, the reader looks whether one does.
 
 Source: `OffsetIndex`, `TimeIndex` in Apache Kafka; `schemas/records/*_index_entry.yaml`.
 """

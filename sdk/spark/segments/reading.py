@@ -63,7 +63,7 @@ def read_options(options: SegmentOptions, names: tuple[str, ...], fails_on_loss:
 
     Args:
         options: what the user asks for.
-        names: the names of the columns; none for whoever makes rows of something else.
+        names: the names of the columns; none for callers that make rows of something else.
         fails_on_loss: whether it is an error that a file is gone.
 
     Raises:

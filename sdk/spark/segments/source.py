@@ -1,7 +1,7 @@
 """The data source `kafka_segments` as Spark knows it: options and schema in, tasks and Arrow batches out.
 
 Spark's driver plans, in a Python process of its own for each query; what a task gets is pickled. Spark has no column
-pruning for sources in Python, so whoever wants few columns names them in a schema.
+pruning for sources in Python, so users who want few columns name them in a schema.
 
 Source: `pyspark.sql.datasource`.
 """

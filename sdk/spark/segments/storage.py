@@ -1,6 +1,6 @@
 """The files of a data source: one file system, and where in it the segments are. Spark's workers get a copy.
 
-A file may be gone when a task comes to read it, because a broker removes old segments; whoever reads is told by
+A file may be gone when a task comes to read it, because a broker removes old segments; the reader is told by
 `FileNotFoundError`.
 """
 
@@ -30,8 +30,8 @@ from kafkawire.sdk.storage.checkpoints import LOG_START_OFFSETS
 
 __all__ = ["FILES_AT_A_TIME", "OpenFile", "SegmentFiles"]
 
-#: Read at a time by whoever looks at headers alone: a file on a disk is passed over in leaps. Other file systems take
-#: as long for a header as for a whole window.
+#: Read at a time by callers that look at headers alone: a file on a disk is passed over in leaps. Other file systems
+#: take as long for a header as for a whole window.
 LEAP_BYTES: Final = 4096
 
 #: Files that are read at the same time: most file systems take longer to answer than the answers take to read.
@@ -55,11 +55,11 @@ class OpenFile:
         self._leap_bytes = leap_bytes
 
     def window(self) -> Window:
-        """Return its bytes for somebody who reads all of them."""
+        """Return its bytes for a caller that reads all of them."""
         return Window(self._read_at, self.size_bytes)
 
     def leaps(self) -> Window:
-        """Return its bytes for somebody who looks at headers."""
+        """Return its bytes for a caller that looks at headers."""
         return Window(self._read_at, self.size_bytes, self._leap_bytes)
 
     def _read_at(self, position: int, size: int) -> bytes:

@@ -1,6 +1,6 @@
 """Messages, APIs and records of somebody's own folder of schemas, for the commands that read bytes with them.
 
-What the folder does not have is Kafka's: somebody who has added to the protocol speaks the rest of it, too.
+What the folder does not have is Kafka's: programs that add to the protocol speak the rest of it, too.
 
 The folder's code is generated into a temporary package and imported, as `kafkawire codegen generate` and a program
 would do it, and is gone with the process.

@@ -18,7 +18,7 @@ def open_file(path: Path) -> FileIO:
     """Open a file for a window.
 
     Raises:
-        OSError: it cannot be opened, or is no regular file: pipes wait for somebody who writes, and devices never end.
+        OSError: it cannot be opened, or is no regular file: pipes wait for a writer, and devices never end.
     """
     return checked_regular(path).open("rb", buffering=0)
 

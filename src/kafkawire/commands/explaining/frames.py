@@ -1,7 +1,7 @@
 """Say what each byte of a whole frame is: length, header, body, and what follows them.
 
-A request says by itself what it is: its API key and version come first. A response does not, so whoever asks must know
-the request, or its API and version. Called by `explain.py`, and for the frames of a capture by `captures.py`.
+A request says by itself what it is: its API key and version come first. A response does not, so the user must know the
+request, or its API and version. Called by `explain.py`, and for the frames of a capture by `captures.py`.
 
 Source: Kafka protocol guide, "Network"; KIP-482 (headers), KIP-511 (ApiVersions).
 """
