@@ -8,6 +8,7 @@ Source: Apache Kafka, `OffsetFetcher`, `ListOffsetsHandler`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from functools import partial
 
@@ -19,6 +20,7 @@ from kafkawire.sdk.client.requests import MetadataQuestion
 from kafkawire.sdk.client.retry import Attempts, Backoff, outdates_metadata
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, RemoteProtocolError, RequestTimedOut
+from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.tables.enums import IsolationLevel
@@ -26,6 +28,8 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["OffsetQueries"]
+
+logger = logging.getLogger("kafkawire.client")
 
 Answer = Promise[dict[TopicPartition, OffsetAndTimestamp]]
 
@@ -72,6 +76,7 @@ class OffsetQueries:
         self._backoff = backoff
         self._isolation_level = isolation_level
         self._queries: list[_Query] = []
+        self._lines = LogLimit(logger)
 
     def ask(self, times: Mapping[TopicPartition, int], answer: Answer, now_ms: int) -> None:
         """Look up the first record at or after a time, for each partition.
@@ -201,7 +206,10 @@ class OffsetQueries:
         former = query.attempts.last_error
         if error is None:
             query.answer.keep(query.found)
-        elif not query.attempts.failed(error, now_ms):
+        elif query.attempts.failed(error, now_ms):
+            left_ms = _deadline_ms(query) - now_ms
+            self._lines.warning("retried", now_ms, "offsets are looked up again for up to %d ms: %s", left_ms, error)
+        else:
             if isinstance(error, RequestTimedOut) and former is not None:  # which says more than that time is over
                 error, error.__cause__ = former, error
             query.answer.fail(error)

@@ -5,6 +5,8 @@ Method: simulated brokers with logs, on a clock of its own.
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from kafkawire.sdk.client.partitions import OffsetAndTimestamp, TopicPartition
@@ -129,10 +131,15 @@ def test_an_error_that_lasts_counts_for_more_than_one_that_passes(is_last: bool)
 
 
 @pytest.mark.parametrize("partition", [TopicPartition("x", 0), TopicPartition("t", 9)])
-def test_what_does_not_exist_is_not_asked_for_ever_after(partition: TopicPartition) -> None:
+def test_what_does_not_exist_is_not_asked_for_ever_after(
+    partition: TopicPartition, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log says at once what is waited for."""
     cluster = Cluster({"t": [1]}, api_timeout_ms=5_000)
     answer = asked(cluster, partition)
     cluster.run(3_500)
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert re.match(rf"offsets are looked up again for up to \d+ ms: UNKNOWN_TOPIC.*: partition {partition}", line)
     assert not answer.done
     cluster.run(2_500)
     with pytest.raises(BrokerError, match=f"UNKNOWN_TOPIC_OR_PARTITION: partition {partition}") as caught:
