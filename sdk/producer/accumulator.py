@@ -265,10 +265,7 @@ class Accumulator:
                 self._announce(batch)
             if batch.term != self.term:  # its transaction has ended, perhaps before the sender was told
                 batch.close()
-            if not batch.is_closed:
-                topic.show(number, batch)
-                if is_sticky:
-                    topic.sticky = batch
+            topic.shown_open(batch, is_sticky=is_sticky)
             if is_sticky:
                 topic.sticky_bytes += batch.used_bytes - before_bytes
             return batch.outcome, index

@@ -51,6 +51,17 @@ class ProducerTopic(Topic):
             arrivals, self.arrivals = self.arrivals, Arrivals()
             self.held += arrivals.close(End(self.partitions, self.arrivals))
 
+    def shown_open(self, batch: ProducerBatch, *, is_sticky: bool) -> None:
+        """Show the engine a batch that is open, also as the one for records without a key if it is that.
+
+        Whoever closes it takes it away first or afterwards: a batch that is closed by then is not left here.
+        """
+        self.show(batch.queue.partition.partition, batch)
+        if is_sticky:
+            self.sticky = batch
+        if batch.is_closed:
+            self.shown_closed(batch)
+
     def shown_closed(self, batch: ProducerBatch) -> None:
         """Show no more that a batch is open; it is closed, whatever is shown."""
         number = batch.queue.partition.partition

@@ -13,7 +13,7 @@ __all__ = ["interrupted_at"]
 def interrupted_at(
     places: Collection[int], call: Callable[[], object], handler: Callable[[], object], files: tuple[str, ...] = ("",)
 ) -> bool:
-    """Make a call, and the handler at its instructions of these numbers; return whether it has so many.
+    """Make a call, and the handler at its instructions of these numbers; return whether it has the first of them.
 
     Args:
         places: counted from 0.
@@ -44,4 +44,4 @@ def interrupted_at(
         call()
     finally:
         sys.settrace(former)
-    return count > last
+    return count > min(places)
