@@ -114,7 +114,7 @@ class Accumulator:
                 f"{self._largest_bytes - BATCH_HEADER_BYTES}"
             )
         try:
-            term = self._admitted()
+            term = self._current_term()
             topic = self.topics.get(record.topic)
             partitions = 0 if topic is None else topic.partitions
             if topic is None or is_absent(record.partition, partitions):
@@ -127,7 +127,7 @@ class Accumulator:
                 except PartitionerFailed as error:
                     return self.refused(record, error.reason), 0
             while (place := self._append(topic, record, number, term)) is None:
-                term = self._admitted()  # another transaction has begun
+                term = self._current_term()  # another transaction has begun
         except BaseException as error:
             if not isinstance(error, KafkaWireError):  # Ctrl-C, anywhere in between
                 self._tell_again(record)
@@ -166,7 +166,7 @@ class Accumulator:
         outcome.fail(error)
         return outcome
 
-    def _admitted(self) -> int:
+    def _current_term(self) -> int:
         """Return the term that takes records now, or raise why none does."""
         term = self.term
         if self.appender.refusal is not None:
@@ -192,8 +192,8 @@ class Accumulator:
             record.outcome = None
         elif not self._tell(record):
             self.release(size_bytes)
-            outcome.fail(self._over())
-            raise self._over()
+            outcome.fail(self._final_error())
+            raise self._final_error()
         return topic, partitions
 
     def _arrived(self, record: Held) -> tuple[ProducerTopic, int]:
@@ -253,12 +253,12 @@ class Accumulator:
             elif batch.term > term:
                 return None
             elif batch.term < term:  # perhaps the sender has not heard of it
-                self._shut(topic, batch)
+                self._close_full(topic, batch)
             elif self._grow(batch, batch.used_bytes + record.bound_bytes, is_held=is_held):
                 before_bytes = batch.used_bytes
                 index = batch.append(record.timestamp_ms, record.key, record.value, record.headers)
             else:
-                self._shut(topic, batch)
+                self._close_full(topic, batch)
             if batch is None or index is None:
                 continue
             if not batch.is_told:
@@ -285,7 +285,7 @@ class Accumulator:
         options = self._options
         limit_bytes = max(options.batch_size, needed_bytes)
         wished_bytes = min(max(_FIRST_BYTES, needed_bytes, queue.usual_bytes), limit_bytes)
-        admitted_bytes = self._admit(needed_bytes, wished_bytes, is_held=is_held)
+        admitted_bytes = self._take_memory(needed_bytes, wished_bytes, is_held=is_held)
         try:
             queue = topic.queues.setdefault(queue.partition.partition, queue)
             now_ms = self._clock()
@@ -310,11 +310,11 @@ class Accumulator:
         if not self._tell(batch.queue):
             batch.close()
             self._give_grants(batch)
-            batch.outcome.fail(self._over())
-            raise self._over()
+            batch.outcome.fail(self._final_error())
+            raise self._final_error()
         batch.is_told = True
 
-    def _shut(self, topic: ProducerTopic, batch: ProducerBatch) -> None:
+    def _close_full(self, topic: ProducerTopic, batch: ProducerBatch) -> None:
         """Close a full batch; the next one asks for its memory at once: to grow later costs as much as a batch."""
         if batch.close():
             batch.is_full = True
@@ -379,7 +379,7 @@ class Accumulator:
         if needed_bytes > batch.limit_bytes:
             return False
         wished_bytes = min(max(2 * held_bytes, needed_bytes), batch.limit_bytes)
-        batch.grants.append(self._admit(needed_bytes - held_bytes, wished_bytes - held_bytes, is_held=is_held))
+        batch.grants.append(self._take_memory(needed_bytes - held_bytes, wished_bytes - held_bytes, is_held=is_held))
         if batch.is_closed:  # perhaps its memory was given back before this
             self._give_grants(batch)
         else:
@@ -395,7 +395,7 @@ class Accumulator:
         except BufferFull:  # another thread was faster
             return False
 
-    def _admit(self, needed_bytes: int, wished_bytes: int, *, is_held: bool) -> int:
+    def _take_memory(self, needed_bytes: int, wished_bytes: int, *, is_held: bool) -> int:
         if is_held:  # it was admitted when it came
             self._memory.add(needed_bytes)
             return needed_bytes
@@ -428,7 +428,7 @@ class Accumulator:
                 self.news.append(record)
         self._wake()
 
-    def _over(self) -> KafkaWireError:
+    def _final_error(self) -> KafkaWireError:
         refusal = self.appender.refusal
         return Closed("the producer is closed") if refusal is None else refusal.again()
 

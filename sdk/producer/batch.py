@@ -22,7 +22,7 @@ __all__ = ["Link", "ProducerBatch", "ProducerId"]
 
 
 class ProducerId(NamedTuple):
-    """Whom a broker takes a batch to come from.
+    """The producer that a batch comes from, as brokers know it.
 
     Attributes:
         number: given by the cluster.
@@ -80,7 +80,7 @@ class ProducerBatch(Batch):
         grants: parts of the buffer's memory that it was given to grow, until it is trimmed.
         kept_bytes: what it holds of the buffer's memory since it was trimmed.
         is_trimmed: whether it has given back the memory that it does not need.
-        producer: whom its sequence number belongs to, None before it has one.
+        producer: that its sequence number belongs to, None before it has one.
         sequence: of its first record, -1 before it has one.
         sealed_bytes: its size as it was last sent, after compression.
         on_wire: whether a request with it has no response yet.

@@ -1,6 +1,7 @@
 """The batches of one partition that are not settled: waiting, or on their way to its leader.
 
-Any thread opens batches, and links each to the one before; the sender gathers them from there. All else is its own.
+Any thread opens batches, and links each to the one before; the sender gathers them from there. Everything else here
+belongs to the sender.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class ProducerTopic(Topic):
     def shown_open(self, batch: ProducerBatch, *, is_sticky: bool) -> None:
         """Show the engine a batch that is open, also as the one for records without a key if it is that.
 
-        Whoever closes it takes it away first or afterwards: a batch that is closed by then is not left here.
+        Another thread may close it, and take it away, before it is shown: so a closed batch is taken away again.
         """
         self.show(batch.queue.partition.partition, batch)
         if is_sticky:

@@ -1,7 +1,7 @@
-"""Watchers of something that happens once, which any number of threads add and take.
+"""Callbacks of something that happens once, added from any thread.
 
-A thread that adds a watcher then looks whether the thing has happened, and if so takes the watcher back; the thread
-that makes it happen takes all watchers. Each is taken in one step of C, and so by one side only: no lock is needed,
+The thread that adds a watcher then looks whether it has happened, and takes the watcher back if so; the thread that
+makes it happen takes all watchers. Each watcher is taken in one step of C, and so by one of the two: no lock is needed
 under which a thread could be interrupted.
 """
 
