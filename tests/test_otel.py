@@ -18,9 +18,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from kafkawire import BrokerError, Consumer, Delivery, ErrorCode, Producer, Record, TopicPartition
-from kafkawire.errors import Closed, EncodeError
-from kafkawire.otel import TracedProducer, processing, traced
+from kafkawire import BrokerError, Consumer, Delivery, ErrorCode, Producer, Record, TopicPartition, sync
+from kafkawire.errors import Closed, EncodeError, LocalProtocolError, RecordTooLarge
+from kafkawire.metrics import openmetrics
+from kafkawire.otel import BlockingTracedProducer, TracedProducer, processing, traced
 from kafkawire.sdk.producer.outcome import Outcome
 from kafkawire.testing import Broker
 
@@ -187,3 +188,36 @@ def test_a_record_that_fails_later() -> None:
 
     spans = Spans()
     asyncio.run(test())
+
+
+def test_a_blocking_producer() -> None:
+    """Spans and errors are those of an asyncio producer, and both have their metrics."""
+    spans = Spans()
+    with Broker(ephemeral=True, num_partitions=1) as broker:
+        producer = traced(sync.Producer(broker.bootstrap, client_id="shop", max_request_size=1_024), spans.provider)
+        assert isinstance(producer, BlockingTracedProducer)
+        with producer:
+            assert producer.send("t", b"v", key="order-7").result(timeout_ms=60_000).offset == 0
+            assert producer.send_many("t", [b"a", b"b"], headers={"mine": b"1"}) == 2
+            with pytest.raises(RecordTooLarge):
+                producer.send_many("t", [b"x" * 2_000])
+            producer.flush(timeout_ms=60_000)
+            assert 'kafka_producer_record_send_total{client_id="shop"} 3' in openmetrics(producer)
+            producer.send("t", b"not there", partition=7)
+            with pytest.raises(LocalProtocolError, match="not 7"):
+                producer.flush()
+            producer.send("t", b"at the end")
+        record = asyncio.run(read(broker.bootstrap))
+
+        async def metrics() -> str:
+            async with traced(Producer(broker.bootstrap, client_id="other"), spans.provider) as other:
+                return openmetrics(other)
+
+        assert 'client_id="other"' in asyncio.run(metrics())
+    sent, many, refused, missing, last = spans.take("send t")
+    assert sent.context is not None
+    assert f"{sent.context.span_id:016x}".encode() in (dict(record.headers)["traceparent"] or b"")
+    assert dict(many.attributes or {})["messaging.batch.message_count"] == 2
+    kinds = [dict(span.attributes or {}).get("error.type") for span in (refused, missing, last)]
+    assert kinds == ["RecordTooLarge", "LocalProtocolError", None]
+    assert {dict(span.attributes or {})["messaging.client.id"] for span in (sent, many, last)} == {"shop"}

@@ -13,10 +13,10 @@ Source: OpenTelemetry's semantic conventions for messaging and for Kafka; W3C Tr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Generic, Self, TypeVar, overload
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -25,28 +25,44 @@ from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer
 
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.errors import BrokerError, KafkaWireError
+from kafkawire.sdk.metrics.names import MetricName
 from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.sdk.producer.producer import Producer
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records import Record
 from kafkawire.sdk.records.content import HeadersInput, record_headers
+from kafkawire.sdk.sync.producer import Producer as BlockingProducer
 from kafkawire.sdk.version import __version__
 
-__all__ = ["TracedProducer", "processing", "traced"]
+__all__ = ["BlockingTracedProducer", "TracedProducer", "processing", "traced"]
 
 #: Keys that identify a record are attributes of its span; longer ones are cut.
 _KEY_MAX: Final = 200
 
 Attributes = dict[str, str | int | bool]
 
+Traced = TypeVar("Traced", bound=Producer[Any, Any] | BlockingProducer[Any, Any])
 
-def traced(producer: Producer, tracer_provider: TracerProvider | None = None) -> TracedProducer:
+
+@overload
+def traced(producer: Producer, tracer_provider: TracerProvider | None = None) -> TracedProducer: ...
+
+
+@overload
+def traced(producer: BlockingProducer, tracer_provider: TracerProvider | None = None) -> BlockingTracedProducer: ...
+
+
+def traced(
+    producer: Producer | BlockingProducer, tracer_provider: TracerProvider | None = None
+) -> TracedProducer | BlockingTracedProducer:
     """Return a producer whose every `send` and `send_many` is a span.
 
     Args:
-        producer: started or not.
+        producer: of `kafkawire` or of `kafkawire.sync`; started or not.
         tracer_provider: makes the spans; None for the global one.
     """
+    if isinstance(producer, BlockingProducer):
+        return BlockingTracedProducer(producer, tracer_provider)
     return TracedProducer(producer, tracer_provider)
 
 
@@ -93,33 +109,21 @@ def processing(
             raise
 
 
-class TracedProducer:
-    """A producer whose records carry the context of the span that sent them; made by `traced`.
-
-    Whatever is not here is the producer's own. `flush` and `close` raise the first error of a record since the last
-    `flush`, also if somebody has awaited its delivery.
+class _Traced(Generic[Traced]):
+    """What both traced producers share.
 
     Args:
         producer: sends.
         tracer_provider: makes the spans; None for the global one.
     """
 
-    def __init__(self, producer: Producer, tracer_provider: TracerProvider | None = None) -> None:
+    def __init__(self, producer: Traced, tracer_provider: TracerProvider | None = None) -> None:
         self.producer = producer
         self._tracer = _tracer(tracer_provider)
         self._failure: KafkaWireError | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.producer, name)
-
-    async def __aenter__(self) -> Self:
-        await self.producer.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close(flush=error is None)
 
     def send(
         self,
@@ -154,35 +158,24 @@ class TracedProducer:
         delivery.add_done_callback(lambda delivery: self._ended(span, delivery))
         return delivery
 
-    async def send_many(
-        self,
-        topic: str,
-        values: Iterable[Buffer | str | None],
-        *,
-        headers: HeadersInput = (),
-        partition: int | None = None,
-    ) -> int:
-        """Buffer many records; see `Producer.send_many`. One span for all, which ends when they are buffered."""
+    @property
+    def client_id(self) -> str:
+        """The `client_id` option."""
+        return self.producer.client_id
+
+    def metrics(self) -> Mapping[MetricName, float]:
+        """Return every metric and its value now; see `Producer.metrics`."""
+        return self.producer.metrics()
+
+    @contextmanager
+    def _many(self, topic: str, headers: HeadersInput) -> Iterator[tuple[Span, list[tuple[str, Any]]]]:
+        """Give a span for many records, and their headers."""
         with trace.use_span(self._span(topic), end_on_exit=True, record_exception=False) as span:
             try:
-                pairs = _with_context(headers, span)
-                count = await self.producer.send_many(topic, values, headers=pairs, partition=partition)
+                yield span, _with_context(headers, span)
             except BaseException as error:
                 _note(span, error)
                 raise
-            span.set_attribute("messaging.batch.message_count", count)
-            return count
-
-    async def flush(self, timeout_ms: int | None = None) -> None:
-        """Send everything and wait until it is acknowledged; see `Producer.flush`."""
-        await self.producer.flush(timeout_ms)
-        self._raise_failure()
-
-    async def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
-        """Flush, and disconnect; see `Producer.close`."""
-        await self.producer.close(flush=flush, timeout_ms=timeout_ms)
-        if flush:
-            self._raise_failure()
 
     def _span(self, topic: str) -> Span:
         attributes = _attributes("send", topic)
@@ -200,6 +193,95 @@ class TracedProducer:
         error, self._failure = self._failure, None
         if error is not None:
             raise error.again()
+
+
+class TracedProducer(_Traced[Producer[Any, Any]]):
+    """A producer whose records carry the context of the span that sent them; made by `traced`.
+
+    Whatever is not here is the producer's own. `flush` and `close` raise the first error of a record since the last
+    `flush`, also if somebody has awaited its delivery.
+
+    Args:
+        producer: sends.
+        tracer_provider: makes the spans; None for the global one.
+    """
+
+    async def __aenter__(self) -> Self:
+        await self.producer.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close(flush=error is None)
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Iterable[Buffer | str | None],
+        *,
+        headers: HeadersInput = (),
+        partition: int | None = None,
+    ) -> int:
+        """Buffer many records; see `Producer.send_many`. One span for all, which ends when they are buffered."""
+        with self._many(topic, headers) as (span, pairs):
+            count = await self.producer.send_many(topic, values, headers=pairs, partition=partition)
+            span.set_attribute("messaging.batch.message_count", count)
+            return count
+
+    async def flush(self, timeout_ms: int | None = None) -> None:
+        """Send everything and wait until it is acknowledged; see `Producer.flush`."""
+        await self.producer.flush(timeout_ms)
+        self._raise_failure()
+
+    async def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
+        """Flush, and disconnect; see `Producer.close`."""
+        await self.producer.close(flush=flush, timeout_ms=timeout_ms)
+        if flush:
+            self._raise_failure()
+
+
+class BlockingTracedProducer(_Traced[BlockingProducer[Any, Any]]):
+    """A `kafkawire.sync.Producer` whose records carry the context of the span that sent them; see `TracedProducer`.
+
+    Args:
+        producer: sends.
+        tracer_provider: makes the spans; None for the global one.
+    """
+
+    def __enter__(self) -> Self:
+        self.producer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(flush=error is None)
+
+    def send_many(
+        self,
+        topic: str,
+        values: Iterable[Buffer | str | None],
+        *,
+        headers: HeadersInput = (),
+        partition: int | None = None,
+    ) -> int:
+        """Buffer many records; see `TracedProducer.send_many`."""
+        with self._many(topic, headers) as (span, pairs):
+            count = self.producer.send_many(topic, values, headers=pairs, partition=partition)
+            span.set_attribute("messaging.batch.message_count", count)
+            return count
+
+    def flush(self, timeout_ms: int | None = None) -> None:
+        """Send everything and wait until it is acknowledged; see `Producer.flush`."""
+        self.producer.flush(timeout_ms)
+        self._raise_failure()
+
+    def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
+        """Flush, and disconnect; see `Producer.close`."""
+        self.producer.close(flush=flush, timeout_ms=timeout_ms)
+        if flush:
+            self._raise_failure()
 
 
 def _tracer(provider: TracerProvider | None) -> Tracer:
