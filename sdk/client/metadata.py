@@ -1,7 +1,8 @@
 """What a client knows about a cluster: brokers, topics, and the leader of each partition.
 
 Filled from Metadata responses, read when a request is routed. A newer leader epoch is never replaced by an older one,
-so a lagging broker cannot send the client back to a former leader.
+so a lagging broker cannot send the client back to a former leader. While a topic keeps its id, it has no fewer
+partitions.
 
 Source: Apache Kafka, `MetadataCache`; KIP-320 (leader epochs), KIP-516 (topic ids), KIP-951 (leaders in responses),
 KIP-1102 (bootstrapping again on request).
@@ -285,11 +286,16 @@ class Metadata:
         if known is not None and not is_same and known.topic_id != ZERO_UUID:
             self._lines.warning(name, now_ms, "topic %s was deleted and created again", name)
         former = known.partitions if known is not None and is_same else {}
-        partitions = {
+        listed = {
             partition.partition_index: _newer(former.get(partition.partition_index), partition, has_epochs)
             for partition in topic.partitions
         }
+        has_id = known is not None and topic.topic_id == known.topic_id != ZERO_UUID
+        partitions = _with_omitted(listed, former, only_gaps=not has_id)
         self._forget(name)
+        if partitions is None:
+            self.errors[name] = ErrorCode.LEADER_NOT_AVAILABLE  # it means the same: the broker is still learning of it
+            return
         self._former_ids.pop(name, None)
         self.topics[name] = Topic(name, topic.topic_id, partitions, topic.is_internal)
         if topic.topic_id != ZERO_UUID:
@@ -311,6 +317,26 @@ def _newer(
         return former
     epoch = partition.leader_epoch if has_epoch else -1
     return Partition(_node(partition.leader_id), epoch, tuple(partition.replica_nodes), tuple(partition.isr_nodes))
+
+
+def _with_omitted(
+    listed: dict[int, Partition], former: dict[int, Partition], *, only_gaps: bool
+) -> dict[int, Partition] | None:
+    """Add the partitions that a response leaves out, None if one of them is not known.
+
+    A broker that is still learning of a topic lists part of it. The number of partitions decides where keys go, so a
+    part must not be taken for the whole.
+
+    Args:
+        listed: what the response has.
+        former: what was known of the same topic.
+        only_gaps: whether the last ones may be gone: without topic ids, the topic may have been created again.
+    """
+    end = max(listed, default=-1) + 1
+    if len(listed) == end and (only_gaps or len(former) <= end):
+        return listed
+    whole = {number: each for number, each in former.items() if number < end or not only_gaps} | listed
+    return dict(sorted(whole.items())) if len(whole) == max(whole) + 1 else None
 
 
 def _node(node_id: int) -> int | None:

@@ -79,13 +79,19 @@ def backoff(initial_ms: int = 100, longest_ms: int = 1_000) -> Backoff:
     return Backoff(initial_ms, longest_ms, lambda: FRACTION)
 
 
-def cluster(nodes: Iterable[int], topics: Mapping[str, Iterable[int | None]], controller: int = 1) -> Handler:
+def cluster(
+    nodes: Iterable[int],
+    topics: Mapping[str, Iterable[int | None]],
+    controller: int = 1,
+    lives: Mapping[str, int] | None = None,
+) -> Handler:
     """Return the handler of Metadata requests.
 
     Args:
         nodes: ids of the brokers.
         topics: the leader of each partition of each topic; None for a partition without one.
         controller: node id of the controller.
+        lives: how often each topic was created again, none if it is left out.
     """
     brokers = [MetadataResponse.MetadataResponseBroker(node, *address(node)) for node in nodes]
 
@@ -99,19 +105,16 @@ def cluster(nodes: Iterable[int], topics: Mapping[str, Iterable[int | None]], co
                 )
                 for number, leader in enumerate(topics.get(name, ()))
             ]
-            found.append(
-                MetadataResponse.MetadataResponseTopic(
-                    0 if name in topics else 3, name, topic_id(name) if name in topics else ZERO_UUID, False, partitions
-                )
-            )
+            code, identity = (0, topic_id(name, (lives or {}).get(name, 0))) if name in topics else (3, ZERO_UUID)
+            found.append(MetadataResponse.MetadataResponseTopic(code, name, identity, False, partitions))
         return MetadataResponse(0, brokers, "simulated", controller, found)
 
     return answer
 
 
-def topic_id(name: str) -> bytes:
-    """Return the id of a simulated topic."""
-    return name.encode().ljust(16, b"-")[:16]
+def topic_id(name: str, lives: int = 0) -> bytes:
+    """Return the id of a simulated topic that was created again so many times."""
+    return name.encode().ljust(15, b"-")[:15] + bytes([ord("-") + lives])
 
 
 class Connection:

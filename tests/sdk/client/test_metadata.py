@@ -246,6 +246,43 @@ def test_an_older_leader_from_a_broker_without_topic_ids(caplog: pytest.LogCaptu
     assert caplog.messages == []
 
 
+@pytest.mark.parametrize(
+    ("listed", "topic_id", "expected"),
+    [
+        ((0, 1, 2, 3), ID, (0, 1, 2, 3)),
+        ((2, 0), ID, (0, 1, 2)),
+        ((0,), ID, (0, 1, 2)),
+        ((), ID, (0, 1, 2)),
+        ((0, 1, 3), ID, (0, 1, 2, 3)),
+        ((0, 4), ID, None),
+        ((0,), OTHER_ID, (0,)),
+        ((0, 2), OTHER_ID, None),
+        ((0, 2), ZERO_UUID, (0, 1, 2)),
+        ((0,), ZERO_UUID, (0,)),
+        ((0, 2**31 - 1), ZERO_UUID, None),
+    ],
+)
+def test_a_topic_that_is_listed_in_part(
+    listed: tuple[int, ...], topic_id: bytes, expected: tuple[int, ...] | None
+) -> None:
+    """What is left out stays as it was, in the order of numbers; a topic whose gaps cannot be filled is not known."""
+
+    def of(numbers: tuple[int, ...], leader: int, topic_id: bytes) -> MetadataResponse:
+        partitions = [MetadataResponse.MetadataResponsePartition(0, number, leader, 6) for number in numbers]
+        return metadata_response(MetadataResponse.MetadataResponseTopic(0, "t", topic_id, partitions=partitions))
+
+    metadata = Metadata(max_age_ms=1000)
+    metadata.wanted = {"t"}
+    metadata.update(of((0, 1, 2), 1, ID), now_ms=0)
+    metadata.update(of(listed, 2, topic_id), now_ms=1)
+    if expected is None:
+        assert (metadata.topics, metadata.errors) == ({}, {"t": ErrorCode.LEADER_NOT_AVAILABLE})
+        assert metadata.stale_ms() == 0
+    else:
+        leaders = [(number, each.leader) for number, each in metadata.topics["t"].partitions.items()]
+        assert leaders == [(number, 2 if number in listed else 1) for number in expected]
+
+
 def test_a_partition_that_does_not_exist() -> None:
     metadata = filled()
     assert metadata.absence(TopicPartition("t", 1)) == "topic t has partitions 0 to 0"

@@ -90,6 +90,7 @@ class SimulatedProducer:
 
     Attributes:
         leaders: the leader of each partition now; tests change it.
+        lives: how often each topic was created again, see `cluster`.
         stale: what Metadata responses say instead of `leaders`, None if they are right.
         logs: by topic and partition.
         refuse: returns an error code for a batch before it is stored, 0 to store it.
@@ -110,6 +111,7 @@ class SimulatedProducer:
         self.options = ProducerOptions(**{**vars(read_producer_options("node-1:9092", given)), **timeout})
         self.nodes = nodes
         self.leaders = {name: list(numbers) for name, numbers in (topics or {"t": [1]}).items()}
+        self.lives: dict[str, int] = {}
         self.stale: dict[str, list[int | None]] | None = None
         self.logs: dict[tuple[str, int], Log] = {}
         self.refuse: Callable[[str, int, RecordBatch], int] = lambda topic, number, batch: 0
@@ -157,12 +159,12 @@ class SimulatedProducer:
         return [value for value in self.log(topic, number).values if value != b"first"]
 
     def _metadata(self, request: MetadataRequest, version: int) -> MetadataResponse:
-        answer = cluster(self.nodes, self.stale or self.leaders)(request, version)
+        answer = cluster(self.nodes, self.stale or self.leaders, lives=self.lives)(request, version)
         assert isinstance(answer, MetadataResponse)
         return answer
 
     def _produce(self, node: int, request: ProduceRequest) -> Message:
-        names = {topic_id(name): name for name in self.leaders}
+        names = {topic_id(name, self.lives.get(name, 0)): name for name in self.leaders}
         kind = ProduceResponse.PartitionProduceResponse
         responses = []
         for topic in request.topic_data:

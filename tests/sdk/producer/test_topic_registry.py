@@ -221,7 +221,7 @@ def test_a_topic_that_is_created_again_with_fewer_partitions() -> None:
     stranded = producer.send("t", b"v", partition=7)
     producer.run(10)
     late = producer.send("t", b"v", partition=6)
-    producer.leaders["t"] = [1, 2, 3]
+    producer.leaders["t"], producer.lives["t"] = [1, 2, 3], 1
     producer.run(3_000)
     keys = [b"k%d" % number for number in range(12)]
     deliveries = [producer.send("t", b"v", key=key) for key in keys]
@@ -235,7 +235,7 @@ def test_a_topic_that_is_created_again_with_fewer_partitions() -> None:
     for delivery in (stranded, late):
         error = outcome_of(delivery)
         assert isinstance(error, DeliveryTimedOut)
-        assert "UNKNOWN_TOPIC_OR_PARTITION" in str(error)
+        assert "UNKNOWN_TOPIC_ID" in str(error)
     assert producer.accumulator.bytes_held == 0
     producer.refuse = lambda topic, number, batch: 0
     producer.leaders["t"] = [1] * 8
