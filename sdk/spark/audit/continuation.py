@@ -31,8 +31,8 @@ _log = logging.getLogger("kafkawire.spark")
 #: `baseSequence` if it removes records.
 LAST_BATCH: Final = ("baseOffset", "producerId", "producerEpoch", "baseSequence", "maxTimestampMs", "records")
 
-#: What somebody can do about a partition that is not the one that was read.
-WAY_OUT: Final = "it needs another folder, or reread, which begins anew"
+#: What a user can do about a partition that is not the one that was read.
+WAY_OUT: Final = "choose another folder, or reread, which begins anew"
 
 _NOT_CLEANED: Final = LAST_BATCH.index("baseSequence") + 1
 

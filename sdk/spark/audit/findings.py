@@ -102,7 +102,7 @@ def _of_losses(summary: Summary) -> Iterator[Finding]:
         records = sum(row["lostRecords"] for row in lost)
         worst = sorted(lost, key=lambda row: -row["lostRecords"])
         each = [f"{row['topic']}-{row['partition']} ({count_text(row['lostRecords'])})" for row in worst]
-        detail = f"{_listed(each)}; by offsets, so markers and what compaction removed may be among them"
+        detail = f"{_listed(each)}; counted by offsets: markers, and records that compaction removed, may be among them"
         yield Finding(Severity.BAD, f"{_many(records, 'record')} probably lost", detail)
     for column, one, many, why in (
         ("lostAltogether", "has no segment", "have no segment", "other files of it are left, or a checkpoint names it"),
@@ -122,7 +122,7 @@ def _of_losses(summary: Summary) -> Iterator[Finding]:
 
 
 def _of_ends(summary: Summary) -> Iterator[Finding]:
-    """Say what is behind the last batch of partitions, and what else does not look as a broker leaves it."""
+    """Say what is behind the last batch of partitions, and what else no broker leaves like this."""
     cut = _with(summary, "cutBytes")
     if cut:
         size = sum(row["cutBytes"] for row in cut)
@@ -132,7 +132,7 @@ def _of_ends(summary: Summary) -> Iterator[Finding]:
     if zeros:
         size = sum(row["zeroBytes"] for row in zeros)
         text = f"{_many(len(zeros), 'partition')} with zeros at the end ({size:,} bytes)"
-        detail = f"{_names(zeros)}: what a crash left of writes, or room that log.preallocate makes"
+        detail = f"{_names(zeros)}: left by a crash, or room that log.preallocate made"
         yield Finding(Severity.WARNING, text, detail)
     steps = _with(summary, "epochSteps")
     if steps:
@@ -148,7 +148,7 @@ def _of_ends(summary: Summary) -> Iterator[Finding]:
     unindexed = _with(summary, "segmentsWithoutIndex")
     if unindexed:
         text = f"{_many(sum(row['segmentsWithoutIndex'] for row in unindexed), 'segment')} without an index"
-        yield Finding(Severity.NOTE, text, f"{_names(unindexed)}: a broker makes it anew when it starts")
+        yield Finding(Severity.NOTE, text, f"{_names(unindexed)}: a broker rebuilds it when it starts")
 
 
 def _of_logs(summary: Summary) -> Iterator[Finding]:

@@ -64,7 +64,7 @@ def _extents(batches: DataFrame) -> DataFrame:
 
 
 def _times(batches: DataFrame) -> DataFrame:
-    """Return from when the records of partitions are."""
+    """Return the lowest and the highest timestamp of each partition."""
     return (
         counted(batches)
         .groupBy(*_PARTITION)
@@ -76,7 +76,7 @@ def _times(batches: DataFrame) -> DataFrame:
 
 
 def _sums_of(written: Callable[[str], DataFrame]) -> list[DataFrame]:
-    """Return what the other tables come to."""
+    """Return the sums of the other tables, by partition."""
     return [
         _summed(
             written("compression"),

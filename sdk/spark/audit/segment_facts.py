@@ -120,7 +120,7 @@ class FactReader(SegmentReader):
         self._noted = noted
 
     def check_found(self, segments: Sequence[FoundSegment], listed: Iterable[ListedFile]) -> None:
-        """Accept that there are no segments, likewise."""
+        """Accept paths without segments where an audit has looked at them: it knows what was there."""
         if not self._noted.has_all_kinds:
             super().check_found(segments, listed)
 

@@ -128,7 +128,7 @@ class AuditStore:
         return self
 
     def forget(self) -> None:
-        """Have the next version begin anew; what was noted stays until it takes the place of this one."""
+        """Have the next version begin anew; this one stays until that is complete."""
         self.before = Manifest(version=self.before.version, options=self.before.options)
 
     def __exit__(self, *error: object) -> None:

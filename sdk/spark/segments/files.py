@@ -113,7 +113,7 @@ class FoundSegment(NamedTuple):
 
     @property
     def is_packed(self) -> bool:
-        """Whether it is compressed or in an archive: then it is read as a whole, and nobody knows its size before."""
+        """Whether it is compressed or in an archive: then it is read as a whole, and its size is not known before."""
         return is_packed(self.path)
 
     def sibling(self, suffix: str) -> str:
@@ -230,7 +230,7 @@ def packed_names(paths: Iterable[str]) -> str:
 
 
 def _is_log(path: str) -> bool:
-    """Return whether a file is one that is read if its name is that of a segment."""
+    """Return whether a file ends like a segment, compressed or not."""
     return without_packing(path).endswith(".log")
 
 
