@@ -17,7 +17,6 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TextIO
 
 __all__ = ["await_port", "free_port"]
 
@@ -31,7 +30,8 @@ START_TIMEOUT_SECONDS = 60
 #: Between two attempts.
 _PAUSE_SECONDS = 0.02
 
-_locks: list[TextIO] = []
+#: Descriptors, and no file objects: nobody closes them, which Python would warn of as the process ends.
+_locks: list[int] = []
 
 
 def free_port() -> int:
@@ -43,14 +43,14 @@ def free_port() -> int:
     folder = Path(tempfile.gettempdir()) / f"kafkawire-ports-{os.getuid()}"
     folder.mkdir(exist_ok=True)
     for port in random.sample(PORTS, len(PORTS)):
-        lock = (folder / str(port)).open("a")
+        lock = os.open(folder / str(port), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with socket.socket() as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 probe.bind(("127.0.0.1", port))
         except OSError:
-            lock.close()
+            os.close(lock)
             continue
         _locks.append(lock)
         return port

@@ -79,7 +79,7 @@ def test_a_listener_that_hangs_does_not_hold_up_close() -> None:
         assert monotonic_ms() - began_ms < 1_000
         assert len(asyncio.all_tasks()) == 1
 
-    assert len(consuming(test, "t", listener=Listener()).asked(ApiKey.LEAVE_GROUP)) == 1
+    consuming(test, "t", listener=Listener())  # that it leaves is shown without real time, by test_departure
 
 
 class Acting:
