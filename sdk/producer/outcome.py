@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextvars import copy_context
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -135,15 +136,16 @@ class Outcome:
     def observe(
         self, index: int, timestamp_ms: int, callback: Callable[[RecordMetadata | None, KafkaWireError | None], object]
     ) -> None:
-        """Call `callback` once the record is settled; unlike with `watch`, nobody has asked for its error."""
+        """Call `callback` in a copy of this context once the record is settled; nobody has asked for its error."""
+        context = copy_context()
 
         def settled() -> None:
             outcome, place = self.find(index)
             error = outcome._error(place)
             if error is None:
-                callback(outcome._stored(place, timestamp_ms), None)
+                context.run(callback, outcome._stored(place, timestamp_ms), None)
             else:
-                callback(None, error)
+                context.run(callback, None, error)
 
         self._watch(index, settled)
 

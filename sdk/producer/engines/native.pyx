@@ -6,6 +6,8 @@ The names and the behaviour are those of the Python engine, where they are docum
 batch and the write no line of Python runs, so that no other thread comes in between.
 """
 
+from contextvars import copy_context
+
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
@@ -199,7 +201,8 @@ cdef class Delivery:
 
     def add_done_callback(self, callback):
         check_callback("callback", callback)
-        self.outcome.watch(self.index, lambda: callback(self))
+        context = copy_context()
+        self.outcome.watch(self.index, lambda: context.run(callback, self))
 
     def _observe(self, callback):
         self.outcome.observe(self.index, self.timestamp_ms, callback)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from kafkawire.sdk.client.partitioner import murmur2_partition
@@ -192,9 +193,13 @@ class Delivery:
         return self._outcome.exception(self._index)
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
-        """Call `callback` with this delivery once it is settled: on the producer's event loop, or in its I/O thread."""
+        """Call `callback` with this delivery once it is settled: on the producer's event loop, or in its I/O thread.
+
+        It runs in a copy of the caller's context, as the callbacks of asyncio's futures do.
+        """
         check_callback("callback", callback)
-        self._outcome.watch(self._index, lambda: callback(self))
+        context = copy_context()
+        self._outcome.watch(self._index, lambda: context.run(callback, self))
 
     def _observe(self, callback: Callable[[RecordMetadata | None, KafkaWireError | None], object]) -> None:
         """Tell an interceptor of the outcome; see `Outcome.observe`."""

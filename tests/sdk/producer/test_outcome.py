@@ -11,6 +11,7 @@ import logging
 import threading
 import weakref
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar, copy_context
 
 import pytest
 
@@ -215,6 +216,30 @@ def test_errors_of_callbacks_that_come_at_once_reach_nobody(caplog: pytest.LogCa
         outcome.move([(part, 0)])
         delivery.add_done_callback(bad)
     assert caplog.text.count("a callback of a delivery raised") == 2
+
+
+def test_a_callback_runs_in_the_context_that_added_it() -> None:
+    """Not in that of the program's part that started the client, or whose record happened to wake it."""
+    request = ContextVar[str]("request")
+    outcome, seen = Outcome(PLACE), []
+
+    def note(delivery: Delivery) -> None:
+        seen.append(request.get())
+        request.set("changed by the callback")
+
+    def send(index: int, name: str) -> None:
+        request.set(name)
+        delivery = Delivery(outcome, index, 0)
+        delivery.add_done_callback(note)
+        delivery._observe(lambda metadata, error: note(delivery))  # as for interceptors
+
+    for index, name in enumerate(("first", "second")):
+        copy_context().run(send, index, name)
+    request.set("of the event loop")
+    outcome.settle(1)
+    copy_context().run(send, 2, "after the end")
+    assert seen == ["first", "first", "second", "second", "after the end", "after the end"]
+    assert request.get() == "of the event loop"
 
 
 def test_callbacks_that_all_raise_give_two_lines_a_batch(caplog: pytest.LogCaptureFixture) -> None:
