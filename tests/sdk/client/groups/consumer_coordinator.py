@@ -172,15 +172,12 @@ class ConsumerCoordinator:
                 self._target[min(able, key=lambda each: (len(self._target[each]), each))].add(partition)
 
     def _reconcile(self, member_id: str, member: _Member, owned: set[TopicPartition] | None) -> None:
-        if member.revoking:
-            if owned is None or owned & member.revoking:
-                return
-            member.revoking = set()
         target = self._target[member_id]
-        if member.assigned - target:
+        if not member.revoking:
             member.revoking = member.assigned - target
             member.assigned &= target
-            if member.epoch:
+        if member.revoking:
+            if owned is None or owned & member.revoking:
                 return
             member.revoking = set()
         taken = {

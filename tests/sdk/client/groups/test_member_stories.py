@@ -250,10 +250,10 @@ class Scene:
         self.await_all()
 
     def await_all(self) -> None:
-        """Wait until the member reads all partitions of its topics."""
+        """Wait until the member is alone, and reads all partitions of its topics for good."""
         end_ms = self.cluster.now_ms + 100_000  # the longest session of one that was killed, and a silent request
         for _ in range(2):  # by then a session that ends has had its rebalance
-            self.cluster.until(self.reads_all, end_ms - self.cluster.now_ms)
+            self.cluster.until(lambda: len(self.kafka.members) == 1 and self.reads_all(), end_ms - self.cluster.now_ms)
             self.cluster.run(KILLED_MS)
         assert self.reads_all(), "not for good"
         self.check()
