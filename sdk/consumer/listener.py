@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from contextvars import copy_context
 from typing import Final, Protocol
 
 from kafkawire.sdk.client.groups.protocol import Assigned, Event, Lost, Revoking
@@ -41,7 +42,7 @@ class RebalanceListener(Protocol):
 
 
 class ListenerCalls:
-    """Call a listener on the event loop that this is made on, a task for each event.
+    """Call a listener on the event loop and in the context that this is made in, a task for each event.
 
     Args:
         listener: of the application.
@@ -52,13 +53,14 @@ class ListenerCalls:
         self._listener = listener
         self._done = done
         self._loop = asyncio.get_running_loop()
+        self._context = copy_context()
         self._tasks: dict[asyncio.Task[None], Event] = {}
         self._is_ended = False
 
     def notify(self, event: Event) -> None:
         """Have the listener called; from any thread."""
         with suppress(RuntimeError):  # the loop was closed: nobody listens any more
-            self._loop.call_soon_threadsafe(self._begin, event)
+            self._loop.call_soon_threadsafe(self._begin, event, context=self._context.copy())
 
     def let_go(self) -> bool:
         """Have the group go on if a call asks for this, which waits for what comes later; return whether one does."""

@@ -12,6 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from contextvars import Context, copy_context
 from functools import partial
 from threading import get_ident
 from typing import Any, Generic
@@ -80,6 +81,9 @@ class Driver(Generic[AnyLink, AnyCall]):
         self._may_end: list[None] = [None]
         self._steps: deque[Step] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
+        #: What turns, tasks and connections see of the application's context variables: those of `start`. A turn would
+        #: otherwise have those of whatever woke it, and a connection would keep one request's for as long as it lives.
+        self._context = Context()
         self._thread = 0
         #: How many turns have begun, and what that was when the last one was scheduled: a turn comes if both are equal.
         self._turns = 0
@@ -92,6 +96,7 @@ class Driver(Generic[AnyLink, AnyCall]):
     def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         """Begin, on the event loop of an `IoThread`; None for that of the caller."""
         self._loop = asyncio.get_running_loop() if loop is None else loop
+        self._context = copy_context()
         waiting.driving.add(self._loop)
         fork.watch(self)
         loop_watch.watch(self, self._loop)
@@ -156,10 +161,11 @@ class Driver(Generic[AnyLink, AnyCall]):
         if self._scheduled == turns or self._loop is None or self._ended is not None:
             return
         try:
+            context = self._context.copy()  # a turn may run inside another where a loop runs inside itself
             if get_ident() == self._thread:
-                self._loop.call_soon(self._turn)
+                self._loop.call_soon(self._turn, context=context)
             else:
-                self._loop.call_soon_threadsafe(self._turn)
+                self._loop.call_soon_threadsafe(self._turn, context=context)
             # Noted last, since this may be interrupted anywhere; if the turn has begun meanwhile, the note is outdated.
             self._scheduled = turns
         except RuntimeError:

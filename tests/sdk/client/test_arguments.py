@@ -92,7 +92,12 @@ def test_what_is_right(check: Callable[[object], Any], given: object, result: ob
         (checked_offsets, {T0: OffsetAndMetadata(0, "", -2)}, "leader_epoch of t-0: expected -1 to 2147483647, got -2"),
         (checked_times, {T0: -1}, "time -1: expected 1970 or later"),
         (times_of_an_admin, {T0: -7}, "time -7: expected 1970 or later"),
-        (times_of_an_admin, {T0: []}, "time []: expected milliseconds since the epoch, or a datetime"),
+        (checked_times, {T0: []}, "time []: expected milliseconds since the epoch, or a datetime"),
+        (
+            times_of_an_admin,
+            {T0: "latest"},
+            "time 'latest': expected milliseconds since the epoch, a datetime, or an OffsetTimestamp such as LATEST",
+        ),
         (checked_end, {T0: -1}, f"offset of t-0: expected 0 to {LAST}, got -1"),
         (checked_timeout_ms, 0.5, "timeout_ms: expected an integer, got 0.5"),
         (lambda given: checked_text("group_id", given), 5, "group_id: expected a string, got 5"),
