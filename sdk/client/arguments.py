@@ -198,10 +198,11 @@ def checked_times(given: object, *, special: bool = False) -> dict[TopicPartitio
         LocalProtocolError: it is no mapping of partitions to times.
     """
     checked: dict[TopicPartition, int] = {}
+    otherwise = "a datetime, or an OffsetTimestamp such as LATEST" if special else "or a datetime"
     for key, time in checked_mapping("times", given).items():
         partition = checked_partition(key)
         is_special = special and isinstance(time, int) and time in _SPECIAL_TIMES
-        checked[partition] = int(time) if is_special else to_ms(time)
+        checked[partition] = int(time) if is_special else to_ms(time, otherwise)
     return checked
 
 

@@ -29,11 +29,12 @@ def is_timedelta(given: object) -> TypeGuard[timedelta]:
     return "datetime" in sys.modules and isinstance(given, sys.modules["datetime"].timedelta)
 
 
-def to_ms(time: object) -> int:
+def to_ms(time: object, otherwise: str = "or a datetime") -> int:
     """Return a time in milliseconds since the epoch.
 
     Args:
         time: such a number, or a datetime with a time zone.
+        otherwise: what would do instead of the number, for the error.
 
     Raises:
         LocalProtocolError: it is before 1970, or a datetime without a time zone, which names no point in time; or it is
@@ -47,7 +48,7 @@ def to_ms(time: object) -> int:
         time_ms = (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
         shown = str(time)
     elif (number := plain_integer(time)) is None:
-        raise LocalProtocolError(f"time {quoted(time, 100)}: expected milliseconds since the epoch, or a datetime")
+        raise LocalProtocolError(f"time {quoted(time, 100)}: expected milliseconds since the epoch, {otherwise}")
     else:
         time_ms, shown = number, digits(number)
     if time_ms < 0:
