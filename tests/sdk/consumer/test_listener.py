@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from contextvars import Context, ContextVar
 from threading import Thread
 
 import pytest
@@ -36,6 +37,26 @@ class Listener:
 
     def on_lost(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
         raise RuntimeError("the listener failed")
+
+
+def test_a_listener_has_the_context_of_the_start() -> None:
+    """Not that of the thread or task that tells of the event."""
+    request = ContextVar("request", default="of the group")
+    seen: list[str] = []
+
+    class Noting(Listener):
+        def on_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+            seen.append(request.get())
+
+    async def run() -> None:
+        request.set("of the start")
+        ended = asyncio.Event()
+        calls = ListenerCalls(Noting(), lambda event, error: ended.set())
+        Context().run(calls.notify, EVENTS[0])
+        await asyncio.wait_for(ended.wait(), 10)
+
+    asyncio.run(run())
+    assert seen == ["of the start"]
 
 
 @pytest.mark.parametrize("from_another_thread", [False, True])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -29,8 +30,12 @@ from kafkawire.sdk.transport.fork import Forked
 from kafkawire.sdk.transport.memory import MemoryWire
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.waiting import check_may_block, driving
+from kafkawire.sdk.transport.wire import FrameReceiver, Wire
 from tests.sdk.scripted_broker import BROKER, Later, ScriptedBroker
 from tests.sdk.transport.driven import PATIENCE_SECONDS, Client, Machine, driven, on_loop
+
+#: As a web framework keeps the request that a task works for.
+REQUEST = ContextVar("REQUEST", default="of nobody")
 
 
 def test_calls_are_answered_on_the_callers_loop() -> None:
@@ -162,6 +167,40 @@ def test_a_machine_is_polled_when_it_is_due_and_not_before() -> None:
         assert machine.polls[1] >= due_ms
 
     on_loop(ScriptedBroker(), test, machine)
+
+
+@pytest.mark.parametrize("from_another_thread", [False, True])
+def test_turns_and_connections_have_the_context_of_the_start(from_another_thread: bool) -> None:
+    """Not that of the request which woke the driver."""
+    seen: list[str] = []
+
+    class Noting(Machine):
+        def poll(self, now_ms: int) -> None:
+            super().poll(now_ms)
+            seen.append(REQUEST.get())
+
+    broker = ScriptedBroker()
+    server = broker.network.servers[BROKER]
+
+    def accept(wire: Wire) -> FrameReceiver:
+        seen.append(REQUEST.get())
+        return server(wire)
+
+    broker.network.servers[BROKER] = accept
+    machine = Noting()
+
+    async def test(client: Client) -> None:
+        REQUEST.set("of a request")
+        if from_another_thread:
+            await asyncio.to_thread(client.driver.wake)
+        await client.metadata()
+        client.driver.wake()
+        await machine.turns(1)
+
+    REQUEST.set("of the start")
+    on_loop(broker, test, machine)
+    assert len(seen) > 3
+    assert set(seen) == {"of the start"}
 
 
 def test_how_late_the_driver_is() -> None:

@@ -153,7 +153,7 @@ def test_an_interrupted_wake_up_does_not_stop_the_next(monkeypatch: pytest.Monke
         await machine.turns(1)
         await driver.end(Closed("the test is over"))
 
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     asyncio.run(asyncio.wait_for(run(), PATIENCE_SECONDS))
