@@ -137,6 +137,7 @@ PRODUCER: dict[str, tuple[Call, Any]] = {
     "commit_transaction": (lambda producer, given: producer.commit_transaction(given), LIMITS),
     "abort_transaction": (lambda producer, given: producer.abort_transaction(given), LIMITS),
     "close": (lambda producer, given: producer.close(timeout_ms=given), LIMITS),
+    "flush": (lambda producer, given: producer.flush(given), LIMITS),
 }
 ADMIN: dict[str, tuple[Call, Any]] = {
     "create_topics": (lambda admin, given: admin.create_topics(given), NEW_TOPICS),
@@ -159,9 +160,19 @@ TABLES = {"Consumer": CONSUMER, "Producer": PRODUCER, "Admin": ADMIN}
 
 #: What takes nothing of the kind, or has its own table: records in tests/sdk/producer/test_producer.py.
 OTHERS = {
-    "Consumer": {"assignment", "batches", "client_id", "group_metadata", "health", "metrics", "start"},
+    "Consumer": {
+        "assignment",
+        "batches",
+        "client_id",
+        "group_metadata",
+        "health",
+        "metrics",
+        "paused",
+        "start",
+        "subscription",
+    },
     "Producer": {
-        *{"begin_transaction", "client_id", "drain", "flush", "metrics", "send", "send_arrow", "send_many", "start"},
+        *{"begin_transaction", "client_id", "drain", "metrics", "send", "send_arrow", "send_many", "start"},
         "transaction",
     },
     "Admin": {"client_id", "close", "describe_cluster", "list_groups", "list_topics", "metrics", "start"},
