@@ -42,6 +42,10 @@ class NewTopic(NamedTuple):
     configs: Mapping[str, str | None] = _NONE
     assignments: Mapping[int, tuple[int, ...]] = _NONE
 
+    def __reduce__(self) -> tuple[type["NewTopic"], tuple[Any, ...]]:
+        # A read-only view, as the defaults are, can be neither pickled nor copied.
+        return type(self), (*self[:3], dict(self.configs), dict(self.assignments))
+
 
 class ClusterDescription(NamedTuple):
     """A cluster.

@@ -1,6 +1,10 @@
-"""A new topic takes the broker's defaults unless told otherwise, and cannot be changed by accident."""
+"""A new topic takes the broker's defaults unless told otherwise, cannot be changed by accident, and travels."""
 
 from __future__ import annotations
+
+import copy
+import pickle
+from types import MappingProxyType
 
 import pytest
 
@@ -16,3 +20,14 @@ def test_defaults() -> None:
 def test_frozen(attribute: str) -> None:
     with pytest.raises(AttributeError):
         setattr(NewTopic("t"), attribute, "u")
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [NewTopic("t"), NewTopic("t", 3, configs=MappingProxyType({"retention.ms": "1"}), assignments={0: (1, 2)})],
+)
+def test_copies(topic: NewTopic) -> None:
+    """Also to another process, as the arguments of a pool's calls go there."""
+    for copied in (copy.copy(topic), copy.deepcopy(topic), pickle.loads(pickle.dumps(topic))):
+        assert type(copied) is NewTopic
+        assert copied == topic
