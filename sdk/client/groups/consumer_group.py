@@ -339,7 +339,7 @@ class ConsumerGroup:
         elif not isinstance(error, Closed):  # the client has ended, and so does its group
             self._lines.info("heartbeat", now_ms, "group %s: %s", self._settings.group_id, error)
             # Whether the coordinator has heard the last heartbeat is not known: say everything.
-            self._said, self._has_news = None, True
+            self._said = None
             self._attempts.failed(error, now_ms)
             self._reports.add(error)
             if code is ErrorCode.GROUP_AUTHORIZATION_FAILED and self.state is State.MEMBER:

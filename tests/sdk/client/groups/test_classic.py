@@ -533,3 +533,21 @@ def test_an_assignment_that_cannot_be_read_is_reported_and_the_next_one_counts()
     cluster.topics["t"] = 7
     member.router.metadata.invalidate()
     cluster.settle(member, count=7)
+
+
+def test_a_heartbeat_that_fails_after_others_have_succeeded_waits_for_the_shortest_pause() -> None:
+    cluster = Cluster.of_classic("range")
+    member = cluster.member("a")
+    cluster.settle(member)
+    busy = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    codes = [busy, busy, busy, ErrorCode.NONE, busy]
+
+    def fault(node: int, request: Message) -> Message | None:
+        return refusal(request, codes.pop(0)) if codes and isinstance(request, HeartbeatRequest) else None
+
+    cluster.fault = fault
+    begun = len(member.simulation.sent)
+    cluster.run(5_000)
+    beats = [at for at, _, request, _ in member.simulation.sent[begun:] if isinstance(request, HeartbeatRequest)]
+    pauses_ms = [later - earlier - 1 for earlier, later in itertools.pairwise(beats[:6])]
+    assert pauses_ms == [100, 200, 400, 500, 100]

@@ -80,10 +80,14 @@ def test_after_a_refusal_the_member_joins_again_once_a_read_has_raised_it(
     assert member.failures == []
 
 
-def test_a_subscription_after_a_refused_join_counts() -> None:
-    cluster = Cluster.of_classic()
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [(Cluster.of_classic, JoinGroupRequest), (Cluster.of_consumers, ConsumerGroupHeartbeatRequest)],
+)
+def test_a_subscription_after_a_refused_join_counts(make: Callable[[], Cluster], kind: type[Message]) -> None:
+    cluster = make()
     member = cluster.member("a")
-    cluster.fault = refuse(JoinGroupRequest, ErrorCode.GROUP_AUTHORIZATION_FAILED, [1])
+    cluster.fault = refuse(kind, ErrorCode.GROUP_AUTHORIZATION_FAILED, [1])
     cluster.until(lambda: member.reader.errors != [])
     member.group.subscribe(Subscription(["t"]), member.now_ms)
     cluster.settle(member)

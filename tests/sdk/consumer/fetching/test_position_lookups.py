@@ -174,13 +174,17 @@ def test_brokers_that_tell_no_consumer_where_epochs_end_are_trusted() -> None:
 
 
 def test_a_leader_that_does_not_know_the_epoch(caplog: pytest.LogCaptureFixture) -> None:
-    """Nothing tells where its log departs from what was read: the position is reset."""
+    """Nothing tells where its log departs from what was read: the position is reset, and fetched from the leader."""
     cluster = reading(T0)
-    cluster.logs[T0].append(b"a")
-    assert cluster.read() == [(0, 0)]
     log = cluster.logs[T0]
-    log.leader, log.epoch, log.epoch_ends = 2, 2, (-1, -1)
+    log.replica = 3
+    log.append(b"a")
     assert cluster.read() == [(0, 0)]
+    assert cluster.fetches(3)
+    log.leader, log.epoch, log.epoch_ends = 2, 2, (-1, -1)
+    cluster.simulation.router.metadata.invalidate()
+    assert cluster.read() == [(0, 0)]
+    assert cluster.fetches(2), "it may send the consumer to a follower again, or no longer"
     assert "t-0: the leader does not know epoch 1: reset to earliest" in caplog.messages
 
 
