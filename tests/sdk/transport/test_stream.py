@@ -310,6 +310,21 @@ def test_what_is_left_of_several_parts(sent_bytes: int) -> None:
     assert b"".join(remaining(parts, sent_bytes)) == b"abcdef"[sent_bytes:]
 
 
+def test_a_transport_whose_connection_was_lost_is_left_alone() -> None:
+    """Those of uvloop raise errors from then on."""
+
+    async def run() -> None:
+        transport, protocol = NotingTransport(), FrameProtocol(Notes)
+        protocol.connection_made(transport)
+        protocol.connection_lost(None)
+        transport.high = -1
+        await protocol.sent()
+        protocol.close()
+        assert (transport.high, transport.aborted) == (-1, False)
+
+    asyncio.run(run())
+
+
 def test_nothing_is_waited_for_if_nothing_is_unsent() -> None:
     async def run() -> None:
         loop = asyncio.get_running_loop()
