@@ -21,7 +21,7 @@ from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, Heartbea
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.client.groups.readers import MemoryReader
-from tests.sdk.client.simulation import SILENT, Simulation, backoff, cluster, options
+from tests.sdk.client.simulation import SILENT, Silent, Simulation, backoff, cluster, options
 
 P = TopicPartition("t", 0)
 
@@ -40,7 +40,9 @@ class Scene:
         )
         self.simulation = Simulation(self.router)
         self.simulation.handlers[MetadataRequest] = cluster([1], {})
-        self.simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse() if answers else SILENT
+        self.simulation.handlers[HeartbeatRequest] = self.answer
+        self.answers = answers
+        self.asked = 0
         self.leaves = leaves
         self.promise: Promise[None] = Promise()
         now_ms = self.simulation.now_ms
@@ -48,6 +50,10 @@ class Scene:
             self.router, self.handover, self.reader, self.leave, now_ms + 800, self.promise, now_ms
         )
         self.departure.begin(1, now_ms)
+
+    def answer(self, request: HeartbeatRequest, version: int) -> HeartbeatResponse | Silent:
+        self.asked += 1
+        return HeartbeatResponse() if self.answers else SILENT
 
     def leave(self, deadline_ms: int, on_done: Callable[[Call, int], None]) -> Call | None:
         if not self.leaves:
@@ -90,6 +96,7 @@ def test_a_listener_that_takes_too_long_is_not_waited_for() -> None:
     assert not scene.departure.is_leaving
     scene.run(20)
     assert scene.departure.is_over
+    assert scene.asked == 1, "it has left nevertheless"
     assert scene.reader.assigned == frozenset()
 
 
