@@ -91,7 +91,7 @@ class Core:
             partial(verify_commit, self),
             self.slices,
         )
-        self.fetch_sessions = FetchSessions(options.max_incremental_fetch_session_cache_slots, new_id)
+        self.fetch_sessions = FetchSessions(options.max_incremental_fetch_session_cache_slots, new_id, self.slices)
         self.producer_ids = ProducerIds(directory.reserve_producer_ids, directory.services)
         self.transactions = TransactionCoordinator(
             self.timers,

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable
 from typing import Protocol
 
+from kafkawire.reference_broker.groups.slices import Slices
 from kafkawire.reference_broker.turns import Pieces, Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -183,15 +184,24 @@ class FetchSession:
         return len(self._partitions)
 
     def update(self, request: FetchRequest) -> Work[None]:
-        """Add, change and forget partitions as a request says; yield now and then."""
+        """Add, change and forget partitions as a request says; yield now and then.
+
+        Raises:
+            BrokerError: FETCH_SESSION_ID_NOT_FOUND, the session was removed meanwhile.
+        """
         yield from self.want(request)
         yield from self._forget(request)
         if request.isolation_level != self._isolation_level:
             # What is at its end for one level may not be for the other.
             self._isolation_level = request.isolation_level
-            self._ready = dict.fromkeys(self._partitions.values())
-            self.end()
-            self._unfollowed = list(self._partitions.values())
+            pieces = Pieces(_AT_A_TIME)
+            for partition in [*self._partitions.values()]:
+                self._ready[partition] = None
+                partition.unfollow()
+                self._follow(partition)
+                if pieces.ends():
+                    yield
+                    self.check()
 
     def want(self, request: FetchRequest) -> Work[None]:
         """Add and change partitions as a request says; yield now and then."""
@@ -256,9 +266,8 @@ class FetchSession:
 
     def follow(self) -> None:
         """Have the logs of all partitions say what changes from now on."""
-        is_committed = self._isolation_level == IsolationLevel.READ_COMMITTED
         for partition in self._unfollowed:
-            partition.follow(is_committed=is_committed)
+            self._follow(partition)
         self._unfollowed.clear()
 
     def tell(self, partition: SessionPartition, data: PartitionData) -> None:
@@ -267,11 +276,16 @@ class FetchSession:
         if data.records or self.is_full:
             self._to_end(partition)
 
-    def end(self) -> None:
-        """Leave the logs alone."""
-        for partition in self._partitions.values():
-            partition.unfollow()
-        self._unfollowed.clear()
+    def end(self) -> Work[None]:
+        """Forget all partitions, and leave their logs alone; yield now and then."""
+        partitions, self._partitions = self._partitions, {}
+        self._ready = {}
+        self._unfollowed = []
+        pieces = Pieces(_AT_A_TIME)
+        while partitions:
+            partitions.popitem()[1].unfollow()
+            if pieces.ends():
+                yield
 
     def check(self) -> None:
         """Check that the session is there after others had their turn.
@@ -287,6 +301,9 @@ class FetchSession:
         if self.waiting is not None:
             self.waiting.interrupted(code)
 
+    def _follow(self, partition: SessionPartition) -> None:
+        partition.follow(is_committed=self._isolation_level == IsolationLevel.READ_COMMITTED)
+
     def _to_end(self, partition: SessionPartition) -> None:
         self._turns += 1
         partition.turn = self._turns
@@ -298,11 +315,13 @@ class FetchSessions:
     Args:
         slots: most sessions; without room, a fetch is answered as one outside a session.
         new_id: returns a text that is never repeated.
+        slices: where sessions that have ended leave their logs.
     """
 
-    def __init__(self, slots: int, new_id: Callable[[], str]) -> None:
+    def __init__(self, slots: int, new_id: Callable[[], str], slices: Slices) -> None:
         self._slots = slots
         self._new_id = new_id
+        self._slices = slices
         #: In the order of their last use.
         self._sessions: dict[int, FetchSession] = {}
 
@@ -325,7 +344,7 @@ class FetchSessions:
         session = self._sessions.get(request.session_id)
         if request.session_epoch in (INITIAL_FETCH_SESSION_EPOCH, FINAL_FETCH_SESSION_EPOCH):
             if session is not None:
-                self._remove(session)
+                self._remove(session, now_ms)
             new = FetchSession(request, by_id)
             yield from new.want(request)
             return new
@@ -347,12 +366,12 @@ class FetchSessions:
         except GeneratorExit:
             # Its client has gone, and nobody knows what has been updated.
             if not session.is_removed:
-                self._remove(session)
+                self._remove(session, now_ms)
             raise
         finally:
             session.is_busy = False
         if not session:
-            self._remove(session)
+            self._remove(session, now_ms)
             new = FetchSession(request, by_id)
             yield from new.want(request)
             return new
@@ -374,20 +393,24 @@ class FetchSessions:
         if oldest is None:
             return False
         if now_ms - oldest.used_ms > EVICTION_MS:
-            self._remove(oldest)
+            self._remove(oldest, now_ms)
             return True
         # A look at each: 1,000 by default, and only when all slots are in use.
         candidates = (each for each in self._sessions.values() if _gives_way(each, session))
         least = min(candidates, key=_value, default=None)
         if least is None or _value(session) < _value(least):
             return False
-        self._remove(least)
+        self._remove(least, now_ms)
         return True
 
-    def _remove(self, session: FetchSession) -> None:
+    def end(self, session: FetchSession, now_ms: int) -> None:
+        """Have a session that the cache does not keep leave its logs alone; what is large does so in pieces."""
+        self._slices.begin(session.end(), lambda: True, lambda _, __: None, now_ms)
+
+    def _remove(self, session: FetchSession, now_ms: int) -> None:
         del self._sessions[session.id]
         session.is_removed = True
-        session.end()
+        self.end(session, now_ms)
         session.interrupt(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 
     def _touch(self, session: FetchSession, now_ms: int) -> None:

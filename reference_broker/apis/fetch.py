@@ -18,7 +18,7 @@ from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.preparation import NotPrepared
 from kafkawire.reference_broker.log.segments import Read
 from kafkawire.reference_broker.timers import Timer
-from kafkawire.reference_broker.turns import AT_A_TIME, Work, complete_by_work
+from kafkawire.reference_broker.turns import AT_A_TIME, Pieces, Work, complete_by_work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -119,7 +119,8 @@ class _Fetch:
         self._size_bytes, self._has_errors, self._unknown = 0, False, 0
         self._reads += 1
         session.has_news = False
-        for number, partition in enumerate(session.to_read(), 1):
+        pieces = Pieces(AT_A_TIME)
+        for partition in session.to_read():
             topic = _find(call, partition)
             # The first partition with data returns at least one batch; otherwise a large one could never be read.
             data = _read_partition(call, topic, partition.wanted, left, not self._size_bytes, self._is_committed)
@@ -138,7 +139,7 @@ class _Fetch:
                 found[partition] = data
             else:
                 found.pop(partition, None)
-            if not number % AT_A_TIME:
+            if pieces.ends():
                 session.follow()  # what comes meanwhile is to be known
                 yield
                 session.check()
@@ -159,19 +160,19 @@ class _Fetch:
         last: tuple[str, bytes] | None = None
         partitions: list[PartitionData] = []
         entries = [*self._found.items()] if len(self._found) == 1 else (yield from self._in_order())
-        for number, entry in enumerate(entries, 1):
-            partition, data = entry
+        pieces = Pieces(AT_A_TIME)
+        for partition, data in entries:
             if last != (topic := (partition.topic, partition.topic_id)):
                 last, partitions = topic, []
                 topics.append(FetchResponse.FetchableTopicResponse(*topic, partitions))
             partitions.append(data)
             if may_last:
                 session.tell(partition, data)
-            if not number % AT_A_TIME:
+            if pieces.ends():
                 yield
         session.check()
         if session.is_full and not (may_last and sessions.keep(session, self._call.now_ms)):
-            session.end()
+            yield from session.end()
         else:
             session.follow()
         return FetchResponse(session_id=session.id, responses=topics)
@@ -179,9 +180,10 @@ class _Fetch:
     def _in_order(self) -> Work[list[_Found]]:
         """Return what was found in the order of the session, what is unknown after the rest, as in Kafka."""
         places: tuple[list[_Found], ...] = ([], [], [])
-        for number, entry in enumerate(self._found.items(), 1):
+        pieces = Pieces(AT_A_TIME)
+        for entry in self._found.items():
             places[_UNKNOWN.get(entry[1].error_code, 0)].append(entry)
-            if not number % AT_A_TIME:
+            if pieces.ends():
                 yield
         if self._reads > 1:  # otherwise they are in order
             for entries in places:
@@ -224,7 +226,7 @@ class _Fetch:
     def _cancel(self) -> None:
         self._stop_waiting()
         if self._session.is_full:
-            self._session.end()
+            self._call.core.fetch_sessions.end(self._session, self._call.now_ms)
 
     def _stop_waiting(self) -> None:
         self._session.waiting = None

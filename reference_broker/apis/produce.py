@@ -22,7 +22,7 @@ from kafkawire.reference_broker.log.partition_log import Appended
 from kafkawire.reference_broker.log.producers import Verification
 from kafkawire.reference_broker.log.validation import validate
 from kafkawire.reference_broker.transaction_verification import Unverified, append_verified, transaction_version
-from kafkawire.reference_broker.turns import AT_A_TIME, Work
+from kafkawire.reference_broker.turns import AT_A_TIME, Pieces, Work
 from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -103,19 +103,16 @@ def _append_all(
     transactional: list[Unverified] = []
     refused = yield from _refusal(request)
     is_answered = request.acks != Acks.NONE
-    short = 0
+    pieces = Pieces(AT_A_TIME)
     last: tuple[Buffer | None, Topic | None] | None = None
     for data in request.topic_data:
         topic, error = _find(call, data)
         answers: list[PartitionResponse] = []
         responses.append(ProduceResponse.TopicProduceResponse(data.name, data.topic_id, answers))
-        if not data.partition_data and (short := short + 1) > AT_A_TIME:
-            short = 0
+        if not data.partition_data and pieces.ends():
             yield
         for partition in data.partition_data:
-            short += 1
-            if last is not None and (short > AT_A_TIME or _may_take_long(*last)):
-                short = 0
+            if last is not None and (pieces.ends() or _may_take_long(*last)):
                 yield
             last = partition.records, topic
             answers.append(_append(call, refused, topic, error, partition, parts, transactional, is_answered))
@@ -145,16 +142,14 @@ def _refusal(request: ProduceRequest) -> Work[BrokerError | None]:
     """Return what is wrong with the whole request, if anything is."""
     if request.acks not in _ACKS:
         return BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}, expected -1, 0 or 1")
-    producers, looked_at = set(), 0
+    producers, pieces = set(), Pieces(_LOOKED_AT_A_TIME)
     for topic in request.topic_data:
-        looked_at += 1
-        if not looked_at % _LOOKED_AT_A_TIME:
+        if pieces.ends():
             yield
         for partition in topic.partition_data:
             if (producer := transactional_producer(partition.records)) is not None:
                 producers.add(producer)
-            looked_at += 1
-            if not looked_at % _LOOKED_AT_A_TIME:
+            if pieces.ends():
                 yield
     if producers and request.transactional_id is None:
         reason = "records of a transaction need a transactional id"

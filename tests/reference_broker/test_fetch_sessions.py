@@ -12,7 +12,9 @@ import pytest
 
 from kafkawire.reference_broker.delayed_operations import DelayedOperation, finished
 from kafkawire.reference_broker.fetch_sessions import EVICTION_MS, FetchSession, FetchSessions
+from kafkawire.reference_broker.groups.slices import Slices
 from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.reference_broker.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -75,7 +77,7 @@ def wanted(*numbers: int, topic: str = "t", offset: int = 0, **fields: Any) -> F
 
 def sessions(slots=2):
     ids = count(1)
-    return FetchSessions(slots, lambda: f"id{next(ids)}")
+    return FetchSessions(slots, lambda: f"id{next(ids)}", Slices(Timers()))
 
 
 def kept(cache: FetchSessions, *numbers: int, now_ms: int = 0, **fields: Any) -> Any:
@@ -114,7 +116,7 @@ def test_ids_are_positive_and_differ():
 
 def test_an_id_is_neither_zero_nor_used():
     # The checksum of the first text is 0.
-    cache = FetchSessions(2, iter(["", "a", "a", "b"]).__next__)
+    cache = FetchSessions(2, iter(["", "a", "a", "b"]).__next__, Slices(Timers()))
     first, second = kept(cache, 0), kept(cache, 0)
     assert 0 != first.id != second.id
 
@@ -234,6 +236,47 @@ def test_others_have_their_turn_while_much_is_added_or_forgotten(numbers, is_for
     assert pieces == len(names) * (1 + len(numbers)) // 100
 
 
+def test_others_have_their_turn_while_a_large_session_is_removed():
+    timers, log = Timers(), Log()
+    cache = FetchSessions(2, lambda: "id", Slices(timers))
+    session = kept(cache, *range(1_000))
+    for partition in session.to_read():
+        session.was_read(partition, log, is_at_end=True)
+    session.follow()
+    next_of(cache, session, session_epoch=-1)
+    assert len(log.watchers) == 900, "the others wait for their turn"
+    turns = 0
+    while timers.next_deadline_ms is not None:
+        timers.fire(0)
+        turns += 1
+    assert (log.watchers, turns) == ([], 10)
+
+
+def test_others_have_their_turn_while_a_large_session_reads_at_another_level():
+    log, session = Log(), begun(wanted(*range(1_000)))
+    for partition in session.to_read():
+        session.was_read(partition, log, is_at_end=True)
+    session.follow()
+    left = [len(log.watchers) - len(log.stable_watchers) for _ in session.update(FetchRequest(isolation_level=1))]
+    assert left == list(range(900, -1, -100))
+    assert len(log.watchers) == len(log.stable_watchers) == 1_000
+
+
+def test_session_that_ends_while_it_takes_another_level_watches_no_log():
+    cache, log = sessions(), Log()
+    session = kept(cache, *range(1_000))
+    for partition in session.to_read():
+        session.was_read(partition, log, is_at_end=True)
+    work = cache.begin(wanted(session_id=session.id, session_epoch=1, isolation_level=1), 0, by_id=False)
+    next(work)
+    finished(cache.begin(wanted(session_id=session.id, session_epoch=-1), 0, by_id=False))
+    finished(session.end())
+    with pytest.raises(BrokerError, match=str(session.id)) as caught:
+        finished(work)
+    assert caught.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(log.watchers) == len(log.stable_watchers)
+
+
 def test_waiting_fetch_is_told():
     cache, log = sessions(), Log()
     session = kept(cache, 0)
@@ -288,7 +331,7 @@ def test_committed_records_are_waited_for_and_the_high_watermark_is_news():
     session.was_read(partition, log, is_at_end=True)
     changed(7)
     assert (session.to_read(), waiting.told) == ([partition], [0, 7])
-    session.end()
+    finished(session.end())
     assert not log.watchers + log.stable_watchers
 
 
