@@ -319,3 +319,29 @@ def test_requests_of_a_client_that_is_gone_have_their_turn_if_it_waits_for_no_re
         bench.end()
 
     on_a_loop(test())
+
+
+def test_connection_that_was_read_again_has_another_turn_before_its_end_is_believed():
+    async def test() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            far = socket.create_connection(server.getsockname())
+            bench = Bench(ends=(server.accept()[0], far))
+        wire = await bench.connect()
+        bench.session.on_pause(True)
+        far.close()
+        await bench.until(lambda: bench.near.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == TCP_CLOSE_WAIT)
+        transport = wire._transport
+        assert transport is not None
+        for _ in range(2):
+            wire.look_for_end()
+            assert not transport.is_closing()
+            bench.session.on_pause(False)
+            wire.look_for_end()
+            bench.session.on_pause(True)
+        wire.look_for_end()
+        wire.look_for_end()
+        assert transport.is_closing()
+        await bench.until(lambda: bench.gone)
+        bench.end()
+
+    on_a_loop(test())
