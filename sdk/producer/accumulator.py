@@ -556,14 +556,13 @@ class Accumulator:
         if self.unobserved is None or self.unobserved.observed:
             self.unobserved = outcome
 
-    def begin_term(self) -> None:
-        """Begin a term; records that the sender has not heard of yet have the former one, and are never sent."""
+    def end_term(self, error: KafkaWireError) -> None:
+        """Begin the next term; records of former ones that the sender has not heard of yet fail with an error."""
+        self._term_error = error
         self.term += 1
 
     def refuse(self, error: KafkaWireError | None) -> None:
         """Take no records for now, or take them again; a producer that is closed stays so."""
-        if error is not None:
-            self._term_error = error
         if isinstance(error, Closed):
             self._closed = error
         self.appender.refusal = error

@@ -29,6 +29,7 @@ __all__ = [
     "NOT_OPEN",
     "OUTSIDE",
     "SOON_AFTER_THE_LAST",
+    "STRADDLED",
     "aborted",
     "code_of",
     "fenced",
@@ -41,6 +42,12 @@ __all__ = [
 OUTSIDE: Final = LocalProtocolError(
     "no transaction is open: a producer with a transactional_id sends inside a block of producer.transaction(), "
     "or between begin_transaction and commit_transaction"
+)
+
+#: What the delivery of a record raises that `send` was still taking as its transaction ended.
+STRADDLED: Final = LocalProtocolError(
+    "the transaction in which the record was sent has ended before send had taken it, so the record is not sent: "
+    "commit or abort once all threads have returned from send"
 )
 
 #: What the coordinator says to a producer whose transactional id is used by another; the second one until Kafka 2.7.

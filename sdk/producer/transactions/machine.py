@@ -31,6 +31,7 @@ from kafkawire.sdk.producer.transactions.errors import (
     NOT_OPEN,
     OUTSIDE,
     SOON_AFTER_THE_LAST,
+    STRADDLED,
     aborted,
     code_of,
     fenced,
@@ -129,8 +130,6 @@ class Transactions:
             raise LocalProtocolError(f"a transaction is {self.state.value}: commit or abort it first")
         self._course = _Course()
         self._partitions.begin(self._identity.transaction_version)
-        self._accumulator.begin_term()  # first: what the sender has not heard of by the next line has the former term
-        self._sender.abandon(OUTSIDE, now_ms)  # what another thread was sending as the one before ended
         self._accumulator.failed = None
         self.state = State.OPEN
         self._accumulator.refuse(None)
@@ -248,7 +247,7 @@ class Transactions:
             self._end_for_good(self._identity.error, now_ms)
         elif self.state is State.RENEWING:
             if self._identity.current is not None:
-                self._ended()
+                self._ended(now_ms)
         else:
             failed = self._accumulator.failed
             if self.state in GOES_WELL and failed is not None and failed.error is not None:
@@ -445,12 +444,16 @@ class Transactions:
             self._identity.renew()
             self._identity.poll(now_ms)
         else:
-            self._ended()
+            self._ended(now_ms)
 
-    def _ended(self) -> None:
+    def _ended(self, now_ms: int) -> None:
         self.state = State.READY
         self._partitions.refusal = OUTSIDE
         self._accumulator.refuse(OUTSIDE)
+        # What another thread is still sending. The term ends first: the sender has heard of it by then, or gives it up
+        # when it hears of it.
+        self._accumulator.end_term(STRADDLED)
+        self._sender.abandon(STRADDLED, now_ms)
         self._accumulator.failed = self._accumulator.unobserved = None  # the caller of commit is told
         self._waiters.ended(self._course.reason)
 

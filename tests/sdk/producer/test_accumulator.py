@@ -17,7 +17,7 @@ import pytest
 from kafkawire.sdk.client.partitioner import murmur2_partition
 from kafkawire.sdk.errors import BufferFull, Closed, EncodeError, LocalProtocolError, RecordTooLarge
 from kafkawire.sdk.producer.contents import TO_BE_CHOSEN, Held
-from kafkawire.sdk.producer.transactions.errors import OUTSIDE
+from kafkawire.sdk.producer.transactions.errors import OUTSIDE, STRADDLED
 from kafkawire.sdk.records import RecordBatch
 from tests.sdk.producer.filled import Filled
 
@@ -421,7 +421,7 @@ def test_a_batch_that_a_transaction_ends_without_takes_no_record_of_the_next_one
     def interrupted(what: Any) -> bool:
         monkeypatch.undo()
         accumulator.refuse(OUTSIDE)
-        accumulator.begin_term()
+        accumulator.end_term(STRADDLED)
         accumulator.refuse(None)
         return tell(what)
 
@@ -429,7 +429,7 @@ def test_a_batch_that_a_transaction_ends_without_takes_no_record_of_the_next_one
     filled.send("t", b"of the former")
     filled.send("t", b"of the next")
     former, following = filled.batches()
-    assert (accumulator.outdated(former.term), accumulator.outdated(following.term)) == (OUTSIDE, None)
+    assert (accumulator.outdated(former.term), accumulator.outdated(following.term)) == (STRADDLED, None)
     assert filled.values() == [b"of the former", b"of the next"]
 
 

@@ -358,6 +358,29 @@ def test_no_record_joins_while_the_transaction_ends(version: int, end: str) -> N
 
 
 @BOTH
+@pytest.mark.parametrize("begins", [False, True], ids=["no other", "another"])
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_a_record_whose_transaction_ends_during_send_says_so(version: int, end: str, begins: bool) -> None:
+    def partitioner(key: bytes, count: int) -> int:
+        if key == b"late":  # as another thread, or a handler, does meanwhile
+            getattr(producer, end)()
+            if begins:
+                producer.begin()
+        return 0
+
+    producer = TransactionalProducer(version, partitioner=partitioner)
+    producer.begin()
+    producer.send("t", b"v", key=b"k")
+    producer.run(1_000)
+    delivery = producer.send("t", b"late", key=b"late")
+    producer.run(1_000)
+    error = delivery.exception()
+    assert type(error) is LocalProtocolError
+    assert "has ended before send had taken it" in str(error)
+    assert b"late" not in producer.all_committed()
+
+
+@BOTH
 def test_the_commit_before_says_nothing_about_an_abort(version: int) -> None:
     producer = TransactionalProducer(version)
     producer.begin()
