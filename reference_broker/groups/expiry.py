@@ -78,7 +78,7 @@ class Expiry:
         self._check_in_turn(iter([*self._groups, *self._consumer_groups]), now_ms)
 
     def _check_in_turn(self, group_ids: Iterator[str], now_ms: int) -> None:
-        self._timer = self._timers.in_turn(now_ms, lambda now_ms: self._check(group_ids, now_ms))
+        self._timers.in_turn(now_ms, lambda now_ms: self._check(group_ids, now_ms))
 
     def _check(self, group_ids: Iterator[str], now_ms: int) -> None:
         """Delete what has expired, a number of offsets at a time."""

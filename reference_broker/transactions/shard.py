@@ -277,7 +277,7 @@ class TransactionShard:
         )
 
     def _expire_in_turn(self, transactional_ids: Iterator[str], now_ms: int) -> None:
-        self._expiry_timer = self._timers.in_turn(now_ms, lambda now_ms: self._expire(transactional_ids, now_ms))
+        self._timers.in_turn(now_ms, lambda now_ms: self._expire(transactional_ids, now_ms))
 
     def _expire(self, transactional_ids: Iterator[str], now_ms: int) -> None:
         """Forget ids with which nothing has happened for long, a number at a time."""
