@@ -77,6 +77,20 @@ def test_whose_clock_rolls(tmp_path, kind, timestamp):
     assert log.segments.base_offsets == ([0] if is_producers else [0, 2])
 
 
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_age_of_a_segment_goes_on_after_a_restart(tmp_path, is_clean):
+    config = log_config({"segment.ms": "100"})
+    log = opened(tmp_path / "t-0", config)
+    append(log, b"v", timestamps=(NOW_MS,))
+    append(log, b"v", timestamps=(NOW_MS + 50,))
+    if is_clean:
+        log.close()
+    log = opened(tmp_path / "t-0", config, is_clean=is_clean)
+    append(log, b"v", timestamps=(NOW_MS + 100,))
+    append(log, b"v", timestamps=(NOW_MS + 101,))
+    assert log.segments.base_offsets == [0, 3]
+
+
 def test_log_closed_in_order_is_as_it_was(tmp_path):
     log = filled(tmp_path / "t-0")
     before = values(log)

@@ -135,6 +135,28 @@ def test_an_unloaded_shard_sets_no_timers(bench):
     assert bench.timers.next_deadline_ms is None
 
 
+@pytest.mark.parametrize(
+    ("ask", "code"),
+    [
+        (lambda shard, who: shard.add_partitions("t", who, [("a", 0)], 1, 0), ErrorCode.CONCURRENT_TRANSACTIONS),
+        (lambda shard, who: shard.check_partitions("t", who, [("a", 0)]), ErrorCode.PRODUCER_FENCED),
+        (lambda shard, who: shard.end("t", who, True, 1, None, 0), ErrorCode.PRODUCER_FENCED),
+        (lambda shard, who: shard.end("t", who, True, 2, None, 0), ErrorCode.CONCURRENT_TRANSACTIONS),
+        (lambda shard, who: shard.initialize("t", 1_000, who, None, 0), ErrorCode.CONCURRENT_TRANSACTIONS),
+    ],
+    ids=["add", "check", "end", "end of version 2", "initialize"],
+)
+def test_what_comes_first_for_a_fenced_producer_while_markers_are_written(bench, ask, code):
+    """Kafka says that it is fenced only where it does not look first whether the transaction is between two states."""
+    bench.write(bench.shard.initialize("t", 1_000, None, 5, 0))
+    bench.write(bench.shard.add_partitions("t", FIRST, [("a", 0)], 1, 0))
+    bench.write(bench.shard.end("t", FIRST, True, 1, None, 0))
+    assert bench.shard.transactions["t"].is_prepared
+    with pytest.raises(BrokerError) as caught:
+        ask(bench.shard, ProducerIdAndEpoch(5, 7))
+    assert caught.value.code is code
+
+
 def test_a_producer_asks_while_a_transaction_is_open(bench):
     bench.write(bench.shard.initialize("t", 15_000, None, 5, 0))
     bench.write(bench.shard.add_partitions("t", FIRST, [("a", 0)], 2, 0))

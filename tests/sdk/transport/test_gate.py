@@ -290,6 +290,27 @@ def test_credentials_that_fail_for_a_while(monkeypatch: pytest.MonkeyPatch, capl
     ]  # the others came in the same interval
 
 
+def test_failure_to_get_credentials_is_logged_before_the_pause(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(gate, "CREDENTIALS_PAUSE_MS", 60_000)
+    caplog.set_level(logging.WARNING, "kafkawire.security")
+
+    async def test(broker: SaslBroker) -> None:
+        async def login(host: str) -> Authenticator:
+            if broker.logins:
+                raise OSError("down")
+            return await plain(host)
+
+        broker.lifetimes_ms = [3_600_000]
+        connection = await broker.open(login)
+        log_in_again(connection)
+        await until(lambda: bool(caplog.records))
+        connection.close()
+
+    with_broker(test)
+
+
 def test_credentials_that_stay_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection ends when its session does."""
     monkeypatch.setattr(gate, "CREDENTIALS_PAUSE_MS", 1)
