@@ -1,20 +1,22 @@
 """Run machines against brokers made of functions, on a clock that jumps from event to event.
 
 `Simulation` does what the driver does, without sockets, tasks and waiting. Requests and responses pass through the real
-codecs in the negotiated version, so a machine that fills a field wrongly fails here.
+codecs in the negotiated version, so a machine that fills a field wrongly fails here; so does one that passes on another
+number for the time.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from heapq import heappop, heappush
 from typing import Any
 
 from kafkawire.sdk.client.call import Call
 from kafkawire.sdk.client.link import Link
 from kafkawire.sdk.client.options import ClientOptions, read_options
-from kafkawire.sdk.client.retry import Backoff
+from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import (
     Closed,
@@ -24,6 +26,8 @@ from kafkawire.sdk.errors import (
     RequestTimedOut,
     UnsupportedVersion,
 )
+from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.metrics.sensor import Sensor
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Message
@@ -181,6 +185,10 @@ class Simulation:
         self._open: dict[Link, list[Call]] = {}
         self._delayed: dict[Link, deque[tuple[Call, Message, int]]] = {}
 
+    def check_time(self, now_ms: int) -> None:
+        """Fail if a machine has passed on another time than the present one."""
+        assert now_ms == self.now_ms, f"{now_ms} was passed on, but the time is {self.now_ms}"
+
     def at(self, delay_ms: int, event: Callable[[], None]) -> None:
         """Have something happen later."""
         self._numbers += 1
@@ -188,7 +196,13 @@ class Simulation:
 
     def run(self, duration_ms: int) -> None:
         """Let time pass; events, and what the machines find due, happen in order."""
-        end_ms = self.now_ms + duration_ms
+        _running.append(self)
+        try:
+            self._run(self.now_ms + duration_ms)
+        finally:
+            _running.pop()
+
+    def _run(self, end_ms: int) -> None:
         while True:
             self._turn()
             times = [self._events[0][0]] if self._events else []
@@ -332,6 +346,35 @@ class Simulation:
         self.router.close(error, self.now_ms)
         for machine in self.machines:
             machine.fail(error, self.now_ms)
+
+
+def _check_times(where: type, name: str, place: int) -> None:
+    """Have a method check the time that it is given, as long as a simulation runs."""
+    method = getattr(where, name)
+
+    @wraps(method)
+    def checked(*arguments: Any, **named: Any) -> Any:
+        if _running:
+            _running[-1].check_time(arguments[place])
+        return method(*arguments, **named)
+
+    setattr(where, name, checked)
+
+
+#: The simulations that run, the last one within the others.
+_running: list[Simulation] = []
+
+#: Where times end up, and their places: machines pass them on among other numbers.
+for _method in (
+    (Attempts, "failed", 2),
+    (Link, "moves_to", 2),
+    (Link, "takes_calls", 1),
+    (LogLimit, "_write", 3),
+    (Router, "reach", 2),
+    (Router, "submit", 2),
+    (Sensor, "record", 2),
+):
+    _check_times(*_method)
 
 
 def _node(link: Link) -> int:

@@ -130,6 +130,7 @@ class Member:
         self.group = make(self, settings, subscription)
         self.listener.acknowledge = self.group.acknowledge
         self.simulation = Simulation(self.router, self.group, self.offsets, self.found)
+        self.listener.check_time = self.simulation.check_time
         self.stopped: Promise[None] | None = None
 
     @property
@@ -141,6 +142,7 @@ class Member:
         return str(getattr(self.group, "state").value)  # noqa: B009  # both protocols have one, each its own
 
     def fails(self, error: KafkaWireError, now_ms: int) -> None:
+        self.simulation.check_time(now_ms)
         self.failures.append(error)
 
     def commit(
@@ -149,7 +151,12 @@ class Member:
         """Commit; the outcome is added to the list."""
         outcomes: list[Outcome | KafkaWireError] = []
         given = self.reader.to_commit() if offsets is None else offsets
-        self.offsets.commit(given, self.now_ms + timeout_ms, lambda outcome, _: outcomes.append(outcome), self.now_ms)
+
+        def ended(outcome: Outcome | KafkaWireError, now_ms: int) -> None:
+            self.simulation.check_time(now_ms)
+            outcomes.append(outcome)
+
+        self.offsets.commit(given, self.now_ms + timeout_ms, ended, self.now_ms)
         return outcomes
 
     def stop(self, timeout_ms: int = 5_000) -> Promise[None]:

@@ -92,6 +92,7 @@ class Listener:
         events: all of them, in order.
         on_event: what the application does with each; None for nothing.
         acknowledge: set to that of the group.
+        check_time: called with the time that comes with an event.
         is_slow: whether events wait for `handle`.
     """
 
@@ -100,9 +101,11 @@ class Listener:
         self.waiting: list[Event] = []
         self.on_event: Callable[[Event, int], None] | None = None
         self.acknowledge: Callable[[Event, int], None] | None = None
+        self.check_time: Callable[[int], None] = lambda now_ms: None
         self.is_slow = False
 
     def __call__(self, event: Event, now_ms: int) -> None:
+        self.check_time(now_ms)
         assert not self.waiting, "an event before the former one was acknowledged"
         self.events.append(event)
         self.waiting.append(event)

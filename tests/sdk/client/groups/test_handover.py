@@ -6,7 +6,7 @@ Method: a handover beside a reader that notes its calls, and commits that end wh
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -24,41 +24,60 @@ LOST = BrokerError(ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 class ManualCommits:
-    """Commits that end when told to; see `Commits`."""
+    """Commits that end when told to; see `Commits`.
 
-    def __init__(self) -> None:
+    Args:
+        check_time: called with each time that is passed on.
+    """
+
+    def __init__(self, check_time: Callable[[int], None]) -> None:
+        self._check_time = check_time
         self.waiting: list[tuple[Mapping[TopicPartition, OffsetAndMetadata], int, OnDone]] = []
         self.released: list[tuple[Any, KafkaWireError | None]] = []
 
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline_ms: int, on_done: OnDone, now_ms: int
     ) -> None:
+        self._check_time(now_ms)
         self.waiting.append((offsets, deadline_ms, on_done))
 
     def release(self, partitions: Any, now_ms: int, cause: KafkaWireError | None = None) -> None:
+        self._check_time(now_ms)
         self.released.append((partitions, cause))
 
 
 class Scene:
     def __init__(self, auto_commit: bool = True) -> None:
+        self.now_ms = 0
         self.reader = MemoryReader()
-        self.commits = ManualCommits()
+        self.commits = ManualCommits(self.check_time)
         self.events: list[Event] = []
         self.done: list[str] = []
         self.handover = Handover(
             "g",
             self.reader,
             self.commits,
-            lambda event, _: self.events.append(event),
+            self.notify,
             auto_commit=auto_commit,
         )
 
+    def check_time(self, now_ms: int) -> None:
+        assert now_ms == self.now_ms
+
+    def notify(self, event: Event, now_ms: int) -> None:
+        self.check_time(now_ms)
+        self.events.append(event)
+
     def step(self, name: str) -> Any:
-        return lambda now_ms: self.done.append(name)
+        def done(now_ms: int) -> None:
+            self.check_time(now_ms)
+            self.done.append(name)
+
+        return done
 
     def own(self, *partitions: TopicPartition) -> None:
-        self.handover.assign(partitions, 1, 0, self.step("assigned"))
-        self.handover.acknowledge(self.events[-1], 0)
+        self.handover.assign(partitions, 1, self.now_ms, self.step("assigned"))
+        self.handover.acknowledge(self.events[-1], self.now_ms)
         self.reader.read()
         self.events.clear()
         self.done.clear()
@@ -118,6 +137,7 @@ def test_what_is_finished_while_the_listener_runs_is_committed_before_the_partit
     first[2](RequestTimedOut("late"), 0)
     (event,) = scene.events
     scene.reader.positions[Q] += 4  # the listener waits until the program has finished what it has in hand
+    scene.now_ms = listener_ms
     scene.handover.acknowledge(event, listener_ms)
     ((offsets, deadline_ms, saved),) = scene.commits.waiting
     assert (dict(offsets), deadline_ms) == ({Q: OffsetAndMetadata(5, leader_epoch=1)}, limit_ms), (
@@ -125,7 +145,7 @@ def test_what_is_finished_while_the_listener_runs_is_committed_before_the_partit
     )
     scene.handover.acknowledge(event, listener_ms)
     assert (len(scene.commits.waiting), scene.reader.assigned, scene.done) == (1, {P, Q}, [])
-    saved(Committed(offsets), 0)
+    saved(Committed(offsets), listener_ms)
     assert (scene.reader.assigned, scene.commits.released, scene.done) == (frozenset(), [({P, Q}, None)], ["revoked"])
     scene.own(R)
     assert scene.reader.handed_out == {R}, "the next event is acknowledged, too"
