@@ -17,6 +17,7 @@ from kafkawire.sdk.client.groups.protocol import Event
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import Closed
+from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.transport.promise import Promise
@@ -27,19 +28,25 @@ P = TopicPartition("t", 0)
 
 
 class Scene:
-    """A member that leaves with a heartbeat, within 800 ms."""
+    """A member that leaves with a heartbeat, within 800 ms; nobody answers what it commits first, if it does."""
 
-    def __init__(self, *, answers: bool = True, leaves: bool = True) -> None:
+    def __init__(self, *, answers: bool = True, leaves: bool = True, commits: bool = False) -> None:
         self.router = Router(options(), backoff())
         self.reader = MemoryReader()
         self.reader.assign([P])
+        self.reader.positions[P] = 10
         self.events: list[tuple[int, Event]] = []
-        offsets = Offsets(self.router, backoff(), "g", self.reader, None, 1_000)
+        self.offsets = Offsets(self.router, backoff(), "g", self.reader, None, 1_000)
         self.handover = Handover(
-            "g", self.reader, offsets, lambda event, now_ms: self.events.append((now_ms, event)), auto_commit=False
+            "g",
+            self.reader,
+            self.offsets,
+            lambda event, now_ms: self.events.append((now_ms, event)),
+            auto_commit=commits,
         )
         self.simulation = Simulation(self.router)
         self.simulation.handlers[MetadataRequest] = cluster([1], {})
+        self.simulation.handlers[FindCoordinatorRequest] = lambda request, version: SILENT
         self.simulation.handlers[HeartbeatRequest] = self.answer
         self.answers = answers
         self.asked = 0
@@ -56,6 +63,7 @@ class Scene:
         return HeartbeatResponse() if self.answers else SILENT
 
     def leave(self, deadline_ms: int, on_done: Callable[[Call, int], None]) -> Call | None:
+        assert not self.reader.assigned, "they are given up first"
         if not self.leaves:
             return None
         return Call(ANY_BROKER, lambda _: (HeartbeatRequest("g"), None), HeartbeatResponse, deadline_ms, on_done)
@@ -66,6 +74,7 @@ class Scene:
     def run(self, duration_ms: int) -> None:
         for _ in range(duration_ms):
             self.simulation.run(1)
+            self.offsets.poll(self.simulation.now_ms)
             if not self.departure.is_over:
                 self.departure.poll(self.simulation.now_ms)
 
@@ -98,6 +107,16 @@ def test_a_listener_that_takes_too_long_is_not_waited_for() -> None:
     assert scene.departure.is_over
     assert scene.asked == 1, "it has left nevertheless"
     assert scene.reader.assigned == frozenset()
+
+
+def test_a_commit_that_takes_too_long_leaves_the_listener_its_time() -> None:
+    scene = Scene(commits=True)
+    scene.run(599)
+    assert not scene.events
+    scene.run(1)
+    assert [at_ms for at_ms, _ in scene.events] == [1_600]
+    scene.acknowledge()
+    assert scene.departure.is_leaving
 
 
 def test_a_coordinator_that_does_not_answer_is_not_waited_for() -> None:
