@@ -76,7 +76,7 @@ class Link:
         """Return whether a call may be sent now."""
         return self.state is LinkState.READY and not self.congested and now_ms >= self.muted_until_ms
 
-    def moves_to(self, state: LinkState, now_ms: int) -> None:
-        """Change the state."""
-        self.state = state
+    def moves_to(self, state: LinkState, now_ms: int, connection: Versions | None = None) -> None:
+        """Change the state; there is a connection while it is ready."""
+        self.state, self.connection = state, connection
         self.since_ms = self.used_ms = now_ms

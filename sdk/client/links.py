@@ -93,7 +93,6 @@ class Links:
                 yield Open(link)
             elif link.state is LinkState.READY and not link.in_flight and now_ms - link.used_ms >= self._idle_ms:
                 link.moves_to(LinkState.CLOSED, now_ms)
-                link.connection = None
                 yield Shut(link)
             elif link.state is LinkState.CLOSED and not link.wanted and now_ms >= self._forget_ms(link):
                 del self._links[key]

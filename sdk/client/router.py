@@ -243,8 +243,8 @@ class Router:
         if link.attempts.failures:
             self._lines.info(("up", link.address), now_ms, "%s can be reached again", link)
         self._meter.opened(now_ms)
-        link.moves_to(LinkState.READY, now_ms)
-        link.connection, link.wanted, link.congested = connection, False, False
+        link.moves_to(LinkState.READY, now_ms, connection)
+        link.wanted = link.congested = False
         link.attempts.succeeded()
         self._links.changed(now_ms)
         self._refresh.forget_refusal()
@@ -254,7 +254,7 @@ class Router:
         self._meter.closed(link.state, error, now_ms)
         is_idle = link.state is LinkState.READY and not link.in_flight
         link.moves_to(LinkState.CLOSED, now_ms)
-        link.connection, link.wanted = None, False
+        link.wanted = False
         link.attempts.failed(error, now_ms)
         self._links.changed(now_ms)
         self.metadata.invalidate()

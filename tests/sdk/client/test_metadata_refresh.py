@@ -230,7 +230,12 @@ def test_a_refused_login_is_repeated_by_age_alone() -> None:
 def test_who_needs_the_metadata_brings_about_one_login() -> None:
     simulation = refused()
     errors: list[KafkaWireError | None] = []
-    simulation.router.refresh(errors.append)
+
+    def refreshed(error: KafkaWireError | None) -> None:
+        assert simulation.router._refresh.refusal is error, "this one counts for what is done about it"
+        errors.append(error)
+
+    simulation.router.refresh(refreshed)
     simulation.run(5_000)
     assert [type(error) for error in errors] == [Refused]
     assert len(simulation.opened) == 2
