@@ -39,6 +39,7 @@ class Link:
         in_flight: calls that wait for their response.
         congested: whether the connection has more unsent bytes than it should hold.
         muted_until_ms: when the broker, which has throttled this client, takes requests again (KIP-219).
+        throttle_ms: for how long it took none, as it said last.
         used_ms: when it was last used.
     """
 
@@ -52,6 +53,7 @@ class Link:
         "purpose",
         "since_ms",
         "state",
+        "throttle_ms",
         "used_ms",
         "wanted",
     )
@@ -66,7 +68,7 @@ class Link:
         self.connection: Versions | None = None
         self.in_flight = 0
         self.congested = False
-        self.muted_until_ms = 0
+        self.muted_until_ms = self.throttle_ms = 0
         self.used_ms = 0
 
     def __str__(self) -> str:
@@ -75,6 +77,11 @@ class Link:
     def takes_calls(self, now_ms: int) -> bool:
         """Return whether a call may be sent now."""
         return self.state is LinkState.READY and not self.congested and now_ms >= self.muted_until_ms
+
+    def throttled(self, throttle_ms: int, now_ms: int) -> None:
+        """Send nothing for so long."""
+        self.throttle_ms = throttle_ms
+        self.muted_until_ms = max(self.muted_until_ms, now_ms + throttle_ms)
 
     def moves_to(self, state: LinkState, now_ms: int, connection: Versions | None = None) -> None:
         """Change the state; there is a connection while it is ready."""

@@ -74,6 +74,16 @@ class Links:
         lasts = link.state is LinkState.CLOSED and is_refusal(error) and now_ms < link.since_ms + self._refused_ms
         return error if lasts else None
 
+    def throttling(self, since_ms: int, address: Address | None) -> str:
+        """Return which brokers have throttled this client, as the end of a sentence; see `Router.throttling`."""
+        by = {
+            link.address: link.throttle_ms
+            for link in list(self._links.values())
+            if link.muted_until_ms > since_ms and address in (None, link.address)
+        }
+        named = ", ".join(f"{broker} for {throttle_ms} ms" for broker, throttle_ms in by.items())
+        return f"; this client exceeds a quota and was throttled by {named}" if named else ""
+
     def want(self, link: Link) -> None:
         """Have a link opened as soon as its backoff is over."""
         if not link.wanted:

@@ -177,6 +177,19 @@ class Router:
         errors = [link.attempts.last_error for link in self._links.candidates()]
         return errors[0] if errors and all(errors) else None
 
+    def throttling(self, since_ms: int, node_id: int | None = None) -> str:
+        """Return which brokers took no request of this client, and for how long (KIP-219), for a time-out; any thread.
+
+        Args:
+            since_ms: the time from which on that matters.
+            node_id: of the broker that matters; None for all.
+
+        Returns:
+            The end of a sentence that begins with a semicolon, empty if none has.
+        """
+        broker = None if node_id is None else self.metadata.brokers.get(node_id)
+        return self._links.throttling(since_ms, None if broker is None else broker.address)
+
     def knows(self, target: Coordinator) -> bool:
         """Return whether a coordinator was looked up."""
         return self._coordinators.knows(target)
@@ -273,7 +286,7 @@ class Router:
         if response is not None and entry.link is not None:
             self._meter.answered(entry.link, response, now_ms - entry.since_ms, throttle_ms, now_ms)
         if throttle_ms > 0 and entry.link is not None:
-            entry.link.muted_until_ms = max(entry.link.muted_until_ms, now_ms + throttle_ms)
+            entry.link.throttled(throttle_ms, now_ms)
             self._links.changed(now_ms)
             write = self._lines.warning if throttle_ms >= _LONG_THROTTLE_MS else self._lines.info
             text = "%s throttles this client, which exceeds a quota: it takes no request for %d ms"
@@ -347,7 +360,9 @@ class Router:
             if entry is not None:
                 target = entry.call.target
                 trouble = self._coordinators.trouble(target) if isinstance(target, Coordinator) else None
-                self._settle(entry, None, _too_late(entry, entry.attempts.last_error or trouble), now_ms)
+                throttling = self.throttling(entry.since_ms, target.node_id if isinstance(target, Node) else None)
+                error = _too_late(entry, entry.attempts.last_error or trouble, throttling)
+                self._settle(entry, None, error, now_ms)
 
     def _forget_deadlines(self) -> None:
         """Forget the deadlines of calls that have ended."""
@@ -451,11 +466,12 @@ class Router:
                 self._settle(entry, None, error, now_ms)
 
 
-def _too_late(entry: _Entry, cause: KafkaWireError | None) -> KafkaWireError:
+def _too_late(entry: _Entry, cause: KafkaWireError | None, throttling: str) -> KafkaWireError:
     """Return the error of a call whose deadline has passed: the last one that it met, if a broker gave one."""
     if isinstance(cause, BrokerError):
         return cause
     where = "there was no response" if entry.link is not None else "there was no broker to send it to"
-    error = RequestTimedOut(f"{entry.call}: {where} in time" + (f"; {cause}" if cause is not None else ""))
+    reason = f"; {cause}" if cause is not None else ""
+    error = RequestTimedOut(f"{entry.call}: {where} in time{reason}{throttling}")
     error.__cause__ = cause
     return error

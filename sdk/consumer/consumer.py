@@ -282,12 +282,14 @@ class Consumer(ConsumerFace[Key, Value]):
         """
         core = self._started()
         partition = checked_partition(partition)
-        deadline_ms = monotonic_ms() + self._options.api_timeout_ms
+        began_ms = monotonic_ms()
+        deadline_ms = began_ms + self._options.api_timeout_ms
         offset = core.position(partition)
         while offset is None:
             if not await self._woken(core, deadline_ms):
                 text = f"position of {partition}: not found in {self._options.api_timeout_ms} ms"
-                raise RequestTimedOut("; ".join(filter(None, (text, core.router.metadata.absence(partition)))))
+                reason = "; ".join(filter(None, (text, core.router.metadata.absence(partition))))
+                raise RequestTimedOut(reason + core.router.throttling(began_ms))
             offset = core.position(partition)
         if self._turns.are_due():
             await self._turns.give()

@@ -20,7 +20,7 @@ from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.summary import State, summary
 from kafkawire.sdk.client.unclosed import caller, warn_unclosed
-from kafkawire.sdk.clock import now_ms
+from kafkawire.sdk.clock import monotonic_ms, now_ms
 from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.producer.contents import checked_values, contents, wanted_partition
 from kafkawire.sdk.producer.engine import Delivery, are_plain
@@ -174,7 +174,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
             self._was_open |= self._is_open  # otherwise it is being started, and `start` raises `Closed`
             self._is_open = False
             closing = self._closing = Promise()
-        is_open = self._was_open
+        is_open, began_ms = self._was_open, monotonic_ms()
         core.refuse(Closed("the producer is closed"))
         try:
             if is_open and core.is_transactional:
@@ -187,6 +187,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
             pass  # nobody is left to send what was buffered, or it is the parent's, before a fork
         finally:
             when = "before the record was acknowledged" if is_open else "while it was started"
+            when += core.client.router.throttling(began_ms)
             try:
                 await core.client.finish(Closed(f"the producer was closed {when}"))
             finally:
@@ -386,10 +387,11 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         if timeout_ms is not None:
             checked_timeout_ms(timeout_ms)
         core = self._started()
+        began_ms = monotonic_ms()
         flushed = core.flush()
         if not await flushed.within(timeout_ms):
             text = f"flush: after {timeout_ms} ms not every record is acknowledged; the others remain on their way"
-            raise RequestTimedOut(text)
+            raise RequestTimedOut(text + core.client.router.throttling(began_ms))
         await flushed
         core.raise_unobserved()
 
@@ -488,10 +490,11 @@ _SEND: Final = Producer.send
 
 async def _finished(core: ProducerCore, timeout_ms: int | None) -> None:
     """Abort the open transaction, as far as there is time."""
+    began_ms = monotonic_ms()
     finished = core.finish(timeout_ms)
     try:
         if not await finished.within(timeout_ms):
-            raise RequestTimedOut(f"not within {timeout_ms} ms")
+            raise RequestTimedOut(f"not within {timeout_ms} ms{core.client.router.throttling(began_ms)}")
         await finished
     except KafkaWireError as error:
         logger.warning("the transaction was not ended before the producer was closed: %s", error)

@@ -138,7 +138,7 @@ def _refused(batch: ProducerBatch, result: ProduceResponse.PartitionProduceRespo
 
 
 def timed_out(
-    batch: ProducerBatch, timeout_ms: int, cause: KafkaWireError | None, *, has_leader: bool
+    batch: ProducerBatch, timeout_ms: int, cause: KafkaWireError | None, *, has_leader: bool, throttling: str = ""
 ) -> DeliveryTimedOut:
     """Return the error of a batch that was not acknowledged in time.
 
@@ -147,8 +147,9 @@ def timed_out(
         timeout_ms: `delivery_timeout_ms`.
         cause: the last error met while sending it, None if there was none.
         has_leader: whether its partition has one.
+        throttling: see `Router.throttling`.
     """
     reason = f"; {cause}" if cause is not None else "" if has_leader else "; it has no leader"
-    error = DeliveryTimedOut(f"{batch}: not acknowledged within delivery_timeout_ms={timeout_ms}{reason}")
+    error = DeliveryTimedOut(f"{batch}: not acknowledged within delivery_timeout_ms={timeout_ms}{reason}{throttling}")
     error.__cause__ = cause
     return error

@@ -425,7 +425,9 @@ class Sender:
     def _timed_out(self, batch: ProducerBatch, cause: KafkaWireError | None) -> DeliveryTimedOut:
         leader = self._router.metadata.leader(batch.queue.partition)
         cause = cause or self._router.trouble(leader)
-        return timed_out(batch, self._options.delivery_timeout_ms, cause, has_leader=leader is not None)
+        throttling = self._router.throttling(batch.created_ms, leader)
+        limit_ms = self._options.delivery_timeout_ms
+        return timed_out(batch, limit_ms, cause, has_leader=leader is not None, throttling=throttling)
 
     def _settle(
         self, batch: ProducerBatch, error: KafkaWireError | None, now_ms: int, result: Result | None = None

@@ -107,7 +107,8 @@ class TopicRegistry:
         is_known = self._accumulator.topics[record.topic].partitions
         what = f"partition {record.topic}-{record.partition}" if is_known else f"topic {record.topic}"
         limit = "{}={}".format(*self._options.topic_limit)
-        error = DeliveryTimedOut(f"{what} is not known after {limit}: {cause or 'no broker has responded'}")
+        reason = f"{cause or 'no broker has responded'}{self._router.throttling(record.created_ms)}"
+        error = DeliveryTimedOut(f"{what} is not known after {limit}: {reason}")
         error.__cause__ = cause
         self.abandon(record, error, now_ms)
 

@@ -115,7 +115,7 @@ class CommittedOffsets:
         """Ask for what is due."""
         for wanted in list(self._wanted):
             if wanted.deadline_ms <= now_ms:
-                late = {partition: self._late(partition, each) for partition, each in wanted.attempts.items()}
+                late = {partition: self._late(partition, each, now_ms) for partition, each in wanted.attempts.items()}
                 self._report(wanted, late, now_ms)
             elif wanted.call is None:
                 due = [partition for partition, each in wanted.attempts.items() if each.not_before_ms <= now_ms]
@@ -202,10 +202,11 @@ class CommittedOffsets:
         if known:
             wanted.on_found(known, now_ms)
 
-    def _late(self, partition: TopicPartition, attempts: Attempts) -> KafkaWireError:
+    def _late(self, partition: TopicPartition, attempts: Attempts, now_ms: int) -> KafkaWireError:
         cause = attempts.last_error
         text = f"the offset that group {self._group_id} has committed for {partition} was not found in time"
-        error = RequestTimedOut(f"{text}; {cause}" if cause is not None else text)
+        reason = f"; {cause}" if cause is not None else self._router.throttling(now_ms)
+        error = RequestTimedOut(text + reason)
         error.__cause__ = cause
         return error
 

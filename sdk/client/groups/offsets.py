@@ -383,17 +383,18 @@ class Offsets:
             waiter = heappop(self._deadlines)[2]
             if waiter in self._waiting:
                 expired = True
-                self._end(waiter, self._too_late(waiter), now_ms)
+                self._end(waiter, self._too_late(waiter, now_ms), now_ms)
         if expired:
             for partition, slot in list(self._pending.items()):
                 if not any(waiter.left for waiter in slot.waiters):
                     del self._pending[partition]
 
-    def _too_late(self, waiter: CommitWaiter) -> KafkaWireError:
+    def _too_late(self, waiter: CommitWaiter, now_ms: int) -> KafkaWireError:
         cause = self._attempts.last_error
         partitions = ", ".join(map(str, sorted(waiter.left)))
         text = f"group {self._group_id} did not commit {partitions} in time"
-        error = RequestTimedOut(f"{text}; {cause}" if cause is not None else text)
+        reason = f"; {cause}" if cause is not None else self._router.throttling(now_ms)
+        error = RequestTimedOut(text + reason)
         error.__cause__ = cause
         return error
 

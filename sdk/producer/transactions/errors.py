@@ -134,7 +134,7 @@ def forgotten(transactional_id: str, error: BrokerError) -> BrokerError:
     return failure
 
 
-def late(transactional_id: str, timeout_ms: int, state: str) -> RequestTimedOut:
-    """Return the error of an end that nobody waits for any longer."""
+def late(transactional_id: str, timeout_ms: int, state: str, throttling: str) -> RequestTimedOut:
+    """Return the error of an end that nobody waits for any longer; see `Router.throttling`."""
     text = f"transactional id {transactional_id}: after {timeout_ms} ms the transaction is still {state}"
-    return RequestTimedOut(f"{text}; that goes on, and no other transaction begins before its end")
+    return RequestTimedOut(f"{text}; that goes on, and no other transaction begins before its end{throttling}")

@@ -240,7 +240,7 @@ class Transactions:
 
     def poll(self, now_ms: int) -> None:
         """Do whatever is due."""
-        self._waiters.expire(now_ms, lambda timeout_ms: late(self._id, timeout_ms, self.state.value))
+        self._waiters.expire(now_ms, partial(self._late, now_ms))
         if self.state in RESTS:
             return
         if self._identity.error is not None:
@@ -260,6 +260,9 @@ class Transactions:
             elif self.state is State.PREPARING and has_left and not self._calls:
                 self.state = State.PREPARED
                 self._waiters.ended(None)
+
+    def _late(self, now_ms: int, timeout_ms: int) -> KafkaWireError:
+        return late(self._id, timeout_ms, self.state.value, self._router.throttling(now_ms - timeout_ms))
 
     def due_ms(self, now_ms: int) -> int | None:
         """Return when to poll again if nothing happens before."""

@@ -9,7 +9,7 @@ import pytest
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call, Coordinator, Node, Target
 from kafkawire.sdk.client.router import Router
-from kafkawire.sdk.errors import BrokerError, Closed, ConnectFailed, KafkaWireError
+from kafkawire.sdk.errors import BrokerError, Closed, ConnectFailed, KafkaWireError, RequestTimedOut
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
@@ -160,3 +160,46 @@ def test_a_call_fails_once_every_broker_has_been_tried_since_it_was_made(simulat
     assert len(ends) == 30
     refused_ms = [at_ms for at_ms, node in simulation.opened if node == 1]
     assert all(any(made_ms <= at_ms <= end_ms for at_ms in refused_ms) for made_ms, end_ms in ends)
+
+
+THROTTLED = "this client exceeds a quota and was throttled by node-{}:9092 for {} ms"
+
+
+@pytest.mark.parametrize("target", [Node(1), ANY_BROKER, GROUP], ids=["node", "any", "coordinator"])
+def test_a_call_that_a_throttling_broker_held_up_says_so(simulation: Simulation, target: Target) -> None:
+    coordinator = FindCoordinatorResponse.Coordinator("g", 1, *address(1))
+    simulation.handlers[FindCoordinatorRequest] = lambda request, version: FindCoordinatorResponse(
+        coordinators=[coordinator]
+    )
+    simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse(throttle_time_ms=90_000)
+    simulation.run(100)
+    beating(simulation, Node(1))
+    simulation.run(100)
+    simulation.down.add(2)
+    simulation.break_connections(2)
+    call = beating(simulation, target)
+    simulation.run(70_000)
+    assert isinstance(call.error, RequestTimedOut)
+    assert str(call.error).endswith(THROTTLED.format(1, 90_000))
+
+
+def test_a_call_that_another_broker_does_not_answer_blames_no_quota(simulation: Simulation) -> None:
+    simulation.handlers[1, HeartbeatRequest] = lambda request, version: HeartbeatResponse(throttle_time_ms=90_000)
+    simulation.run(100)
+    beating(simulation, Node(1))
+    simulation.run(100)
+    simulation.handlers[2, HeartbeatRequest] = lambda request, version: SILENT
+    call = beating(simulation, Node(2))
+    simulation.run(70_000)
+    assert "quota" not in str(call.error)
+
+
+def test_throttling_that_was_over_before_is_not_to_blame(simulation: Simulation) -> None:
+    simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse(throttle_time_ms=500)
+    simulation.run(100)
+    beating(simulation, Node(1))
+    simulation.run(1)
+    throttled_ms = simulation.now_ms
+    assert simulation.router.throttling(throttled_ms, 1).endswith(THROTTLED.format(1, 500))
+    assert simulation.router.throttling(throttled_ms, 2) == ""
+    assert simulation.router.throttling(throttled_ms + 500) == ""

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import (
     BrokerError,
     BufferFull,
@@ -434,3 +435,24 @@ def test_the_constructor_does_no_io_and_checks_options() -> None:
     unknown: dict[str, Any] = {"linger": 5}
     with pytest.raises(ConfigurationError, match="did you mean linger_ms"):
         Producer("broker:9092", **unknown)
+
+
+@pytest.mark.parametrize("io", ["loop", "thread"])
+def test_what_is_late_because_a_broker_throttles_says_so(io: str) -> None:
+    """Both limits are 0: nothing is waited for."""
+
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        await producer.send("t", b"v")
+        for link in core_of(producer).client.router._links.all:
+            link.throttled(60_000, monotonic_ms())
+        late = producer.send("t", b"late")
+        text = f"throttled by {BROKER} for 60000 ms"
+        with pytest.raises(RequestTimedOut, match=text):
+            await producer.flush(timeout_ms=0)
+        text = f"before the record was acknowledged; this client exceeds a quota and was {text}"
+        with pytest.raises(Closed, match=text):
+            await producer.close(timeout_ms=0)
+        with pytest.raises(Closed, match=text):
+            await late
+
+    producing(test, io=io)

@@ -439,3 +439,30 @@ def test_one_record_that_is_refused_leaves_the_others_an_error_that_says_so() ->
     again = producer.send("t", b"2", partition=0)
     producer.run(1_000)
     assert isinstance(outcome_of(again), RecordMetadata)
+
+
+def test_a_batch_that_a_throttling_broker_held_up_says_so() -> None:
+    producer = SimulatedProducer({"t": [1, 2]}, delivery_timeout_ms=2_000)
+    for number in (0, 1):
+        producer.send("t", b"v", partition=number)
+    producer.run(500)
+    link = producer.router.reach(1, producer.simulation.now_ms)
+    assert link is not None
+    link.throttled(5_000, producer.simulation.now_ms)
+    held_up, stored = (producer.send("t", b"v", partition=number) for number in (0, 1))
+    producer.run(3_000)
+    assert str(outcome_of(held_up)).endswith("throttled by node-1:9092 for 5000 ms")
+    place_of(stored)
+
+
+def test_a_record_whose_topic_no_broker_may_be_asked_for_says_so() -> None:
+    producer = SimulatedProducer({"t": [1]}, nodes=[1], delivery_timeout_ms=2_000)
+    producer.learn()
+    link = producer.router.reach(1, producer.simulation.now_ms)
+    assert link is not None
+    link.throttled(5_000, producer.simulation.now_ms)
+    delivery = producer.send("other", b"v")
+    producer.run(3_000)
+    assert str(outcome_of(delivery)).endswith(
+        "no broker has responded; this client exceeds a quota and was throttled by node-1:9092 for 5000 ms"
+    )

@@ -157,6 +157,17 @@ def test_each_look_up_ends_by_its_deadline() -> None:
     assert "t-1" in str(client.found[T1][1])
 
 
+def test_a_look_up_that_a_throttling_coordinator_holds_up_says_so() -> None:
+    client = Client()
+    client.find(T0)
+    client.simulation.run(100)
+    for link in client.simulation.router._links.all:
+        link.throttled(5_000, client.simulation.now_ms)
+    client.find(T1, timeout_ms=300)
+    client.simulation.run(1_000)
+    assert "throttled by node-1:9092 for 5000 ms" in str(client.found[T1][1])
+
+
 def test_a_look_up_can_be_withdrawn() -> None:
     client = Client()
     client.silent = True

@@ -292,6 +292,17 @@ def test_the_error_of_a_late_commit_tells_what_it_met() -> None:
     assert len(client.requests) < 10
 
 
+def test_a_commit_that_a_throttling_coordinator_holds_up_says_so() -> None:
+    client = Client()
+    client.commit({T0: 1})
+    client.simulation.run(100)
+    for link in client.simulation.router._links.all:
+        link.throttled(5_000, client.simulation.now_ms)
+    outcomes = client.commit({T0: 2}, 300)
+    client.simulation.run(1_000)
+    assert "throttled by node-1:9092 for 5000 ms" in str(outcomes[0])
+
+
 def test_a_partition_that_the_response_leaves_out_fails() -> None:
     client = Client()
     client.answer = lambda request: OffsetCommitResponse()

@@ -69,6 +69,7 @@ def test_a_transaction_that_has_been_open_for_too_long_perhaps(code: ErrorCode) 
 
 
 def test_late() -> None:
-    error = late("x", 70, "being committed")
+    error = late("x", 70, "being committed", "; throttled")
     assert error.retriable
     assert "after 70 ms the transaction is still being committed" in str(error)
+    assert str(error).endswith("; throttled")

@@ -462,3 +462,16 @@ def test_a_producer_that_has_ended_says_why_whatever_it_is_asked() -> None:
     assert isinstance(error_of(producer.ask(producer.machine.commit, 100)), ProducerFenced)
     with pytest.raises(ProducerFenced):
         producer.send("t", b"v", partition=0)
+
+
+@BOTH
+def test_a_commit_that_a_throttling_coordinator_holds_up_says_so(version: int) -> None:
+    producer = TransactionalProducer(version)
+    producer.begin()
+    producer.send("t", b"v", partition=0)
+    producer.run(1_000)
+    for link in producer.router._links.all:
+        link.throttled(9_000, producer.simulation.now_ms)
+    error = error_of(producer.commit(5_000, 1_000))
+    assert "still being committed" in str(error)
+    assert "throttled by node-1:9092 for 9000 ms" in str(error)
