@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.near_names import did_you_mean
 
 __all__ = [
     "INT32_MAX",
@@ -221,10 +222,7 @@ class Options:
         own = cls.KAFKA_NAMES.get(name.replace("_", "."))
         if own is not None:
             return f"no such option; here it is {own}"
-        import difflib  # only needed for an error
-
-        near = difflib.get_close_matches(name, [*cls.OPTIONS, *cls.KAFKA_NAMES], n=1)
-        return f"no such option; did you mean {near[0]}?" if near else "no such option"
+        return f"no such option{did_you_mean(name, [*cls.OPTIONS, *cls.KAFKA_NAMES])}"
 
     @classmethod
     def read_value(cls, given_name: str, value: object) -> object:
@@ -322,12 +320,8 @@ def listed(value: object, values: Collection[str], *more: str, meant: Mapping[st
     text = ", ".join([*(each or "''" for each in values), *more])
     if not isinstance(value, str):
         return text
-    import difflib  # only needed for an error
-
-    spellings = {each.lower(): each for each in values if each}
-    given = value.strip().lower()
-    near = [meant[given]] if given in meant else difflib.get_close_matches(given, spellings, n=1)
-    return f"{text}; did you mean {spellings.get(near[0], near[0])}?" if near else text
+    known = meant.get(value.strip().lower())
+    return text + (did_you_mean(value, filter(None, values)) if known is None else f"; did you mean {known}?")
 
 
 def literal(*values: str | int) -> str:

@@ -7,13 +7,13 @@ Source: Kafka's documentation, "Topic Configs"; `TopicConfig` and `LogConfig` in
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Final, NamedTuple
 
+from kafkawire.sdk.near_names import did_you_mean
 from kafkawire.sdk.protocol.tables.enums import ConfigType
 from kafkawire.sdk.protocol.tables.record_formats import Compression
 from kafkawire.sdk.records.java_integers import INT32_MAX
@@ -400,8 +400,7 @@ def check_topic_config(name: str, value: str | None) -> str:
         InvalidConfig: the name is unknown or the value is refused.
     """
     if name not in TOPIC_CONFIGS:
-        near = difflib.get_close_matches(name, TOPIC_CONFIGS, n=1)
-        raise InvalidConfig(f"Unknown topic config name: {name}" + (f"; did you mean {near[0]}?" if near else ""))
+        raise InvalidConfig(f"Unknown topic config name: {name}{did_you_mean(name, TOPIC_CONFIGS)}")
     if value is None:
         raise InvalidConfig(f"Null value not supported for topic configs: {name}")
     try:

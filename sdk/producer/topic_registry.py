@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from itertools import islice
-from typing import Final, Protocol
+from typing import Protocol
 
 from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut, KafkaWireError, TransactionAborted
 from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.near_names import nearest
 from kafkawire.sdk.producer.accumulator import Accumulator
 from kafkawire.sdk.producer.contents import Held
 from kafkawire.sdk.producer.outcome import Outcome
@@ -22,9 +22,6 @@ from kafkawire.sdk.producer.producer_topic import ProducerTopic
 __all__ = ["TopicRegistry"]
 
 logger = logging.getLogger("kafkawire.producer")
-
-#: Names of topics that a missing one is compared with: each takes some 30 µs of the event loop.
-_COMPARED_MAX: Final = 500
 
 
 class _Moved(Protocol):
@@ -147,10 +144,7 @@ class TopicRegistry:
 
     def _near(self, name: str) -> str:
         """Return which topic may be meant, as part of a sentence; empty if none that is known has such a name."""
-        import difflib  # only needed for a topic that is missing
-
-        known = islice((each for each in self._router.metadata.topics if each != name), _COMPARED_MAX)
-        near = difflib.get_close_matches(name, list(known), n=1)
+        near = nearest(name, (each for each in self._router.metadata.topics if each != name))
         return f" (did you mean {near[0]}?)" if near else ""
 
     def _confirm(self, name: str) -> None:

@@ -18,6 +18,7 @@ from functools import cache
 from typing import Any, TypeVar, overload
 
 from kafkawire.sdk.errors import EncodeError, LocalProtocolError, UnsupportedVersion
+from kafkawire.sdk.near_names import nearest
 from kafkawire.sdk.protocol.layout import FieldLayout, Layout, layout
 from kafkawire.sdk.protocol.primitives import (
     LIMITS,
@@ -45,7 +46,7 @@ _BASE64 = re.compile(
 #: What ends with padding, where another decoder would stop reading.
 _PADDED = re.compile("[^=]+={0,2}")
 
-#: Unknown names that are compared with a missing one, and characters of each: more would take long.
+#: Unknown names that are compared with a missing one: more would take long.
 _COMPARED_MAX = 100
 
 T = TypeVar("T")
@@ -163,11 +164,9 @@ def _element_to_json(value: Any, field: FieldLayout, path: str) -> Any:
 
 def _meant(name: str, value: dict[str, Any], structure: Layout) -> str:
     """Return the end of the error about a missing field: a name that no version has may be a misspelt one."""
-    import difflib  # only needed for an error
-
     known = {_json_name(field.name) for field in structure.cls.FIELDS}
     others = [given for given in value if isinstance(given, str) and given not in known]
-    near = difflib.get_close_matches(name, [given[:_COMPARED_MAX] for given in others[:_COMPARED_MAX]], n=1)
+    near = nearest(name, others[:_COMPARED_MAX])
     return f"; {near[0]!r} is not a field of it" if near else ""
 
 

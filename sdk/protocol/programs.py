@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any, Protocol, TypeVar, cast, overload
 
 from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.near_names import did_you_mean
 from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.engines.selection import ENGINE, ENGINES, native
 from kafkawire.sdk.protocol.layout import layout
@@ -21,9 +22,6 @@ from kafkawire.sdk.protocol.values import quoted
 __all__ = ["Program", "message_class", "program"]
 
 M = TypeVar("M", bound=Message)
-
-#: Characters of an unknown name that are compared with those of messages, which are all shorter.
-_COMPARED_CHARACTERS_MAX = 100
 
 
 class Program(Protocol[M]):
@@ -108,8 +106,5 @@ def message_class(name: str) -> type[Message]:
     if not isinstance(name, str):
         raise LocalProtocolError(f"{quoted(name)} is not the name of a message")
     if name not in messages.MODULES:
-        import difflib  # only needed for an error
-
-        near = difflib.get_close_matches(name[:_COMPARED_CHARACTERS_MAX], messages.MODULES)
-        raise LocalProtocolError(f"no message is named {quoted(name)}" + (f"; is it {near[0]}?" if near else ""))
+        raise LocalProtocolError(f"no message is named {quoted(name)}{did_you_mean(name, messages.MODULES)}")
     return cast(type[Message], getattr(messages, name))

@@ -8,13 +8,13 @@ Source: `JavaUtils.timeStringAs`, `ByteUnit` in Apache Spark.
 
 from __future__ import annotations
 
-import difflib
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.near_names import did_you_mean, nearest
 from kafkawire.sdk.options import INT64_MAX, Options
 from kafkawire.sdk.spark import schema
 
@@ -87,8 +87,8 @@ class OptionTable:
         return values
 
     def _unknown(self, name: str) -> str:
-        near = difflib.get_close_matches(name.lower(), self._known, n=1)
-        return f"no such option; did you mean {self._known[near[0]][0]}?" if near else f"no such option{self._hint}"
+        names = (known for known, _ in self._known.values())
+        return f"no such option{did_you_mean(name, names) or self._hint}"
 
 
 def client_error(error: ConfigurationError, options: type[Options], given: Mapping[str, object]) -> ConfigurationError:
@@ -215,11 +215,6 @@ def there_are(found: Iterable[Any], kind: str = "topics", asked: Iterable[Any] =
     names = list(map(str, sorted(found)))
     if not names:
         return f"there are no {kind}"
-    by_lower = {name.lower(): name for name in names}
-    near = {
-        by_lower[match]: None
-        for name in asked
-        for match in difflib.get_close_matches(str(name).lower(), by_lower, _NEAR_MAX)
-    }
+    near = dict.fromkeys(found for name in asked for found in nearest(str(name), names, _NEAR_MAX))
     hint = f"; did you mean {', '.join(near)}?" if near else ""
     return f"there are {', '.join(names[:_NAMED_MAX])}{', …' if len(names) > _NAMED_MAX else ''}{hint}"

@@ -8,13 +8,13 @@ Source: `KafkaRecordToRowConverter` in Apache Spark.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow
 
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.near_names import did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -140,9 +140,8 @@ def checked(fields: Iterable[tuple[str, str, bool]]) -> tuple[str, ...]:
     names: list[str] = []
     for name, kind, is_nullable in fields:
         if name not in COLUMNS:
-            near = difflib.get_close_matches(name, COLUMNS, n=1, cutoff=0.4)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COLUMNS)}"
-            raise ConfigurationError("schema", f"{name} {kind}", f"no such column; {hint}")
+            hint = did_you_mean(name, COLUMNS, likeness=0.4) or f"; there are {', '.join(COLUMNS)}"
+            raise ConfigurationError("schema", f"{name} {kind}", f"no such column{hint}")
         expected = COLUMNS[name].ddl.replace("`", "")
         if kind.replace(" ", "").lower() != _shown(expected).replace(" ", ""):
             raise ConfigurationError("schema", f"{name} {kind}", f"the column is {expected}")

@@ -7,7 +7,6 @@ what reads schemas is loaded for `--schemas` only.
 from __future__ import annotations
 
 import argparse
-import difflib
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from kafkawire.commands.dumping.progress import Progress
 from kafkawire.commands.dumping.segments import SegmentOptions, dump_segment
 from kafkawire.commands.dumping.small_files import dump_small_file, dump_transaction_index
 from kafkawire.commands.streams import say
+from kafkawire.sdk.near_names import did_you_mean
 from kafkawire.sdk.records.internal_records import KAFKA_RECORDS, RecordTypes
 from kafkawire.sdk.records.java_integers import OFFSET_MAX
 
@@ -184,9 +184,8 @@ def _topic_problem(topic: str, types: RecordTypes) -> str:
     """Say what is wrong with a topic; nothing is if users may create it, or its records are known."""
     if not topic.startswith(_INTERNAL_PREFIX) or topic in types.topics:
         return ""
-    near = difflib.get_close_matches(topic, types.topics, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(types.topics))}"
-    return f"{topic!r:.260} is no internal topic whose records are known; {hint}"
+    hint = did_you_mean(topic, types.topics) or f"; there are {', '.join(sorted(types.topics))}"
+    return f"{topic!r:.260} is no internal topic whose records are known{hint}"
 
 
 def _record_types(program: str, schemas: Path) -> RecordTypes | None:

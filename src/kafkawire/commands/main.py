@@ -7,7 +7,6 @@ needs it.
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -22,7 +21,7 @@ __all__ = ["COMMANDS", "INTERRUPTED", "Command", "main"]
 #: The exit status of a program that SIGINT ended: 128 and the number of the signal, as shells count.
 INTERRUPTED: Final = 130
 
-#: Characters of a name that are compared, and repeated in an error.
+#: Characters of a name that an error repeats.
 _NAME_CHARACTERS_MAX: Final = 60
 
 
@@ -89,10 +88,11 @@ def _run(name: str, arguments: Sequence[str]) -> int:
         print(f"kafkawire {__version__}")
         return 0
     if name not in COMMANDS:
-        near = difflib.get_close_matches(name[:_NAME_CHARACTERS_MAX], COMMANDS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
+        from kafkawire.sdk.near_names import did_you_mean  # not loaded for the help
+
+        hint = did_you_mean(name, COMMANDS) or f"; there are {', '.join(COMMANDS)}"
         shown = name if len(name) <= _NAME_CHARACTERS_MAX else f"{name[:_NAME_CHARACTERS_MAX]}…"
-        say("kafkawire", f"no such {'option' if name.startswith('-') else 'command'}: {shown}; {hint}")
+        say("kafkawire", f"no such {'option' if name.startswith('-') else 'command'}: {shown}{hint}")
         return 2
     from kafkawire.sdk.errors import ConfigurationError  # not loaded for the help
 

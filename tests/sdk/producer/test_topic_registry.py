@@ -77,7 +77,9 @@ def test_a_name_that_is_wrong_is_said_at_once_and_fails_within_a_limit_of_its_ow
 
 def test_the_name_of_a_missing_topic_is_compared_once_with_some_others(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[int] = []
-    monkeypatch.setattr("difflib.get_close_matches", lambda name, names, n: compared.append(len(names)) or ["orders"])
+    monkeypatch.setattr(
+        "difflib.get_close_matches", lambda name, names, *limits: compared.append(len(names)) or ["orders"]
+    )
     names = ["orders", *(f"t{number}" for number in range(600))]
     producer = SimulatedProducer({name: [1] for name in names}, linger_ms=0, topic_timeout_ms=500)
     producer.learn()

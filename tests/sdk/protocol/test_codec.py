@@ -153,7 +153,7 @@ def test_an_unknown_version_names_message_version_and_range() -> None:
 
 
 def test_an_unknown_message_names_the_nearest() -> None:
-    with pytest.raises(LocalProtocolError, match=r"no message is named 'FetchRequst'; is it FetchRequest\?"):
+    with pytest.raises(LocalProtocolError, match=r"no message is named 'FetchRequst'; did you mean FetchRequest\?"):
         codec("FetchRequst", 4)
 
 

@@ -61,7 +61,7 @@ def test_a_name_that_is_no_text(name: Any) -> None:
 
 
 def test_an_unknown_message_names_the_nearest() -> None:
-    with pytest.raises(LocalProtocolError, match=r"no message is named 'FetchRequst'; is it FetchRequest\?"):
+    with pytest.raises(LocalProtocolError, match=r"no message is named 'FetchRequst'; did you mean FetchRequest\?"):
         program("FetchRequst", 4)
     with pytest.raises(LocalProtocolError, match=r"no message is named 'xyz'$"):
         message_class("xyz")
