@@ -7,7 +7,7 @@ from typing import Final, Literal
 from kafkawire.sdk.client.options import ClientOptions
 from kafkawire.sdk.protocol.values import shown
 
-__all__ = ["State", "summary"]
+__all__ = ["State", "blocking_summary", "summary"]
 
 State = Literal["new", "starting", "started", "closed"]
 
@@ -19,16 +19,16 @@ _ADDRESS_CHARACTERS: Final = 100
 _NAMES: Final = ("client_id", "group_id", "group_instance_id", "transactional_id")
 
 
-def summary(client: object, options: ClientOptions | None, state: State, *, is_blocking: bool = False) -> str:
+def summary(client: object, options: ClientOptions | None, state: State, kind: str = "") -> str:
     """Return the repr of a client.
 
     Args:
         client: the client.
         options: its options; None if its constructor raised before it had them.
         state: its state.
-        is_blocking: whether it is one of `kafkawire.sync`.
+        kind: comes before the name of its class.
     """
-    kind = f"{'blocking ' * is_blocking}{type(client).__name__[:_ADDRESS_CHARACTERS]}"
+    kind += type(client).__name__[:_ADDRESS_CHARACTERS]
     if options is None:
         return f"<{kind}, not made>"
     first = ",".join(str(address)[:_ADDRESS_CHARACTERS] for address in options.bootstrap_servers[:_ADDRESSES])
@@ -36,3 +36,9 @@ def summary(client: object, options: ClientOptions | None, state: State, *, is_b
     names = [(name, getattr(options, name, None)) for name in _NAMES]
     named = ", ".join(f"{name}={shown(value)}" for name, value in names if value is not None)
     return f"<{kind} of {first}{more}, {named}, {state}>"
+
+
+def blocking_summary(client: object) -> str:
+    """Return the repr of a client of `kafkawire.sync`, whose `_inner` client knows the options and the state."""
+    inner = getattr(client, "_inner", None)  # None if the constructor raised
+    return summary(client, *(inner._state() if inner is not None else (None, "new")), kind="blocking ")

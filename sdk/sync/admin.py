@@ -16,7 +16,7 @@ from kafkawire.sdk.admin.descriptions import (
 )
 from kafkawire.sdk.client.method_hints import ADMIN, Hinting
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from kafkawire.sdk.client.summary import summary
+from kafkawire.sdk.client.summary import blocking_summary
 from kafkawire.sdk.protocol.tables import enums
 from kafkawire.sdk.sync.options import on_io_thread
 from kafkawire.sdk.transport.waiting import result_of
@@ -60,9 +60,7 @@ class Admin(Hinting, hints=ADMIN):
         self._inner = AsyncAdmin(servers, network=network, **on_io_thread(options))
 
     def __repr__(self) -> str:
-        if not hasattr(self, "_inner"):
-            return summary(self, None, "new", is_blocking=True)
-        return summary(self, *self._inner._state(), is_blocking=True)
+        return blocking_summary(self)
 
     def __enter__(self) -> Self:
         self.start()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Never, ParamSpec, Self, TypeVar
 
 from kafkawire.sdk.client.method_hints import CONSUMER, Hinting
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from kafkawire.sdk.client.summary import summary
+from kafkawire.sdk.client.summary import blocking_summary
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.consumer import Consumer as AsyncConsumer
 from kafkawire.sdk.consumer.face import CLOSE_TIMEOUT_MS
@@ -97,9 +97,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         )
 
     def __repr__(self) -> str:
-        if not hasattr(self, "_inner"):
-            return summary(self, None, "new", is_blocking=True)
-        return summary(self, *self._inner._state(), is_blocking=True)
+        return blocking_summary(self)
 
     def __enter__(self) -> Self:
         self.start()

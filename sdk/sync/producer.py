@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self
 
 from kafkawire.sdk.client.method_hints import PRODUCER, Hinting
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.client.summary import summary
+from kafkawire.sdk.client.summary import blocking_summary
 from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.sdk.producer.producer import Producer as AsyncProducer
 from kafkawire.sdk.producer.shortcut import ProducerClass, Shortcut, shortcut_of
@@ -74,9 +74,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         )
 
     def __repr__(self) -> str:
-        if not hasattr(self, "_inner"):
-            return summary(self, None, "new", is_blocking=True)
-        return summary(self, *self._inner._state(), is_blocking=True)
+        return blocking_summary(self)
 
     def __enter__(self) -> Self:
         self.start()
