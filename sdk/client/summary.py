@@ -41,4 +41,5 @@ def summary(client: object, options: ClientOptions | None, state: State, kind: s
 def blocking_summary(client: object) -> str:
     """Return the repr of a client of `kafkawire.sync`, whose `_inner` client knows the options and the state."""
     inner = getattr(client, "_inner", None)  # None if the constructor raised
-    return summary(client, *(inner._state() if inner is not None else (None, "new")), kind="blocking ")
+    known: tuple[ClientOptions | None, State] = (None, "new") if inner is None else inner._state()
+    return summary(client, *known, "blocking ")

@@ -31,10 +31,10 @@ def test_what_was_meant(given: str, text: str) -> None:
 
 
 def test_several_names_and_less_likeness() -> None:
-    assert nearest("topic-1", ["topic-2", "topic-3", "other"], most=3) == ["topic-2", "topic-3"]
-    assert did_you_mean("topic-1", ["topic-2", "topic-3"], most=2) == "; did you mean topic-2, topic-3?"
-    assert nearest("offsets", ["off_by"]) == []
-    assert nearest("offsets", ["off_by"], likeness=0.4) == ["off_by"]
+    assert nearest("topic-1", ["topic-123", "topic-12", "other"], most=3) == ["topic-12", "topic-123"]
+    assert did_you_mean("topic-1", ["topic-123", "topic-12"], most=2) == "; did you mean topic-12, topic-123?"
+    assert nearest("abcd", ["abxy"]) == []
+    assert nearest("abcd", ["abxy"], likeness=0.4) == ["abxy"]
 
 
 def test_long_names_and_many() -> None:
