@@ -185,7 +185,7 @@ class ConsumerFace(Hinting, Generic[Key, Value], hints=CONSUMER):
     def finish(self, *done: Record[Any, Any] | ConsumerBatch | Iterable[Record[Any, Any] | ConsumerBatch]) -> None:
         """Count records, or whole batches, as finished, in any order and from any thread.
 
-        With `enable_auto_finish=False`, what is committed, by `commit` or automatically, is the offset of the first
+        With `enable_auto_finish=False`, what is committed, by `commit` or automatically, is the position before the first
         record that was handed out and is not finished. Records of partitions that have moved to another member are
         ignored: their new owner reads them again.
 

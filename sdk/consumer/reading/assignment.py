@@ -385,7 +385,7 @@ class Assignment:
         reading = self.readings.get(partition)
         start = None if reading is None else reading.start
         if reading is not None and start is not None and reading.halted and start.offset <= offset:
-            self._restart(reading, Position(offset + 1, start.leader_epoch))
+            self._restart(reading, Position(offset + 1))  # its epoch may be a later one than that of `start`
             if reading.unfinished is not None:
                 reading.unfinished.forget(offset)
 

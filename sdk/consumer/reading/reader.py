@@ -343,7 +343,7 @@ class Reader:
             assert reading.start is not None
             start = max(reading.start.offset, course.fetched.start)
             if reading.until is not None and batch.base_offset >= reading.until:
-                reading.start = Position(reading.until, reading.start.leader_epoch)
+                reading.start = Position(reading.until)  # another epoch may have begun in the hole before it
                 self._moved.add(reading)
                 continue
             return ConsumerBatch(reading.partition, batch, start, reading.until)

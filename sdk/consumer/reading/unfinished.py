@@ -26,22 +26,23 @@ class Unfinished:
     """The records of one partition from the first unfinished one on.
 
     Attributes:
-        first: where the first unfinished one is; None if all that were handed out are finished.
+        first: the position before the first unfinished one; None if all that were handed out are finished.
     """
 
-    __slots__ = ("_batches", "_epochs", "_lock", "_partition", "first")
+    __slots__ = ("_batches", "_lock", "_partition", "_positions", "first")
 
     def __init__(self, partition: TopicPartition) -> None:
         self._partition = partition
         self._lock = RLock()  # a signal handler may have interrupted this thread under it
-        #: By offset, in order: the leader epoch of the record before it.
-        self._epochs: OrderedDict[int, int] = OrderedDict()
+        #: By offset, in order: the position before it, which is behind the record before it. In a hole between the two
+        #: another epoch may have begun, so that the epoch would not fit the offset itself.
+        self._positions: OrderedDict[int, Position] = OrderedDict()
         #: The ends of batches that were handed out whole, by the offset that stands for them above.
         self._batches: dict[int, int] = {}
         self.first: Position | None = None
 
     def __len__(self) -> int:
-        return len(self._epochs)
+        return len(self._positions)
 
     def check_room(self) -> None:
         """See that more can be handed out.
@@ -50,9 +51,9 @@ class Unfinished:
             LocalProtocolError: `MAX_UNFINISHED` records wait.
         """
         first = self.first
-        if first is not None and len(self._epochs) >= MAX_UNFINISHED:
+        if first is not None and len(self._positions) >= MAX_UNFINISHED:
             raise LocalProtocolError(
-                f"{self._partition}: {len(self._epochs)} records are not finished, from offset {first.offset} on;"
+                f"{self._partition}: {len(self._positions)} records are not finished, from offset {first.offset} on;"
                 f" {MAX_UNFINISHED} is the limit"
             )
 
@@ -66,17 +67,17 @@ class Unfinished:
         """
         with self._lock:
             self._drop_from(start.offset)
-            epoch = start.leader_epoch
+            position = start
             for offset in offsets:
-                self._epochs[offset] = epoch
-                epoch = leader_epoch
+                self._positions[offset] = position
+                position = Position(offset + 1, leader_epoch)
             self._look()
 
     def began_batch(self, start: Position, end_offset: int) -> None:
         """Note that a batch is about to be handed out whole."""
         with self._lock:
             self._drop_from(start.offset)
-            self._epochs[start.offset] = start.leader_epoch
+            self._positions[start.offset] = start
             self._batches[start.offset] = end_offset
             self._look()
 
@@ -100,7 +101,7 @@ class Unfinished:
             if self._batches.pop(start_offset, None) is not None:
                 self._finish(start_offset)
                 return
-            for offset in [each for each in self._epochs if start_offset <= each < end_offset]:
+            for offset in [each for each in self._positions if start_offset <= each < end_offset]:
                 self._finish(offset)
 
     def forget(self, offset: int = 0) -> None:
@@ -110,14 +111,13 @@ class Unfinished:
             self._look()
 
     def _finish(self, offset: int) -> None:
-        if self._epochs.pop(offset, None) is not None:
+        if self._positions.pop(offset, None) is not None:
             self._look()
 
     def _drop_from(self, offset: int) -> None:
-        while self._epochs and next(reversed(self._epochs)) >= offset:
-            last, _ = self._epochs.popitem()
+        while self._positions and next(reversed(self._positions)) >= offset:
+            last, _ = self._positions.popitem()
             self._batches.pop(last, None)
 
     def _look(self) -> None:
-        oldest = next(iter(self._epochs.items()), None)
-        self.first = None if oldest is None else Position(*oldest)
+        self.first = next(iter(self._positions.values()), None)

@@ -5,6 +5,8 @@ Method: an assignment whose I/O side takes notes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata
@@ -12,7 +14,7 @@ from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import BrokerError, LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.sdk.consumer.batches import made
+from tests.sdk.consumer.batches import made, marker
 from tests.sdk.consumer.user_side import T0, T1, T2, UserSide
 
 
@@ -129,3 +131,50 @@ def test_a_reported_error_is_raised_by_one_read() -> None:
         side.take()
     assert not side.assignment.is_unread(error)
     assert side.take_all() == [0]
+
+
+def _unfinished() -> Position | None:
+    side = _with_a_hole(auto_finish=False)
+    assert side.take() == 0
+    side.assignment.finish(T0, 0)
+    assert side.take() == 2
+    return side.finished(T0)
+
+
+def _batch_after_a_hole() -> Position | None:
+    side = _with_a_hole(auto_finish=False)
+    side.assignment.finish(T0, 0, side.reader.take_batches(1)[0].next_offset)
+    side.reader.take_batches(1)
+    return side.finished(T0)
+
+
+def _at_the_end_of_a_bounded_read() -> Position | None:
+    side = _with_a_hole()
+    side.assignment[T0].until = 2
+    assert side.take_all() == [0]
+    return side.position(T0)
+
+
+def _skipped() -> Position | None:
+    side = _with_a_hole()
+    assert side.take() == 0
+    side.assignment.halt(side.assignment[T0])
+    side.assignment.skip(T0, 2)
+    return side.position(T0)
+
+
+def _with_a_hole(*, auto_finish: bool = True) -> UserSide:
+    """Return a partition with a control record at offset 1, where the second leader epoch begins."""
+    side = UserSide(T0, auto_finish=auto_finish)
+    transaction = made(0, b"a", producer=7, epoch=1)
+    side.put(T0, transaction + marker(1, 7, is_commit=True, epoch=2) + made(2, b"b", b"c", epoch=2))
+    return side
+
+
+@pytest.mark.parametrize("position", [_unfinished, _batch_after_a_hole, _at_the_end_of_a_bounded_read, _skipped])
+def test_no_position_is_behind_the_end_of_its_leader_epoch(position: Callable[[], Position | None]) -> None:
+    """A leader would be taken to have lost what is behind it: the check goes back, or stops without a reset policy."""
+    ends = {1: 1, 2: 4, -1: 4}
+    found = position()
+    assert found is not None
+    assert found.offset <= ends[found.leader_epoch]

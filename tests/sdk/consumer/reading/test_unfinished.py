@@ -23,6 +23,7 @@ from tests.sdk.consumer.user_side import T0, UserSide
 def test_the_first_unfinished_record_is_the_limit(seed: int) -> None:
     random = Random(seed)
     left: list[int] = []
+    before: dict[int, Position] = {}
     unfinished = Unfinished(T0)
     position = Position(0, -1)
     for _ in range(50):
@@ -30,12 +31,12 @@ def test_the_first_unfinished_record_is_the_limit(seed: int) -> None:
             offsets = sorted(random.sample(range(position.offset, position.offset + 20), random.randint(1, 5)))
             unfinished.began(position, offsets, 3)
             left += offsets
-            position = Position(offsets[-1] + 1, 3)
+            for offset in offsets:
+                before[offset], position = position, Position(offset + 1, 3)
         for offset in random.sample(left, min(len(left), random.randint(0, 4))):
             unfinished.finish(offset)
             left.remove(offset)
-        first = unfinished.first
-        assert (None if first is None else first.offset) == (left[0] if left else None), f"seed {seed}"
+        assert unfinished.first == (before[left[0]] if left else None), f"seed {seed}"
         assert len(unfinished) == len(left)
 
 
@@ -59,7 +60,7 @@ def test_the_leader_epoch_is_that_of_the_record_before() -> None:
     for offset in (5, 7, 8):
         found.append(unfinished.first)
         unfinished.finish(offset)
-    assert found == [Position(5, 1), Position(7, 2), Position(8, 2)]
+    assert found == [Position(5, 1), Position(6, 2), Position(8, 2)]
     assert unfinished.first is None
 
 
