@@ -185,9 +185,9 @@ class ConsumerFace(Hinting, Generic[Key, Value], hints=CONSUMER):
     def finish(self, *done: Record[Any, Any] | ConsumerBatch | Iterable[Record[Any, Any] | ConsumerBatch]) -> None:
         """Count records, or whole batches, as finished, in any order and from any thread.
 
-        With `enable_auto_finish=False`, what is committed, by `commit` or automatically, is the position before the first
-        record that was handed out and is not finished. Records of partitions that have moved to another member are
-        ignored: their new owner reads them again.
+        With `enable_auto_finish=False`, what is committed, by `commit` or automatically, is the position before the
+        first record that was handed out and is not finished. Records of partitions that have moved to another member
+        are ignored: their new owner reads them again.
 
         Args:
             done: what was processed, one by one or in one list. Records of a batch that was handed out whole are
