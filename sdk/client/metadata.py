@@ -1,8 +1,8 @@
 """What a client knows about a cluster: brokers, topics, and the leader of each partition.
 
-Filled from Metadata responses, read when a request is routed. A newer leader epoch is never replaced by an older one,
-so a lagging broker cannot send the client back to a former leader. While a topic keeps its id, it has no fewer
-partitions.
+Filled from Metadata responses, read when a request is routed. A newer leader epoch is not replaced by an older one, so
+a lagging broker cannot send the client back to a former leader. While a topic keeps its id, it has no fewer partitions.
+Without ids only time tells a lagging broker from a topic that was created again, whose epochs begin anew.
 
 Source: Apache Kafka, `MetadataCache`; KIP-320 (leader epochs), KIP-516 (topic ids), KIP-951 (leaders in responses),
 KIP-1102 (bootstrapping again on request).
@@ -25,6 +25,10 @@ from kafkawire.sdk.transport.wire import Address
 __all__ = ["ClusterBroker", "Endpoint", "Metadata", "Partition", "Topic"]
 
 logger = logging.getLogger("kafkawire.client")
+
+#: For so long all responses must name an older leader epoch of a topic without an id until it is believed. A broker
+#: hears of a new leader within a few seconds; records wait longer, see `delivery_timeout_ms`.
+_OLDER_EPOCH_MS = 10_000
 
 
 class ClusterBroker(NamedTuple):
@@ -115,6 +119,8 @@ class Metadata:
         self._names: dict[bytes, str] = {}
         #: Ids of topics that have an error, or were missing from the last response with all topics.
         self._former_ids: dict[str, bytes] = {}
+        #: Since when responses name an older leader epoch of a topic than the one that is known.
+        self._older_since_ms: dict[str, int] = {}
         self._max_age_ms = max_age_ms
         self._updated_ms: int | None = None
         #: Names of the known topics about which a broker was asked then or later.
@@ -245,6 +251,7 @@ class Metadata:
             return False
         moved = known._replace(leader=leader, leader_epoch=leader_epoch)
         self.topics[partition.topic].partitions[partition.partition] = moved
+        self._older_since_ms.pop(partition.topic, None)
         self.changes += 1
         return True
 
@@ -283,9 +290,15 @@ class Metadata:
             return
         known = self.topics.get(name)
         is_same = known is not None and topic.topic_id in (known.topic_id, ZERO_UUID)  # older brokers have no ids
-        if known is not None and not is_same and known.topic_id != ZERO_UUID:
-            self._lines.warning(name, now_ms, "topic %s was deleted and created again", name)
         former = known.partitions if known is not None and is_same else {}
+        older_since_ms = None
+        if has_epochs and topic.topic_id == ZERO_UUID and _are_older(topic.partitions, former):
+            older_since_ms = self._older_since_ms.get(name, now_ms)
+        begins_anew = older_since_ms is not None and now_ms - older_since_ms >= _OLDER_EPOCH_MS
+        if begins_anew:
+            former, older_since_ms = {}, None
+        if begins_anew or (known is not None and not is_same and known.topic_id != ZERO_UUID):
+            self._lines.warning(name, now_ms, "topic %s was deleted and created again", name)
         listed = {
             partition.partition_index: _newer(former.get(partition.partition_index), partition, has_epochs)
             for partition in topic.partitions
@@ -293,6 +306,8 @@ class Metadata:
         has_id = known is not None and topic.topic_id == known.topic_id != ZERO_UUID
         partitions = _with_omitted(listed, former, only_gaps=not has_id)
         self._forget(name)
+        if older_since_ms is not None:
+            self._older_since_ms[name] = older_since_ms
         if partitions is None:
             self.errors[name] = ErrorCode.LEADER_NOT_AVAILABLE  # it means the same: the broker is still learning of it
             return
@@ -303,6 +318,7 @@ class Metadata:
 
     def _forget(self, name: str) -> None:
         self._recent.discard(name)
+        self._older_since_ms.pop(name, None)
         self.errors.pop(name, None)
         former = self.topics.pop(name, None)
         if former is not None:
@@ -317,6 +333,12 @@ def _newer(
         return former
     epoch = partition.leader_epoch if has_epoch else -1
     return Partition(_node(partition.leader_id), epoch, tuple(partition.replica_nodes), tuple(partition.isr_nodes))
+
+
+def _are_older(listed: Iterable[MetadataResponse.MetadataResponsePartition], former: dict[int, Partition]) -> bool:
+    """Return whether a response names an older leader epoch than the known one for a partition."""
+    known = ((each, former.get(each.partition_index)) for each in listed)
+    return any(each.leader_epoch < before.leader_epoch for each, before in known if before is not None)
 
 
 def _with_omitted(

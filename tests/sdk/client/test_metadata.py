@@ -247,6 +247,46 @@ def test_an_older_leader_from_a_broker_without_topic_ids(caplog: pytest.LogCaptu
 
 
 @pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ([(0, 4), (9_999, 4)], (1, 5)),
+        ([(0, 4), (10_000, 4)], (2, 4)),
+        ([(0, 4), (5_000, 5), (10_000, 4), (19_999, 4)], (2, 5)),
+        ([(0, 4), (5_000, None), (6_000, 5), (10_000, 4)], (2, 5)),
+        ([(0, 4), (10_000, 0), (10_001, 6)], (2, 6)),
+    ],
+    ids=["lagging", "created again", "one that does not lag", "missing meanwhile", "its first change"],
+)
+def test_a_topic_without_an_id_that_is_created_again(
+    answers: list[tuple[int, int | None]], expected: tuple[int, int]
+) -> None:
+    """Its leader epochs begin anew; those of a lagging broker look the same for a while."""
+    metadata = Metadata()
+    metadata.update(metadata_response(topic("t", 1, 5, ZERO_UUID)), now_ms=0)
+    for now_ms, epoch in answers:
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if epoch is None else 0
+        metadata.update(metadata_response(topic("t", 2, epoch or 0, ZERO_UUID, error)), now_ms=now_ms)
+    known = metadata.partition(T0)
+    assert known is not None
+    assert (known.leader, known.leader_epoch) == expected
+
+
+@pytest.mark.parametrize(("topic_id", "is_newer"), [(ID, False), (ZERO_UUID, True)])
+def test_older_epochs_after_a_newer_one_from_elsewhere(topic_id: bytes, is_newer: bool) -> None:
+    """With an id nothing is guessed; without, a leader that another response names is younger than all before."""
+    metadata = Metadata()
+    metadata.update(metadata_response(topic("t", 1, 5, topic_id)), now_ms=0)
+    metadata.update(metadata_response(topic("t", 1, 4, topic_id)), now_ms=0)
+    if is_newer:
+        assert metadata.move_leader(T0, 2, 6)
+    for now_ms in (10_000, 19_999):
+        metadata.update(metadata_response(topic("t", 1, 4, topic_id)), now_ms=now_ms)
+    known = metadata.partition(T0)
+    assert known is not None
+    assert known.leader_epoch == (6 if is_newer else 5)
+
+
+@pytest.mark.parametrize(
     ("listed", "topic_id", "expected"),
     [
         ((0, 1, 2, 3), ID, (0, 1, 2, 3)),
