@@ -94,7 +94,8 @@ class PartitionFetch:
 
     def needs_check(self, known: Partition) -> bool:
         """Return whether the leader has changed since the position was found to be in its log (KIP-320)."""
-        return self.position is not None and self.position.leader_epoch >= 0 and known.leader_epoch > self.checked_epoch
+        is_checked = known.leader_epoch in (-1, self.checked_epoch)  # an older one is that of a topic created again
+        return self.position is not None and self.position.leader_epoch >= 0 and not is_checked
 
     def to_send(self) -> tuple[int | None, int, int, int]:
         """Return what tells one request from the next: node, epoch, offset, leader epoch."""

@@ -29,6 +29,8 @@ def test_a_request() -> None:
         (Position(4, 2), None, 3, True),
         (Position(4, 2), None, -1, False),
         (Position(4, 2), 3, 3, False),
+        (Position(4, 2), 3, 0, True),
+        (Position(4, 2), 3, -1, False),
         (Position(4), None, 3, False),
         (None, None, 3, False),
     ],
