@@ -484,6 +484,8 @@ class Accumulator:
     ) -> None:
         """Put the records that waited for a topic into batches, then let others in: the order is kept.
 
+        A record for a partition that the topic had not got when it was asked for waits on if it came after that.
+
         A topic that was created again may have fewer partitions than before: what was for the others stays in their
         queues, which have no leader any more.
 
@@ -499,13 +501,19 @@ class Accumulator:
                 self.close(batch)
         del topic.open[count:]
         topic.open.extend([None] * (count - len(topic.open)))
+        in_doubt: deque[Held] = deque()
         while True:
             topic.gather()
             if topic.held:
-                self._place(topic, topic.held.popleft(), count, moved, ended)
+                record = topic.held.popleft()
+                if is_absent(record.partition, count) and not record.is_asked:
+                    in_doubt.append(record)
+                else:
+                    self._place(topic, record, count, moved, ended)
                 continue
             others = Arrivals()
             if topic.arrivals.close_if_empty(End(count, others)):
+                topic.held = in_doubt
                 topic.partitions = count  # before `arrivals`, which other threads read first
                 topic.arrivals = others
                 return

@@ -123,7 +123,7 @@ class TopicRegistry:
         if known is not None and known.partitions:
             if self._missing.pop(name) is not None:
                 logger.info("topic %s is known now", name)
-            accumulator.place_held(topic, len(known.partitions), self._moved, self._ended)
+            self._place(topic, len(known.partitions))
             return
         code = metadata.errors.get(name)
         if code is None:
@@ -147,11 +147,21 @@ class TopicRegistry:
         near = nearest(name, (each for each in self._router.metadata.topics if each != name))
         return f" (did you mean {near[0]}?)" if near else ""
 
+    def _place(self, topic: ProducerTopic, count: int) -> None:
+        """Place the records of a topic; those that the answer is too old for are asked about again."""
+        self._accumulator.place_held(topic, count, self._moved, self._ended)
+        if topic.holds:
+            self._confirm(topic.name)
+
     def _confirm(self, name: str) -> None:
         """Ask how many partitions a topic has now, and place the records that wait for one, or fail them."""
         if name in self._doubtful:
             return
         self._doubtful.add(name)
+        waiting = self._accumulator.topics[name]
+        waiting.gather()
+        for record in waiting.held:
+            record.is_asked = True
 
         def refreshed(error: KafkaWireError | None) -> None:
             self._doubtful.discard(name)
@@ -159,7 +169,7 @@ class TopicRegistry:
             if topic is None or not topic.holds or not topic.partitions:
                 return
             if error is None and known is not None and known.partitions:
-                self._accumulator.place_held(topic, len(known.partitions), self._moved, self._ended)
+                self._place(topic, len(known.partitions))
             elif error is None or error.retriable:
                 self._confirm(name)
 
@@ -185,7 +195,7 @@ class TopicRegistry:
             known = topics.get(name)
             count = 0 if known is None else len(known.partitions)
             if topic.partitions and count and count != topic.partitions:
-                self._accumulator.place_held(topic, count, self._moved, self._ended)
+                self._place(topic, count)
 
     def _forget_idle(self, now_ms: int) -> None:
         """Stop asking for topics that nothing was sent to for long."""

@@ -31,6 +31,10 @@ def test_records_of_unknown_topics_wait_and_are_placed_in_order() -> None:
     filled.accumulator.place_held(topic, 2, lambda outcome, other: moved.append(other), lambda outcome: None)
     assert len(moved) == 4
     assert not any(delivery.done for delivery in deliveries)
+    assert not wrong.done, "nobody has asked for its partition"
+    (left,) = topic.held
+    left.is_asked = True
+    filled.accumulator.place_held(topic, 2, lambda outcome, other: moved.append(other), lambda outcome: None)
     assert isinstance(wrong.exception(), LocalProtocolError)
     first, second = (topic.queues[number].gather() for number in (0, 1))
     assert [[r.value for r in RecordBatch(bytes(batch.sealed())).records()] for batch in first] == [[b"0", b"2"]]

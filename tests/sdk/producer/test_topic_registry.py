@@ -22,8 +22,9 @@ from kafkawire.sdk.errors import (
 from kafkawire.sdk.producer.outcome import RecordMetadata
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.sdk.client.simulation import Later
+from tests.sdk.client.simulation import Later, cluster
 from tests.sdk.producer.simulated import SimulatedProducer, outcome_of, place_of, sent
 
 #: A delivery is settled so long after `delivery_timeout_ms` at the latest.
@@ -183,6 +184,29 @@ def test_a_partition_that_does_not_exist() -> None:
     assert len(producer.simulation.requests(MetadataRequest)) == before + 1
     assert promise.done
     assert place_of(sent(producer, b"v", 5)).offset >= 0
+    assert producer.accumulator.bytes_held == 0
+
+
+def test_an_answer_that_is_older_than_a_record_does_not_fail_it() -> None:
+    """The partition is added while an answer without it is on its way, and only then is a record sent there."""
+    producer = SimulatedProducer(linger_ms=0)
+    producer.learn()
+    answer = Later()
+    producer.simulation.handlers[MetadataRequest] = lambda request, version: answer
+    absent = producer.send("t", b"too soon", partition=1)
+    producer.run(500)
+    assert answer.deliver is not None
+    without = cluster(producer.nodes, {"t": [1]})(MetadataRequest(), 9)
+    producer.leaders["t"] = [1, 2]
+    producer.simulation.handlers[MetadataRequest] = cluster(producer.nodes, producer.leaders)
+    present, unknown = producer.send("t", b"v", partition=1), producer.send("t", b"v", partition=2)
+    producer.run(10)
+    assert isinstance(without, Message)
+    answer.answer(without)
+    producer.run(2_000)
+    assert str(outcome_of(absent)) == "topic t has partitions 0 to 0, not 1"
+    assert place_of(present).partition == 1
+    assert str(outcome_of(unknown)) == "topic t has partitions 0 to 1, not 2"
     assert producer.accumulator.bytes_held == 0
 
 
