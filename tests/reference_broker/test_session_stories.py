@@ -1,11 +1,11 @@
-"""Whatever a connection has been through, its requests are answered once and in order, and it is then as a new one.
+"""A session answers each request once and in order, and after any trouble it behaves like a new one.
 
-Goal: a request is handled after the previous one is answered, and neither while the client does not read its responses
-nor while a quota mutes it; reading is paused exactly as long as that makes sense; nothing of a slow request, a quota, a
-client that did not read, or an error outlives it.
+Goal: a request is handled after the previous one is answered, but not while the client does not read its responses,
+nor while a quota mutes it. Reading is paused exactly as long as a request has to wait. A slow request, a quota, a slow
+client and an error leave no trace once they are over.
 
-Method: stories of requests, which a handler of the test answers at once, later, in pieces or never, of deferred calls,
-time, and connections that end. In the end the trouble goes, and the session is told one more story beside a new one.
+Method: stories of requests, which the test's handler answers at once, later, in pieces or never, of deferred calls,
+time, and connections that end. Then the trouble ends, and the session runs one more story beside a new one.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceRespo
 from kafkawire.sdk.protocol.schema import Message
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.recording_wire import Wire
-from tests.sdk.stories import NOTHING, Step, pauses, steps, told
+from tests.sdk.stories import Kinds, Step, run_stories, steps
 
 THROTTLE_MS = 500
 
 KINDS = ["now", "slow", "late", "pieces", "throttled", "silent", "silent late"]
-REQUESTS: dict[str, tuple[st.SearchStrategy[Any], ...]] = {
+REQUESTS: Kinds = {
     "send": (st.lists(st.sampled_from(KINDS), min_size=1, max_size=4),),
     "complete": (),
     "turn": (),
     "turns": (),
-    "pass": (pauses(1, THROTTLE_MS),),
+    "pass": (st.sampled_from([1, THROTTLE_MS]),),
 }
-TROUBLE: dict[str, tuple[st.SearchStrategy[Any], ...]] = {
+TROUBLE: Kinds = {
     "block": (),
     "unblock": (),
-    "jump": (pauses(-10_000, 10_000),),
+    "jump": (st.sampled_from([-10_000, 10_000]),),
 }
-ENDS: dict[str, tuple[st.SearchStrategy[Any], ...]] = {
+ENDS: Kinds = {
     "break": (),
     "fail": (),
     "lose": (),
@@ -58,7 +58,7 @@ ENDS: dict[str, tuple[st.SearchStrategy[Any], ...]] = {
 
 
 class Scene:
-    """A session, its client, and a handler that does what a request says.
+    """A session, its client, and a handler that answers a request as its kind says.
 
     Attributes:
         answered: numbers of the requests whose responses the client has, in order.
@@ -144,8 +144,6 @@ class Scene:
     # Steps.
 
     def act(self, step: Step) -> None:
-        if step == NOTHING:
-            return
         name, *arguments = step
         getattr(self, f"_{name}")(*arguments)
         self._read()
@@ -178,7 +176,7 @@ class Scene:
             delayed.complete_by(fail)
 
     def _waiting(self) -> list[tuple[int, DelayedOperation]]:
-        """Return the request that waits for something, if one does."""
+        """Return the requests that wait to be completed: none or one."""
         return [entry for entry in self.delayed.items() if self._is_unanswered(entry[0]) and entry[1].steps is None]
 
     def _turn(self) -> None:
@@ -243,7 +241,7 @@ class Scene:
         assert self.answered == expected[: len(self.answered)]
 
     def end_of_trouble(self) -> None:
-        """Let the client read and time pass, and whatever waits be completed."""
+        """Let the client read and time pass, and complete what waits."""
         self._unblock()
         self._turns()
         while len(self.handled) < len(self.sent) or any(map(self._is_unanswered, self.handled)):
@@ -267,7 +265,7 @@ def seen(scene: Scene, sent: int, paused: int) -> object:
     )
 
 
-@told(100)
+@run_stories(100)
 @given(steps(REQUESTS | TROUBLE, longest=25), steps(REQUESTS, longest=8))
 def test_stories(bench: BrokerBench, story: list[Step], epilogue: list[Step]) -> None:
     old = Scene(bench, 0)
@@ -281,7 +279,7 @@ def test_stories(bench: BrokerBench, story: list[Step], epilogue: list[Step]) ->
         assert seen(old, sent, paused) == seen(new, 0, 0), step
 
 
-@told(60)
+@run_stories(60)
 @given(steps(REQUESTS | TROUBLE | ENDS, longest=25))
 def test_stories_of_connections_that_end(bench: BrokerBench, story: list[Step]) -> None:
     scene = Scene(bench, 0)

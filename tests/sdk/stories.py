@@ -1,8 +1,8 @@
-"""Stories of machines: steps that hypothesis draws, and a new machine beside one that has been through a lot.
+"""Stories: random sequences of steps for a state machine, and a comparison of a used machine with a new one.
 
-A story is a list of steps, each a name and its arguments, so that a failure prints one that can be read, and shrinks to
-the steps that matter. `make test` tells the same few each time. `KAFKAWIRE_TEST_EXAMPLES=random` looks for others, and
-`KAFKAWIRE_TEST_EFFORT=20` tells twenty times as many; pass `--timeout 0` to pytest then.
+A step is a name and its arguments, so a failing story can be read, and hypothesis shrinks it to the steps that matter.
+`make test` runs the same few stories each time. `KAFKAWIRE_TEST_EXAMPLES=random` draws others, and
+`KAFKAWIRE_TEST_EFFORT=20` runs twenty times as many; pass `--timeout 0` to pytest then.
 """
 
 from __future__ import annotations
@@ -14,56 +14,56 @@ from typing import Any, Protocol
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-__all__ = ["NOTHING", "Scene", "Step", "act_alike", "pauses", "steps", "told"]
+__all__ = ["Kinds", "Scene", "Step", "assert_alike", "run_stories", "steps"]
 
-#: How many times as many stories are told as `make test` has time for.
+#: Multiplies the number of stories that `make test` has time for.
 EFFORT = int(os.environ.get("KAFKAWIRE_TEST_EFFORT", "1"))
 
+#: A name and arguments.
 Step = tuple[Any, ...]
 
-#: A step that makes a story shorter.
-NOTHING: Step = ("nothing",)
+#: The arguments of each kind of step, by name.
+Kinds = dict[str, tuple[st.SearchStrategy[Any], ...]]
 
 
 class Scene(Protocol):
-    """A machine in its world."""
+    """A machine, and a simulation of what surrounds it."""
 
     def act(self, step: Step) -> None:
-        """Do what a step says, then check what must always hold."""
+        """Take a step, then check what must always hold."""
         ...
 
     def news(self) -> tuple[object, ...]:
-        """Return all that could be seen of the machine since the last call, kind by kind."""
+        """Return everything that the machine has shown since the last call, one item for each kind of output."""
         ...
 
 
-def told(examples: int) -> settings:
-    """Return how many stories a test tells."""
+def run_stories(count: int) -> settings:
+    """Return the settings of a test that runs `count` stories in `make test`."""
     long = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example)
-    return settings(max_examples=examples * EFFORT, suppress_health_check=long)
+    return settings(max_examples=count * EFFORT, suppress_health_check=long)
 
 
-def steps(kinds: dict[str, tuple[st.SearchStrategy[Any], ...]], longest: int) -> st.SearchStrategy[list[Step]]:
-    """Return stories of steps of some kinds, by name; a kind that is to come often has several names."""
-    # Of itself hypothesis draws five or so; a shorter story, which is easier to read, has steps that do nothing.
-    kind = st.one_of(st.just(NOTHING), *[st.tuples(st.just(name), *kinds[name]) for name in kinds])
-    return st.lists(kind, min_size=longest // 2, max_size=longest)
+def steps(kinds: Kinds, longest: int) -> st.SearchStrategy[list[Step]]:
+    """Return a strategy for stories of up to `longest` steps.
+
+    A kind is drawn more often if it has several names, such as "send" and "send more".
+    """
+    # By itself hypothesis draws five steps or so. A minimum makes lists longer; a None in one makes its story shorter.
+    step = st.one_of(st.none(), *[st.tuples(st.just(name), *kinds[name]) for name in kinds])
+    drawn = st.lists(step, min_size=longest // 2, max_size=longest)
+    return drawn.map(lambda story: [step for step in story if step is not None])
 
 
-def pauses(*durations_ms: int) -> st.SearchStrategy[int]:
-    """Return how long to let time pass."""
-    return st.sampled_from(durations_ms)
-
-
-def act_alike(old: Scene, new: Scene, story: Iterable[Step]) -> None:
-    """Have both do the same: what can be seen of them is the same."""
+def assert_alike(old: Scene, new: Scene, story: Iterable[Step]) -> None:
+    """Assert that a used machine and a new one show the same after each step of a story."""
     _compare("before the first step", old, new)
     for step in story:
         old.act(step)
         new.act(step)
-        _compare(step, old, new)
+        _compare(f"after {step}", old, new)
 
 
-def _compare(when: object, old: Scene, new: Scene) -> None:
-    for lived, fresh in zip(old.news(), new.news(), strict=True):
-        assert lived == fresh, f"after {when}, the one that has lived: {lived}\na new one: {fresh}"
+def _compare(when: str, old: Scene, new: Scene) -> None:
+    for used, fresh in zip(old.news(), new.news(), strict=True):
+        assert used == fresh, f"{when}, the used machine: {used}\nthe new one: {fresh}"

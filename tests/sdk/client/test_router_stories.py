@@ -1,11 +1,11 @@
-"""Whatever a router has been through, it works soon after the trouble has gone, and then as a new one does.
+"""Soon after any trouble a router works again, and behaves like a new one.
 
-Goal: nothing of a trouble (a failure, a refused login, a pause, a broker that moved) outlives the success after it, in
-the router and what it consists of: metadata and their refresh, links, coordinators, calls and their attempts.
+Goal: a failure, a refused login, a pause and a broker that moved leave no trace after the next success, neither in the
+router nor in its parts: metadata and their refresh, links, coordinators, calls and their attempts.
 
-Method: stories of faults on a simulated cluster. After each step every call must be in time, and no error older than
-the turn of the call that ends with it. When all is mended, everybody can be reached within the longest pause. A new
-router that knows the same is then put beside the one that has lived, and both are told one more story.
+Method: stories of faults on a simulated cluster. After each step no call is late, and no call has ended with an error
+from before its turn. Once all faults are mended, every broker can be reached within the longest pause. Then a new
+router with the same knowledge runs one more story beside the used one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tests.sdk.client.simulation import (
     cluster,
     options,
 )
-from tests.sdk.stories import Step, act_alike, pauses, steps, told
+from tests.sdk.stories import Kinds, Step, assert_alike, run_stories, steps
 
 NODES = (1, 2, 3)
 G, X = Coordinator(CoordinatorType.GROUP, "g"), Coordinator(CoordinatorType.TRANSACTION, "x")
@@ -53,24 +53,24 @@ TARGETS: dict[str, Target] = {
 }
 PURPOSES = (Purpose.DATA, Purpose.GROUP)
 
-#: A code with a pause of its own, so that the turn of a call that is refused with it is known.
+#: A code with a pause of its own: the test knows when the turn of a call comes that is refused with it.
 PAUSED, PAUSE_MS = ErrorCode.CONCURRENT_TRANSACTIONS, 700
 
-#: For one response to a call; the router's own requests have longer.
+#: The limit of one response to a call; the router's own requests have longer.
 TIMEOUT_MS = 2_000
 
-#: The longest pause, what is in flight around it, and one more attempt after news came too late for the first.
+#: The longest pause, what is in flight around it, and a second attempt if the first began before the metadata were new.
 PROMPT_MS = 2_500
 
-#: So long after a refresh of the metadata the next reason to refresh is believed at once.
+#: This long after a refresh of the metadata, the next reason to refresh takes effect at once.
 CALM_MS = 2_500
 
-#: As long as a broker that has refused a login is left alone, if nobody needs it.
+#: How long the router leaves a broker alone that has refused a login, unless a call needs it.
 AGE_MS = 20_000
 
 IDLE_MS = 15_000
 
-KINDS: dict[str, tuple[st.SearchStrategy[Any], ...]] = {
+KINDS: Kinds = {
     "break": (st.sampled_from(NODES),),
     "call": (st.sampled_from(sorted(TARGETS)), st.sampled_from([300, 3_000, 60_000]), st.booleans()),
     "call again": (st.sampled_from(sorted(TARGETS)), st.sampled_from([3_000, 60_000]), st.booleans()),
@@ -82,8 +82,8 @@ KINDS: dict[str, tuple[st.SearchStrategy[Any], ...]] = {
     "leave": (st.sampled_from(NODES),),
     "metadata": (st.sampled_from(["good", "good", "without brokers", "rebootstrap", "other controller"]),),
     "outage": (),
-    "pass": (pauses(1, 3, 60, 400, 1_000),),
-    "pass on": (pauses(1, 30, 300, 1_000, 5_000, 16_000),),
+    "pass": (st.sampled_from([1, 3, 60, 400, 1_000]),),
+    "pass on": (st.sampled_from([1, 30, 300, 1_000, 5_000, 16_000]),),
     "reach": (st.sampled_from(NODES),),
     "refuse": (st.sampled_from(NODES),),
     "stall": (st.sampled_from(NODES),),
@@ -171,7 +171,7 @@ class Scene:
             return BrokerError(response.error_code, "heartbeat") if response.error_code else None
 
         def done(call: Call, now_ms: int) -> None:
-            del self.open[label]  # it was not done before
+            del self.open[label]  # fails if the call has ended before
             assert now_ms == self.simulation.now_ms
             error = call.error
             if isinstance(error, ConnectFailed) and " at " in str(error) and ";" not in str(error):
@@ -241,7 +241,7 @@ class Scene:
         self.check()
 
     def check(self) -> None:
-        """Each call is in time, and what the router keeps is as much as it needs."""
+        """No call is late, and the router keeps no more than it needs."""
         now_ms, router = self.simulation.now_ms, self.router
         for call in self.open.values():
             assert now_ms <= call.deadline_ms, f"{call} has not ended at its deadline"
@@ -251,7 +251,7 @@ class Scene:
         assert len(router._unsettled) <= len(router._deadlines) <= 2 * len(router._unsettled) + 200
 
     def outage(self) -> None:
-        """Have all brokers down for as long as a refusal counts: afterwards the metadata are fresh soon, unasked."""
+        """Have all brokers down for as long as a refusal counts: soon afterwards the metadata are fresh, unasked."""
         self.metadata = "good"
         self.refused.clear()
         self.simulation.stalled.clear()
@@ -265,7 +265,7 @@ class Scene:
         assert self.router.metadata.refreshed_ms > begun_ms, "the metadata were not refreshed"
 
     def mend(self) -> None:
-        """End all troubles; what waits for a stalled broker waits until its time is up."""
+        """Mend all faults; a request to a stalled broker waits until its time is up."""
         self.simulation.down.clear()
         self.simulation.stalled.clear()
         self.refused.clear()
@@ -280,23 +280,23 @@ class Scene:
         self.simulation.run(900)  # a throttled client waits
 
     def greet(self) -> None:
-        """Reach everybody by every connection, promptly."""
+        """Reach every broker by every connection, promptly."""
         errors: list[KafkaWireError | None] = []
         self.router.refresh(errors.append)
         for name in TARGETS:
             for _ in PURPOSES:
                 self.call(name, PROMPT_MS, retries=True)
-            self._calls += 1  # the next one begins with the other purpose
+            self._calls += 1  # the next target begins with the other purpose
         greeted, seen = set(self.open), len(self.outcomes)
         self.simulation.run(PROMPT_MS)
         assert errors == [None], "the metadata was not refreshed in time"
         ends = {text for _, text in self.outcomes[seen:]}
         assert {f"{label}: None" for label in greeted if label not in self.open} <= ends
-        assert not greeted & self.open.keys(), "a call to somebody who can be reached has not ended"
+        assert not greeted & self.open.keys(), "a call to a broker that can be reached has not ended"
         self.check()
 
     def settle(self) -> None:
-        """Have nothing under way, and everybody known."""
+        """Have nothing under way, and every broker known."""
         for label in list(self.open):
             self.open.pop(label).cancel()
         self._calls = 0
@@ -337,8 +337,8 @@ class Scene:
     ],
     [],
 )
-@told(30)
-def test_a_router_that_has_recovered_is_as_a_new_one(past: list[Step], future: list[Step]) -> None:
+@run_stories(30)
+def test_a_router_that_has_recovered_behaves_like_a_new_one(past: list[Step], future: list[Step]) -> None:
     old = Scene(wanted=frozenset({"t"}))
     for step in past:
         old.act(step)
@@ -348,4 +348,4 @@ def test_a_router_that_has_recovered_is_as_a_new_one(past: list[Step], future: l
     for each in (old, new):
         each.settle()
         each.news()
-    act_alike(old, new, future)
+    assert_alike(old, new, future)

@@ -1,10 +1,11 @@
-"""Audits that go on never mix two logs, whatever became of the files between them.
+"""An audit that continues an earlier one never mixes two logs.
 
-Goal: an audit that goes on has read the log that is there: the batch before the place where it goes on is the one that
-it has read, or was removed. It is refused exactly otherwise, and then a new audit reads all of it.
+Goal: an audit continues only in the log that it has read: the batch before the place where it continues is the last
+one that it has read, or retention has removed that batch. Otherwise the audit is refused, and a new audit reads the log
+from its beginning.
 
-Method: stories of a partition that grows, rolls, loses old segments, is deleted and made anew, or comes back from an
-older backup, and of audits in between. A model knows each batch by the producer that stands for its origin.
+Method: stories of a partition that grows, rolls, loses old segments, is deleted and created again, or is restored from
+an older backup, and of audits in between. In the model, the producer id of a batch says which of these logs it is from.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -24,9 +25,9 @@ from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.spark.audit.continuation import check_continuation
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
 from tests.sdk.spark.segments.logs import TIME_MS, batch, write_segment
-from tests.sdk.stories import NOTHING, Step, steps, told
+from tests.sdk.stories import Kinds, Step, run_stories, steps
 
-KINDS: dict[str, tuple[st.SearchStrategy[Any], ...]] = {
+KINDS: Kinds = {
     "append": (st.integers(1, 3),),
     "append more": (st.integers(1, 3),),
     "roll": (),
@@ -43,7 +44,7 @@ class Made(NamedTuple):
 
     Attributes:
         first, end: offsets, the end exclusive.
-        origin: which life of the partition it comes from.
+        origin: the number of the log that it was written to.
     """
 
     first: int
@@ -52,12 +53,12 @@ class Made(NamedTuple):
 
     @property
     def data(self) -> bytes:
-        """The bytes of the batch."""
+        """The bytes."""
         return batch(self.first, self.end - self.first, producer_id=self.origin, producer_epoch=0, base_sequence=0)
 
     @property
     def noted(self) -> list[int]:
-        """What an audit notes of it."""
+        """What an audit writes down about the batch."""
         return [self.first, self.origin, 0, 0, TIME_MS + self.end - 1, self.end - self.first]
 
 
@@ -65,9 +66,9 @@ class Scene:
     """A partition, its model and an audit.
 
     Attributes:
-        segments: those that are there, none without a batch but the last.
-        read_to: up to where the audit has read.
-        last: the batch that it has read last.
+        segments: of the log; only the last may be empty.
+        read_to: the offset up to which the audit has read.
+        last: the last batch that it has read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -83,12 +84,10 @@ class Scene:
 
     @property
     def batches(self) -> list[Made]:
-        """All that are there."""
+        """All batches of the log."""
         return [each for segment in self.segments for each in segment]
 
     def act(self, step: Step) -> None:
-        if step == NOTHING:
-            return
         name, *arguments = step
         getattr(self, "_" + name.replace(" more", "").replace(" again", "").replace(" ", "_"))(*arguments)
 
@@ -109,7 +108,7 @@ class Scene:
         self.segments = [[]]
 
     def _restore(self, lost: int) -> None:
-        """Take the last batches away, as an older backup has not got them; what comes then is of another origin."""
+        """Remove the last batches, which an older backup does not have; the next ones have another origin."""
         self._origin += 1
         for _ in range(lost):
             if self.segments[-1]:
@@ -125,11 +124,11 @@ class Scene:
         assert self._is_refused() == is_refused
         if is_refused:
             self.forget()
-            assert not self._is_refused(), "a new audit reads whatever is there"
+            assert not self._is_refused(), "a new audit is never refused"
         self.read_to, self.last = self.batches[-1].end, self.batches[-1]
 
     def _goes_on(self) -> bool:
-        """Return whether all that was read is there as it was, or removed."""
+        """Return whether all that was read is still there, or removed."""
         if self.read_to <= self.batches[0].first:
             return True
         before = [each for each in self.batches if each.first < self.read_to]
@@ -145,7 +144,7 @@ class Scene:
         return False
 
 
-@told(40)
+@run_stories(40)
 @given(steps(KINDS, longest=25))
 def test_stories(story: list[Step]) -> None:
     with TemporaryDirectory() as folder:
