@@ -1,4 +1,4 @@
-"""What every test run shares: engine and event loops, how hypothesis searches, and that interrupts arrive."""
+"""Set up every test run: hypothesis, interrupts, garbage collection, markers and event loops."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from hypothesis import Phase, settings
 
 from kafkawire.sdk.protocol.engines.selection import ENGINE, ENGINES
 from tests.certificates import Certificates
-from tests.event_loops import LOOP, makes_loops
+from tests.event_loops import LOOP_KIND, loops_of_kind
 from tests.needs import OPENSSL
 
 pytest_plugins = ["tests.thorough"]
 
-# A busy machine takes long for an example; the time limit is the test's. The same examples in every run, so that a test
-# that passed passes again; KAFKAWIRE_TEST_EXAMPLES=random looks for others, and unshrunk ends with the verdict alone.
+# An example has no deadline, since it would miss one on a busy machine; its test has a time limit. By default each run
+# has the same examples, so a test that passed passes again; KAFKAWIRE_TEST_EXAMPLES=random draws others. `unshrunk` is
+# for `tools/mutants.py`, which needs the verdict and no small example.
 settings.register_profile("fixed", deadline=None, derandomize=True)
 settings.register_profile("random", deadline=None, print_blob=True)
 settings.register_profile("unshrunk", deadline=None, derandomize=True, phases=(Phase.explicit, Phase.generate))
 settings.load_profile(os.environ.get("KAFKAWIRE_TEST_EXAMPLES", "fixed"))
 
-# A shell starts its background jobs with interrupts ignored, and so would be every process that a test interrupts.
+# A shell starts background jobs with SIGINT ignored. The processes that tests interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -37,7 +38,7 @@ def pytest_collection() -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks at the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that name the engine they try, which is then the same whichever is in use: they run once."""
+    """Mark tests that name the engines that they try: they run once, since the engine in use makes no difference."""
     for item in items:
         values = (
             item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
@@ -47,27 +48,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what collection has made out of every later search for garbage: it stays to the end of the run."""
+    """Freeze what collection has made, which stays to the end of the run: garbage collections then skip it."""
     gc.freeze()
     gc.enable()
 
 
 @pytest.fixture(scope="module")
-def quick_collection() -> None:
-    """Have searches for garbage look at what the tests of a module make alone: a full search takes half a second."""
+def frozen_heap() -> None:
+    """Freeze all objects before the tests of a module: a full garbage collection of them would take half a second."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_report_header(config: pytest.Config) -> str:
     """Name the engine and the event loops that this run tests."""
-    return f"kafkawire engine: {ENGINE}, event loops: {LOOP}"
+    return f"kafkawire engine: {ENGINE}, event loops: {LOOP_KIND}"
 
 
 @pytest.fixture(scope="session", autouse=True)
 def event_loops() -> Iterator[None]:
-    """Have every event loop of the run be of the kind that was asked for."""
-    with makes_loops(LOOP):
+    """Make every event loop of the run one of the kind that `KAFKAWIRE_TEST_LOOP` names."""
+    with loops_of_kind(LOOP_KIND):
         yield
 
 

@@ -1,6 +1,6 @@
-"""Which event loops the tests run on: those of asyncio, of uvloop, or asyncio's with eager tasks.
+"""The kinds of event loops that tests run on: asyncio's, uvloop's, and asyncio's with eager tasks.
 
-`KAFKAWIRE_TEST_LOOP=asyncio|uvloop|eager` chooses for a whole run (`make test-loops`). Every `asyncio.run`, every
+`KAFKAWIRE_TEST_LOOP=asyncio|uvloop|eager` chooses the kind for a whole run (`make test-loops`). Every `asyncio.run`,
 runner, I/O thread and broker of the run then makes loops of that kind, as after `uvloop.install()`.
 """
 
@@ -12,24 +12,35 @@ from asyncio import events
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["LOOP", "LOOPS", "makes_loops", "new_loop"]
+__all__ = ["LOOP_KIND", "LOOP_KINDS", "loops_of_kind"]
 
 #: The kinds of event loops.
-LOOPS = ("asyncio", "uvloop", "eager")
+LOOP_KINDS = ("asyncio", "uvloop", "eager")
 
-#: That of this run.
-LOOP = os.environ.get("KAFKAWIRE_TEST_LOOP", LOOPS[0])
+#: The kind that this run tests.
+LOOP_KIND = os.environ.get("KAFKAWIRE_TEST_LOOP", LOOP_KINDS[0])
 
 _new_event_loop = asyncio.new_event_loop
 
 
-def new_loop(kind: str) -> Callable[[], asyncio.AbstractEventLoop]:
-    """Return what makes event loops of a kind.
+@contextmanager
+def loops_of_kind(kind: str) -> Iterator[None]:
+    """Have asyncio make event loops of this kind only.
 
     Raises:
         ValueError: there is no such kind.
         ImportError, AttributeError: this Python has no uvloop, or no eager tasks.
     """
+    before = asyncio.new_event_loop
+    asyncio.new_event_loop = events.new_event_loop = _loop_factory(kind)
+    try:
+        yield
+    finally:
+        asyncio.new_event_loop = events.new_event_loop = before
+
+
+def _loop_factory(kind: str) -> Callable[[], asyncio.AbstractEventLoop]:
+    """Return a function that makes event loops of a kind."""
     if kind == "asyncio":
         return _new_event_loop
     if kind == "uvloop":
@@ -45,15 +56,4 @@ def new_loop(kind: str) -> Callable[[], asyncio.AbstractEventLoop]:
             return loop
 
         return eager
-    raise ValueError(f"KAFKAWIRE_TEST_LOOP={kind!r} is none of {', '.join(LOOPS)}")
-
-
-@contextmanager
-def makes_loops(kind: str) -> Iterator[None]:
-    """Have asyncio make event loops of a kind, wherever it makes one."""
-    before = asyncio.new_event_loop
-    asyncio.new_event_loop = events.new_event_loop = new_loop(kind)
-    try:
-        yield
-    finally:
-        asyncio.new_event_loop = events.new_event_loop = before
+    raise ValueError(f"KAFKAWIRE_TEST_LOOP={kind!r} is none of {', '.join(LOOP_KINDS)}")

@@ -1,10 +1,10 @@
-"""What a test needs that a machine may lack, which is the only reason to skip it.
+"""The things that a test needs and a machine may lack, which are the only reasons to skip a test.
 
     @EXTENSION.mark                  # a test, a parameter of one, or `pytestmark` of a module
-    EXTENSION.require()              # inside a test, a fixture, or a module
-    pytest.importorskip("pyarrow")   # a package of an extra: pip fails where one that was asked for is missing
+    EXTENSION.require()              # in a test, a fixture, or a module
+    pytest.importorskip("pyarrow")   # a package of an extra, which pip has installed if it was asked to
 
-What this machine should have and has not fails the test. `tools/tidy.py` refuses any other skip.
+If this machine should have the thing, the test fails instead. `tools/tidy.py` refuses any other skip.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ __all__ = [
 
 
 class Need:
-    """A thing that tests need, as a reason to skip them."""
+    """A thing that some tests need."""
 
     def __init__(self, name: str, is_met: Callable[[], bool], may_lack: Callable[[], bool] = lambda: True) -> None:
         """Name a thing.
 
         Args:
-            name: what stands behind "needs" in the reason of a skip.
-            is_met: whether it is there.
-            may_lack: whether this machine may be without it; asked only if it is not there.
+            name: what follows "needs" in the reason of a skip.
+            is_met: returns whether this machine has it.
+            may_lack: returns whether this machine may be without it; called only if it is.
         """
         self._name = name
         self._is_met = is_met
@@ -59,15 +59,12 @@ class Need:
 
     @property
     def mark(self) -> pytest.MarkDecorator:
-        """The mark of a test that is skipped without it; the test runs, and fails, where it should be there."""
+        """Mark a test that is skipped without the thing; on a machine that should have it, the test runs and fails."""
         return pytest.mark.skipif(not self._is_met() and self._may_lack(), reason=f"needs {self._name}")
 
     def require(self) -> None:
-        """Skip what is running, a test or the collection of a module, if this is not there.
-
-        Fail instead if this machine should have it.
-        """
-        __tracebackhide__ = True  # the place that pytest tells is that of the test
+        """Skip the running test, or the module that is collected, without the thing; fail if it should be there."""
+        __tracebackhide__ = True  # pytest then points at the line of the test
         if self._is_met():
             return
         if not self._may_lack():
@@ -76,7 +73,7 @@ class Need:
 
 
 def java_home() -> str:
-    """Return the folder of the Java that Spark runs on; skip what is running if there is none."""
+    """Return the folder of the Java that Spark runs on; skip the running test if there is none."""
     JAVA.require()
     java = find_java()
     assert java is not None
@@ -98,7 +95,7 @@ def _spark_obstacle() -> str | None:
     return why_not()
 
 
-#: The compiled modules, whichever engine is in use.
+#: The compiled modules, whatever engine is in use.
 EXTENSION = Need("the extension", lambda: records.built is not None, lambda: obstacle() is not None)
 #: The native engine in use.
 NATIVE_ENGINE = Need(
@@ -115,7 +112,7 @@ OPENSSL = Need("the program openssl", lambda: shutil.which("openssl") is not Non
 JAVAC = Need("the program javac", lambda: shutil.which("javac") is not None)
 KCAT = Need("the program kcat", lambda: shutil.which("kcat") is not None, lambda: not can_install("kcat"))
 
-#: A class can have `__buffer__` from there on; `tests/hostile.py` stands in for it, but cannot raise.
+#: The first with `__buffer__` of classes, whose stand-in in `tests/hostile.py` cannot raise, and with eager tasks.
 PYTHON_3_12 = Need("Python 3.12", lambda: sys.version_info >= (3, 12))
 
 LINUX = Need("Linux", lambda: sys.platform == "linux")

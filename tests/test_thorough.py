@@ -1,6 +1,6 @@
 """A run that leaves out thorough tests says how many, whether or not workers of xdist run the rest.
 
-Method: pytest runs a small module with the plugin inside this process; its worker, where it has one, is a process.
+Method: pytest runs a small module with the plugin in this process, and in one case in a worker of xdist.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""mypy and pyright read programs, and refuse the lines of them that say so in a comment."""
+"""Check with mypy and pyright that exactly those lines of a program are errors that end with `# refused`."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ __all__ = ["check_with_mypy", "check_with_pyright"]
 
 ROOT = Path(__file__).parents[1]
 
-#: A module whose functions are made when it is imported: pyright, which runs nothing, finds none of them.
+#: Creates its functions as it is imported, so pyright, which runs nothing, finds none of them.
 _MADE_AT_IMPORT = 'of module "pyarrow.compute"'
 
-#: What is wrong, by the name of the file and the number of the line.
+#: Messages of a type checker, by file name and line number.
 Errors = dict[tuple[str, int], str]
 
 
 def check_with_mypy(programs: Mapping[str, str], folder: Path) -> None:
     """Assert that mypy refuses the lines that end with `# refused`, and no others.
 
-    One run reads all programs: most of its time goes into what they import.
+    One run reads all programs, since most of its time goes into what they import.
 
     Args:
-        programs: their sources, by the name of the file.
+        programs: their sources, by file name.
         folder: where the files go.
     """
     pytest.importorskip("mypy", reason="mypy is not installed")
-    paths = _written(programs, folder)
+    paths = _write(programs, folder)
     shown = _run("mypy", "--strict", "--no-error-summary", *paths)
     found = re.findall(r"^(?:.*/)?(.+?):(\d+): error: (.*)$", shown, re.MULTILINE)
     _compare({(name, int(line)): text for name, line, text in found}, programs)
 
 
 def check_with_pyright(programs: Mapping[str, str], folder: Path) -> None:
-    """Assert of pyright what `check_with_mypy` asserts of mypy."""
+    """Assert that pyright refuses the lines that end with `# refused`, and no others; see `check_with_mypy`."""
     pytest.importorskip("pyright", reason="pyright is not installed")
-    Need("a Node.js that pyright can start", _starts_pyright).require()
-    paths = _written(programs, folder)
+    Need("a Node.js that pyright can start", _can_start_pyright).require()
+    paths = _write(programs, folder)
     shown = _run("pyright", "--outputjson", "--pythonpath", sys.executable, *paths)
     errors = [each for each in json.loads(shown)["generalDiagnostics"] if each["severity"] == "error"]
     found = {
@@ -56,12 +56,12 @@ def check_with_pyright(programs: Mapping[str, str], folder: Path) -> None:
     _compare(found, programs)
 
 
-def _starts_pyright() -> bool:
+def _can_start_pyright() -> bool:
     command = [sys.executable, "-m", "pyright", "--version"]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def _written(programs: Mapping[str, str], folder: Path) -> list[str]:
+def _write(programs: Mapping[str, str], folder: Path) -> list[str]:
     for name, program in programs.items():
         (folder / name).write_text(program)
     return [str(folder / name) for name in programs]

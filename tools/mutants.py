@@ -53,10 +53,10 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 #: The default of `make mutants`; 150 take ten to twenty minutes on two cores.
 FAULTS = 150
 
-#: A run that takes this much longer than without a fault hangs.
+#: A run hangs if it takes this many times as long as without a fault, and so many seconds more.
 SECONDS_FACTOR, SECONDS_MORE = 5, 20
 
-#: A single test that takes this long hangs: the slowest take 10 s.
+#: A test hangs if it takes this long: the slowest take 10 s.
 TEST_SECONDS_MAX = 60
 
 #: What a run may ask for, so that a fault in a length does not take the machine's memory.
@@ -75,8 +75,7 @@ SURVIVORS = Path("tools/mutants_survivors.toml")
 #: Fails unless the code that would be tested is the copy's.
 _IS_COPY = "import kafkawire, sys; sys.exit(0 if kafkawire.__file__.startswith(sys.argv[1]) else kafkawire.__file__)"
 
-
-#: How a run ends that was stopped, by pytest or from here.
+#: In the output of a run that pytest or `Workshop` has stopped.
 _NO_END = re.compile(r"^E +Failed: Timeout|^no end after", re.MULTILINE)
 
 _TIMEOUT = f"--timeout={TEST_SECONDS_MAX}"
@@ -85,7 +84,7 @@ Verdict = Literal["SURVIVED", "killed", "killed, no end", "cannot be built"]
 
 
 class MutantsError(Exception):
-    """The run is not worth anything; the text says why."""
+    """The run shows nothing; the text says why."""
 
 
 class Plan(NamedTuple):
@@ -461,7 +460,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Plant small faults and see whether the tests notice.")
     parser.add_argument("--room", action="append", default=[], help="a room of the table, or a pattern of paths")
     parser.add_argument("--since", metavar="REVISION", help="only files that have changed since then, of every room")
-    parser.add_argument("--kind", action="append", default=[], choices=(*KINDS, "all"), help="all without it")
+    parser.add_argument("--kind", action="append", default=[], choices=KINDS, help="of faults; all without it")
     parser.add_argument("--faults", type=int, default=FAULTS, help="shared by the kinds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=2)
@@ -471,7 +470,7 @@ def main() -> int:
     try:
         plans, table = plans_of(root, arguments.room, arguments.since), read_survivors(root)
         sources = {path: (root / path).read_bytes() for path in plans}
-        kinds = KINDS if "all" in arguments.kind or not arguments.kind else arguments.kind
+        kinds = arguments.kind or KINDS
         found = {path: find(path, source, kinds) for path, source in sources.items()}
         faults = choose(found, arguments.faults // len(kinds), arguments.seed)
         print(f"{sum(map(len, found.values()))} places, {len(faults)} faults, seed {arguments.seed}", flush=True)

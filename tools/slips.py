@@ -1,9 +1,9 @@
-"""Find the places of a source where a tired engineer slips, and what the slip makes of them.
+"""Find the slips that a tired engineer could make in a source.
 
-The slips of kind `state` leave out what resets or notes something; those of kind `names` take a name for its neighbour;
-those of kind `order` let two steps change places. Slips that change nothing by construction, or that a type checker
-refuses at once, are left out: an assignment that is overwritten before it is read, a name that is not bound yet, two
-assignments that do not read each other.
+A slip of the kind `state` leaves out a line that resets or notes something; one of the kind `names` takes a name for
+its neighbour; one of the kind `order` exchanges two steps. Slips that change nothing, or that a type checker refuses at
+once, are not made: an assignment that is overwritten before it is read is not left out, a name that is not bound yet is
+not used, and two assignments that do not read each other do not change places.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import pytest
 from kafkawire import Admin, Consumer, NewTopic, Producer
 from kafkawire.testing import Broker
 from tests.certificates import Certificates
-from tests.event_loops import LOOPS, makes_loops
+from tests.event_loops import LOOP_KINDS, loops_of_kind
 from tests.needs import PYTHON_3_12
 from tests.ports import free_port
 
@@ -99,7 +99,7 @@ async def use(topic: str, given: dict[str, Any]) -> list[int]:
 
 @pytest.mark.parametrize("security", ["plain", "by_tls"])
 @pytest.mark.parametrize("io", ["loop", "thread"])
-@pytest.mark.parametrize("kind", LOOPS)
+@pytest.mark.parametrize("kind", LOOP_KINDS)
 def test_clients_on_each_kind_of_loop(
     kind: str, io: Literal["loop", "thread"], security: str, request: pytest.FixtureRequest
 ) -> None:
@@ -113,7 +113,7 @@ def test_clients_on_each_kind_of_loop(
         asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
         return await asyncio.wait_for(use(f"{kind}-{io}-{security}", {"io": io, **given}), PATIENCE_SECONDS)
 
-    with makes_loops(kind):
+    with loops_of_kind(kind):
         assert asyncio.run(run()) == [*SIZES, *SIZES, 1_000_000]
     gc.collect()
     assert told == []

@@ -20,7 +20,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.coordinators.counting_shard import MemoryLog
 from tests.reference_broker.groups.group_bench import GroupBench, only
 
-pytestmark = pytest.mark.usefixtures("quick_collection")
+pytestmark = pytest.mark.usefixtures("frozen_heap")
 
 
 def test_nothing_is_coordinated_before_the_topic_exists():

@@ -18,7 +18,7 @@ from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.event_loops import LOOP
+from tests.event_loops import LOOP_KIND
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -88,7 +88,7 @@ def test_cancels_and_faults(way: str, seed: int) -> None:
                 if random.random() < 0.5:
                     cancels += task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
-        assert cancels > 1 or LOOP == "eager"  # of about 20; an eager read that finds something is over at once
+        assert cancels > 1 or LOOP_KIND == "eager"  # of about 20; an eager read that finds something is over at once
 
     asyncio.run(run())
     assert sorted(found) == [(partition, offset) for partition in (0, 1) for offset in range(COUNT // 2)]

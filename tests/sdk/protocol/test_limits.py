@@ -29,7 +29,7 @@ from kafkawire.sdk.protocol.schema import Message
 from tests.needs import NATIVE_ENGINE
 from tests.thorough import sampled
 
-pytestmark = pytest.mark.usefixtures("quick_collection")
+pytestmark = pytest.mark.usefixtures("frozen_heap")
 
 AVAILABLE = [engine for engine in ENGINES if engine != "native" or native is not None]
 FAST = [engine for engine in AVAILABLE if engine != "construct"]

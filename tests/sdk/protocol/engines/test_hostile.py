@@ -47,7 +47,7 @@ ResponseHeader: Any = headers.ResponseHeader
 SaslAuthenticateRequest: Any = sasl_authenticate.SaslAuthenticateRequest
 
 AVAILABLE = [engine for engine in ENGINES if engine != "native" or native is not None]
-pytestmark = [pytest.mark.parametrize("engine", AVAILABLE), pytest.mark.usefixtures("quick_collection")]
+pytestmark = [pytest.mark.parametrize("engine", AVAILABLE), pytest.mark.usefixtures("frozen_heap")]
 
 
 def produce(records: Any) -> Any:

@@ -31,7 +31,7 @@ from kafkawire.sdk.protocol.values import DEFAULT
 from tests.needs import NATIVE_ENGINE
 from tests.thorough import sampled
 
-pytestmark = pytest.mark.usefixtures("quick_collection")
+pytestmark = pytest.mark.usefixtures("frozen_heap")
 
 NATIVE_ENGINE.require()
 native: Any = selection.native

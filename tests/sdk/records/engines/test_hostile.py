@@ -35,7 +35,7 @@ from tests import hostile
 from tests.needs import EXTENSION
 from tests.sdk.records.conftest import AVAILABLE
 
-pytestmark = pytest.mark.usefixtures("quick_collection")
+pytestmark = pytest.mark.usefixtures("frozen_heap")
 
 BUILDERS = [name for name in AVAILABLE if name != "construct"]
 LONG = b"x" * 100_000

@@ -22,7 +22,7 @@ from kafkawire.sdk.records.engines import selection as engines
 from tests.needs import EXTENSION
 from tests.sdk.records.conftest import ROWS
 
-pytestmark = [EXTENSION.mark, pytest.mark.usefixtures("quick_collection")]
+pytestmark = [EXTENSION.mark, pytest.mark.usefixtures("frozen_heap")]
 
 HEADER_BYTES = 61
 
