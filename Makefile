@@ -9,6 +9,7 @@ MUTANTS ?= 150
 SEED ?= 1
 ROOM ?=
 SINCE ?=
+KIND ?=
 OUT ?=
 SOAK ?= cancels
 PYTEST_ARGUMENTS ?= -n 2 -q
@@ -70,12 +71,12 @@ endef
 export LEFT
 
 .PHONY: test test-all checks fmt lint types mypy pyright layers tidy generated test-native test-python test-construct test-spark
-test: checks test-native test-python test-construct test-spark ## what a change is tested with: every check, and the tests of each engine; six minutes on two cores
+test: checks test-native test-python test-construct test-spark ## what you run for a change: every check, and the tests of each engine; five minutes on two cores
 	$(call title,everything passed)
 	@echo "$$LEFT"
 
 EVERYTHING := checks test-native test-python test-construct test-spark test-pure test-loops test-pythons test-asan fuzz wheels test-kafka
-test-all: $(VENV)/.dev ## everything, and faults in what has changed SINCE=origin/main; hours: for what is called done, and before a release
+test-all: $(VENV)/.dev ## everything, and faults in what has changed SINCE=origin/main; takes hours: before a change is called done, and before a release
 	@$(MAKE) --no-print-directory ALL=1 $(EVERYTHING) mutants SINCE=$(or $(SINCE),origin/main)
 	$(call title,everything passed)
 
@@ -235,7 +236,7 @@ fuzz: $(VENV)/.dev ## damaged bytes into everything that reads bytes, for SECOND
 	$(call title,fuzz: $(SECONDS) s)
 	@$(RUN) tools.fuzz --seconds $(SECONDS)
 
-soak: $(VENV)/.dev ## hours of bad weather in minutes: SOAK=cancels|rebalance|scale|leak|transactions|kills|hostile|load for SECONDS=600 by SEED=1
+soak: $(VENV)/.dev ## long runs under load and faults: SOAK=cancels|rebalance|scale|leak|transactions|kills|hostile|load for SECONDS=600 by SEED=1
 	$(call title,soak: $(SOAK))
 	@nice $(RUN) tools.soak $(SOAK) --seconds $(SECONDS) --seed $(SEED) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP))
 
