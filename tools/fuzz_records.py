@@ -222,7 +222,7 @@ def check_produced(case: Case) -> str | None:
 
 
 def _checked(data: bytes, engine: str) -> tuple[Any, ...]:
-    """Return the header of the batch that passed, or what the producer is told."""
+    """Return the header of the batch that passed, or the error of the producer."""
     try:
         return tuple(check_batch(data, _LIMITS, 0, engine=engine))
     except InvalidBatch as error:

@@ -202,7 +202,7 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize("name", ["meta.properties.tmp", "last-leader-epoch.tmp"])
-def test_full_disk_at_the_start_is_told_with_the_file(tmp_path, name):
+def test_full_disk_at_the_start_is_reported_with_the_file(tmp_path, name):
     data = tmp_path / "data"
     if name.startswith("last"):
         with BackgroundBroker(data) as broker, sync.Producer(broker.bootstrap) as producer:

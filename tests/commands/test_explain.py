@@ -240,7 +240,7 @@ def test_options_that_would_be_ignored(arguments: str, reason: str, capsys: pyte
 
 
 def test_a_file_is_no_hexadecimal_number(tmp_path: Path) -> None:
-    """Whoever forgets the @, or takes an index for a segment, is told."""
+    """A forgotten @, and an index in the place of a segment, are reported."""
     path = tmp_path / "0.index"
     path.write_bytes(bytes(8))
     for arguments in ((path,), ("HeartbeatRequest", 0, path), (tmp_path,)):

@@ -138,7 +138,7 @@ def test_killed_and_completed(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.thorough
 def test_full_disk(folder: Path, tmp_path: Path) -> None:
-    """It is told in a line, the last audit stays whole, and the next one completes it.
+    """It is reported in a line, the last audit stays whole, and the next one completes it.
 
     No file may grow beyond 2 MB, which has what a full disk has for whoever writes: an error in the middle.
     """
@@ -368,7 +368,7 @@ def test_what_is_known_before_spark_starts(
     assert seen == quick
 
 
-def test_a_mistaken_path_is_told_before_spark_starts(
+def test_a_mistaken_path_is_reported_before_spark_starts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("pyarrow")

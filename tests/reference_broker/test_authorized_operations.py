@@ -1,4 +1,4 @@
-"""Whoever asks what may be done is told all that there is.
+"""A client that asks for its authorized operations gets all that there are.
 
 Method: the numbers are those of an Apache Kafka 4.3.0 without an authorizer; who is told which, and when, is in
 `apis/`, in the tests of Metadata, DescribeGroups and ConsumerGroupDescribe.

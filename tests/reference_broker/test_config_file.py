@@ -1,4 +1,4 @@
-"""A configuration file of an Apache Kafka configures this broker; what is wrong is told with its place.
+"""A configuration file of an Apache Kafka configures this broker; mistakes are reported with their places.
 
 Method: files as they are found in the wild, and one mistake after the other.
 """
@@ -97,7 +97,7 @@ def test_values(written, text, options):
         ("log.dir=", 1, "0 folders"),
     ],
 )
-def test_mistakes_are_told_with_their_place(written, text, line, reason):
+def test_mistakes_are_reported_with_their_place(written, text, line, reason):
     path = written(text)
     with pytest.raises(ConfigurationError) as caught:
         read_config(path)

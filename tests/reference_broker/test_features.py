@@ -1,4 +1,4 @@
-"""A feature is told only where its API is served.
+"""A feature is announced only where its API is served.
 
 Method: the table of features is asked with made-up sets of APIs.
 """

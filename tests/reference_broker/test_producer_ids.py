@@ -74,7 +74,7 @@ def test_blocks_of_others_are_left_out() -> None:
     assert bench.given == [5000]
 
 
-def test_a_failure_is_told_and_the_next_request_tries_again() -> None:
+def test_a_failure_is_reported_and_the_next_request_tries_again() -> None:
     bench = Bench()
     bench.is_broken = True
     bench.take(2)

@@ -1,1 +1,1 @@
-"""Long runs in bad weather: each counts what it promises, and fails if a count is wrong."""
+"""Long runs under load and faults: each counts what it promises, and fails if a count is wrong."""

@@ -82,7 +82,7 @@ def test_folders_are_listed_by_offset_and_a_segment_before_its_indexes(tmp_path:
     assert listed(tmp_path, tmp_path / "t-1/10.log") == ["t-1/10.log"]
 
 
-def test_what_cannot_be_listed_is_told_and_the_rest_is_returned(
+def test_what_cannot_be_listed_is_reported_and_the_rest_is_returned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a-0/0.log", "b-0/0.log", "c-0/0.log", "c-0/deep/er/0.log"):
@@ -108,7 +108,7 @@ def test_what_cannot_be_listed_is_told_and_the_rest_is_returned(
 
 
 def test_links(tmp_path: Path) -> None:
-    """A partition may be on another disk. Loops end, files are returned once, and a link to nowhere is told."""
+    """A partition may be on another disk. Loops end, files are returned once, and a broken link is reported."""
     data = tmp_path / "data"
     other = tmp_path / "other/t-0"
     (other / "deep").mkdir(parents=True)
@@ -127,7 +127,7 @@ def test_links(tmp_path: Path) -> None:
     assert {error.filename for error in errors} == {str(data / "circle"), str(data / "nowhere.log")}
 
 
-def test_what_is_no_regular_file_is_told(tmp_path: Path) -> None:
+def test_what_is_no_regular_file_is_reported(tmp_path: Path) -> None:
     """And not opened: reading a pipe waits for somebody who writes."""
     os.mkfifo(tmp_path / "0.log")
     (tmp_path / "1.log").touch()

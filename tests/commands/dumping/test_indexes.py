@@ -1,4 +1,4 @@
-"""Indexes are shown and compared with their segment; what does not fit is told, up to a limit.
+"""Indexes are shown and compared with their segment; differences are reported, up to a limit.
 
 Method: a segment with indexes by hand, then with one thing wrong each.
 """
@@ -149,11 +149,11 @@ def test_a_part_of_an_entry(folder: Path) -> None:
     assert reasons(objects(time_index(folder, TIMES, b"abc"), code=1)) == ["3 bytes of an entry of 12"]
 
 
-def test_problems_are_told_up_to_a_limit(folder: Path) -> None:
+def test_problems_are_reported_up_to_a_limit(folder: Path) -> None:
     path = offset_index(folder, [(5, 5)] * (INDEX_PROBLEMS_MAX + 20))
     found = reasons(objects(path, code=1))
     assert len(found) == INDEX_PROBLEMS_MAX + 1
-    assert found[-1].endswith(f"more problems of this index, {INDEX_PROBLEMS_MAX} are told one by one")
+    assert found[-1].endswith(f"more problems of this index, {INDEX_PROBLEMS_MAX} are reported one by one")
 
 
 def test_without_a_segment(tmp_path: Path) -> None:

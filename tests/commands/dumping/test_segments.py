@@ -1,4 +1,4 @@
-"""Segments and snapshots are shown batch by batch, record by record; damage is told and passed over.
+"""Segments and snapshots are shown batch by batch, record by record; damage is reported and passed over.
 
 Method: segments by hand, whole and damaged in every way that files are; the lines as text and as JSON.
 """
@@ -176,7 +176,7 @@ def test_a_snapshot_of_cluster_metadata(tmp_path: Path) -> None:
 
 
 def damage_of(*batches: bytes, folder: Path, base_offset: int = 0) -> tuple[list[dict[str, Any]], list[int]]:
-    """Return what is told, and the offsets of the records that are shown."""
+    """Return what is reported, and the offsets of the records that are shown."""
     found = objects(segment(folder, *batches, base_offset=base_offset), code=1)
     return of_kind("damage", found), [each["offset"] for each in of_kind("record", found)]
 
@@ -347,7 +347,7 @@ def test_a_batch_over_the_limit_is_not_opened(tmp_path: Path) -> None:
     assert "4000" in damage["reason"]
 
 
-def test_gaps_are_counted_and_told_if_wanted(tmp_path: Path) -> None:
+def test_gaps_are_counted_and_reported_if_wanted(tmp_path: Path) -> None:
     path = segment(tmp_path, batch(2, b"v"), batch(5, b"v"))
     assert of_kind("end", objects(path))[0]["gaps"] == 2
     assert of_kind("gap", objects(path)) == []
@@ -403,7 +403,7 @@ def test_a_file_that_gets_shorter_while_it_is_read(
 
 
 @pytest.mark.parametrize("topic", ["t", "__consumer_offsets", "__cluster_metadata"])
-def test_any_damage_is_told_and_nothing_is_raised(tmp_path: Path, topic: str) -> None:
+def test_any_damage_is_reported_and_nothing_is_raised(tmp_path: Path, topic: str) -> None:
     """Seeded noise in segments of every format, with checksums that are right for half of them."""
     chance = random.Random(topic)
     old = MessageSetBuilder(1, Compression.GZIP, base_offset=6)

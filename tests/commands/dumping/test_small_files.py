@@ -94,7 +94,7 @@ def test_a_transaction_index_that_gets_shorter_while_it_is_read(
 def test_many_problems(tmp_path: Path) -> None:
     found = objects(segment(tmp_path, entry(6, 5) * (INDEX_PROBLEMS_MAX + 5), suffix=".txnindex"), code=1)
     assert len(of_kind("damage", found)) == INDEX_PROBLEMS_MAX + 1
-    assert of_kind("damage", found)[-1]["reason"] == "5 more problems, 1000 are told one by one"
+    assert of_kind("damage", found)[-1]["reason"] == "5 more problems, 1000 are reported one by one"
 
 
 @pytest.mark.parametrize(

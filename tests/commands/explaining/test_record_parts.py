@@ -1,4 +1,4 @@
-"""A key or value is read as the type that was asked for, if it is of it, and what is wrong with it is told.
+"""A key or value is read as the type that was asked for, if it is of that type, and mistakes are reported.
 
 Method: segments with records of several types, of Kafka's own topics and of somebody's own; the command on them.
 """

@@ -1,4 +1,4 @@
-"""Each side of a connection comes out as it was sent, however the packets were captured; what is missing is told.
+"""Each side of a connection comes out as it was sent, however the packets were captured; missing bytes are reported.
 
 Method: a conversation in packets, then the same ones doubled, swapped, shuffled by seed, and without some of them.
 """

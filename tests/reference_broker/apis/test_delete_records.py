@@ -179,7 +179,7 @@ def test_topics_that_are_created_hold_up_nothing():
     assert len(created) == 2, "the one that was under way, and one so that they come forward too"
 
 
-def test_failed_checkpoint_is_told():
+def test_failed_checkpoint_is_reported():
     disk = MemoryDisk()
     bench = BrokerBench(disk)
     bench.create()

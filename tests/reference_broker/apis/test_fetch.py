@@ -384,7 +384,7 @@ def test_fetch_waits_for_a_lost_index_and_others_do_not(isolation_level):
 
 
 @pytest.mark.parametrize("failure", ["damage", "disk"])
-def test_what_a_client_cannot_read_however_often_is_told_now_and_then(failure, caplog):
+def test_what_a_client_cannot_read_however_often_is_reported_now_and_then(failure, caplog):
     disk = MemoryDisk()
     bench = BrokerBench(disk)
     bench.create()

@@ -79,7 +79,7 @@ def test_a_response_waits_for_the_disk(bench: BrokerBench) -> None:
     assert waiting.response is not None
 
 
-def test_a_reservation_that_fails_gives_no_ids_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_reservation_that_fails_gives_no_ids_and_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     disk = MemoryDisk()
     bench = BrokerBench(disk)
     disk.plan = fail_sometimes(1, 1.0)

@@ -102,7 +102,7 @@ def test_errors(tmp_path, message, version, code):
     assert bench.ask(message, version).topics[0].partitions[0].error_code == code
 
 
-def test_failing_disk_is_told_and_nothing_remembered():
+def test_failing_disk_is_reported_and_nothing_remembered():
     bench = BrokerBench(disk := MemoryDisk())
     bench.create()
     bench.offsets_topic()

@@ -72,7 +72,7 @@ def test_one_bad_partition_does_not_stop_the_others(bench):
     assert (bad.error_code, good.error_code) == (ErrorCode.CORRUPT_MESSAGE, ErrorCode.NONE)
 
 
-def test_bad_timestamps_are_told_by_record(bench):
+def test_bad_timestamps_are_reported_by_record(bench):
     bench.create(message_timestamp_after_max_ms="1000")
     data = produced(b"a", b"b", timestamps=(bench.now_ms, bench.now_ms + 1001))
     answer = bench.produce(data)
@@ -121,7 +121,7 @@ def test_the_response_waits_for_the_disk_if_the_topic_asks_for_it(tmp_path):
     assert (answer.error_code, log.recovery_point) == (ErrorCode.NONE, 2)
 
 
-def test_failed_sync_is_told(tmp_path):
+def test_failed_sync_is_reported(tmp_path):
     bench = BrokerBench(tmp_path / "data")
     bench.create(flush_messages="1")
     bench.core.directory.services.background = lambda work, done: done(OSError(5, "Input/output error"))

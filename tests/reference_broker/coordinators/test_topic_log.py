@@ -1,4 +1,4 @@
-"""A partition's log as a coordinator's: records come back, the high watermark is the log's, errors are told.
+"""A partition's log as a coordinator's: records come back, the high watermark is the log's, errors are reported.
 
 Method: a log on a disk in memory; work in the background waits until the test runs it.
 """
@@ -103,7 +103,7 @@ def test_failed_sync_is_final(disk, background):
     assert log.next_offset == 1
 
 
-def test_refused_append_is_told(disk, background):
+def test_refused_append_is_reported(disk, background):
     log = open_log(disk, background)
     disk.plan = fail_at(disk.calls + 1, errno.ENOSPC)
     events = []

@@ -1,4 +1,4 @@
-"""Kafka's small files are written as Kafka writes them and read back; damaged ones are told from missing ones.
+"""Kafka's small files are written as Kafka writes them and read back; damaged ones are not taken for missing ones.
 
 Method: exact contents, written by hand from files of Apache Kafka 4.3.
 """
@@ -98,7 +98,7 @@ def test_texts():
     assert clean_shutdown_text() == '{"version":0,"brokerEpoch":-1}'
 
 
-def test_damaged_checkpoint_is_told(disk, caplog):
+def test_damaged_checkpoint_is_reported(disk, caplog):
     write_file(disk, "c", b"odd")
     assert offsets_if_sound(disk, "c", "all is looked at") is None
     assert "; all is looked at" in caplog.text

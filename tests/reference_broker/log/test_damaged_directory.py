@@ -1,4 +1,4 @@
-"""Damage to a file of the data directory is told at the start: what can be restored is, and no partition stops another.
+"""Damage to a file of the data directory is reported at the start; what can be is restored; no partition stops another.
 
 Method: directories on real files, or in memory, damaged while they are closed.
 """

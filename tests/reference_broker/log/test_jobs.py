@@ -44,7 +44,7 @@ def test_long_job_that_never_waits_needs_no_deep_stack():
 
 
 @pytest.mark.parametrize("background", [at_once, HeldWork()])
-def test_failure_is_told_and_the_next_job_runs(background):
+def test_failure_is_reported_and_the_next_job_runs(background):
     told, failed = [], []
     steps = Steps(background)
     jobs = Jobs()

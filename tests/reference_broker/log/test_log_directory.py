@@ -216,7 +216,7 @@ def test_shutdown_makes_every_log_durable():
     assert [again.topics[name].logs[0].next_offset for name in "tu"] == [1, 1]
 
 
-def test_failing_shutdown_is_told(caplog):
+def test_failing_shutdown_is_reported(caplog):
     disk = MemoryDisk()
     directory = on(disk)
     disk.plan = fail_at(disk.calls + 3)
@@ -239,7 +239,7 @@ def test_creating_waits_for_the_disk():
     assert not directory.is_creating("t")
 
 
-def test_creating_that_fails_is_told_and_leaves_nothing(caplog):
+def test_creating_that_fails_is_reported_and_leaves_nothing(caplog):
     disk, work = MemoryDisk(), HeldWork()
     directory = on(disk, work)
     results = []
@@ -405,7 +405,7 @@ def test_start_syncs_the_directory_for_new_folders_alone():
     assert counts[1] == counts[0] + 1
 
 
-def test_checkpoint_that_fails_is_told_and_written_next_time(caplog):
+def test_checkpoint_that_fails_is_reported_and_written_next_time(caplog):
     disk = MemoryDisk()
     directory = on(disk)
     disk.plan = fail_at(disk.calls + 2)

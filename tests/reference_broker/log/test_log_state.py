@@ -327,7 +327,7 @@ def test_a_log_that_nobody_has_appended_to_is_closed_at_no_cost():
         assert after.values(5) == [b"more"]
 
 
-def test_close_that_fails_is_told(caplog):
+def test_close_that_fails_is_reported(caplog):
     bench = Bench(log_config({}))
     bench.append()
     bench.disk.plan = fail_at(bench.disk.calls + 1)

@@ -142,7 +142,7 @@ def test_failure_of_a_segment_that_may_be_wanted_next_is_none_of_this_search():
     assert found == [(NOW_MS + 3, 3, 0)]
 
 
-def test_failure_is_told_once_and_then_tried_again(caplog):
+def test_failure_is_reported_once_and_then_tried_again(caplog):
     bench = Bench((0, "index"))
     with pytest.raises(NotPrepared):
         bench.values(0)

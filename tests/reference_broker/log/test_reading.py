@@ -1,4 +1,4 @@
-"""What is in a log can be read: by offset, by time, and by those who wait for more; what is damaged is told.
+"""What is in a log can be read: by offset, by time, and by reads that wait for more; damage is reported.
 
 Method: batches appended to real files, in one segment and in many.
 """
@@ -60,7 +60,7 @@ def test_offset_for_timestamp_inside_a_batch(tmp_path):
     assert log.offset_for_timestamp(NOW_MS + 5) == (NOW_MS + 10, 1, 0)
 
 
-def test_damage_in_the_middle_of_a_closed_log_is_told(tmp_path, caplog):
+def test_damage_in_the_middle_of_a_closed_log_is_reported(tmp_path, caplog):
     filled(tmp_path / "t-0").close()
     files = sorted((tmp_path / "t-0").glob("*.log"))
     batch = next(walk(files[1].read_bytes()))

@@ -97,7 +97,7 @@ def test_new_partition():
     ],
     ids=["cut", "length", "magic", "checksum", "zeros"],
 )
-def test_damaged_end_is_cut_off_and_told(disk, caplog, content, cut, end, why):
+def test_damaged_end_is_cut_off_and_reported(disk, caplog, content, cut, end, why):
     damage(disk, 8, content)
     segments, truncated = opened(disk, recovery_point=8)
     assert truncated == cut
@@ -108,7 +108,7 @@ def test_damaged_end_is_cut_off_and_told(disk, caplog, content, cut, end, why):
     assert why in line
 
 
-def test_segments_after_a_damaged_one_are_deleted_and_told(disk, caplog):
+def test_segments_after_a_damaged_one_are_deleted_and_reported(disk, caplog):
     damage(disk, 0, flipped(-1))
     removed = []
     disk.plan = lambda call: removed.append(call.path) if call.name == "remove" else None
@@ -133,7 +133,7 @@ def test_records_missing_at_the_end_of_a_segment_end_the_log(disk, caplog):
     assert "from offset 8 on: the segment before it ends at offset 6, what follows was never written" in caplog.text
 
 
-def test_durable_records_that_are_gone_are_told(disk, caplog):
+def test_durable_records_that_are_gone_are_reported(disk, caplog):
     damage(disk, 8, lambda content: content[:BATCH_BYTES])
     segments, _ = opened(disk, is_clean=True, recovery_point=10)
     assert segments[-1].next_offset == 9

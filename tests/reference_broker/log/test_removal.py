@@ -237,7 +237,7 @@ def test_failed_checkpoint_keeps_nobody_from_making_room(caplog):
     assert "checkpoints cannot be written" in caplog.text
 
 
-def test_failed_rename_is_told_and_the_files_go_at_the_next_start():
+def test_failed_rename_is_reported_and_the_files_go_at_the_next_start():
     disk = MemoryDisk()
     directory, log = filled(disk)
     log.config = dataclasses.replace(log.config, retention_bytes=8 * BATCH_BYTES)

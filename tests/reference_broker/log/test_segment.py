@@ -353,7 +353,7 @@ def test_segment_that_was_cut_has_to_be_stored_again(segment, tmp_path):
 
 
 @pytest.mark.parametrize("is_damaged", [True, False])
-def test_damage_that_a_rebuild_meets_is_told(segment, tmp_path, caplog, is_damaged):
+def test_damage_that_a_rebuild_meets_is_reported(segment, tmp_path, caplog, is_damaged):
     segment.seal()
     segment.sync(with_indexes=True)
     (tmp_path / f"{BASE:020}.index").unlink()

@@ -137,7 +137,7 @@ def test_segment_with_a_marker_has_producers(disk):
     assert len(list(Segments([segment]).producer_batches(0, 1))) == 1
 
 
-def test_damage_is_told_with_its_segment(segments, disk):
+def test_damage_is_reported_with_its_segment(segments, disk):
     path = f"t-0/{file_name(4, LOG_SUFFIX)}"
     content = read_file(disk, path)
     assert content is not None
@@ -186,7 +186,7 @@ def test_highest_timestamp_of_all_is_looked_up_in_time_indexes_once(disk, segmen
     assert [segment._is_indexed for segment in stored] == [False, False, True]
 
 
-def test_damaged_segment_without_a_time_index_is_told(disk, segments):
+def test_damaged_segment_without_a_time_index_is_reported(disk, segments):
     for name in disk.names("t-0"):
         content = read_file(disk, f"t-0/{name}")
         assert content is not None
@@ -196,7 +196,7 @@ def test_damaged_segment_without_a_time_index_is_told(disk, segments):
         damaged.max_timestamp()
 
 
-def test_producers_that_damage_hides_are_told(segments, disk, caplog):
+def test_producers_that_damage_hides_are_reported(segments, disk, caplog):
     data = produced(b"8", producer_id=5, producer_epoch=0, base_sequence=0)
     stamp(data, 8, 7)
     segments.since(4)[0].append(data, parse_header(data), 8)

@@ -1,4 +1,4 @@
-"""Without threads, blocking work happens in place, and its failure is told as from a thread."""
+"""Without threads, blocking work happens in place, and its failure is reported as from a thread."""
 
 from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.log.services import LogServices, at_once, one_by_one, storage_error

@@ -69,7 +69,7 @@ def test_batches_of_any_size_are_surveyed(sizes: list[int]) -> None:
         (3, 1, f"expected 1 or higher, up to {INT32_MAX}"),
     ],
 )
-def test_what_is_wrong_is_told(sizes: list[int], byte: int, value: int, reason: str) -> None:
+def test_what_is_wrong_is_reported(sizes: list[int], byte: int, value: int, reason: str) -> None:
     file, headers = sized(*sizes)
     content = bytearray(file.read(0, file.size_bytes))
     content[(headers[1].position + byte) if byte >= 0 else (headers[2].position - 1)] ^= value ^ (
@@ -254,7 +254,7 @@ def renumbered(number: int, base_offset: int, *sizes: int) -> tuple[File, list[B
         (2, 2**40, [0, 1]),
     ],
 )
-def test_batch_out_of_order_is_told(large: int, number: int, base_offset: int, found: list[int]) -> None:
+def test_batch_out_of_order_is_reported(large: int, number: int, base_offset: int, found: list[int]) -> None:
     file, _ = renumbered(number, base_offset, large, large, large)
     batches = producer_batches(file, 0, 0, END, 3)
     assert [header.base_offset for header in islice(batches, len(found))] == found
@@ -262,7 +262,7 @@ def test_batch_out_of_order_is_told(large: int, number: int, base_offset: int, f
         next(batches)
 
 
-def test_batch_before_its_segment_is_told() -> None:
+def test_batch_before_its_segment_is_reported() -> None:
     file, headers = sized(10, 10, 10)
     with pytest.raises(DecodeError, match="expected 1 or higher"):
         list(producer_batches(file, 1, 0, END, 3))

@@ -168,7 +168,7 @@ def test_every_call_of_deleting_fails():
     assert deleted > 8
 
 
-def test_deletion_that_can_neither_be_finished_nor_undone_is_told():
+def test_deletion_that_can_neither_be_finished_nor_undone_is_reported():
     disk = MemoryDisk()
     files = create(disk, FIRST)
 

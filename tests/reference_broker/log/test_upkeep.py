@@ -69,7 +69,7 @@ def test_young_and_compacted_logs_stay():
     assert log_of(bench, "compacted").log_start_offset == 0
 
 
-def test_failure_concerns_its_log_and_is_told_once(caplog):
+def test_failure_concerns_its_log_and_is_reported_once(caplog):
     bench = BrokerBench(MemoryDisk())
     for name in ("t", "other"):
         bench.create(name, retention_ms="1000", **ROLLING)
@@ -262,7 +262,7 @@ def test_clock_that_jumps_during_a_compaction_changes_no_delay(jump_ms):
     assert not set(gone) & set(bases(bench, ".log.deleted")), "what the first one has left goes"
 
 
-def test_log_that_cannot_be_compacted_is_left_out_and_told_once(caplog):
+def test_log_that_cannot_be_compacted_is_left_out_and_reported_once(caplog):
     bench = BrokerBench(MemoryDisk())
     for topic in ("t", "other"):
         bench.create(topic, cleanup_policy="compact", **ROLLING)
@@ -334,7 +334,7 @@ def test_dirtiest_log_comes_first(caplog):
 
 
 @pytest.mark.defect
-def test_unexpected_error_is_told_with_where_it_came_from(caplog, monkeypatch):
+def test_unexpected_error_is_reported_with_where_it_came_from(caplog, monkeypatch):
     bench = BrokerBench(MemoryDisk())
     bench.create(retention_ms="1000", **ROLLING)
     fill(bench)
@@ -348,7 +348,7 @@ def test_unexpected_error_is_told_with_where_it_came_from(caplog, monkeypatch):
     assert line.exc_info is not None
 
 
-def test_error_of_the_disk_is_told_in_a_line(caplog):
+def test_error_of_the_disk_is_reported_in_a_line(caplog):
     bench = BrokerBench(MemoryDisk())
     bench.create(cleanup_policy="compact", **ROLLING)
     fill_compacted(bench)
@@ -359,7 +359,7 @@ def test_error_of_the_disk_is_told_in_a_line(caplog):
 
 
 @pytest.mark.defect
-def test_compaction_that_cannot_choose_a_log_is_told_and_tried_again(caplog, monkeypatch):
+def test_compaction_that_cannot_choose_a_log_is_reported_and_tried_again(caplog, monkeypatch):
     bench = BrokerBench(MemoryDisk())
     bench.create(cleanup_policy="compact", **ROLLING)
     fill_compacted(bench)

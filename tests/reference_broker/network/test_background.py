@@ -1,4 +1,4 @@
-"""Work runs on another thread, in order, and its end is told on the event loop.
+"""Work runs on another thread, in order, and its end is reported on the event loop.
 
 Method: an event loop of the test; work is held up until the test lets it go.
 """

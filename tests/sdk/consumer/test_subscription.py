@@ -106,7 +106,7 @@ def test_a_pattern() -> None:
     assert side.told.pop() == ("assign", {S0: None, T0: None})
 
 
-def test_a_topic_that_cannot_be_read_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_topic_that_cannot_be_read_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     metadata = Metadata()
     subscription = SubscribedTopics(metadata, None)
     subscription.subscribe(Subscription(["t", "s"]))

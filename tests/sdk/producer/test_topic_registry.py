@@ -374,7 +374,7 @@ def test_a_topic_that_may_not_be_used_fails_at_once() -> None:
     assert producer.accumulator.bytes_held == 0
 
 
-def test_without_a_broker_the_reason_is_told() -> None:
+def test_without_a_broker_the_reason_is_reported() -> None:
     producer = SimulatedProducer(delivery_timeout_ms=1_000)
     producer.simulation.down = {1, 2, 3}
     delivery = producer.send("t", b"v")

@@ -281,7 +281,7 @@ def test_checked_records(magic: int, compression: Compression) -> None:
             assert [each.crc for each in checked] == [batch.crc]
 
 
-def test_a_wrong_checksum_inside_a_wrapper_is_told() -> None:
+def test_a_wrong_checksum_inside_a_wrapper_is_reported() -> None:
     inner = message(0, 1, 0, b"good") + message(1, 1, 0, b"bad")[:-1] + b"?"
     wrapper = MessageBatch(message(1, 1, 1, compress(Compression.GZIP, inner)))
     checked = list(wrapper.checked_records())

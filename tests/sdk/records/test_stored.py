@@ -79,7 +79,7 @@ def test_a_batch_belongs_to_the_part_in_which_it_begins(source: Any, end: int) -
 
 @pytest.mark.parametrize("number", [0, 5, len(PARTS) - 1])
 def test_every_bit_of_a_batch(number: int) -> None:
-    """The batch is told, or is read with what its checksum does not cover; no other is lost, but by chance."""
+    """The batch is reported, or read if its checksum does not cover the damage; no other is lost, but by chance."""
     lost = 0
     for position in range(STARTS[number], STARTS[number] + len(PARTS[number])):
         for bit in range(8):
@@ -137,7 +137,7 @@ def test_zeros_do_not_hide_a_damaged_length(source: Any, zeros: int, last: bytes
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
 @pytest.mark.parametrize("magic", [0, 1])
 def test_every_byte_of_an_old_message(magic: int, compression: Compression) -> None:
-    """It is told or read, also where a broker may be writing; others are read, but where a length misleads twice."""
+    """It is reported or read, also where a broker may be writing; others are read unless a length misleads twice."""
     messages = []
     for offset in range(0, 200, 10):
         builder = MessageSetBuilder(magic, compression, base_offset=offset)

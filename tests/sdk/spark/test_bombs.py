@@ -1,4 +1,4 @@
-"""However large a batch becomes, a worker of Spark takes less than 1 GiB, and what does not fit is told.
+"""However large a batch becomes, a worker of Spark takes less than 1 GiB, and what does not fit is reported.
 
 Method: batches of a few KB that become 100 MiB, or millions of objects, go through each way to rows in a small local
 Spark, several after one another; the kernel says how large a worker has been.

@@ -110,7 +110,7 @@ class _Problems:
         """Say how many were not told."""
         if self._count > INDEX_PROBLEMS_MAX:
             more = self._count - INDEX_PROBLEMS_MAX
-            self._output.damage(f"{more} more problems of this index, {INDEX_PROBLEMS_MAX} are told one by one")
+            self._output.damage(f"{more} more problems of this index, {INDEX_PROBLEMS_MAX} are reported one by one")
 
 
 class _Index:

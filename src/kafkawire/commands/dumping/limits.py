@@ -23,7 +23,7 @@ BATCH_BYTES_MAX: Final = 32 * 1024 * 1024
 #: A compressed batch may have this part of it: some codecs take 16 times the size of their input (docs/limits.md).
 COMPRESSED_PART: Final = 4
 
-#: Problems of one index that are told one by one: all entries after a damaged one may be wrong.
+#: Problems of one index that are reported one by one: all entries after a damaged one may be wrong.
 INDEX_PROBLEMS_MAX: Final = 1000
 
 #: Largest checkpoint that is read: 7,000 partitions with the longest names, and 50 times as much memory for short ones.

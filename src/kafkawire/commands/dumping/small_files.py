@@ -65,7 +65,7 @@ def dump_transaction_index(file: StoredFile, output: Output) -> None:
                     output.damage(problem, at)
             before = fields[3]
         if told > INDEX_PROBLEMS_MAX:
-            output.damage(f"{told - INDEX_PROBLEMS_MAX} more problems, {INDEX_PROBLEMS_MAX} are told one by one")
+            output.damage(f"{told - INDEX_PROBLEMS_MAX} more problems, {INDEX_PROBLEMS_MAX} are reported one by one")
 
 
 def _transaction_problem(fields: tuple[int, ...], before: int | None) -> str:

@@ -218,7 +218,7 @@ def test_refused(changes, code):
         ({"member_id": "\N{NO-BREAK SPACE}", "epoch": 1}, "Consumer group g not found."),
     ],
 )
-def test_of_several_faults_the_first_is_told(changes, text):
+def test_of_several_faults_the_first_is_reported(changes, text):
     told = []
     ConsumerBench().beat(**{"epoch": 0, **changes}, texts=told)
     assert told == [text]

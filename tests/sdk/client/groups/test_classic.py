@@ -326,7 +326,7 @@ def test_a_refused_join_is_repeated_after_a_pause() -> None:
 @EAGER
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
 @pytest.mark.parametrize("request_kind", [HeartbeatRequest, OffsetCommitRequest])
-def test_a_generation_that_is_lost_is_told_and_joined_anew(
+def test_a_generation_that_is_lost_is_reported_and_joined_anew(
     assignor: str, code: ErrorCode, request_kind: type[Message]
 ) -> None:
     cluster = Cluster.of_classic(assignor)
@@ -349,7 +349,7 @@ def test_a_generation_that_is_lost_is_told_and_joined_anew(
     assert kept is (code is ErrorCode.ILLEGAL_GENERATION)
 
 
-def test_an_event_of_a_lost_generation_is_acknowledged_before_the_loss_is_told() -> None:
+def test_an_event_of_a_lost_generation_is_acknowledged_before_the_loss_is_reported() -> None:
     cluster = Cluster.of_classic()
     member = cluster.member("a")
     member.listener.is_slow = True

@@ -151,7 +151,7 @@ def test_what_is_finished_while_the_listener_runs_is_committed_before_the_partit
     assert scene.reader.handed_out == {R}, "the next event is acknowledged, too"
 
 
-def test_a_loss_while_the_last_commit_runs_is_told_after_it() -> None:
+def test_a_loss_while_the_last_commit_runs_is_reported_after_it() -> None:
     scene = Scene()
     scene.own(P, Q)
     scene.reader.committed(scene.reader.to_commit())
@@ -214,7 +214,7 @@ def test_a_loss_lets_go_at_once_and_tells() -> None:
     assert scene.done == ["lost"]
 
 
-def test_a_loss_while_a_commit_runs_is_told_in_place_of_the_revocation() -> None:
+def test_a_loss_while_a_commit_runs_is_reported_in_place_of_the_revocation() -> None:
     scene = Scene()
     scene.own(P, Q)
     scene.handover.revoke([P], 2, 777, 0, scene.step("revoked"))
@@ -226,7 +226,7 @@ def test_a_loss_while_a_commit_runs_is_told_in_place_of_the_revocation() -> None
     assert scene.done == ["lost"]
 
 
-def test_a_loss_while_the_listener_is_busy_is_told_afterwards() -> None:
+def test_a_loss_while_the_listener_is_busy_is_reported_afterwards() -> None:
     scene = Scene(auto_commit=False)
     scene.own(P, Q)
     scene.handover.revoke([P], 2, 777, 0, scene.step("revoked"))
@@ -240,7 +240,7 @@ def test_a_loss_while_the_listener_is_busy_is_told_afterwards() -> None:
     assert scene.done == ["lost"]
 
 
-def test_what_was_assigned_and_lost_before_the_listener_was_done_is_told_as_lost() -> None:
+def test_what_was_assigned_and_lost_before_the_listener_was_done_is_reported_as_lost() -> None:
     scene = Scene()
     scene.handover.assign([P], 1, 0, scene.step("assigned"))
     scene.handover.lose(1, LOST, 0, scene.step("lost"))

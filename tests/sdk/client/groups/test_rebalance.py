@@ -222,7 +222,7 @@ def test_a_join_has_a_connection_of_its_own() -> None:
     assert scene.simulation.requests(HeartbeatRequest) == []
 
 
-def test_a_refused_sync_is_told() -> None:
+def test_a_refused_sync_is_reported() -> None:
     scene = Scene()
     scene.simulation.handlers[SyncGroupRequest] = lambda request, version: SyncGroupResponse(error_code=27)
     scene.begin()
@@ -248,7 +248,7 @@ def test_a_member_that_cannot_be_read_is_named_and_fails_nobody(caplog: pytest.L
 
 
 @pytest.mark.parametrize(("raised", "told"), [(ValueError, ValueError), (CancelledError, LocalProtocolError)])
-def test_an_assignor_that_raises_is_told(raised: type[BaseException], told: type[Exception]) -> None:
+def test_an_assignor_that_raises_is_reported(raised: type[BaseException], told: type[Exception]) -> None:
     class Failing(PlainProtocol):
         def assign(self, protocol_name: str, subscriptions: Subscriptions, view: ClusterView) -> dict[str, bytes]:
             raise raised
@@ -270,7 +270,7 @@ def test_a_leader_of_a_group_that_it_is_not_in_is_told() -> None:
     assert scene.simulation.requests(SyncGroupRequest) == []
 
 
-def test_a_subscription_that_cannot_be_made_is_told() -> None:
+def test_a_subscription_that_cannot_be_made_is_reported() -> None:
     class Failing(PlainProtocol):
         def protocols(self, joining: Joining) -> list[tuple[str, bytes]]:
             raise KafkaWireError("no user data") from ValueError()

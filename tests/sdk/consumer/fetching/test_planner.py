@@ -140,7 +140,7 @@ def test_a_partition_that_its_topic_does_not_have(caplog: pytest.LogCaptureFixtu
     assert "partition t-9 cannot be read now: topic t has partitions 0 to 2" in caplog.messages
 
 
-def test_each_reason_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_reason_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     """A topic that is not everywhere yet must not hide that one of its partitions will never be there."""
     cluster = reading(TopicPartition("new", 0), TopicPartition("new", 9))
     cluster.read()

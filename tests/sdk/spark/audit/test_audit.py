@@ -240,7 +240,7 @@ def test_partitions_that_do_not_go_on(spark: Any, tmp_path: Path) -> None:
 
 
 def test_segments_without_those_of_topics_that_were_deleted(tmp_path: Path) -> None:
-    """What is known of them stays in the audit; who names a topic that never was is told."""
+    """What is known of them stays in the audit; for a topic that never was there is an error."""
     write_segment(tmp_path / "a-0", [batch(0)])
     texts = {"path": str(tmp_path), "topics": "a,gone"}
     before = Manifest(next_offsets={"a": {"0": 7}, "gone": {"0": 5}})
@@ -257,7 +257,7 @@ def test_segments_without_those_of_topics_that_were_deleted(tmp_path: Path) -> N
 
 
 def test_a_topic_of_which_no_segment_is_left(tmp_path: Path) -> None:
-    """It is there to be audited: what is missing is what somebody has to know."""
+    """It is there to be audited: the audit has to say what is missing."""
     write_segment(tmp_path / "a-0", [batch(0)]).unlink()
     texts = {"path": str(tmp_path), "topics": "a"}
     _, found, noted = module._segments(texts, ["a"], Manifest())

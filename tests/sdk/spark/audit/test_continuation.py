@@ -81,7 +81,7 @@ def test_refused(tmp_path: Path, batches: list[bytes], reason: str) -> None:
 
 
 def test_another_time(tmp_path: Path) -> None:
-    """A batch without a producer is told by its time, and by what cleaning never adds: records."""
+    """A batch without a producer is known by its time, and by its number of records, which cleaning never raises."""
     builder = BatchBuilder(base_offset=90)
     for number in range(10):
         builder.append(TIME_MS + 1_000_000 + number, b"key", b"value")

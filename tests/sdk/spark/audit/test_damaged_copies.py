@@ -1,4 +1,4 @@
-"""A copy that somebody damaged is told as such, with how much is gone; an undamaged one is clean.
+"""An audit reports a damaged copy, and how much is gone; an undamaged one is clean.
 
 Method: a partition of four segments with its checkpoints is damaged in the ways of people, disks and tools, and read as
 Spark's workers read it; findings are made of what the facts and the files beside the segments say together. What only
@@ -32,7 +32,7 @@ END = 200
 
 
 class Told(NamedTuple):
-    """What is told of a partition.
+    """What the audit reports of a partition.
 
     Attributes:
         lost: offsets that are gone.
@@ -181,6 +181,6 @@ def test_an_undamaged_copy_is_clean(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("act", "expected"), DAMAGE.values(), ids=DAMAGE)
-def test_each_damage_is_told(folder: Path, act: Callable[[Path], object], expected: Told) -> None:
+def test_each_damage_is_reported(folder: Path, act: Callable[[Path], object], expected: Told) -> None:
     act(folder)
     assert told(folder) == expected

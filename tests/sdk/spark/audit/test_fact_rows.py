@@ -123,7 +123,7 @@ def test_records_that_were_deleted_in_the_middle_of_a_batch(tmp_path: Path, comp
     [(bytes(4096), "zeros"), (batch(20)[:-9], "cut"), (batch(20)[:16], "cut"), (batch(20)[:9], "cut"), (b"", None)],
 )
 def test_what_is_behind_the_last_batch(tmp_path: Path, tail: bytes, kind: str | None) -> None:
-    """It is told once, by whoever reads the end of the partition, and it is no damage for others."""
+    """It is reported once, by the task that reads the end of the partition, and it is no damage for the other tasks."""
     write_segment(tmp_path / "t-0", [batch(0)])
     path = write_segment(tmp_path / "t-0", [batch(10)])
     path.write_bytes(path.read_bytes() + tail)

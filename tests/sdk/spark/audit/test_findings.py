@@ -55,7 +55,7 @@ def test_one(numbers: dict[str, int], severity: Severity, text: str) -> None:
     assert "orders-3" in finding.detail
 
 
-def test_damage_is_told_where_there_is_no_list() -> None:
+def test_damage_is_reported_where_there_is_no_list() -> None:
     (finding,) = only(corruptRegions=1, corruptBytes=2048)
     assert finding.detail == "orders-3: a wrong checksum, or no batch at all"
 

@@ -1,4 +1,4 @@
-"""A data directory that lost something is told by the files that are left; one that a broker shortened is not.
+"""The files that are left show that a data directory has lost something; one that a broker shortened shows no loss.
 
 Method: a data directory as Kafka 4.3 leaves it (several segments, retention, deleted records, compaction, a topic that
 is being deleted, one that is moved, one that was never written to), written by hand; then each kind of damage that
@@ -117,7 +117,7 @@ def test_what_a_broker_leaves_is_whole(data: Path) -> None:
 
 END = Loss(200, 300, Cause.END, HIGH_WATERMARKS)
 
-#: What is done to the directory, and what is told.
+#: What is done to the directory, and what is reported.
 DAMAGE: dict[str, tuple[Callable[[Path], object], dict[str, list[Loss]]]] = {
     "the last segment": (lambda data: remove_segment(data, "orders-0", 200), {"orders-0": [END]}),
     "its log alone": (lambda data: log(data, "orders-0", 200).unlink(), {"orders-0": [END]}),
@@ -211,12 +211,12 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], dict[str, list[Loss]]]] = {
 
 
 @pytest.mark.parametrize(("act", "expected"), DAMAGE.values(), ids=DAMAGE)
-def test_what_is_gone_is_told(data: Path, act: Callable[[Path], object], expected: dict[str, list[Loss]]) -> None:
+def test_what_is_gone_is_reported(data: Path, act: Callable[[Path], object], expected: dict[str, list[Loss]]) -> None:
     act(data)
     assert told(data) == expected
 
 
-#: What a broker, or somebody who copies, does without a loss.
+#: What a broker, or a person who copies, does without a loss.
 HARMLESS: dict[str, Callable[[Path], object]] = {
     "checkpoints that are behind": lambda data: (
         note(data, HIGH_WATERMARKS, {"orders-0": 40, "retained-0": 420}),
@@ -257,7 +257,7 @@ HARMLESS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("act", HARMLESS.values(), ids=HARMLESS)
-def test_what_is_not_gone_is_not_told(data: Path, act: Callable[[Path], object]) -> None:
+def test_what_is_not_gone_is_not_reported(data: Path, act: Callable[[Path], object]) -> None:
     act(data)
     assert told(data) == {}
 
@@ -276,7 +276,7 @@ def test_metadata_of_the_cluster_and_what_the_watermarks_do_not_name(data: Path)
 
 
 def test_a_partition_that_is_named_by_its_folder_alone(data: Path) -> None:
-    """The checkpoints are beside it, but nobody asked for the other partitions."""
+    """The checkpoints are beside it, but the query does not name the other partitions."""
     found = witnesses(files := SegmentFiles([str(data / "orders-0")]), *files.look())
     assert {str(partition): each.reached for partition, each in found.items()} == {
         "orders-0": Noted(300, HIGH_WATERMARKS)

@@ -60,7 +60,7 @@ def test_rights(settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> No
 def test_an_audit_of_what_may_be_read(
     settings: dict[str, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Topics that nobody named are left out; who names one is told."""
+    """Topics that the query does not name are left out; for one that it names there is an error."""
     answer(monkeypatch, {"a": READ, "b": DESCRIBE, "c": DESCRIBE})
     assert set(broker_input(settings, None, Manifest(), "out").topic_ids) == {"a"}
     assert "left out, this user may not read them: b, c" in caplog.text

@@ -216,7 +216,7 @@ class Scripted:
 
     Args:
         first: offset of the partition.
-        ends: of the partition, in the order in which they are told; the last one is told again, None is no answer.
+        ends: of the partition, as the broker reports them; it repeats the last one, None is no answer.
         refused: the offset which the brokers refuse once.
         last: offset behind which nothing comes as long as there is another end to be told.
     """

@@ -73,7 +73,7 @@ def test_all_batches(tmp_path: Path, fetch_bytes: int) -> None:
 
 @pytest.mark.parametrize("fetch_bytes", [1, 1 << 20])
 def test_damage(tmp_path: Path, fetch_bytes: int) -> None:
-    """It is told once, with what is around it, however it is fetched: first, last and amid others."""
+    """It is reported once, with what is around it, however it is fetched: first, last and amid others."""
     log = [damaged(batch(0, 5)), batch(5, 5), damaged(batch(10, 5)), batch(15, 5), batch(20, 5)]
     with stored(tmp_path, *(batch(first, 5) for first in range(0, 25, 5))) as broker:
         path = tmp_path / "orders-0" / "00000000000000000000.log"
@@ -152,7 +152,7 @@ async def answered(value: Any) -> Any:
 
 @pytest.mark.parametrize("offset", [15 ^ 64, 15 ^ 1 << 24, 15 ^ 1 << 62, 2])
 def test_offset_that_cannot_be_right(tmp_path: Path, offset: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No checksum covers it; one that jumps ahead or goes back is told, and hides nothing that follows.
+    """No checksum covers it; one that jumps ahead or goes back is reported, and hides nothing that follows.
 
     Apache Kafka answers with everything from the first batch on that ends behind the offset of the fetch.
     """

@@ -186,7 +186,7 @@ DAMAGED = [
 
 @pytest.mark.parametrize(("damaged", "reason"), DAMAGED, ids=["content", "magic", "length", "long"])
 def test_damage(damaged: bytes, reason: str, caplog: pytest.LogCaptureFixture) -> None:
-    """It is told in every mode, with all that is wrong, and the batches behind it are read."""
+    """It is reported in every mode, with all that is wrong, and the batches behind it are read."""
     values = [None, FIRST + damaged + batch(12), batch(18)]
     with pytest.raises(DecodeError) as caught:
         table(*values)
@@ -337,7 +337,7 @@ def test_columns_of_other_types() -> None:
         raw_columns(numbers)
 
 
-def test_a_damaged_marker_is_told() -> None:
+def test_a_damaged_marker_is_reported() -> None:
     damaged = TRANSACTIONS.replace(marker(12, False), flip(marker(12, False), 70))
     wanted = options(CORRUPT, mode=Mode.PERMISSIVE, is_committed_only=True)
     found = table(damaged, wanted=wanted)
@@ -376,7 +376,7 @@ def test_memory_for_a_bomb() -> None:
 
 
 def test_large_values() -> None:
-    """Spark gives 64-bit ends if it is told to use large types."""
+    """Spark gives 64-bit ends with the setting for large types."""
     (raw,) = rows(batch(0), None, batch(6), batch(12))
     columns = [raw.column(0).cast(pyarrow.large_binary()), *raw.columns[1:]]
     large = pyarrow.RecordBatch.from_arrays(columns, raw.schema.names).slice(1)

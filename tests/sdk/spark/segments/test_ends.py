@@ -177,7 +177,7 @@ def test_transaction_that_was_cut_off(files: SegmentFiles, tmp_path: Path) -> No
 
 
 def test_control_batches_that_end_nothing(files: SegmentFiles, tmp_path: Path) -> None:
-    """Kinds of control records that nobody knows yet; what is damaged may be an end, and who reads it is told."""
+    """Kinds of control records that are not known yet. A damaged batch may be an end; reading it reports it."""
     for key, expected in ((b"\0\0\0\x63", 0), (b"\0", 2), (b"\0\0\0\1", 2)):
         builder = BatchBuilder(base_offset=1, producer_id=7, producer_epoch=0, is_transactional=True, is_control=True)
         builder.append(0, key, b"\0\0\0\0\0\0")

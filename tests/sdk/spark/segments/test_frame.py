@@ -234,7 +234,7 @@ def test_what_is_not_there_with_the_file_system_of_spark(
 
 
 def test_damage_with_the_file_system_of_spark(spark: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Damage has no offset, so it is told wherever the query begins; a mode without a row for it leaves it out."""
+    """Damage has no offset, so it is reported wherever the query begins; a mode without a row for it leaves it out."""
     path = folder / "orders-0" / f"{50:020}.log"
     path.write_bytes(path.read_bytes()[:-1] + b"\xff")
     monkeypatch.setattr(frame, "_opens", lambda paths: False)

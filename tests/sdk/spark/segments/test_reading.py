@@ -421,7 +421,7 @@ def test_times_that_spark_cannot_hold(tmp_path: Path, split_bytes: int) -> None:
         assert sum(row[CORRUPT] is not None for row in rows) == 2
 
 
-def test_a_shorter_file_is_told_once(files: SegmentFiles) -> None:
+def test_a_shorter_file_is_reported_once(files: SegmentFiles) -> None:
     parts = [part for part in planned(files, None, 1) if part.segment.base_offset == 0]
     log_of(files).write_bytes(log_of(files).read_bytes()[:-1])
     options = ReadOptions(("offset", CORRUPT), Mode.PERMISSIVE, fails_on_loss=False)

@@ -1,4 +1,4 @@
-"""Files are opened where the paths say, in the workers, too; one that is gone is told by its error."""
+"""Files are opened where the paths say, in the workers, too; one that is gone has an error of its own."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def test_damage_is_met_once(folder: Path) -> None:
 def test_damage_that_several_micro_batches_end_in(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, limit: str, offsets: str
 ) -> None:
-    """It is told once, by the first; nothing is told of what was read before the query."""
+    """The first batch reports it, once; nothing is reported of what was read before the query."""
     damaged = bytearray(batch(10))
     damaged[-1] ^= 1
     write_segment(tmp_path / "orders-0", [batch(0), bytes(damaged), batch(20)])

@@ -1,8 +1,7 @@
-"""A file that cannot be read is an error for whoever reads it, whatever becomes of one that is gone.
+"""A file that cannot be read is always an error, also where a file that is gone is not.
 
 Method: each place that opens or reads a file meets a disk with a fault, or a right that is missing, there alone; the
-same place then meets the file gone, which is loss, retention or the work of a cleaner, and is told as such or passed
-over.
+same place then meets the file gone, which is loss, retention or the work of a cleaner, and is reported or passed over.
 """
 
 from __future__ import annotations

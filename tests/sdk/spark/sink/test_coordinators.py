@@ -89,7 +89,7 @@ def test_refused() -> None:
         pass
 
 
-def test_the_first_error_is_told(broker: Broker) -> None:
+def test_the_first_error_is_reported(broker: Broker) -> None:
     transactions = [prepared(broker, name) for name in ("a", "b", "c")]
     for name in ("a", "c"):
         prepared(broker, name)  # fences the one before
