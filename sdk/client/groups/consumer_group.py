@@ -276,8 +276,10 @@ class ConsumerGroup:
             return
         target: dict[TopicPartition, bytes] = {}
         is_known = True
+        names = {topic_id: partition.topic for partition, topic_id in self._ids.items()}
         for topic_id, number in self._target:
-            name = metadata.name_of(topic_id)
+            # The metadata may lack a topic for a while, with an error that passes; what is owned of it stays owned.
+            name = metadata.name_of(topic_id) or names.get(topic_id)
             if name is None:
                 is_known = False
             else:

@@ -246,6 +246,23 @@ def test_a_topic_that_is_not_in_the_metadata_yet_follows() -> None:
     cluster.settle(member, count=8)
 
 
+def test_partitions_of_a_topic_that_the_metadata_lacks_for_a_while_are_kept() -> None:
+    """A new target comes while a broker that has just started does not know one of the topics yet."""
+    cluster = Cluster.of_consumers({"t": 6, "u": 6})
+    first = cluster.member("a", Subscription(["t", "u"]))
+    cluster.settle(first, count=12)
+    del cluster.topics["t"]
+    first.router.metadata.invalidate()
+    cluster.until(lambda: "t" not in first.router.metadata.topics)
+    second = cluster.member("b", Subscription(["u"]))
+    cluster.until(lambda: len(second.reader.handed_out) == 6)
+    cluster.run(3_000)
+    assert {each.topic for each in second.reader.assigned} == {"u"}
+    (revoked,) = (event.partitions for event in first.listener.events if isinstance(event, Revoking))
+    assert {each.topic for each in revoked} == {"u"}
+    assert {each.topic for each in first.reader.handed_out} == {"t"}
+
+
 def test_a_topic_that_was_created_anew_is_read_anew() -> None:
     cluster = Cluster.of_consumers()
     member = cluster.member("a")
