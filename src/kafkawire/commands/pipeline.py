@@ -239,7 +239,7 @@ def _audit(source: str | list[str] | None, out: str, master: str, options: dict[
 
 
 def _prepare(paths: Sequence[str]) -> None:
-    """Look at the segments before Spark starts: mistakes in paths are reported at once, and small segments start quickly.
+    """Look at the segments before Spark starts: mistakes in paths are reported at once, and small ones start quickly.
 
     Other file systems than that of this machine take longer to list, and are listed once.
     """
