@@ -36,11 +36,11 @@ from kafkawire.protocol import (
 from kafkawire.sdk.client.call import ANY_BROKER
 from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.options import AdminOptions, read_options
-from kafkawire.sdk.protocol.engines.selection import ENGINES, native
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.transport.waiting import result_of
 from kafkawire.testing import ApiHandler, Broker, Call
+from tests.engines import AVAILABLE
 from tests.own_package import own_package
 
 ROOT = Path(__file__).parents[1]
@@ -52,7 +52,6 @@ Hello, Ann! (2) Bonjour, Luc ! (2)
 INVALID_REQUEST: nobody to greet
 """
 
-AVAILABLE = [name for name in ENGINES if name != "native" or native is not None]
 
 Person = GreetRequest.Person
 

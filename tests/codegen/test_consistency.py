@@ -17,10 +17,10 @@ from kafkawire.codegen.load import load_file
 from kafkawire.codegen.located import SchemaError
 from kafkawire.codegen.spec import FieldSpec, SchemaFile
 from kafkawire.protocol import from_json, to_json
-from kafkawire.sdk.protocol.engines.selection import ENGINES, native
 from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Message
 from tests.codegen.conftest import Read, Write
+from tests.engines import AVAILABLE
 from tests.own_package import own_package
 
 SOUND = """\
@@ -175,7 +175,7 @@ def test_a_structure_without_fields_is_as_deep_as_others(write: Write) -> None:
     assert len(load_file(write(nested(chain))).messages[0].structs) == len(chain) == STRUCTURE_DEPTH_MAX
 
 
-@pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine != "native" or native is not None])
+@pytest.mark.parametrize("engine", AVAILABLE)
 def test_every_engine_can_do_what_is_nested_most(tmp_path: Path, engine: str) -> None:
     fields = '[{name: texts, type: "[]string", tag: 0, nullable: 0+}]'
     for depth in range(STRUCTURE_DEPTH_MAX):

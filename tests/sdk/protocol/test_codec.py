@@ -16,7 +16,7 @@ from construct import FormatField, Prefixed, SizeofError, Struct
 from kafkawire.sdk.errors import DecodeError, EncodeError, KafkaWireError, LocalProtocolError, UnsupportedVersion
 from kafkawire.sdk.protocol.codec import Codec, codec
 from kafkawire.sdk.protocol.engines.construct import construct_text
-from kafkawire.sdk.protocol.engines.selection import ENGINE, ENGINES, native
+from kafkawire.sdk.protocol.engines.selection import ENGINE
 from kafkawire.sdk.protocol.layout import FieldLayout, Layout, layout
 from kafkawire.sdk.protocol.messages import MODULES
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
@@ -26,8 +26,8 @@ from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.primitives import APART_BYTES, FIXED, LIMITS
 from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Message
+from tests.engines import AVAILABLE
 
-AVAILABLE = [engine for engine in ENGINES if engine != "native" or native is not None]
 FLIPS = 40
 UNKNOWN = ((100, b"unknown"), (2**31 - 2, b""))
 

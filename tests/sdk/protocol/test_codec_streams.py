@@ -15,10 +15,9 @@ from construct import FormatField, GreedyRange, Struct
 
 from kafkawire.sdk.errors import DecodeError, LocalProtocolError
 from kafkawire.sdk.protocol.codec import codec
-from kafkawire.sdk.protocol.engines.selection import ENGINES, native
 from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
+from tests.engines import AVAILABLE
 
-AVAILABLE = [engine for engine in ENGINES if engine != "native" or native is not None]
 HEADER = ResponseHeader(correlation_id=7)
 SHORT = FormatField(">", "H")
 

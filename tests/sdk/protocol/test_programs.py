@@ -20,7 +20,7 @@ from construct import Struct
 
 from kafkawire.sdk.errors import LocalProtocolError, UnsupportedVersion
 from kafkawire.sdk.protocol.codec import codec
-from kafkawire.sdk.protocol.engines.selection import ENGINE, ENGINES, native
+from kafkawire.sdk.protocol.engines.selection import ENGINE
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.headers import ResponseHeader
@@ -28,8 +28,7 @@ from kafkawire.sdk.protocol.messages.list_groups import ListGroupsRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.programs import message_class, program
 from kafkawire.sdk.protocol.schema import Message
-
-AVAILABLE = [engine for engine in ENGINES if engine != "native" or native is not None]
+from tests.engines import AVAILABLE
 
 
 @pytest.mark.parametrize("engine", AVAILABLE)

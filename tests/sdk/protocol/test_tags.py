@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.errors import DecodeError, EncodeError, UnsupportedVersion
-from kafkawire.sdk.protocol.engines.selection import ENGINES, native
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.programs import message_class, program
-
-AVAILABLE = [engine for engine in ENGINES if engine != "native" or native is not None]
+from tests.engines import AVAILABLE
 
 FETCH = "ffffffff00000000000000007fffffff0000000000ffffffff010101"
 PRODUCED = "020274020000000000000000000000000000ffffffffffffffffffffffffffffffff0100"

@@ -18,11 +18,11 @@ import pytest
 
 from kafkawire.sdk.errors import DecodeError, EncodeError, KafkaWireError, LocalProtocolError, UnsupportedVersion
 from kafkawire.sdk.protocol import programs
-from kafkawire.sdk.protocol.engines.selection import ENGINES, native
 from kafkawire.sdk.protocol.messages import fetch, headers, metadata, sasl_authenticate
 from kafkawire.sdk.protocol.messages import produce as produce_messages
 from kafkawire.sdk.protocol.primitives import APART_BYTES
 from kafkawire.sdk.protocol.values import digits
+from tests.engines import AVAILABLE
 from tests.hostile import (
     Equal,
     Fuse,
@@ -46,7 +46,6 @@ ProduceRequest: Any = produce_messages.ProduceRequest
 ResponseHeader: Any = headers.ResponseHeader
 SaslAuthenticateRequest: Any = sasl_authenticate.SaslAuthenticateRequest
 
-AVAILABLE = [engine for engine in ENGINES if engine != "native" or native is not None]
 pytestmark = [pytest.mark.parametrize("engine", AVAILABLE), pytest.mark.usefixtures("frozen_heap")]
 
 
