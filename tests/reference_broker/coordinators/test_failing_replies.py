@@ -18,7 +18,7 @@ pytestmark = pytest.mark.defect
 
 
 class Bench:
-    """A partition, what those who fail were told, and what the others were."""
+    """A partition, the replies to callbacks that fail, and those to the others."""
 
     def __init__(self, *, is_committed=True, is_held=False):
         self.log, self.timers = MemoryLog(), Timers()
@@ -32,14 +32,14 @@ class Bench:
         self.partition.submit(lambda shard: shard.get("a"), self.take, 0)
 
     def fail(self, reply):
-        self.failing.append(told(reply))
+        self.failing.append(value_of(reply))
         raise ZeroDivisionError
 
     def take(self, reply):
-        self.others.append(told(reply))
+        self.others.append(value_of(reply))
 
 
-def told(reply):
+def value_of(reply):
     return reply.code if isinstance(reply, BrokerError) else reply
 
 

@@ -27,7 +27,7 @@ from kafkawire.sdk.transport.fork import Forked
 from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.scripted_broker import BROKER, ScriptedBroker
 from tests.sdk.transport.driven import PATIENCE_SECONDS, Client, Machine
-from tests.sdk.transport.told import told
+from tests.sdk.transport.scripted_router import scripted_driver
 
 LINK = Link(BROKER, Purpose.DATA, Attempts(Backoff(10, 50, lambda: 0.5)))
 
@@ -49,7 +49,7 @@ def test_steps_are_done_in_order_and_have_a_limit(monkeypatch: pytest.MonkeyPatc
     done: list[int] = []
 
     async def run() -> None:
-        _, driver = told(ScriptedBroker())
+        _, driver = scripted_driver(ScriptedBroker())
         for number in range(3):
             driver.run(lambda now_ms, number=number: done.append(number))  # type: ignore[misc]  # its default
         with pytest.raises(LocalProtocolError, match="3 calls wait for the event loop, that is the limit"):
@@ -65,7 +65,7 @@ def test_steps_are_done_in_order_and_have_a_limit(monkeypatch: pytest.MonkeyPatc
 
 def test_what_a_step_refuses_is_the_error_of_its_promise() -> None:
     async def run() -> None:
-        _, driver = told(ScriptedBroker())
+        _, driver = scripted_driver(ScriptedBroker())
         driver.start()
 
         def refuse(promise: Promise[None], now_ms: int) -> None:
@@ -126,7 +126,7 @@ def test_work_returns_or_raises_and_machines_are_polled_after_it() -> None:
 
     async def run() -> None:
         machine = Machine()
-        _, driver = told(ScriptedBroker(), machine)
+        _, driver = scripted_driver(ScriptedBroker(), machine)
         driver.start()
         assert await driver.perform(returns()) == 7
         await machine.turns(1)
@@ -141,7 +141,7 @@ def test_work_returns_or_raises_and_machines_are_polled_after_it() -> None:
 def test_an_interrupted_wake_up_does_not_stop_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         machine = Machine()
-        _, driver = told(ScriptedBroker(), machine)
+        _, driver = scripted_driver(ScriptedBroker(), machine)
         driver.start()
         await machine.turns(1)
         loop = asyncio.get_running_loop()
@@ -162,7 +162,7 @@ def test_an_interrupted_wake_up_does_not_stop_the_next(monkeypatch: pytest.Monke
 def test_one_turn_follows_many_calls() -> None:
     async def run() -> None:
         machine = Machine()
-        _, driver = told(ScriptedBroker(), machine)
+        _, driver = scripted_driver(ScriptedBroker(), machine)
         driver.start()
         for _ in range(10):
             driver.wake()
@@ -180,7 +180,7 @@ def test_one_turn_follows_many_calls() -> None:
 def test_a_forked_child_leaves_loop_and_connections_alone() -> None:
     async def run() -> None:
         machine = Machine()
-        router, driver = told(ScriptedBroker(), machine)
+        router, driver = scripted_driver(ScriptedBroker(), machine)
         driver.start()
         driver.forked(Forked("made before os.fork()"))
         assert driver.end(Closed("in the child")).done
@@ -200,7 +200,7 @@ def test_a_forked_child_leaves_loop_and_connections_alone() -> None:
 def test_the_first_of_all_that_is_due_sets_the_timer() -> None:
     async def run(router_ms: int | None, *machines_ms: int | None) -> int:
         machines = [Machine() for _ in machines_ms]
-        router, driver = told(ScriptedBroker(), *machines)
+        router, driver = scripted_driver(ScriptedBroker(), *machines)
         started_ms = monotonic_ms()
         router.due = None if router_ms is None else started_ms + router_ms
         for machine, due_ms in zip(machines, machines_ms, strict=True):
@@ -217,7 +217,7 @@ def test_the_first_of_all_that_is_due_sets_the_timer() -> None:
 def test_a_driver_without_a_timer_is_not_late() -> None:
     async def run() -> None:
         machine = Machine()
-        router, driver = told(ScriptedBroker(), machine)
+        router, driver = scripted_driver(ScriptedBroker(), machine)
         assert driver.lag_ms(monotonic_ms()) == 0
         driver.start()
         router.due = monotonic_ms() + 5
@@ -233,7 +233,7 @@ def test_a_driver_without_a_timer_is_not_late() -> None:
 def test_connections_open_carry_calls_and_are_shut() -> None:
     async def run() -> None:
         broker = ScriptedBroker()
-        router, driver = told(broker)
+        router, driver = scripted_driver(broker)
         router.actions = [Open(LINK)]
         driver.start()
         assert await router.next() == "opened"
@@ -260,7 +260,7 @@ def test_a_turn_follows_a_request_that_has_no_response() -> None:
     async def run() -> None:
         broker, machine = ScriptedBroker(), Machine()
         broker.responders[ApiKey.PRODUCE] = lambda request: None
-        router, driver = told(broker, machine)
+        router, driver = scripted_driver(broker, machine)
         router.actions = [Open(LINK)]
         driver.start()
         assert await router.next() == "opened"
@@ -288,7 +288,7 @@ def test_a_connection_that_is_lost_is_reported_once_with_its_calls() -> None:
         broker = ScriptedBroker()
         broker.responders |= {key: lambda request: None for key in broker.responders if key.name == "METADATA"}
         machine = Machine()
-        router, driver = told(broker, machine)
+        router, driver = scripted_driver(broker, machine)
         router.actions = [Open(LINK)]
         driver.start()
         assert await router.next() == "opened"
@@ -310,7 +310,7 @@ def test_nothing_is_reported_after_the_end() -> None:
     async def run() -> None:
         broker = ScriptedBroker()
         broker.responders |= {key: lambda request: None for key in broker.responders if key.name == "METADATA"}
-        router, driver = told(broker)
+        router, driver = scripted_driver(broker)
         router.actions = [Open(LINK)]
         driver.start()
         await router.next()
@@ -339,7 +339,7 @@ def test_one_defect_at_the_end_does_not_keep_the_rest_from_ending(caplog: pytest
     def refused(now_ms: int) -> None:
         raise Closed("as usual")
 
-    router, driver = told(ScriptedBroker(), Broken(), machine := Machine())
+    router, driver = scripted_driver(ScriptedBroker(), Broken(), machine := Machine())
     for step in (raises, refused):
         driver.run(step)
     driver.end(Closed("the test is over"))
@@ -352,7 +352,7 @@ def test_one_defect_at_the_end_does_not_keep_the_rest_from_ending(caplog: pytest
 
 def test_a_defect_in_a_task_ends_everything(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
-        router, driver = told(ScriptedBroker())
+        router, driver = scripted_driver(ScriptedBroker())
         router.opened = lambda *_: 1 // 0  # type: ignore[method-assign, assignment]  # has a defect
         router.actions = [Open(LINK)]
         driver.start()

@@ -1,6 +1,6 @@
 """That an event loop has ended is noticed wherever somebody waits, and no timer is set where nobody needs one.
 
-Method: things that note that they were told, on event loops that are closed before or while others wait. The wait
+Method: watchers that count their notices, on event loops that are closed before or while others wait. The wait
 between two looks is shortened.
 """
 
@@ -19,7 +19,7 @@ from kafkawire.sdk.transport.latch import Latch
 from tests.sdk.transport.driven import PATIENCE_SECONDS
 
 
-class Told:
+class Watcher:
     """Notes that its event loop has ended."""
 
     def __init__(self) -> None:
@@ -45,34 +45,34 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 def test_a_loop_that_ended_before_the_wait(loop: asyncio.AbstractEventLoop) -> None:
-    told = Told()
-    loop_watch.watch(told, loop)
+    watcher = Watcher()
+    loop_watch.watch(watcher, loop)
     loop.close()
-    assert loop_watch.wait(told.event, 0)
+    assert loop_watch.wait(watcher.event, 0)
     loop_watch.look()
-    assert told.times == 1
+    assert watcher.times == 1
 
 
 def test_a_loop_that_ends_while_a_thread_waits(loop: asyncio.AbstractEventLoop) -> None:
-    told = Told()
-    loop_watch.watch(told, loop)
+    watcher = Watcher()
+    loop_watch.watch(watcher, loop)
     threading.Timer(0.03, loop.close).start()
-    assert loop_watch.wait(told.event, None)
+    assert loop_watch.wait(watcher.event, None)
 
 
 def test_a_wait_ends_in_time(loop: asyncio.AbstractEventLoop) -> None:
-    told = Told()
-    loop_watch.watch(told, loop)
+    watcher = Watcher()
+    loop_watch.watch(watcher, loop)
     for seconds in (-1, 0, 0.001, 0.025):
-        assert not loop_watch.wait(told.event, seconds)
-    assert told.times == 0
+        assert not loop_watch.wait(watcher.event, seconds)
+    assert watcher.times == 0
 
 
 def test_a_loop_that_ends_while_another_one_waits(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = Told()
-    loop_watch.watch(told, loop)
+    watcher = Watcher()
+    loop_watch.watch(watcher, loop)
     timers: list[asyncio.TimerHandle] = []
 
     async def wait() -> None:
@@ -87,13 +87,13 @@ def test_a_loop_that_ends_while_another_one_waits(
             return handle
 
         monkeypatch.setattr(running, "call_later", call_later)
-        loop_watch.watch(ours := Told(), running)
+        loop_watch.watch(ours := Watcher(), running)
         for _ in range(2):
             loop_watch.look_from(running)
         assert len(timers) == 1
         loop.close()
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while not told.times:
+            while not watcher.times:
                 await asyncio.sleep(0)
         assert running not in loop_watch._looking, "nobody else is left"
         assert ours.times == 0
@@ -104,7 +104,7 @@ def test_a_loop_that_ends_while_another_one_waits(
 
 def test_no_timer_for_what_the_loop_itself_or_an_io_thread_drives() -> None:
     thread = IoThread()
-    on_thread, here = Told(), Told()
+    on_thread, here = Watcher(), Watcher()
     loop_watch.watch(on_thread, thread.loop)
 
     async def wait() -> None:
@@ -122,7 +122,7 @@ def test_no_timer_for_what_the_loop_itself_or_an_io_thread_drives() -> None:
 
 
 def test_what_is_forgotten_is_told_nothing(loop: asyncio.AbstractEventLoop) -> None:
-    forgotten, other = Told(), Told()
+    forgotten, other = Watcher(), Watcher()
     for each in (forgotten, other):
         loop_watch.watch(each, loop)
     for _ in range(2):
@@ -151,7 +151,7 @@ def test_only_what_has_not_begun_is_closed() -> None:
 
 
 def test_the_next_client_looks(loop: asyncio.AbstractEventLoop) -> None:
-    left_behind, following = Told(), Told()
+    left_behind, following = Watcher(), Watcher()
     loop_watch.watch(left_behind, loop)
     loop.close()
     other = asyncio.new_event_loop()

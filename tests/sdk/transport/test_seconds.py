@@ -27,7 +27,7 @@ from kafkawire.sdk.transport.timing import sleep_ms
 from tests.sdk.scripted_broker import BROKER, ScriptedBroker
 from tests.sdk.transport.responses import send_request
 from tests.sdk.transport.sasl_broker import SaslBroker, plain, until
-from tests.sdk.transport.told import told
+from tests.sdk.transport.scripted_router import scripted_driver
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_connecting_and_responses(monkeypatch: pytest.MonkeyPatch, limits: list[
 def test_turns_of_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         delays = timers(monkeypatch, "_timer_fired")
-        router, driver = told(ScriptedBroker())
+        router, driver = scripted_driver(ScriptedBroker())
         assert isinstance(driver, Driver)
         router.due = monotonic_ms() + 100_000
         driver.start()

@@ -229,12 +229,12 @@ def test_damage_is_told_alike(damage: int) -> None:
     for byte in (0, 1, 0x35, 0x80, 0xFF):
         data = TWO[:damage] + bytes([byte]) + TWO[damage + 1 :]
         first, *others = (
-            (told(Engine(name), data, "records"), told(Engine(name), data, "views")) for name in AVAILABLE
+            (outcome(Engine(name), data, "records"), outcome(Engine(name), data, "views")) for name in AVAILABLE
         )
         assert others == [first] * len(others)
 
 
-def told(engine: Engine, data: bytes, method: str) -> Any:
+def outcome(engine: Engine, data: bytes, method: str) -> Any:
     """Return the records of a batch, and the error that comes after them."""
     found: list[Any] = []
     try:

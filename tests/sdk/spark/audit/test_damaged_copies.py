@@ -31,7 +31,7 @@ BASES = (0, 50, 100, 150)
 END = 200
 
 
-class Told(NamedTuple):
+class Report(NamedTuple):
     """What the audit reports of a partition.
 
     Attributes:
@@ -63,7 +63,7 @@ def folder(tmp_path: Path) -> Path:
     return found
 
 
-def told(folder: Path) -> Told:
+def report_of(folder: Path) -> Report:
     files = SegmentFiles([str(folder.parent)])
     rows: list[dict[str, Any]] = []
     options = ReadOptions((), fails_on_loss=False, logs_loss=True)
@@ -79,7 +79,7 @@ def told(folder: Path) -> Told:
     witness = witnesses(files, *files.look())[TopicPartition("orders", 0)]
     lost += sum(loss.end - loss.start for loss in losses(witness, reached))
     epochs = [row["leaderEpoch"] for row in sound]
-    return Told(
+    return Report(
         lost,
         len(regions),
         sum(regions),
@@ -114,73 +114,73 @@ def size(base: int) -> int:
 ONE = len(batches(50)[0])  # of a batch; those of the first ten offsets are shorter
 LAST = len(batches(150)[0])
 
-DAMAGE: dict[str, tuple[Callable[[Path], object], Told]] = {
-    "a bit of a record": (lambda folder: change(folder, 50, lambda c: flipped(c, ONE + 80)), Told(10, 1, ONE)),
+DAMAGE: dict[str, tuple[Callable[[Path], object], Report]] = {
+    "a bit of a record": (lambda folder: change(folder, 50, lambda c: flipped(c, ONE + 80)), Report(10, 1, ONE)),
     "a bit of the last batch": (
         lambda folder: change(folder, 150, lambda c: flipped(c, 4 * LAST + 80)),
-        Told(10, 1, LAST),
+        Report(10, 1, LAST),
     ),
-    "a bit of a size": (lambda folder: change(folder, 50, lambda c: flipped(c, ONE + 9)), Told(10, 1, ONE)),
-    "a bit of an offset": (lambda folder: change(folder, 50, lambda c: flipped(c, ONE + 3)), Told(10, 1, ONE)),
+    "a bit of a size": (lambda folder: change(folder, 50, lambda c: flipped(c, ONE + 9)), Report(10, 1, ONE)),
+    "a bit of an offset": (lambda folder: change(folder, 50, lambda c: flipped(c, ONE + 3)), Report(10, 1, ONE)),
     "a block of zeros": (
         lambda folder: change(folder, 50, lambda c: c[:ONE] + bytes(3 * ONE) + c[4 * ONE :]),
-        Told(30, 1, 3 * ONE),
+        Report(30, 1, 3 * ONE),
     ),
     "a segment of zeros": (
         lambda folder: change(folder, 50, lambda c: bytes(len(c))),
-        Told(50, 1, size(50)),
+        Report(50, 1, size(50)),
     ),
     "the last segment of zeros": (
         lambda folder: change(folder, 150, lambda c: bytes(len(c))),
-        Told(50, tail_bytes=size(150)),
+        Report(50, tail_bytes=size(150)),
     ),
-    "zeros at the end": (lambda folder: change(folder, 150, lambda c: c + bytes(4096)), Told(tail_bytes=4096)),
-    "garbage at the end": (lambda folder: change(folder, 150, lambda c: c + b"\xee" * 99), Told(0, 1, 99)),
+    "zeros at the end": (lambda folder: change(folder, 150, lambda c: c + bytes(4096)), Report(tail_bytes=4096)),
+    "garbage at the end": (lambda folder: change(folder, 150, lambda c: c + b"\xee" * 99), Report(0, 1, 99)),
     "the end of the last batch": (
         lambda folder: change(folder, 150, lambda c: c[:-7]),
-        Told(10, tail_bytes=LAST - 7),
+        Report(10, tail_bytes=LAST - 7),
     ),
-    "the end of another segment": (lambda folder: change(folder, 50, lambda c: c[:-7]), Told(10, 1, ONE - 7)),
-    "an empty segment between others": (lambda folder: change(folder, 100, lambda c: b""), Told(50)),
-    "a segment between others": (lambda folder: log(folder, 50).unlink(), Told(50)),
-    "a batch that is there twice": (lambda folder: change(folder, 50, lambda c: c[:ONE] + c), Told(0, 1, ONE)),
-    "a batch that was cut out": (lambda folder: change(folder, 50, lambda c: c[:ONE] + c[2 * ONE :]), Told(10)),
+    "the end of another segment": (lambda folder: change(folder, 50, lambda c: c[:-7]), Report(10, 1, ONE - 7)),
+    "an empty segment between others": (lambda folder: change(folder, 100, lambda c: b""), Report(50)),
+    "a segment between others": (lambda folder: log(folder, 50).unlink(), Report(50)),
+    "a batch that is there twice": (lambda folder: change(folder, 50, lambda c: c[:ONE] + c), Report(0, 1, ONE)),
+    "a batch that was cut out": (lambda folder: change(folder, 50, lambda c: c[:ONE] + c[2 * ONE :]), Report(10)),
     "two batches that changed places": (
         lambda folder: change(folder, 50, lambda c: c[ONE : 2 * ONE] + c[:ONE] + c[2 * ONE :]),
-        Told(10, 1, ONE),
+        Report(10, 1, ONE),
     ),
     "two segments that changed places": (
         lambda folder: swap(folder, 50, 100),
-        Told(100, 10, size(50) + size(100)),
+        Report(100, 10, size(50) + size(100)),
     ),
     "the first two segments, which changed places": (
         lambda folder: swap(folder, 0, 50),
-        Told(100, 10, size(0) + size(50)),
+        Report(100, 10, size(0) + size(50)),
     ),
     "a segment with another name": (
         lambda folder: log(folder, 50).rename(log(folder, 70)),
-        Told(20, 2, 2 * ONE),
+        Report(20, 2, 2 * ONE),
     ),
     "a segment that is there under another name, too": (
         lambda folder: shutil.copy(log(folder, 50), log(folder, 300)),
-        Told(0, 5, size(50)),
+        Report(0, 5, size(50)),
     ),
     "a segment of an older leader": (
         lambda folder: log(folder, 100).write_bytes(b"".join(batches(100, epoch=1))),
-        Told(epoch_steps=1),
+        Report(epoch_steps=1),
     ),
-    "an older copy of the last segment": (lambda folder: change(folder, 150, lambda c: c[: 2 * LAST]), Told(30)),
+    "an older copy of the last segment": (lambda folder: change(folder, 150, lambda c: c[: 2 * LAST]), Report(30)),
 }
 
 
 def test_an_undamaged_copy_is_clean(folder: Path) -> None:
-    assert told(folder) == Told()
+    assert report_of(folder) == Report()
     for path in folder.iterdir():  # times say nothing, as most copies have new ones
         os.utime(path, ns=(0, 0))
-    assert told(folder) == Told()
+    assert report_of(folder) == Report()
 
 
 @pytest.mark.parametrize(("act", "expected"), DAMAGE.values(), ids=DAMAGE)
-def test_each_damage_is_reported(folder: Path, act: Callable[[Path], object], expected: Told) -> None:
+def test_each_damage_is_reported(folder: Path, act: Callable[[Path], object], expected: Report) -> None:
     act(folder)
-    assert told(folder) == expected
+    assert report_of(folder) == expected

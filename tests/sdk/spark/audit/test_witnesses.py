@@ -83,8 +83,8 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def told(data: Path) -> dict[str, list[Loss]]:
-    """Return what is lost by partition, where something is."""
+def losses_of(data: Path) -> dict[str, list[Loss]]:
+    """Return the losses of each partition that has any."""
     files = SegmentFiles([str(data)])
     segments, listed = files.look()
     ends: dict[TopicPartition, int] = {}
@@ -112,7 +112,7 @@ def cut(path: Path, size: int) -> None:
 
 
 def test_what_a_broker_leaves_is_whole(data: Path) -> None:
-    assert told(data) == {}
+    assert losses_of(data) == {}
 
 
 END = Loss(200, 300, Cause.END, HIGH_WATERMARKS)
@@ -213,7 +213,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], dict[str, list[Loss]]]] = {
 @pytest.mark.parametrize(("act", "expected"), DAMAGE.values(), ids=DAMAGE)
 def test_what_is_gone_is_reported(data: Path, act: Callable[[Path], object], expected: dict[str, list[Loss]]) -> None:
     act(data)
-    assert told(data) == expected
+    assert losses_of(data) == expected
 
 
 #: What a broker, or a person who copies, does without a loss.
@@ -259,7 +259,7 @@ HARMLESS: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("act", HARMLESS.values(), ids=HARMLESS)
 def test_what_is_not_gone_is_not_reported(data: Path, act: Callable[[Path], object]) -> None:
     act(data)
-    assert told(data) == {}
+    assert losses_of(data) == {}
 
 
 def test_metadata_of_the_cluster_and_what_the_watermarks_do_not_name(data: Path) -> None:
@@ -309,7 +309,7 @@ def test_a_partition_in_two_directories(tmp_path: Path, data: Path) -> None:
     other = tmp_path / "other" / "orders-0"
     other.mkdir(parents=True)
     (other / LEADER_EPOCHS).write_bytes(checkpoint_content([(0, 0), (9, 900)]))
-    assert told(tmp_path) == {}
+    assert losses_of(tmp_path) == {}
 
 
 BEFORE = Witness(100, 300, Noted(100, "e"), Noted(350, "h"), 100, 50, is_named=False, unindexed=2)

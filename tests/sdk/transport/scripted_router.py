@@ -1,4 +1,4 @@
-"""A driver with a router that says what the test lets it say, and keeps what is reported to it."""
+"""A driver whose router returns the actions that a test gives it, and records what the driver reports."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kafkawire.sdk.transport.driver import Driver
 from tests.sdk.scripted_broker import ScriptedBroker
 from tests.sdk.transport.driven import PATIENCE_SECONDS, SETTINGS, Machine
 
-__all__ = ["told"]
+__all__ = ["scripted_driver"]
 
 
-class Told:
-    """A router that says what it is told to, and writes down what is reported."""
+class ScriptedRouter:
+    """A router that returns the actions that the test gives it, and records what the driver reports."""
 
     def __init__(self) -> None:
         self.actions: list[Any] = []
@@ -52,13 +52,13 @@ class Told:
         self.event.set()
 
     async def next(self) -> str:
-        """Return what is reported next."""
+        """Wait for the next report, and return its name."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             await self.event.wait()
         self.event.clear()
         return self.reported[-1][0]
 
 
-def told(broker: ScriptedBroker, *machines: Machine) -> tuple[Told, Driver[Link, Call]]:
-    router = Told()
+def scripted_driver(broker: ScriptedBroker, *machines: Machine) -> tuple[ScriptedRouter, Driver[Link, Call]]:
+    router = ScriptedRouter()
     return router, Driver(cast("Any", router), machines, broker.network, SETTINGS)
