@@ -74,7 +74,8 @@ class ClientOptions(SecurityOptions):
         bootstrap_servers: brokers to connect to first, `host:port,host:port`.
         client_id: the name that brokers use for logs and quotas.
         request_timeout_ms: how long to wait for a response.
-        connect_timeout_ms: how long to wait for a connection, TLS, version negotiation and login included.
+        connect_timeout_ms: how long to wait for a connection, TLS, version negotiation and login included; for each
+            response of these `request_timeout_ms` if that is shorter.
         api_timeout_ms: how long a call may take, retries included.
         retry_backoff_ms: pause before the first retry; doubles with each retry, up to `retry_backoff_max_ms`.
         retry_backoff_max_ms: longest pause between retries.

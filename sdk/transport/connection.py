@@ -26,7 +26,7 @@ from kafkawire.sdk.protocol.connection import MAX_IN_FLIGHT, ClientConnection
 from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.protocol.sasl.authenticator import Login
 from kafkawire.sdk.protocol.schema import Buffer, Message
-from kafkawire.sdk.transport.failures import connect_failed
+from kafkawire.sdk.transport.failures import connect_failed, silence
 from kafkawire.sdk.transport.gate import GateDriver
 from kafkawire.sdk.transport.wire import Address, Network, Wire
 
@@ -54,7 +54,7 @@ class ConnectionSettings(NamedTuple):
     Attributes:
         client_id: the name that brokers use for logs and quotas.
         connect_timeout_ms: for connecting, TLS, negotiating versions and logging in.
-        request_timeout_ms: for each response, unless a request has its own timeout.
+        request_timeout_ms: for each response, also to those two, unless a request has its own timeout.
         max_in_flight: requests that may wait for their response on one connection.
         login: makes the authenticator of each login; None for connections without SASL.
         traffic: counts requests and responses, None if nobody does.
@@ -123,21 +123,34 @@ class BrokerConnection:
             authenticates=settings.login is not None,
             apis=settings.apis,
         )
+        entered: list[ConnectionState] = []
+
+        def enter(state: ConnectionState) -> None:
+            entered.append(state)
+            protocol.enter(state)
+
+        limit = asyncio.timeout(settings.connect_timeout_ms / 1000)
         try:
-            async with asyncio.timeout(settings.connect_timeout_ms / 1000):
-                connection = await network.open(
-                    address, lambda wire: cls(wire, address, settings, protocol), protocol.enter
-                )
+            async with limit:
+                connection = await network.open(address, lambda wire: cls(wire, address, settings, protocol), enter)
                 try:
-                    await connection._gate.open()
+                    await connection._gate.open(settings.request_timeout_ms)
                 except BaseException:
                     connection.close()
                     raise
         except ConfigurationError:
             raise
         except TimeoutError as error:
-            reason = f"no response within connect_timeout_ms={settings.connect_timeout_ms}"
-            raise ConnectFailed(address, reason, protocol.state.value) from error
+            state = protocol.state
+            if limit.expired():
+                name, timeout_ms = "connect_timeout_ms", settings.connect_timeout_ms
+            elif state in (ConnectionState.VERSIONS, ConnectionState.AUTHENTICATION):
+                name, timeout_ms = "request_timeout_ms", settings.request_timeout_ms
+            else:
+                raise connect_failed(address, state, error) from error  # the operating system has given up
+            is_encrypted = ConnectionState.TLS in entered
+            reason = silence(state, f"{name}={timeout_ms}", is_encrypted=is_encrypted)
+            raise ConnectFailed(address, reason, state.value) from error
         except (OSError, KafkaWireError) as error:
             raise connect_failed(address, protocol.state, error) from error
         return connection

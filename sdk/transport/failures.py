@@ -12,7 +12,7 @@ from kafkawire.sdk.protocol.frames import LENGTH_BYTES, FrameTooLarge
 from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.transport.wire import Address
 
-__all__ = ["connect_failed"]
+__all__ = ["connect_failed", "silence"]
 
 #: How servers of other protocols greet, or answer what they do not understand; read as the length of a frame, each is
 #: over 600 MB.
@@ -42,6 +42,23 @@ def connect_failed(address: Address, state: ConnectionState, error: Exception) -
         failed = ConnectFailed(address, _reason(state, error), phase.value)
     failed.__cause__ = error
     return failed
+
+
+def silence(state: ConnectionState, limit: str, *, is_encrypted: bool) -> str:
+    """Return why a connection failed that did not get on in time, and what is probably the cause.
+
+    Args:
+        state: how far it was.
+        limit: the name of the option and its value.
+        is_encrypted: whether it uses TLS.
+    """
+    accepted = "it accepted the connection and"
+    if state is ConnectionState.TLS:
+        return f"{accepted} did not finish the handshake within {limit}: is this a TLS port?"
+    if state is ConnectionState.VERSIONS:
+        other = "an HTTPS" if is_encrypted else "a TLS or an HTTP"
+        return f"{accepted} said nothing within {limit}: is this {other} port?"
+    return f"no response within {limit}"
 
 
 def _refused_by_tls(error: ssl.SSLError) -> str | None:

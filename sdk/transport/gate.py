@@ -73,15 +73,19 @@ class GateDriver:
         self._ended: KafkaWireError | None = None
         self._lines = LogLimit(logger)
 
-    async def open(self) -> None:
+    async def open(self, response_timeout_ms: int) -> None:
         """Pass the gate for the first time.
 
+        Args:
+            response_timeout_ms: for each response.
+
         Raises:
+            TimeoutError: a response did not come in time.
             KafkaWireError: the connection ended, or may not be used.
         """
         self._protocol.start()
         self._write()
-        await self._pass()
+        await self._pass(response_timeout_ms / 1000)
         self._schedule()
 
     def step(self) -> None:
@@ -100,7 +104,7 @@ class GateDriver:
         elif self._task is not None:
             self._task.cancel()
 
-    async def _pass(self) -> None:
+    async def _pass(self, response_timeout_seconds: float | None = None) -> None:
         while self._protocol.state is not ConnectionState.READY:
             if self._protocol.wants_login:
                 self._log_in(await self._authenticator())
@@ -108,7 +112,8 @@ class GateDriver:
                 raise self._ended
             self._moved = asyncio.get_running_loop().create_future()
             try:
-                await self._moved
+                async with asyncio.timeout(response_timeout_seconds):
+                    await self._moved
             finally:
                 self._moved = None
         if self._ended is not None:  # right after the last response

@@ -306,7 +306,7 @@ def test_a_node_that_hangs(secure_kafka: SecureKafka, certificates: Certificates
             network = TcpNetwork(tls=certificates_only(certificates) if listener == "SSL" else None)
             address = Address.parse("bootstrap", secure_kafka.addresses[listener])
             began_ms = monotonic_ms()
-            with pytest.raises(ConnectFailed, match=f"{phase}: no response within connect_timeout_ms=300"):
+            with pytest.raises(ConnectFailed, match=f"{phase}: it accepted .* within connect_timeout_ms=300"):
                 await BrokerConnection.open(network, address, ConnectionSettings(connect_timeout_ms=300))
             assert 0.3 <= (monotonic_ms() - began_ms) / 1000 < 10
 

@@ -189,12 +189,19 @@ def test_nobody_listens() -> None:
     asyncio.run(run())
 
 
-def test_a_broker_that_never_answers_the_handshake() -> None:
+@pytest.mark.parametrize("option", ["connect_timeout_ms", "request_timeout_ms"])
+def test_a_port_that_accepts_and_says_nothing(option: str) -> None:
+    """The shorter limit counts."""
+
     async def run() -> None:
         broker = ScriptedBroker()
         broker.script(ApiKey.API_VERSIONS, lambda request: None)
-        with pytest.raises(ConnectFailed, match="no response within connect_timeout_ms=20"):
-            await BrokerConnection.open(broker.network, BROKER, SETTINGS._replace(connect_timeout_ms=20))
+        limits = {"connect_timeout_ms": 600_000, "request_timeout_ms": 600_000, option: 20}
+        text = (
+            f"versions: it accepted the connection and said nothing within {option}=20: is this a TLS or an HTTP port"
+        )
+        with pytest.raises(ConnectFailed, match=text):
+            await BrokerConnection.open(broker.network, BROKER, SETTINGS._replace(**limits))
         await asyncio.sleep(0)
         assert broker.links == []
 

@@ -22,7 +22,7 @@ from kafkawire.sdk.errors import (
 from kafkawire.sdk.protocol.frames import FrameTooLarge
 from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.transport.failures import connect_failed
+from kafkawire.sdk.transport.failures import connect_failed, silence
 from kafkawire.sdk.transport.wire import Address
 
 ADDRESS = Address("broker", 9092)
@@ -103,3 +103,25 @@ def test_what_will_not_pass(state: ConnectionState, error: Exception, phase: str
     assert failed.__cause__ is error
     with pytest.raises(KafkaWireError, match=f"^cannot connect to broker:9092: .*{text}"):
         raise failed
+
+
+@pytest.mark.parametrize(
+    ("state", "is_encrypted", "expected"),
+    [
+        (STATE.CONNECTING, False, "no response within x=5"),
+        (
+            STATE.TLS,
+            True,
+            "it accepted the connection and did not finish the handshake within x=5: is this a TLS port?",
+        ),
+        (
+            STATE.VERSIONS,
+            False,
+            "it accepted the connection and said nothing within x=5: is this a TLS or an HTTP port?",
+        ),
+        (STATE.VERSIONS, True, "it accepted the connection and said nothing within x=5: is this an HTTPS port?"),
+        (STATE.AUTHENTICATION, False, "no response within x=5"),
+    ],
+)
+def test_a_server_that_says_nothing(state: ConnectionState, is_encrypted: bool, expected: str) -> None:
+    assert silence(state, "x=5", is_encrypted=is_encrypted) == expected

@@ -65,7 +65,7 @@ def test_a_wrong_password() -> None:
 def test_a_broker_that_stalls(step: int) -> None:
     async def test(broker: SaslBroker) -> None:
         broker.script(STEPS[step], lambda request: None)
-        with pytest.raises(ConnectFailed, match=f"{PHASES[step]}: no response within connect_timeout_ms=200") as caught:
+        with pytest.raises(ConnectFailed, match=f"{PHASES[step]}: .* within connect_timeout_ms=200") as caught:
             await broker.open(timeout_ms=200)  # the steps before it take a busy machine long
         assert caught.value.phase == PHASES[step]
         assert caught.value.retriable

@@ -64,7 +64,7 @@ def test_connecting_and_responses(monkeypatch: pytest.MonkeyPatch, limits: list[
         broker.responders[ApiKey.FIND_COORDINATOR] = lambda request: None
         settings = ConnectionSettings(connect_timeout_ms=1_500, request_timeout_ms=90_000)
         connection = await BrokerConnection.open(broker.network, BROKER, settings)
-        assert limits == [1.5]
+        assert limits == [1.5, 90.0], "for all of it, and for the versions"
         delays = timers(monkeypatch, "_check_deadlines")
         answers = [
             send_request(connection, FindCoordinatorRequest(), FindCoordinatorResponse, timeout_ms=timeout_ms)
@@ -149,21 +149,24 @@ def test_logins(monkeypatch: pytest.MonkeyPatch, limits: list[float | None]) -> 
     failures = [CredentialsUnavailable("not now")]
 
     async def login(host: str) -> Authenticator:
-        if len(limits) > 1 and failures:
+        if broker.logins and failures:
             raise failures.pop()
         return await plain(host)
 
+    broker = SaslBroker()
+
     async def run() -> None:
-        broker = SaslBroker()
         broker.lifetimes_ms = [100_000]
         delays = timers(monkeypatch, "_begin_again")
         connection = await broker.open(login, timeout_ms=1_500)
         at_ms = connection._protocol.reauthenticate_at_ms
         assert delays == [pytest.approx((at_ms - monotonic_ms()) / 1_000, abs=0.04)]
+        assert limits == [1.5, 2.0, 2.0, 2.0], "for connecting, and for each response"
+        limits.clear()
         monkeypatch.setattr(asyncio, "sleep", sleep)
         connection._gate._begin_again()
         await until(lambda: broker.logins == 2)
-        assert limits == [1.5] * 4, "for connecting, credentials twice, and logging in"
+        assert [limit for limit in limits if limit is not None] == [1.5] * 3, "for credentials twice, and logging in"
         assert paused == [CREDENTIALS_PAUSE_MS / 1_000]
         connection.close()
         await usual(0)
