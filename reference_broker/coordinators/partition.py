@@ -349,7 +349,6 @@ class CoordinatorPartition(Generic[S]):
             self._finish(pending, None)
             return
         self._waiting.append(pending)
-        self._limit_wait()
         self._log.when_reached(pending.offset, self._reached)
 
     def _reached(self, error: BrokerError | None) -> None:

@@ -50,6 +50,49 @@ def test_a_completed_operation_cannot_be_cancelled():
     assert not released
 
 
+def completed_by_another():
+    """Return an operation that ends with one that is completed already."""
+    other, waiting = DelayedOperation(), DelayedOperation()
+    other.complete(FIRST)
+    waiting.steps = made(other)
+    waiting.step()
+    waiting.step()
+    assert waiting.response is FIRST
+    return waiting
+
+
+def completed():
+    waiting = DelayedOperation()
+    waiting.then(lambda response: None)
+    waiting.on_cancel = lambda: None
+    waiting.complete(FIRST)
+    return waiting
+
+
+def cancelled():
+    waiting = DelayedOperation()
+    waiting.then(lambda response: None)
+    waiting.on_cancel, waiting.steps = lambda: None, made(FIRST)
+    waiting.cancel()
+    return waiting
+
+
+@pytest.mark.parametrize("make", [completed_by_another, completed, cancelled])
+def test_what_is_over_refers_to_nobody(make):
+    """Or a request, with all of its records, stays in memory for as long as the operation."""
+    waiting = make()
+    assert (waiting.on_cancel, waiting.steps, waiting._then, waiting._otherwise) == (None, None, None, None)
+
+
+def test_what_is_followed_is_cancelled_too():
+    other, waiting = DelayedOperation(), DelayedOperation()
+    waiting.steps = made(other)
+    waiting.step()
+    waiting.step()
+    waiting.cancel()
+    assert other.is_cancelled
+
+
 def test_response_of_parts_that_are_all_there():
     parts = Parts()
     parts.expect()
@@ -110,6 +153,7 @@ def test_failure_without_a_response(is_early, is_in_steps):
         waiting.then(heard.append, failures.append)
     if is_in_steps:
         waiting.step()
+        assert waiting.steps is None
     else:
         waiting.complete_by(fail)
     if is_early:

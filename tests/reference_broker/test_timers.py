@@ -7,6 +7,7 @@ import asyncio
 
 import pytest
 
+from kafkawire.reference_broker import timers as module
 from kafkawire.reference_broker.timers import Timers
 
 
@@ -30,6 +31,23 @@ def test_cancelled_timers_do_not_count():
     timers.fire(20)
     assert fired == [20]
     assert timers.next_deadline_ms is None
+
+
+def test_cancelled_timers_are_forgotten_now_and_then(monkeypatch):
+    """The others stay in order; and they are not looked through for each new one, however many are pending."""
+    monkeypatch.setattr(module, "_SIZE_MIN", 8)
+    forget, looked_through, fired = Timers._forget_cancelled, [], []
+    monkeypatch.setattr(Timers, "_forget_cancelled", lambda timers: looked_through.append(None) or forget(timers))
+    timers = Timers()
+    deadlines_ms = [number * 37 % 101 for number in range(100)]
+    for number, deadline_ms in enumerate(deadlines_ms):
+        for name, is_cancelled in (("", False), ("cancelled", True)):
+            timer = timers.at(deadline_ms, lambda now_ms, it=(deadline_ms, number, name): fired.append(it))
+            if is_cancelled:
+                timer.cancel()
+    assert 2 <= len(looked_through) <= 8
+    timers.fire(101)
+    assert fired == sorted((deadline_ms, number, "") for number, deadline_ms in enumerate(deadlines_ms))
 
 
 def test_timer_set_while_firing_waits_for_the_next_call():
@@ -75,10 +93,10 @@ def test_failing_timer_takes_no_other_with_it(caplog, kind):
 
 def test_jump_of_the_clock_leaves_the_time_to_wait():
     timers, fired = Timers(), []
-    timers.at(10, fired.append)
+    first = timers.at(10, fired.append)
     timers.at(20, fired.append)
     timers.shift(1_000)
-    assert timers.next_deadline_ms == 1_010
+    assert timers.next_deadline_ms == first.deadline_ms == 1_010
     timers.fire(1_010)
     assert fired == [1_010]
 

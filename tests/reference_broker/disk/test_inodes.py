@@ -24,6 +24,18 @@ def test_cut_removes_what_was_lost_there():
     assert inode.after_power_cut(random.Random(1)) == b"\0de"
 
 
+def test_what_a_power_cut_leaves_is_where_it_was_written():
+    content = bytes(range(1, 256)) * 20
+    inode = Inode()
+    for start in range(0, len(content), 1_700):
+        inode.append(content[start : start + 1_700])
+    left = {inode.after_power_cut(random.Random(seed)) for seed in range(20)}
+    assert any(0 in each for each in left), "a sector was lost before one that was kept"
+    for each in left:
+        assert len(each) <= len(content)
+        assert all(found in (0, written) for found, written in zip(each, content, strict=False))
+
+
 def test_copy_of_a_folder_shares_nothing():
     folder = Folder()
     inside = Folder()

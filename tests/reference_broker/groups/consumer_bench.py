@@ -106,12 +106,15 @@ class ConsumerBench(GroupBench):
 
 
 def subscription(
-    topics: tuple[str, ...], owned: Mapping[str, tuple[int, ...]] | None = None, version: int = 3
+    topics: tuple[str, ...],
+    owned: Mapping[str, tuple[int, ...]] | None = None,
+    version: int = 3,
+    rack_id: str | None = None,
 ) -> bytes:
     """Return a subscription as consumers of the classic protocol write it."""
     Part = ConsumerProtocolSubscription.TopicPartition
     parts = [Part(name, list(part)) for name, part in (owned or {}).items() if part]
-    data = ConsumerProtocolSubscription(list(topics), None, parts)
+    data = ConsumerProtocolSubscription(list(topics), None, parts, rack_id=rack_id)
     return version.to_bytes(2, "big") + program(ConsumerProtocolSubscription, version).encode(data)
 
 

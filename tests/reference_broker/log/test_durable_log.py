@@ -223,6 +223,21 @@ def test_snapshot_that_a_power_cut_took_is_written_again_at_once(seed):
     assert known.last_sequence == 1
 
 
+@pytest.mark.parametrize("is_rolled", [False, True])
+def test_log_that_nobody_has_used_writes_nothing_when_it_is_closed(is_rolled):
+    disk, work, calls = MemoryDisk(), HeldWork(), []
+    log = opened(work, disk)
+    append(log)
+    if is_rolled:
+        log.roll(lambda: None)
+    work.run()
+    log.close()
+    log = opened(work, disk, recovery_point=1)
+    disk.plan = lambda call: calls.append(call.name)
+    log.close()
+    assert not {"append", "truncate", "rename", "remove", "sync", "sync_folder"}.intersection(calls)
+
+
 def test_store_waits_for_an_index_that_is_rebuilt_meanwhile():
     disk, work = MemoryDisk(), HeldWork()
     log = opened(work, disk)

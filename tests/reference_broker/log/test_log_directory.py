@@ -14,7 +14,7 @@ from kafkawire.reference_broker.disk.machine import MachineDisk
 from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.log.checkpoints import partition_metadata_text
 from kafkawire.reference_broker.log.log_directory import LogDirectory
-from kafkawire.reference_broker.log.services import LogServices
+from kafkawire.reference_broker.log.services import LogServices, one_by_one
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.log.directories import append, create, on
@@ -214,6 +214,17 @@ def test_shutdown_makes_every_log_durable():
     again = on(disk.crash())
     assert again.was_clean
     assert [again.topics[name].logs[0].next_offset for name in "tu"] == [1, 1]
+
+
+def test_no_step_begins_while_the_logs_are_closed():
+    directory, told = on(MemoryDisk()), []
+
+    def each(works):
+        directory.steps.do(lambda: lambda: told.append("a step"), lambda error: None)
+        one_by_one(works)
+
+    directory.close(each)
+    assert told == []
 
 
 def test_failing_shutdown_is_reported(caplog):

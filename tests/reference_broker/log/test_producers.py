@@ -223,11 +223,11 @@ class TestVerification:
 
     def test_a_new_epoch_asks_anew(self) -> None:
         producers = Producers()
-        found = producers.begin_verification(1, 0, 3, NOW_MS, has_epoch_per_transaction=True)
+        found = producers.begin_verification(7, 1, 4, NOW_MS, has_epoch_per_transaction=True)
         assert found is not None
-        producers.begin_verification(1, 1, 5, NOW_MS, has_epoch_per_transaction=True)
-        producers.begin_verification(1, 0, 0, NOW_MS, has_epoch_per_transaction=True)
-        assert (found.epoch, found.lowest_sequence) == (1, 5)
+        producers.begin_verification(7, 2, 5, NOW_MS, has_epoch_per_transaction=True)
+        producers.begin_verification(7, 1, 0, NOW_MS, has_epoch_per_transaction=True)
+        assert (found.epoch, found.lowest_sequence) == (2, 5)
 
     def test_it_is_forgotten_with_the_producers_that_are_idle(self) -> None:
         producers = Producers()

@@ -18,6 +18,7 @@ from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.log.segments import Segments
 from kafkawire.reference_broker.log.stored_batches import producer_batches
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
+from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
 from kafkawire.sdk.records import stamp
 from tests.reference_broker.log.produced_batches import NOW_MS, produced, values_in
 
@@ -148,6 +149,15 @@ def test_damage_is_reported_with_its_segment(segments, disk):
         segments.offset_for_timestamp(NOW_MS + 55, 0)
     assert read(segments, 0) == [0, 1, 2, 3]
     assert read(segments, 11) == [10, 11, 12, 13]
+
+
+def test_damage_inside_a_batch_is_told_with_its_segment(segments, disk):
+    path = f"t-0/{file_name(4, LOG_SUFFIX)}"
+    content = read_file(disk, path)
+    assert content is not None
+    write_file(disk, path, content[:BATCH_HEADER_BYTES] + b"\xff" * 10 + content[BATCH_HEADER_BYTES + 10 :])
+    with pytest.raises(DamagedSegment, match="segment 4: batch at byte 0"):
+        segments.offset_for_timestamp(NOW_MS + 45, 0)
 
 
 def test_what_is_durable_ends_where_an_index_is_missing(segments):

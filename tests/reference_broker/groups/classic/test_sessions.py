@@ -97,6 +97,15 @@ def test_every_sign_of_life_restarts_the_session(sign):
     assert set(bench.group.members) == {leader}
 
 
+def test_heartbeat_of_another_generation_is_no_sign_of_life():
+    bench = GroupBench()
+    member = only(bench.join()).member_id
+    bench.sync(member, 1, {})
+    assert bench.heartbeat(member, 0, 9_000) == ErrorCode.ILLEGAL_GENERATION
+    bench.timers.fire(SESSION_MS)
+    assert bench.group.state is GroupState.EMPTY
+
+
 def test_sync_restarts_the_session_before_the_assignment_is_there():
     bench = GroupBench(group_initial_rebalance_delay_ms=100)
     leader, other = (answer.member_id for answer in form(bench, ("range",), ("range",)))

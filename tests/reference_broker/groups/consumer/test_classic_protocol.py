@@ -211,6 +211,32 @@ def test_a_static_member_changes_its_protocol():
     assert "i" not in bench.consumers.static_members
 
 
+def test_what_a_member_leaves_out_when_it_rejoins_stays():
+    bench, _ = mixed()
+
+    def join(rack_id, **changes):
+        protocols = (("cooperative-sticky", subscription(("t",), rack_id=rack_id)),)
+        bench.join_classic("m", protocols=protocols, **changes)
+        member = bench.consumers.members["m"]
+        assert member.classic is not None
+        timeouts_ms = (member.classic.session_timeout_ms, member.rebalance_timeout_ms)
+        return member.instance_id, member.rack_id, member.client_id, member.client_host, *timeouts_ms
+
+    bench.join_classic("m")
+    first = {"client_id": "c1", "client_host": "/h1", "session_timeout_ms": 7_000, "rebalance_timeout_ms": 8_000}
+    assert join("east", **first) == (None, "east", "c1", "/h1", 7_000, 8_000)
+    assert join(None, **first | {"rebalance_timeout_ms": -1}) == (None, "east", "c1", "/h1", 7_000, 8_000)
+    second = {"client_id": "c2", "client_host": "/h2", "session_timeout_ms": 9_000, "rebalance_timeout_ms": 0}
+    assert join("west", **second) == (None, "west", "c2", "/h2", 9_000, 0)
+
+
+def test_what_a_static_member_leaves_out_when_it_rejoins_stays():
+    bench, _ = mixed()
+    member_id = only(bench.join_classic(instance="i")).member_id
+    bench.join_classic(member_id)
+    assert bench.consumers.members[member_id].instance_id == "i"
+
+
 def test_what_cannot_be_written_changes_nothing():
     bench, classic = mixed()
     before = dict(bench.consumers.members)
