@@ -179,13 +179,13 @@ class Transactions:
     def abort(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
         """Fail what has not left yet, and abort."""
         self._check()
-        if self.state in UNDECIDED:
+        if self.state not in UNDECIDED and self.state is not State.DOOMED:
+            raise LocalProtocolError(f"abort: {self._what()}")
+        self._accumulator.refuse(OUTSIDE)
+        if self.state is not State.DOOMED:
             self._course.reason = self._aborted()  # raised by those that wait until it is prepared
             self._drop(self._course.reason, now_ms)
-        elif self.state is not State.DOOMED:
-            raise LocalProtocolError(f"abort: {self._what()}")
         self.state = State.ABORTING
-        self._accumulator.refuse(OUTSIDE)
         self._waiters.add(promise, timeout_ms, now_ms, hears=False)
 
     def finish(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
@@ -250,7 +250,7 @@ class Transactions:
                 self._ended(now_ms)
         else:
             failed = self._accumulator.failed
-            if self.state in GOES_WELL and failed is not None and failed.error is not None:
+            if self.state in GOES_WELL and self._takes_batches and failed is not None and failed.error is not None:
                 self._doom(failed.error, now_ms)
             if self.state in GOES_WELL and self._partitions.wanted and not self._course.is_adding:
                 self._add_partitions(now_ms)
@@ -258,6 +258,7 @@ class Transactions:
             if self.state in ENDS and has_left and not self._calls:
                 self._end(now_ms)
             elif self.state is State.PREPARING and has_left and not self._calls:
+                self._drop(STRADDLED, now_ms)
                 self.state = State.PREPARED
                 self._waiters.ended(None)
 
@@ -375,9 +376,16 @@ class Transactions:
             self._waiters.ended(self._course.reason)
         self._drop(self._course.reason, now_ms)
 
+    @property
+    def _takes_batches(self) -> bool:
+        """Whether batches may still join the transaction, and decide what becomes of it."""
+        return self._partitions.refusal is None
+
     def _drop(self, error: KafkaWireError, now_ms: int) -> None:
-        """Let no batch leave any more, and fail those that have not left."""
+        """Let no batch leave any more, and fail those that have not left, and what another thread is still sending."""
         self._partitions.refusal = error
+        # The term ends first: the sender has heard of a batch by then, or gives it up when it hears of it.
+        self._accumulator.end_term(error)
         self._sender.abandon(error, now_ms)
 
     def _end_for_good(self, error: KafkaWireError, now_ms: int) -> None:
@@ -393,6 +401,8 @@ class Transactions:
 
     def _end(self, now_ms: int) -> None:
         """Tell the coordinator; without anything that could have begun there, the transaction is over."""
+        if self._takes_batches:
+            self._drop(STRADDLED, now_ms)
         if not (self._has_joined or self._course.is_uncertain):
             self._over(now_ms)
             return
@@ -451,12 +461,8 @@ class Transactions:
 
     def _ended(self, now_ms: int) -> None:
         self.state = State.READY
-        self._partitions.refusal = OUTSIDE
         self._accumulator.refuse(OUTSIDE)
-        # What another thread is still sending. The term ends first: the sender has heard of it by then, or gives it up
-        # when it hears of it.
-        self._accumulator.end_term(STRADDLED)
-        self._sender.abandon(STRADDLED, now_ms)
+        self._drop(STRADDLED, now_ms)
         self._accumulator.failed = self._accumulator.unobserved = None  # the caller of commit is told
         self._waiters.ended(self._course.reason)
 

@@ -7,6 +7,7 @@ test_transaction_failures.py has what goes wrong, test_transaction_ends.py coord
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,8 @@ from kafkawire.sdk.protocol.tables.enums import (
     TXN_OFFSET_COMMIT_LAST_BEFORE_TV_2,
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.promise import Promise
+from tests.sdk.client.simulation import Later
 from tests.sdk.producer.simulated import outcome_of, refused
 from tests.sdk.producer.transaction_coordinator import BOTH, T0, TransactionalProducer, error_of, versions_of
 
@@ -378,6 +381,54 @@ def test_a_record_whose_transaction_ends_during_send_says_so(version: int, end: 
     assert type(error) is LocalProtocolError
     assert "has ended before send had taken it" in str(error)
     assert b"late" not in producer.all_committed()
+
+
+@BOTH
+@pytest.mark.parametrize("ends", ["commit", "abort", "prepare", "doom", "fence"])
+def test_no_record_joins_once_the_end_has_begun(version: int, ends: str) -> None:
+    """A thread is still sending it when the coordinator, or the application, is told: only this record fails."""
+    later = Later()
+
+    def partitioner(key: bytes, count: int) -> int:
+        if key == b"late":  # as another thread does meanwhile
+            if ends in ("doom", "fence"):
+                code = ErrorCode.INVALID_RECORD if ends == "doom" else ErrorCode.PRODUCER_FENCED
+                producer.refuse = lambda topic, number, batch: code
+                producer.send("t", b"refused", key=b"k")
+                producer.run(1_000)
+                producer.refuse = lambda topic, number, batch: 0
+            else:
+                promises.append(producer.ask(getattr(producer.machine, ends), 60_000))
+                producer.run(1_000)
+        return 0
+
+    producer = TransactionalProducer(version, partitioner=partitioner)
+    promises: list[Promise[None]] = []
+    end = producer.simulation.handlers[1, EndTxnRequest]
+    answers: list[Any] = []
+
+    def answered_later(request: EndTxnRequest, api_version: int) -> Later:
+        answers.append(end(request, api_version))
+        return later
+
+    producer.simulation.handlers[1, EndTxnRequest] = answered_later
+    producer.begin()
+    producer.send("t", b"v", key=b"k")
+    producer.run(1_000)
+    delivery = producer.send("t", b"late", key=b"late")
+    producer.run(1_000)
+    assert delivery.done
+    assert "late" not in str([record.value for _, _, _, batch in producer.produced for record in batch.records()])
+    if answers:
+        later.answer(answers.pop())
+        producer.run(1_000)
+    elif ends == "prepare":
+        producer.simulation.handlers[1, EndTxnRequest] = end
+        promises.append(producer.commit())
+    assert [error_of(promise) for promise in promises] == [None] * len(promises)
+    assert producer.all_committed() == ([b"v"] if ends in ("commit", "prepare") else [])
+    expected = {"abort": TransactionAborted, "doom": TransactionAborted, "fence": ProducerFenced}
+    assert type(delivery.exception()) is expected.get(ends, LocalProtocolError)
 
 
 @BOTH
