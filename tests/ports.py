@@ -2,7 +2,7 @@
 
 The kernel takes ports for outgoing connections, and for servers that ask for any, from one range
 (`net.ipv4.ip_local_port_range`). A port that was found free there may be taken before its server listens, or while it
-is down between two starts; whoever asks for the server then talks to somebody else. So these are below that range, and
+is down between two starts; a client of the server then talks to another program. So these are below that range, and
 a lock keeps each for the process that asked, until it ends.
 """
 

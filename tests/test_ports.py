@@ -1,4 +1,4 @@
-"""Ports are kept for one process, and whoever waits for one sees why nobody comes."""
+"""A port is kept for one process, and waiting for a server shows why it does not come."""
 
 import socket
 import subprocess

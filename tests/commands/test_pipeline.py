@@ -140,7 +140,7 @@ def test_killed_and_completed(folder: Path, tmp_path: Path) -> None:
 def test_full_disk(folder: Path, tmp_path: Path) -> None:
     """It is reported in a line, the last audit stays whole, and the next one completes it.
 
-    No file may grow beyond 2 MB, which has what a full disk has for whoever writes: an error in the middle.
+    No file may grow beyond 2 MB, so a write fails in the middle, as on a full disk.
     """
     from kafkawire.sdk.records import BatchBuilder
     from tests.sdk.spark.segments.logs import write_segment

@@ -79,7 +79,7 @@ def cache_folder() -> Path:
 
 
 def kept_folder(name: str, fill: Callable[[Path], None]) -> Path:
-    """Return a folder in the user's cache, filled on first use; who comes meanwhile waits.
+    """Return a folder in the user's cache, filled on first use; other processes wait meanwhile.
 
     Args:
         name: of the folder.

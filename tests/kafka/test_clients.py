@@ -221,7 +221,7 @@ def test_group_of_two(either: Server, assignor: str) -> None:
 
 @pytest.mark.parametrize("leader", ["ours", "theirs"])
 def test_group_with_a_member_in_java(either: Server, leader: str) -> None:
-    """Who comes first leads, and divides the partitions for the other."""
+    """The first member leads, and assigns partitions to the other."""
     topic = f"clients-java-{leader}"
     options: dict[str, Any] = {"group_id": topic, "auto_offset_reset": "earliest", "heartbeat_interval_ms": 100}
 

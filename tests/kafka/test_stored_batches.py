@@ -1,4 +1,4 @@
-"""What Apache Kafka sends to whoever asks for a partition as it is stored: the bytes of its files, internal topics too.
+"""A fetch of a partition as it is stored gets the bytes of Apache Kafka's files, for internal topics too.
 
 Method: a node that has written every kind of batch, with transactions and compaction; each of its partitions is read
 from the leader and from the segments.

@@ -13,7 +13,7 @@ __all__ = ["await_markers", "create"]
 async def create(bootstrap: str, *topics: NewTopic | str) -> dict[str, bytes]:
     """Create topics, wait until the broker serves them, and return their ids.
 
-    In KRaft the controller, which answers, has a topic before its broker: who asks at once may hear that it is unknown.
+    In KRaft the controller, which answers, has a topic before its broker: a request at once may not find it.
     The broker names a leader before it has made the log: what is sent at once without acknowledgement is lost.
     """
     async with Admin(bootstrap) as admin:

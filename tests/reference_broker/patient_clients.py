@@ -152,7 +152,7 @@ class Clients:
 
     Attributes:
         given: every producer that the broker has named.
-        ids: the producer ids among them, by who has them.
+        ids: the producer ids among them, by their holders.
         is_strict: whether nothing may fail now.
     """
 

@@ -1,4 +1,4 @@
-"""Code that comes in between at one instruction of Python: a signal handler, a finalizer, or another thread."""
+"""Code that interrupts a call at one instruction, as a signal handler, a finalizer or another thread does."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["interrupted_at"]
 def interrupted_at(
     places: Collection[int], call: Callable[[], object], handler: Callable[[], object], files: tuple[str, ...] = ("",)
 ) -> bool:
-    """Make a call, and the handler at its instructions of these numbers; return whether it has the first of them.
+    """Make a call and run the handler at some of its instructions; return whether the call has the first of these.
 
     Args:
-        places: counted from 0.
+        places: the numbers of these instructions, from 0.
         call: whose instructions are counted, with those of what it calls on this thread.
         handler: is not traced itself.
         files: ends of the paths of the files whose instructions count.

@@ -1,4 +1,4 @@
-"""Whoever fails to take a reply of a partition is logged, gets an error instead, and holds up nobody else.
+"""A callback that fails on a reply of a partition is logged, gets an error instead, and does not hold up the others.
 
 Method: as in `test_partition.py`; two who fail ask before one who does not; texts are read of one failure at a time.
 """

@@ -3,8 +3,8 @@ and topics that come, grow and go.
 
     python -m tests.reference_broker.groups.consumer_simulation SEQUENCES [SEED]
 
-Checked at every step: a partition has one owner, epochs of a group never go back, whoever is expected to do something
-has a deadline, a group is of one kind. At the end what the log says equals what the coordinator says, members that
+Checked at every step: a partition has one owner, epochs of a group never go back, a member that is expected to act has
+a deadline, a group is of one kind. At the end what the log says equals what the coordinator says, members that
 behave get everything in a bounded number of rounds, silence empties the group, and each request was answered once.
 """
 

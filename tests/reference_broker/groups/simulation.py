@@ -4,7 +4,7 @@
 
 Checked at every step: the group's parts fit together, generations only grow, a generation has one leader, who learns
 exactly the members, and an assignment is what the leader sent. At the end nothing is left unanswered or was answered
-twice, silence empties the group in a bounded number of steps, and whoever comes then becomes its leader.
+twice, silence empties the group in a bounded number of steps, and the next member becomes its leader.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from tests.thorough import sampled
 #: In blocks, so that several processes share them.
 SEQUENCES, BLOCK = 600, 100
 
-#: Sequences in which something was lost once: an upgrade by who reads nothing, a member that takes another's place, a
-#: topic that was deleted under members of the classic protocol alone.
+#: Sequences that once failed: an upgrade by a member that reads nothing, a member that takes another's place, a topic
+#: that was deleted under members of the classic protocol alone.
 FOUND = (551, 814, 890, 54_077)
 
 

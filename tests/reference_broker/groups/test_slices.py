@@ -46,7 +46,7 @@ def bench():
 def test_one_slice_at_a_time_in_turn(bench):
     bench.add("a", 2)
     bench.add("b", 1)
-    assert not bench.did, "nothing is done by whoever asks"
+    assert not bench.did, "the request itself does nothing"
     bench.fire()
     assert bench.did == [("a", 0)]
     bench.fire(4)

@@ -1,4 +1,4 @@
-"""A consumer group that one record of a classic group cannot hold stays what it is, whoever leaves it.
+"""A consumer group that one record of a classic group cannot hold stays what it is when members leave.
 
 Method: a coordinator over a log in memory that refuses what is too large; another one reads the log.
 """

@@ -133,7 +133,7 @@ def test_members_that_nobody_hears_are_gone_when_their_sessions_end(records):
     assert bench.delete() == [ErrorCode.NON_EMPTY_GROUP]
     bench.timers.fire(SESSION_MS)
     assert [state for _, _, state in listed(bench)] == ["Empty"]
-    assert listed(bench.loaded()) != listed(bench), "their records stay for whoever serves them next"
+    assert listed(bench.loaded()) != listed(bench), "their records stay for the next coordinator"
     bench.timers.fire(10**12)
     assert (("t", 0) in bench.groups.offsets("g")) is (records is STREAMS), "no offset expires"
     assert bench.delete() == [ErrorCode.NONE]

@@ -1,4 +1,4 @@
-"""What is left of a batch: everything as it was, what is latest, a header for whoever needs it, or nothing.
+"""What is left of a batch: everything as it was, what is latest, a header if it is needed, or nothing.
 
 Method: batches by hand, with the latest offsets of their keys.
 """

@@ -1,4 +1,4 @@
-"""A compacted log says the same as before to whoever wants the latest of each key, and nobody loses their place.
+"""A compacted log still has the latest record of each key, and no reader loses its place.
 
 Method: logs of random records and transactions on a disk in memory, compacted again and again, and opened again; the
 power is cut, and the disk fails, at every call of a compaction.

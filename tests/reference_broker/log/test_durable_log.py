@@ -1,4 +1,4 @@
-"""Who waits for a log's files to be durable, or to be left alone, is told in time; and nothing is written after that.
+"""A request that waits for a log's files to be durable, or unused, is answered in time; nothing is written after that.
 
 Method: a disk in memory; background work that the test holds back, or lets happen in any order.
 """

@@ -70,7 +70,7 @@ def test_lost_index_is_rebuilt_in_the_background_while_others_are_read(lost):
     assert (bench.values(2), bench.values(4)) == ([b"2", b"3"], [b"4", b"5"])
     assert (len(bench.work.pending), bench.heard) == (1, [])
     bench.work.run()
-    assert bench.heard == [2**31], "whoever watches reads again"
+    assert bench.heard == [2**31], "a watcher reads again"
     assert (bench.values(0), bench.values(1)) == ([b"0", b"1"], [b"1"])
     assert not bench.work.pending
 

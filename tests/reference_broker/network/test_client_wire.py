@@ -52,7 +52,7 @@ def test_buffers_and_files_leave_in_order(tmp_path, is_in_memory):
         assert await bench.read(len(expected)) == expected
         assert wire.progress != before
         await bench.until(lambda: not wire.has_unsent)
-        assert wire.progress == (0, len(expected)), "who reads is not idle, whichever way it is sent"
+        assert wire.progress == (0, len(expected)), "a client that reads is not idle"
         assert bench.session.blocked[0] is True
         assert bench.session.blocked[-1] is False
         assert not bench.budget.unsent_bytes

@@ -1,4 +1,4 @@
-"""Memory is shared: who waits, who goes on beyond the limit, who is closed.
+"""Connections share memory: some wait, some go on beyond the limit, some are closed.
 
 Method: connections are numbers; time is one that the test chooses.
 """

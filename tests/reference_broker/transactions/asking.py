@@ -39,7 +39,7 @@ __all__ = ["Names", "Requested", "codes_of", "message", "shape", "version_of"]
 
 TIMEOUT_MS = 30_000
 
-#: Who asks for an id.
+#: The producer of a request for an id.
 NOBODY = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 #: What is sent.

@@ -48,7 +48,7 @@ class Item:
 
     Attributes:
         transactional_id: None for a record of no transaction.
-        producer: who has sent it.
+        producer: that has sent it.
         partition: of the record, or of what was read.
         progress: see `Progress`.
     """
@@ -79,7 +79,7 @@ class Ledger:
         self._under_way: dict[int, ProducerIdAndEpoch] = {}
         #: Those who do not know whether their transaction has ended: the broker may still end it.
         self._in_doubt: set[ProducerIdAndEpoch] = set()
-        #: Who has sent something, whether the epoch was given to anybody or not.
+        #: The producers that have sent something, whether their epoch was given out or not.
         self._seen: set[ProducerIdAndEpoch] = set()
 
     def asked(self, number: int, asked: object, *, may_be_prepared: bool) -> None:

@@ -177,7 +177,7 @@ class Simulation:
         self.waiting = dict.fromkeys(self.waiting, self.bench.now_ms)
 
     def unload(self) -> None:
-        """Let the coordinators lose their partitions; who waits for them is answered."""
+        """Let the coordinators lose their partitions; requests that wait for them are answered."""
         self.bench.core.unload()
 
     def load(self) -> None:

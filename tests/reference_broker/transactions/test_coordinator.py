@@ -367,7 +367,7 @@ def test_markers_wait_for_the_high_watermark():
     bench.log.is_committed = True
     bench.log.commit(bench.log.next_offset)
     bench.advance(200)
-    assert len(bench.markers) == 1, "the record is in the log, whoever waited for it"
+    assert len(bench.markers) == 1, "the record is in the log, whether or not a request waits for it"
     assert bench.state is TransactionState.COMPLETE_COMMIT
 
 

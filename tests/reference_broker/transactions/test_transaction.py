@@ -1,4 +1,4 @@
-"""What a transaction may become, by state and by who asks, in both versions of the protocol.
+"""What a transaction may become, by state and by the producer that asks, in both versions of the protocol.
 
 Method: tables over every state; the whole way is in `test_coordinator.py`.
 """

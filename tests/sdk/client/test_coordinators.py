@@ -1,4 +1,4 @@
-"""A coordinator is looked up for whoever needs it, and forgotten when an error or a lost connection says so.
+"""A coordinator is looked up when a call needs it, and forgotten when an error or a lost connection says so.
 
 Method: the simulated cluster; groups and transactional ids with coordinators that move. See test_router.py for calls.
 """

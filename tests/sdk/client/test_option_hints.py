@@ -1,4 +1,4 @@
-"""Whoever comes from another client learns what an option is called here, or what to do instead.
+"""A user of another client learns what an option is called here, or what to do instead.
 
 Method: a table of names and texts; the tables of names are held against our own options and the roadmap; every option
 of the installed kafka-python, asked in a process of its own because it uses deprecated functions, has an answer.

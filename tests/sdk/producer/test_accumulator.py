@@ -368,7 +368,7 @@ def test_forgotten_topics_are_held_again() -> None:
     accumulator.forget("unknown")
     assert list(accumulator.topics) == ["t"]
     record = Held("unknown", None, b"v", (), None, 5, 100)
-    assert unknown.arrivals.add(record) == (0, None), "who has seen it there looks again"
+    assert unknown.arrivals.add(record) == (0, None), "a thread that has seen the topic there looks again"
 
 
 def held(value: bytes = b"v") -> Held:
@@ -377,7 +377,7 @@ def held(value: bytes = b"v") -> Held:
 
 @pytest.mark.parametrize("is_known", [True, False])
 def test_a_record_that_comes_with_the_end_is_refused(is_known: bool) -> None:
-    """The engine has looked before: whatever happens in between is seen."""
+    """The engine has looked before; it still sees what happens in between."""
     filled = Filled()
     if not is_known:
         filled.accumulator.topics.clear()

@@ -1,4 +1,4 @@
-"""A record that waits for its topic is either taken away by who closes the arrivals, or its thread hears of the end."""
+"""The thread that closes the arrivals takes each record that waits there, or the thread of the record sees the end."""
 
 from __future__ import annotations
 

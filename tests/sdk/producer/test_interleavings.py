@@ -1,4 +1,4 @@
-"""Whatever comes in between, records are stored once and in order, and each delivery is settled with its place.
+"""In any interleaving, records are stored once and in order, and each delivery is settled with its place.
 
 Method: two threads and the sender take turns on one thread, so each order can be tried: at each instruction of a `send`
 the sender and the other thread do something, and at each instruction of a sender's turn a thread does. Instructions are

@@ -362,7 +362,7 @@ def test_an_unknown_topic_is_waited_for() -> None:
         broker.topics["new"] = 1
         assert [(await delivery).offset for delivery in deliveries] == [0, 1, 2]
         assert questions
-        assert all(each.allow_auto_topic_creation for each in questions), "who asks for a topic may create it"
+        assert all(each.allow_auto_topic_creation for each in questions), "a request for a topic may create it"
 
     producing(test)
 

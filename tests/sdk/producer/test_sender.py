@@ -216,7 +216,7 @@ def test_without_acknowledgement_a_moved_leader_is_followed_too() -> None:
     producer.leaders["t"] = [2]
     producer.send("t", b"lost")
     producer.run(1)
-    producer.simulation.break_connections(1)  # a broker closes the connection of who asks for no response
+    producer.simulation.break_connections(1)  # as a broker does that refuses a request with acks=0
     producer.run(1_000)
     sent(producer, b"v")
     assert producer.values() == [b"v"]

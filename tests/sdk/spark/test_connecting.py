@@ -1,4 +1,4 @@
-"""Whoever starts a client waits for brokers that are away, up to a limit, and for nothing else."""
+"""Starting a client waits for brokers that are away, up to a limit, and for nothing else."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def marker(offset: int, producer_id: int, is_commit: bool, key: bytes | None = N
     return builder.build()
 
 
-#: With the offset of each batch, whether it is seen by whoever reads what was committed.
+#: With the offset of each batch, whether a reader of committed records sees it.
 LOG: list[tuple[bytes, bool | None]] = [
     (records(0, 1), False),
     (records(1, 2), True),

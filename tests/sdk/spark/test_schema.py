@@ -54,7 +54,7 @@ def test_types_of_a_users_schema() -> None:
 
 
 def test_schema_without_columns() -> None:
-    """Arrow batches of none have no rows, and whoever counts them finds nothing."""
+    """Arrow batches of none have no rows, and counting them finds nothing."""
     with pytest.raises(ConfigurationError, match="schema='': expected a column"):
         checked([])
 

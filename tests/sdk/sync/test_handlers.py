@@ -1,9 +1,8 @@
-"""A signal handler, or a finalizer, may interrupt a blocking client anywhere and use the same client: nothing hangs.
+"""A signal handler or a finalizer may interrupt a blocking client anywhere and use the same client: nothing hangs.
 
-Method: the handler is called at each instruction of Python, one after the other, that the main thread carries out in a
-call, in this code and in the libraries below it; the I/O thread runs meanwhile, as it does beside a real handler. What
-one handler waits for, it gets, and records are stored once and in order. Some steps are left out, each time others, to
-save time: `step=1` visits all.
+Method: the handler runs at one instruction after the other that the main thread executes in a call, here and in the
+libraries below; the I/O thread runs meanwhile, as it does beside a real handler. The calls of the handler return,
+and records are stored once and in order. To save time some instructions are left out; `step=1` visits all.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ LIMIT_MS = 5_000
 
 T = TopicPartition("t", 0)
 
-#: Of the instructions, so many are left out between two in the tests of closing, which need a client each.
+#: The distance between two instructions in the tests of closing, each of which needs a client of its own.
 STEP = 17
 
 #: Every call here has fewer instructions.
@@ -38,9 +37,13 @@ INSTRUCTIONS_MAX = 20_000
 def everywhere(
     make: Callable[[int], Callable[[], object]], handler: Callable[[int], None], *, step: int, at_least: int = 100
 ) -> int:
-    """Interrupt a call at each of its instructions, each time made anew; return how many there were.
+    """Make a call again and again, and interrupt it at one instruction after the other; return how many it has.
 
-    It has `at_least` so many, unless they are not seen.
+    Args:
+        make: prepares the call, and returns it.
+        handler: interrupts it.
+        step: the distance between two instructions.
+        at_least: the fewest instructions that a call has if tracing works.
     """
     for place in range(0, INSTRUCTIONS_MAX, step):
         if not interrupted_at([place], make(place), partial(handler, place)):
@@ -170,7 +173,7 @@ def test_a_handler_that_closes_a_consumer_anywhere_in_a_call(
     consumer = Consumer(str(BROKER))
     everywhere(make, handler, step=STEP)
     consumer.close()
-    assert max(took) < LIMIT_MS / 1000, "nothing was waited for in vain"
+    assert max(took) < LIMIT_MS / 1000, "no handler waited until its limit"
 
 
 def test_a_handler_that_closes_an_admin_anywhere_in_a_call(broker: StoringBroker) -> None:

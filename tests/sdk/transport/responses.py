@@ -25,7 +25,7 @@ def send_request(
     future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
 
     def settle(answer: Message | None, error: KafkaWireError | None) -> None:
-        if future.done():  # whoever awaited it was cancelled
+        if future.done():  # the task that awaited it was cancelled
             return
         if error is not None:
             future.set_exception(error)

@@ -110,7 +110,7 @@ def test_a_call_says_whether_a_turn_follows_its_response(turn: Turn, machines: i
         await client.driver.ask(step)
         await ended
         if turn is Turn.NOW:
-            assert len(polled[0].polls) == polls + 1, "before whoever waits goes on"
+            assert len(polled[0].polls) == polls + 1, "before the waiting call goes on"
         await iterations()
         assert len(polled[0].polls) == polls + turns
 

@@ -1,4 +1,4 @@
-"""A latch lets everybody pass once it is set: who waits, and who comes later."""
+"""A latch that is set lets all threads pass: those that wait, and those that come later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A promise is settled once, and whoever waits for it hears of that: on the same loop, another loop, or no loop.
+"""A promise is settled once, and every waiting call hears of that: on the same loop, another loop, or no loop.
 
 Method: promises that are settled before, while and after somebody waits, from the same and from other threads.
 """

@@ -365,7 +365,7 @@ def refused(context: ssl.SSLContext | None, tls: PemFiles | ssl.SSLContext | Non
 
 @pytest.mark.parametrize("made", [False, True])
 def test_over_tls(certificates: Certificates, made: bool) -> None:
-    """Frames of every size arrive both ways, whoever made the context; closing is seen."""
+    """Frames of every size arrive both ways, with any context; closing is seen."""
     pem = PemFiles(str(certificates.authority), str(certificates.client))
 
     async def run() -> None:
@@ -411,7 +411,7 @@ def test_tls_to_a_port_without_it(certificates: Certificates) -> None:
 
 
 def test_a_server_that_does_not_answer_the_handshake(certificates: Certificates) -> None:
-    """Whoever gives up leaves no socket open."""
+    """A caller that gives up leaves no socket open."""
 
     async def run() -> None:
         states: list[str] = []

@@ -1,4 +1,4 @@
-"""Each watcher is taken once: by who added it, or by who makes the event happen, in the order of their coming."""
+"""Each watcher is taken once, in order: by the thread that added it, or by the one that makes the event happen."""
 
 from __future__ import annotations
 

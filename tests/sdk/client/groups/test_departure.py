@@ -1,4 +1,4 @@
-"""A departure gives up, leaves and ends by its deadline, whoever does not answer.
+"""A departure gives up, leaves and ends by its deadline, whatever request has no answer.
 
 Method: a departure with a handover of its own on a simulated client, whose coordinator answers or not.
 """

@@ -98,7 +98,7 @@ class Story:
         self.seen = len(kafka.commits)
 
     def check_commit(self, request: OffsetCommitRequest) -> None:
-        """A commit is signed by who sends it as it is now, and about its own partitions."""
+        """A member signs a commit as it is now, and for its own partitions."""
         for member in self.cluster.members:
             signature = member.group.sign()
             if signature is not None and signature.member_id == request.member_id:

@@ -1,4 +1,4 @@
-"""What one side puts the other side takes, in order, each once; whoever waits is woken, on a loop or in a thread.
+"""What one side puts the other side takes, in order, each once; a waiting reader is woken, on a loop or in a thread.
 
 Method: both sides by hand, then two threads at once.
 """

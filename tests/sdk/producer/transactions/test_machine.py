@@ -154,7 +154,7 @@ def test_an_abort_takes_everything_back(version: int) -> None:
     assert error_of(producer.commit()) is None
     assert producer.all_committed() == [b"next"]
     assert producer.offsets == {}
-    assert producer.accumulator.unobserved is None, "whoever aborts knows"
+    assert producer.accumulator.unobserved is None, "an application that aborts knows that records are lost"
 
 
 @BOTH

@@ -157,7 +157,7 @@ def test_known_tagged_fields_of_any_size(size: int) -> None:
 
 
 def test_a_half_filled_tuple_is_nowhere_to_be_seen() -> None:
-    """While elements are read the collector may run, and whoever asks it for all tuples must not get that one."""
+    """While elements are read the collector may run, and its list of all tuples must not include that one."""
     topic = MetadataResponse.MetadataResponseTopic
     topics = [topic(name="t", partitions=[]) for _ in range(37)]
     messages = codec(MetadataResponse, 9, "native")

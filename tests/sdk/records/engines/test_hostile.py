@@ -423,7 +423,7 @@ def test_a_long_chain_of_records_is_freed() -> None:
 @EXTENSION.mark
 @pytest.mark.parametrize("at_once", [False, True])
 def test_a_list_of_records_is_nowhere_to_be_seen_while_it_is_filled(at_once: bool) -> None:
-    """While headers are made the collector may run, and whoever asks it for all lists must not get that one."""
+    """While headers are made the collector may run, and its list of all lists must not include that one."""
     builder = batch_builder_class("native")(2**30)
     for index in range(37):
         builder.append(1, None, b"v", [("h", b"")] * 3 if index else ())

@@ -61,7 +61,7 @@ def test_what_is_removed_meanwhile(tmp_path: Path, caplog: pytest.LogCaptureFixt
 
 @pytest.mark.parametrize("mode", Mode)
 def test_who_decides_what_becomes_of_damage(tmp_path: Path, mode: Mode) -> None:
-    """Whoever asks for batches; an audit has a row for it whatever the option says."""
+    """The option decides for queries of batches; an audit has a row for damage whatever the option says."""
     broken = bytearray(batch(0))
     broken[-1] ^= 1
     write_segment(tmp_path / "t-0", [bytes(broken)], 0)

@@ -59,7 +59,7 @@ def test_missing(broker: Broker) -> None:
     asked = cluster(broker, subscribe="a,c")
     with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION: topic c"):
         asked.partitions()
-    assert vars(asked)["_admin"] is None  # who gives up does not come back to close it
+    assert vars(asked)["_admin"] is None  # a caller that gives up does not come back to close it
     assert asked.partitions(()) == [A0, A1]
     asked.close()
     asked = cluster(broker, assign='{"a":[0,5]}')

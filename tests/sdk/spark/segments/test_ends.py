@@ -83,7 +83,7 @@ def test_last_stable_offset(files: SegmentFiles, tmp_path: Path) -> None:
             write_segment(folder, second[: count - 4])
         found.append(ends.last_stable_offset(files.find(), 0, count))
     assert found == [1, 1, 1, 1, 2, 2, 2, 6]
-    # Whoever begins later finds the same; what was decided before does not count.
+    # A query that begins later finds the same; what was decided before does not count.
     assert PartitionEnds(files).last_stable_offset(files.find(), 0, 8) == 6
     assert PartitionEnds(files).last_stable_offset(files.find(), 5, 8) == 6
 

@@ -257,7 +257,7 @@ def test_damage_with_the_file_system_of_spark(spark: Any, folder: Path, monkeypa
 
 
 def test_times_that_spark_cannot_hold(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are behind all that it can hold, whoever reads the files."""
+    """They are behind all that it can hold, in whatever way the files are read."""
     builder = BatchBuilder()
     for time_ms in (1000, 2**62, 2000):
         builder.append(time_ms, None, b"v")

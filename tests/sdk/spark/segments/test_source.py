@@ -163,7 +163,7 @@ def test_loss(folder: Path) -> None:
 def test_offsets_that_are_gone(
     folder: Path, caplog: pytest.LogCaptureFixture, option: str, offsets: str, loss: str | None
 ) -> None:
-    """By number; who asks for the earliest or the latest gets what there is."""
+    """By number; a query of the earliest or the latest offsets gets what there is."""
     write_segment(folder / "later-0", [batch(100)])
     options = {option: offsets}
     if loss is None:

@@ -124,7 +124,7 @@ def test_segments_that_are_put_together_before_markers_were_looked_for(
     original = Transactions._looked_at
 
     def late(transactions: Transactions, position: int) -> Iterator[None]:
-        paths[0].unlink()  # who has it open goes on reading it
+        paths[0].unlink()  # a reader that has it open goes on reading it
         paths[1].unlink(missing_ok=True)
         write_segment(tmp_path / "orders-0", [*first, *second], 0)
         if has_indexes:

@@ -1,4 +1,4 @@
-"""A micro-batch is there once, whoever dies when, or it says why it cannot be.
+"""A micro-batch is written once, whatever process dies, or an error says why it cannot be.
 
 Method: what tasks and driver do, without Spark, at the reference broker: attempts that overlap, a driver that stops
 between any two of its steps, and a micro-batch that is repeated with other rows.
