@@ -193,12 +193,16 @@ class Offsets:
             now_ms: the time.
             cause: why they were lost; None if they are given up in a rebalance.
         """
-        for slots in (self._pending, self._sent):
-            for partition in list(slots if partitions is None else slots.keys() & set(partitions)):
-                self._give_up(slots.pop(partition).waiters, partition, cause, now_ms)
+        withdrawn = [
+            (partition, slots.pop(partition))
+            for slots in (self._pending, self._sent)
+            for partition in list(slots if partitions is None else slots.keys() & set(partitions))
+        ]
         if self._call is not None and not self._sent:
             self._call.cancel()
             self._call = None
+        for partition, slot in withdrawn:  # the end of a commit may withdraw others, or ask for another
+            self._give_up(slot.waiters, partition, cause, now_ms)
 
     def poll(self, now_ms: int) -> None:
         """Commit what is due."""
@@ -257,10 +261,16 @@ class Offsets:
 
     def _send(self, now_ms: int) -> None:
         self._sent, self._pending = self._pending, {}
-        for partition, slot in list(self._sent.items()):
-            if slot.topic_id != ZERO_UUID and self._topic_id(partition) not in (slot.topic_id, ZERO_UUID):
-                text = f"commit of {partition} in group {self._group_id}: the topic was deleted and created again"
-                self._fail(self._sent.pop(partition), partition, BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, text), now_ms)
+        outdated = {
+            partition: slot
+            for partition, slot in self._sent.items()
+            if slot.topic_id != ZERO_UUID and self._topic_id(partition) not in (slot.topic_id, ZERO_UUID)
+        }
+        for partition in outdated:
+            del self._sent[partition]
+        for partition, slot in outdated.items():
+            text = f"commit of {partition} in group {self._group_id}: the topic was deleted and created again"
+            self._fail(slot, partition, BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, text), now_ms)
         if not self._sent:
             return
 

@@ -190,6 +190,36 @@ def test_what_is_given_up_is_not_committed_later(is_sent: bool, cause: KafkaWire
     assert sent(client.requests[-1]) == {1: 2}
 
 
+@pytest.mark.parametrize("end", ["lost", "lost in flight", "created again"])
+def test_the_end_of_a_commit_may_give_up_others(end: str) -> None:
+    """A member is fenced during the last commit of a revocation, which lets go of all that is revoked."""
+    client = Client()
+    client.simulation.run(100)
+    client.answer = lambda request: SILENT
+    client.signer.signature = None if end == "created again" else client.signer.signature
+    ended: list[Outcome | KafkaWireError] = []
+
+    def let_go(outcome: Outcome | KafkaWireError, now_ms: int) -> None:
+        ended.append(outcome)
+        client.offsets.release([T0, T1], now_ms)
+
+    now_ms = client.simulation.now_ms
+    client.offsets.commit({T0: OffsetAndMetadata(1)}, now_ms + 5_000, let_go, now_ms)
+    ended_too = client.commit({T1: 2})
+    if end == "created again":
+        topic = client.router.metadata.topics["t"]
+        client.router.metadata.topics["t"] = topic._replace(topic_id=b"another topic t.")
+        client.signer.signature = GroupMetadata("g", 6, "m")
+        client.simulation.run(100)
+    else:
+        if end == "lost in flight":
+            client.simulation.run(100)
+        client.offsets.release(None, client.simulation.now_ms, BrokerError(ErrorCode.UNKNOWN_MEMBER_ID))
+    assert (len(ended), len(ended_too)) == (1, 1)
+    expected = BrokerError if end == "created again" else Fenced
+    assert [type(each) for each in (*ended, *ended_too)] == [expected, expected]
+
+
 def test_a_call_about_nothing_is_not_sent() -> None:
     client = Client()
     outcomes = client.commit({T0: 1})
