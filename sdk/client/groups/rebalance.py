@@ -109,6 +109,7 @@ class Rebalance:
         self._protocol_name = ""
         self._leader = ""
         self._group = _NOBODY
+        self._skips_assignment = False
         self._lead_by_ms: int | None = None
         self._topics: frozenset[str] = frozenset()
         self.view: ClusterView | None = None
@@ -190,10 +191,9 @@ class Rebalance:
             self._sync({}, now_ms)
             return
         self._read_members(response, now_ms)
-        if response.skip_assignment:
-            self._view_topics()
-            self._sync({}, now_ms)
-        elif response.member_id not in self._group.subscriptions:
+        # A static leader that comes back makes no assignment, but watches the topics of all members (KIP-814).
+        self._skips_assignment = response.skip_assignment
+        if not self._skips_assignment and response.member_id not in self._group.subscriptions:
             lonely = RemoteProtocolError(f"the leader {response.member_id} is not among the members of its group")
             self._assignor_failed(lonely, now_ms)
         else:
@@ -228,17 +228,15 @@ class Rebalance:
             if not is_known and now_ms < self._lead_by_ms:
                 return
             self._lead_by_ms = None
-            view = self._view_topics()
-            assignments = self._protocol.assign(self._protocol_name, self._group.subscriptions, view)
+            self._topics = topics
+            self.view = view = ClusterView.of(topics, metadata)
+            assignments: Mapping[str, bytes] = {}
+            if not self._skips_assignment:
+                assignments = self._protocol.assign(self._protocol_name, self._group.subscriptions, view)
         except BaseException as error:  # an assignor may be the application's own
             self._assignor_failed(contained(error), now_ms)
             return
         self._sync(assignments, now_ms)
-
-    def _view_topics(self) -> ClusterView:
-        self._topics = self._group.topics
-        self.view = ClusterView.of(self._topics, self._router.metadata)
-        return self.view
 
     def _assignor_failed(self, error: Exception, now_ms: int) -> None:
         self._lead_by_ms = None

@@ -185,15 +185,18 @@ def test_a_leader_waits_for_metadata_that_does_not_come_for_a_while_only() -> No
     assert scene.protocol.views[0].partition_counts == {"t": 2}
 
 
-def test_a_leader_that_is_told_to_skip_the_assignment_still_watches_the_topics() -> None:
+@pytest.mark.parametrize("grown", [{"t": [1, 1, 1], "u": [1]}, {"t": [1, 1], "u": [1, 1]}], ids=["own", "other"])
+def test_a_leader_that_is_told_to_skip_the_assignment_still_watches_the_topics(grown: dict[str, list[int]]) -> None:
+    """Its own, and those that only another member reads."""
     scene = Scene()
     scene.simulation.run(100)
-    scene.lead(b"t", skips=True)
+    scene.lead(b"t", b"u", skips=True)
     scene.begin()
     assert scene.protocol.views == []
     assert scene.simulation.requests(SyncGroupRequest)[0].assignments == ()
+    scene.simulation.run(2_000)
     assert not scene.rebalance.is_outdated()
-    scene.simulation.handlers[MetadataRequest] = cluster([1], {"t": [1, 1, 1]})
+    scene.simulation.handlers[MetadataRequest] = cluster([1], grown)
     scene.router.metadata.invalidate()
     scene.simulation.run(2_000)
     assert scene.rebalance.is_outdated()
