@@ -120,7 +120,7 @@ def test_versions_of_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, told:
 
 @pytest.mark.parametrize(("given", "expected"), [(None, "-XX:TieredStopAtLevel=1"), ("-Dx=y", "-Dx=y")])
 def test_a_quick_start(given: str | None, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What somebody says counts more."""
+    """Options in the environment take precedence."""
     monkeypatch.setenv("JDK_JAVA_OPTIONS", given or "")
     if given is None:
         monkeypatch.delenv("JDK_JAVA_OPTIONS")

@@ -78,8 +78,8 @@ def cancelled():
 
 
 @pytest.mark.parametrize("make", [completed_by_another, completed, cancelled])
-def test_what_is_over_refers_to_nobody(make):
-    """Or a request, with all of its records, stays in memory for as long as the operation."""
+def test_an_operation_that_has_ended_refers_to_nothing(make):
+    """Otherwise a request with all of its records would stay in memory as long as the operation."""
     waiting = make()
     assert (waiting.on_cancel, waiting.steps, waiting._then, waiting._otherwise) == (None, None, None, None)
 

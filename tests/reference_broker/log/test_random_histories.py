@@ -267,7 +267,7 @@ class History:
             assert latest_of(found) == latest_of(expected)
             noted = CleanerCheckpoint(self.directory).offset_of(log)
             clean = [key for offset, key, _ in found if offset < noted]
-            assert len(clean) == len(set(clean)), f"compacted to offset {noted}, it is said"
+            assert len(clean) == len(set(clean)), f"the checkpoint says compacted to offset {noted}"
         assert [entry[0] for entry in found] == sorted({entry[0] for entry in found})
         self.check_files()
         self.acknowledged = [entry for entry in acknowledged if entry[0] < log.next_offset]

@@ -81,7 +81,7 @@ def test_only_the_coordinators_at_an_address_are_forgotten(simulation: Simulatio
 
 
 def test_a_refusal_ends_the_calls_that_wait_and_no_later_one(simulation: Simulation) -> None:
-    """Whatever connection they take; and those that are gone by then leave nothing for others to be told."""
+    """It ends calls of every connection; after calls that are gone by then, no later call fails."""
     refused = FindCoordinatorResponse.Coordinator("orders", error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     simulation.handlers[FindCoordinatorRequest] = lambda *_: FindCoordinatorResponse(coordinators=[refused])
     simulation.handlers[HeartbeatRequest] = lambda *_: HeartbeatResponse()

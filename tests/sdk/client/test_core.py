@@ -93,8 +93,8 @@ def test_a_broker_that_always_hangs_up_is_given_up(io: Any) -> None:
 
 
 @IO
-def test_a_port_that_expects_sasl_is_told_of_at_once(io: Any) -> None:
-    """Such a broker tells its versions, and ends the connection at the first request: a start need not wait so long."""
+def test_a_port_that_expects_sasl_is_reported_at_once(io: Any) -> None:
+    """Such a broker sends its versions and ends the connection at the first request, so `start` need not wait long."""
 
     async def run() -> None:
         broker, asked = ScriptedBroker({"t": 3}), [0]

@@ -63,7 +63,7 @@ def test_a_topic_that_is_wanted_anew_does_not_wait(simulation: Simulation) -> No
 
 
 def test_a_topic_that_was_not_wanted_for_a_while_does_not_wait_either(simulation: Simulation) -> None:
-    """It may have grown while others alone were asked for."""
+    """It may have got partitions while only other topics were asked for."""
     metadata = simulation.router.metadata
     metadata.wanted = {"a", "b"}
     simulation.run(10)
@@ -227,12 +227,12 @@ def test_a_refused_login_is_repeated_by_age_alone() -> None:
     assert set(simulation.router.metadata.brokers) == {1, 2}
 
 
-def test_who_needs_the_metadata_brings_about_one_login() -> None:
+def test_a_refresh_of_the_metadata_causes_one_login() -> None:
     simulation = refused()
     errors: list[KafkaWireError | None] = []
 
     def refreshed(error: KafkaWireError | None) -> None:
-        assert simulation.router._refresh.refusal is error, "this one counts for what is done about it"
+        assert simulation.router._refresh.refusal is error, "the router knows the error that the caller gets"
         errors.append(error)
 
     simulation.router.refresh(refreshed)

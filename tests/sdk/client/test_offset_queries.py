@@ -131,10 +131,10 @@ def test_an_error_that_lasts_counts_for_more_than_one_that_passes(is_last: bool)
 
 
 @pytest.mark.parametrize("partition", [TopicPartition("x", 0), TopicPartition("t", 9)])
-def test_what_does_not_exist_is_not_asked_for_ever_after(
+def test_metadata_of_a_partition_that_does_not_exist_are_not_asked_for_forever(
     partition: TopicPartition, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log says at once what is waited for."""
+    """A line of the log says at once what the call waits for."""
     cluster = Cluster({"t": [1]}, api_timeout_ms=5_000)
     answer = asked(cluster, partition)
     cluster.run(3_500)

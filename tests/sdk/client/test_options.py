@@ -365,7 +365,7 @@ def test_an_option_that_was_not_given_yields(
 
 @pytest.mark.parametrize("codec", Compression)
 def test_levels_of_compression(codec: Compression) -> None:
-    """Each is that of its codec: what the codec takes is accepted, and nothing else."""
+    """Each option accepts the levels that its codec takes, and no others."""
     name, kind = codec.name.lower(), f"compression.{codec.name.lower()}.level"
     if codec in (Compression.NONE, Compression.SNAPPY):
         with pytest.raises(ConfigurationError, match="no such option"):

@@ -49,7 +49,7 @@ def test_a_metadata_question_says_whether_to_rely_on_the_epochs() -> None:
 
 
 def test_an_answer_to_a_question_that_was_sent_before_an_invalidation_leaves_the_metadata_stale() -> None:
-    """Its topics count all the same; the one that counts is the last time that it was sent."""
+    """Its topics are taken all the same. Of a request that was sent several times, the last time counts."""
     metadata, connection = Metadata(max_age_ms=1_000), Connection({})
     metadata.wanted = {"t"}
     question = MetadataQuestion(metadata, MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="t")]))

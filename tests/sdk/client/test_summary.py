@@ -79,7 +79,7 @@ def test_it_is_bounded_and_keeps_secrets(face: Any, kind: str) -> None:
 @pytest.mark.parametrize("face", [kafkawire, sync], ids=lambda face: face.__name__)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_client_that_was_not_made(face: Any, kind: str) -> None:
-    """As a debugger or a logger of tracebacks shows it."""
+    """A debugger, or a logger of tracebacks, may show it."""
     made = getattr(face, kind)
     client = made.__new__(made)
     with pytest.raises(ConfigurationError):

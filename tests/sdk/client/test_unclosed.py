@@ -183,7 +183,7 @@ def test_a_blocking_client(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", [Producer, Consumer, Admin])
 def test_nothing_is_said(kind: Any) -> None:
-    """Of a client that was not started, or was closed, or could not be made, or whose event loop has ended."""
+    """No warning names a client that was not started, was closed, could not be made, or whose event loop has ended."""
     broker = StoringBroker({"t": 1})
 
     async def closed() -> None:

@@ -40,7 +40,7 @@ class Listener:
 
 
 def test_a_listener_has_the_context_of_the_start() -> None:
-    """Not that of the thread or task that tells of the event."""
+    """It does not have the context of the thread or task that reports the event."""
     request = ContextVar("request", default="of the group")
     seen: list[str] = []
 

@@ -351,7 +351,7 @@ def _use_threads() -> None:
 
 
 def test_forgotten_topics_are_held_again() -> None:
-    """What was known keeps its queues, for their sequence numbers; what never was is gone."""
+    """A topic that was known keeps its queues, for their sequence numbers; one that never was is gone."""
     filled = Filled()
     accumulator = filled.accumulator
     filled.send("t", b"v")
@@ -413,7 +413,7 @@ def test_what_ctrl_c_has_interrupted_is_told_again(monkeypatch: pytest.MonkeyPat
 def test_a_batch_that_a_transaction_ends_without_takes_no_record_of_the_next_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A handler ends one and begins another while the sender has not heard of a batch that `send` has opened."""
+    """A handler ends a transaction and begins another before the sender has heard of a batch that `send` has opened."""
     filled = Filled()
     accumulator = filled.accumulator
     tell = accumulator._tell

@@ -14,11 +14,11 @@ from kafkawire.sdk.producer.buffer_memory import BufferMemory
 def test_as_much_as_there_is() -> None:
     memory = BufferMemory(100)
     assert memory.take(10, 60) == 60
-    assert memory.take(10, 60) == 40, "less than wished"
+    assert memory.take(10, 60) == 40, "less than the caller wanted"
     assert not memory.has(1)
     with pytest.raises(BufferFull, match=r"100 bytes are not acknowledged yet, 1 more exceed buffer_memory=100; wait"):
         memory.take(1, 1)
-    assert memory.add(5) == 105, "what was admitted before"
+    assert memory.add(5) == 105, "memory that was admitted before may exceed the limit"
     memory.give(105)
     assert (memory.taken_bytes, memory.has(100), memory.has(101)) == (0, True, False)
 

@@ -21,7 +21,7 @@ FACES: dict[str, Any] = {"asyncio": Producer, "blocking": BlockingProducer}
 
 
 class Derived(Producer[Any, Any], ABC):
-    """A class of the application: abstract base classes may be mixed in."""
+    """An application's class, with an abstract base class mixed in."""
 
     seen: ClassVar[list[object]] = []
 
@@ -31,7 +31,7 @@ class Derived(Producer[Any, Any], ABC):
 
 
 class DerivedBlocking(BlockingProducer[Any, Any]):
-    """Likewise."""
+    """An application's class of the blocking producer."""
 
     seen: ClassVar[list[object]] = []
 

@@ -35,7 +35,7 @@ def test_deadlines() -> None:
 
 
 def test_what_has_ended_keeps_no_records() -> None:
-    """While something with an earlier deadline is not settled, too."""
+    """Not even while an item with an earlier deadline is unsettled."""
     unsettled, early, ended = Unsettled(), held(10), held(20)
     unsettled.add(early)
     unsettled.add(ended)

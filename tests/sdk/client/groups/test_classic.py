@@ -479,7 +479,7 @@ def test_a_member_that_cannot_be_read_is_the_only_one_to_suffer(damage: str, ass
     cluster.until(lambda: left.done)
     cluster.settle(*members)
     for member in members:
-        assert member.router.metadata.wanted == {"t"}, "what a former member read is not asked for any more"
+        assert member.router.metadata.wanted == {"t"}, "the topics of a former member are not asked for any more"
         assert member.reader.errors == member.failures == []
 
 

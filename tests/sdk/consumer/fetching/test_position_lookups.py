@@ -107,7 +107,7 @@ def test_a_position_is_checked_when_the_leader_changes() -> None:
 
 @pytest.mark.parametrize("question", [ListOffsetsRequest, OffsetForLeaderEpochRequest])
 def test_a_position_is_checked_by_a_leader_that_comes_while_a_former_one_is_asked(question: type[Message]) -> None:
-    """What the former one has answered says nothing of the log of the next."""
+    """The answer of the former leader says nothing about the log of the next one."""
     cluster = reading(T1)
     cluster.run(10)
     for node in cluster.nodes:

@@ -173,7 +173,7 @@ def _with_a_hole(*, auto_finish: bool = True) -> UserSide:
 
 @pytest.mark.parametrize("position", [_unfinished, _batch_after_a_hole, _at_the_end_of_a_bounded_read, _skipped])
 def test_no_position_is_behind_the_end_of_its_leader_epoch(position: Callable[[], Position | None]) -> None:
-    """A leader would be taken to have lost what is behind it: the check goes back, or stops without a reset policy."""
+    """If it were, the leader would seem to have lost records: reading would go back, or stop without a reset policy."""
     ends = {1: 1, 2: 4, -1: 4}
     found = position()
     assert found is not None
