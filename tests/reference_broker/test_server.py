@@ -380,6 +380,9 @@ def test_a_broker_that_has_stopped_leaves_nothing_on_the_loop():
         await broker.stop()
         del broker
         await asyncio.sleep(0)
+        for thread in threading.enumerate():
+            if thread.name == "kafkawire-broker-close":  # it may not have ended when it has said that all is closed
+                thread.join(TIMEOUT_SECONDS)
         gc.collect()
         assert stopped() is None
 

@@ -17,6 +17,7 @@ from kafkawire.reference_broker.log.partition_log import PartitionLog
 from kafkawire.reference_broker.log.producer_snapshots import encode_snapshot, known_of
 from kafkawire.reference_broker.log.services import LogServices, at_once
 from kafkawire.sdk.errors import BrokerError, DecodeError
+from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.log.committed_records import committed_in
 from tests.reference_broker.log.compacting import batches_of, compact, entries_of, latest_of
@@ -118,6 +119,16 @@ def test_small_segments_become_one():
     assert logs == bench.log.segments.base_offsets
     snapshots = [int(name[:20]) for name in names if name.endswith(".snapshot")]
     assert set(snapshots) <= set(logs)
+
+
+def test_new_segments_know_their_highest_timestamp_after_a_restart():
+    bench = Bench()
+    for number in range(60):
+        bench.append(b"k%d" % (number % 4), b"v%02d" % number, timestamps=(NOW_MS + number,))
+    bench.compact()
+    for segment in bench.again().log.segments:
+        found = (batch.max_timestamp for batch in segment.headers(0))
+        assert segment.highest_timestamp() == max(found, default=NO_TIMESTAMP)
 
 
 def test_old_files_are_given_to_whoever_removes_them():

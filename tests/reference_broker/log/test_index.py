@@ -54,6 +54,16 @@ def test_offset_index_file(offsets, disk, tmp_path):
     assert (again.last_offset, OffsetIndex(disk, "none", BASE, 1024).last_offset) == (1020, BASE)
 
 
+def test_stored_index_outlives_a_power_cut():
+    disk = MemoryDisk()
+    index = OffsetIndex(disk, "i", BASE, 1024)
+    index.append(1004, 100)
+    index.store()
+    disk.sync_folder("")
+    for seed in range(10):
+        assert read_file(disk.crash(seed), "i") == struct.pack(">2i", 4, 100)
+
+
 def test_zeros_of_a_preallocated_file_are_no_entries(offsets, disk, tmp_path):
     offsets.store()
     with open(tmp_path / "i", "ab") as file:

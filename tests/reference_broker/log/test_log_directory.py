@@ -11,7 +11,7 @@ import pytest
 
 from kafkawire.reference_broker.disk.disk import read_file, remove_tree, write_file
 from kafkawire.reference_broker.disk.machine import MachineDisk
-from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
+from kafkawire.reference_broker.disk.memory import MemoryDisk, PowerCut, cut_power_at, fail_at
 from kafkawire.reference_broker.log.checkpoints import partition_metadata_text
 from kafkawire.reference_broker.log.log_directory import LogDirectory
 from kafkawire.reference_broker.log.services import LogServices, one_by_one
@@ -183,6 +183,18 @@ def test_damaged_recovery_points_let_everything_be_checked(content, caplog):
     assert (again.topics["t"].logs[0].next_offset, again.was_clean) == (3, True)
     assert "recovery-point-offset-checkpoint is damaged" in caplog.text
     assert "all segments are checked" in caplog.text
+
+
+def test_first_start_may_be_interrupted_by_a_power_cut():
+    disk = MemoryDisk()
+    on(disk)
+    for number in range(1, disk.calls + 1):
+        for seed in range(4):
+            disk = MemoryDisk()
+            disk.plan = cut_power_at(number)
+            with pytest.raises(PowerCut):
+                on(disk)
+            assert on(disk.crash(seed)).reserve_producer_ids(1) == 0, "nobody has had any"
 
 
 def test_mark_of_a_clean_shutdown_is_gone_before_anything_is_written():
