@@ -178,7 +178,7 @@ test-core: $(VENV)/.test
 
 # What runs on the event loop of an application: on others than asyncio's, which every other run has.
 LOOP_TESTS := $(addprefix tests/sdk/,transport client producer consumer admin sync test_end_to_end.py test_event_loops.py \
-  test_log_lines.py test_loops.py) tests/test_starting.py tests/test_testing.py
+  test_log_lines.py test_ended_loops.py) tests/test_starting.py tests/test_testing.py
 
 .PHONY: test-loops test-loop
 test-loops: $(VENV)/.dev ## the clients' tests on uvloop, and with eager tasks on a Python that has them

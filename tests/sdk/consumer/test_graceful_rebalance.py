@@ -1,7 +1,7 @@
-"""A program that works on many records at once works on none twice, though partitions move and members come and go.
+"""A program that works on many records at once works on each only once, though partitions move and members come and go.
 
 Method: the recipe of the guide, `examples/graceful_rebalance.py`, on the reference broker, by each group protocol: a
-second member joins in the middle, and the first one leaves after that. One record cannot be worked on.
+second member joins in the middle, and the first one leaves after that. One record always fails.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from kafkawire import Admin, Consumer, NewTopic, Producer, Record, TopicPartitio
 from kafkawire.testing import Broker
 from tests.sdk.spinning import spin_ms
 
-#: Records that a member works on before the next thing happens, and one that cannot be worked on.
+#: How many records a member works on before the next step, and one that always fails.
 ENOUGH, BAD = 30, b"7"
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "eager": {"assignors": ["range"], "heartbeat_interval_ms": 50},
     "cooperative": {"assignors": ["cooperative-sticky"], "heartbeat_interval_ms": 50},
     "consumer": {"group_protocol": "consumer"},
 }
-QUICK = {"auto_offset_reset": "earliest"}
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +36,11 @@ def broker() -> Iterator[Broker]:
 
 
 class Work:
-    """What members have worked on.
+    """The records that members have worked on.
 
     Attributes:
         seen: how often each record was worked on.
-        by: by whom.
+        by: how many each member has worked on.
     """
 
     def __init__(self) -> None:
@@ -56,10 +55,10 @@ class Work:
 
 
 class Jobs:
-    """A topic of records that come as long as there is not enough work done.
+    """A topic to which records are sent until members have done enough.
 
     Attributes:
-        sent: how many came.
+        sent: how many were sent.
     """
 
     def __init__(self, broker: Broker, topic: str, work: Work) -> None:
@@ -87,7 +86,7 @@ class Jobs:
                 await asyncio.sleep(0)
 
     async def check(self) -> None:
-        """Everything was done once, and committed; what could not be done is kept."""
+        """Assert that each record was worked on once and committed, and that the bad one is a dead letter."""
         seen = self.work.seen
         assert len(seen) == self.sent
         assert max(seen.values()) == 1, [value for value, times in seen.items() if times > 1]
@@ -113,7 +112,7 @@ def test_with_asyncio(broker: Broker, protocol: str) -> None:
                     await asyncio.sleep(0)
                 work.done(name, record)
 
-            options = {**QUICK, **PROTOCOLS[protocol]}
+            options = {"auto_offset_reset": "earliest", **PROTOCOLS[protocol]}
             return asyncio.create_task(consume(jobs.servers, jobs.topic, jobs.topic, work_on, **options))
 
         first = begin("first")
@@ -142,7 +141,7 @@ def test_with_threads(broker: Broker, protocol: str) -> None:
             spin_ms(1)
             work.done(name, record)
 
-        options = {**QUICK, **PROTOCOLS[protocol]}
+        options = {"auto_offset_reset": "earliest", **PROTOCOLS[protocol]}
         consume_in_threads(jobs.servers, jobs.topic, jobs.topic, work_on, stops[name], **options)
 
     async def run(pool: ThreadPoolExecutor) -> None:
