@@ -241,7 +241,7 @@ def _seen(data: FetchResponse.PartitionData) -> tuple[int, int, int]:
 
 @run_stories(60)
 @given(steps(KINDS, longest=30))
-def test_stories(story: list[Step]) -> None:
+def test_responses_and_what_the_client_knows_add_up_to_a_full_fetch(story: list[Step]) -> None:
     scene = Scene()
     scene.act(("want", ("a", 0), 0))
     for step in [*story, ("pass", WAIT_MS), ("fetch", True), ("fetch", False)]:

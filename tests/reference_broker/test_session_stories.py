@@ -267,7 +267,9 @@ def seen(scene: Scene, sent: int, paused: int) -> object:
 
 @run_stories(100)
 @given(steps(REQUESTS | TROUBLE, longest=25), steps(REQUESTS, longest=8))
-def test_stories(bench: BrokerBench, story: list[Step], epilogue: list[Step]) -> None:
+def test_a_session_that_has_recovered_behaves_like_a_new_one(
+    bench: BrokerBench, story: list[Step], epilogue: list[Step]
+) -> None:
     old = Scene(bench, 0)
     for step in story:
         old.act(step)
@@ -281,7 +283,7 @@ def test_stories(bench: BrokerBench, story: list[Step], epilogue: list[Step]) ->
 
 @run_stories(60)
 @given(steps(REQUESTS | TROUBLE | ENDS, longest=25))
-def test_stories_of_connections_that_end(bench: BrokerBench, story: list[Step]) -> None:
+def test_a_session_answers_nothing_after_its_connection_has_ended(bench: BrokerBench, story: list[Step]) -> None:
     scene = Scene(bench, 0)
     for step in story:
         scene.act(step)

@@ -135,7 +135,7 @@ class Scene:
 @pytest.mark.defect
 @run_stories(150)
 @given(steps(KINDS, longest=30))
-def test_stories(story: list[Step]) -> None:
+def test_each_timer_fires_once_and_in_order(story: list[Step]) -> None:
     scene = Scene()
     for step in story:
         scene.act(step)

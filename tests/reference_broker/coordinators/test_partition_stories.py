@@ -240,7 +240,7 @@ class Scene:
 
 @run_stories(200)
 @given(steps(REQUESTS | TROUBLE, longest=30), steps(REQUESTS, longest=8))
-def test_stories(story: list[Step], epilogue: list[Step]) -> None:
+def test_a_partition_that_has_recovered_behaves_like_a_new_one(story: list[Step], epilogue: list[Step]) -> None:
     old = Scene(MemoryLog(), 0)
     for step in story:
         old.act(step)

@@ -146,7 +146,7 @@ class Scene:
 
 @run_stories(40)
 @given(steps(KINDS, longest=25))
-def test_stories(story: list[Step]) -> None:
+def test_an_audit_continues_only_in_the_log_that_it_has_read(story: list[Step]) -> None:
     with TemporaryDirectory() as folder:
         scene = Scene(Path(folder))
         for step in [*story, ("audit",), ("append", 1), ("audit",)]:
