@@ -323,7 +323,6 @@ class Router:
         entry.link = None
         call = entry.call
         self._buckets.setdefault((call.target, call.purpose), _Bucket()).entries.append(entry)
-        self._number()
 
     def _came_back(self, call: Call, now_ms: int) -> _Entry:
         entry = self._in_flight.pop(call)

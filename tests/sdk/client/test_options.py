@@ -384,3 +384,19 @@ def test_levels_of_compression(codec: Compression) -> None:
     ):
         read_options(ProducerOptions, "a:1", {f"compression_{name}_level": high})
     assert read_options(ProducerOptions, "a:1", {"compression": name}).compression_level is None
+
+
+@pytest.mark.parametrize(
+    ("topic_timeout_ms", "limit"),
+    [
+        (None, ("delivery_timeout_ms", 50_000)),
+        (49_999, ("topic_timeout_ms", 49_999)),
+        (50_000, ("delivery_timeout_ms", 50_000)),
+        (50_001, ("delivery_timeout_ms", 50_000)),
+    ],
+)
+def test_a_record_waits_for_its_topic_by_the_shorter_limit(
+    topic_timeout_ms: int | None, limit: tuple[str, int]
+) -> None:
+    given = {"delivery_timeout_ms": 50_000, "topic_timeout_ms": topic_timeout_ms, "metadata_max_idle_ms": 60_000}
+    assert read_options(ProducerOptions, "a:1", given).topic_limit == limit
