@@ -186,7 +186,7 @@ class Metadata:
     def invalidate(self) -> None:
         """Become stale now: an event has shown that the metadata is outdated, and so may be an answer on its way."""
         self.invalidations += 1
-        self.expire()
+        self._updated_ms = None
 
     def expire(self) -> None:
         """Become stale now: something that is needed is not known; an answer on its way may bring it."""

@@ -33,11 +33,11 @@ class MetricsReport:
 
     def poll(self, now_ms: int) -> None:
         """Call the function if it is time; the first time is an interval after the start."""
-        if self._due_ms is None:
+        is_due = self._due_ms is not None and now_ms >= self._due_ms
+        if is_due or self._due_ms is None:
             self._due_ms = now_ms + self._interval_ms
-        elif now_ms >= self._due_ms:
-            self._due_ms = now_ms + self._interval_ms
-            self._report(now_ms)
+            if is_due:
+                self._report(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
         """Return when to poll again if nothing happens before."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call, Coordinator, Node, Purpose, Target
 from kafkawire.sdk.client.coordinators import Coordinators
@@ -344,11 +344,11 @@ class Router:
             self._coordinators.note(call.target, error)
         again = entry.attempts.failed(error, now_ms) and call.retries and not call.done and self._closed is None
         if again:
+            heappush(self._later, (entry.attempts.not_before_ms, self._number(), entry))
             pause_ms = entry.attempts.not_before_ms - now_ms
             self._lines.info(
                 (call.target, call.response), now_ms, "%s: trying again in %d ms: %s", call, pause_ms, error
             )
-            heappush(self._later, (entry.attempts.not_before_ms, self._number(), entry))
         else:
             self._settle(entry, response, error, now_ms)
 
@@ -365,8 +365,7 @@ class Router:
 
     def _forget_deadlines(self) -> None:
         """Forget the deadlines of calls that have ended."""
-        self._deadlines = [each for each in self._deadlines if each[1] in self._unsettled]
-        heapify(self._deadlines)
+        self._deadlines = sorted(each for each in self._deadlines if each[1] in self._unsettled)  # which is a heap
 
     def _drain(self, target: Target, purpose: Purpose, bucket: _Bucket, now_ms: int, actions: list[Action]) -> None:
         """Send the calls of one target that can be sent now."""

@@ -143,8 +143,9 @@ class Telemetry:
             self._due_ms = now_ms + interval_ms  # nobody wants any now: ask again
             return
         response.push_interval_ms = interval_ms
+        pause_ms = int(interval_ms * (1 - _JITTER + 2 * _JITTER * self._fraction()))
         self._subscription = response
-        self._due_ms = now_ms + int(interval_ms * (1 - _JITTER + 2 * _JITTER * self._fraction()))
+        self._due_ms = now_ms + pause_ms
         wanted = ", ".join(prefix or _ALL for prefix in response.requested_metrics)
         self._lines.info("wanted", now_ms, "metrics are pushed every %d ms: %s", interval_ms, wanted)
 

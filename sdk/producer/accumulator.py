@@ -192,8 +192,9 @@ class Accumulator:
             record.outcome = None
         elif not self._tell(record):
             self.release(size_bytes)
-            outcome.fail(self._final_error())
-            raise self._final_error()
+            error = self._final_error()
+            outcome.fail(error)
+            raise error.again()
         return topic, partitions
 
     def _arrived(self, record: Held) -> tuple[ProducerTopic, int]:
@@ -293,8 +294,7 @@ class Accumulator:
             created_ms = record.created_ms if is_held else now_ms
             builder = BatchBuilder(limit_bytes, options.compression, level=self._level)
             opened = self.new_batch(queue, builder, limit_bytes, created_ms, term=term)
-            opened.grants.append(admitted_bytes)
-            opened.admitted_bytes = admitted_bytes
+            opened.grants, opened.admitted_bytes = [admitted_bytes], admitted_bytes
             opened.append(record.timestamp_ms, record.key, record.value, record.headers)
         except BaseException:
             self.release(admitted_bytes)
@@ -310,8 +310,9 @@ class Accumulator:
         if not self._tell(batch.queue):
             batch.close()
             self._give_grants(batch)
-            batch.outcome.fail(self._final_error())
-            raise self._final_error()
+            error = self._final_error()
+            batch.outcome.fail(error)
+            raise error.again()
         batch.is_told = True
 
     def _close_full(self, topic: ProducerTopic, batch: ProducerBatch) -> None:
@@ -363,8 +364,7 @@ class Accumulator:
         ]
         for part in parts:
             part.close()
-            part.is_trimmed = True
-            part.kept_bytes = part.used_bytes
+            part.is_trimmed, part.kept_bytes = True, part.used_bytes
         return parts
 
     def _grow(self, batch: ProducerBatch, needed_bytes: int, *, is_held: bool) -> bool:
@@ -499,8 +499,10 @@ class Accumulator:
         for number, queue in list(topic.queues.items()):
             if number >= count and (batch := queue.latest()) is not None:
                 self.close(batch)
-        del topic.open[count:]
-        topic.open.extend([None] * (count - len(topic.open)))
+        if count < len(topic.open):
+            del topic.open[count:]
+        else:
+            topic.open.extend([None] * (count - len(topic.open)))
         in_doubt: deque[Held] = deque()
         while True:
             topic.gather()

@@ -112,7 +112,7 @@ class ClassicGroup:
         self.last_heartbeat_ms: int | None = None
         self._is_started = False
         self._departure: Departure | None = None
-        self._wants_join: str | None = None
+        self._wants_join: str | None = "first join"
         self._reason = ""
         self._generation = UNKNOWN_GENERATION_ID
         self._member_id = UNKNOWN_MEMBER_ID
@@ -126,15 +126,13 @@ class ClassicGroup:
     # GroupProtocol.
 
     def start(self, now_ms: int) -> None:
-        self._is_started = True
-        self._keep_known(now_ms)
-        self._wants_join = "first join"
+        self._is_started = self._keep_known(now_ms)
 
     def subscribe(self, subscription: Subscription, now_ms: int) -> None:
         self._subscription = subscription
         if self._keep_known(now_ms):
             self._reports.forget()
-            self._stop_unwanted()
+            self._handover.keep_to(subscription.topics(self._router.metadata))
             self._wants_join = "the subscription changed"
 
     def acknowledge(self, event: Event, now_ms: int) -> None:
@@ -203,12 +201,12 @@ class ClassicGroup:
         return min(times, default=None)
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
-        self._cancel_calls()
         self.failure = self.failure or error
         self._generation = UNKNOWN_GENERATION_ID
         self._handover.forget()
         if self._departure is not None:
             self._departure.cancel()
+        self._cancel_calls()
 
     # Joining.
 
@@ -242,10 +240,9 @@ class ClassicGroup:
         self._rebalance.begin(self._member_id, joining, self._reason, now_ms)
 
     def joined(self, member_id: str, generation: int, now_ms: int) -> None:
-        self._member_id, self._generation = member_id, generation
         self._subscription.keep_known(self._router.metadata)  # a leader adds what the others read
-        self.state = State.SYNCING
         self._join_attempts.succeeded()
+        self._member_id, self._generation, self.state = member_id, generation, State.SYNCING
         self._confirmed(now_ms)
 
     def join_refused(self, error: KafkaWireError, member_id: str, now_ms: int) -> None:
@@ -269,19 +266,18 @@ class ClassicGroup:
     def assignor_failed(self, error: KafkaWireError, now_ms: int) -> None:
         # The others need not wait: one of them leads now. The cause may be what one of them says, and it may leave.
         self._assign_attempts.failed(error, now_ms)
-        self._leave_for_a_while("the assignor failed", error, now_ms)
-        self._wants_join = "the assignor failed"
         self._reports.add(error)
+        reason = "the assignor failed"
+        self._leave_for_a_while(reason, reason, error, now_ms)
 
     def misassigned(self, error: KafkaWireError, now_ms: int) -> None:
         self._reader.report(error)  # the next join does not wait for that read: the others would wait, too
 
     def assigned(self, partitions: frozenset[TopicPartition], now_ms: int) -> None:
         """Take over an assignment: give up what it leaves out, then add what is new."""
-        self.state = State.ADOPTING
-        self._confirmed(now_ms)
         self._assign_attempts.succeeded()
-        self._last = partitions, self._generation
+        self.state, self._last = State.ADOPTING, (partitions, self._generation)
+        self._confirmed(now_ms)
         topics = self._subscription.topics(self._router.metadata)
         target = frozenset(partition for partition in partitions if partition.topic in topics)
         if others := {each.topic for each in partitions - target} - self._topics:
@@ -295,7 +291,7 @@ class ClassicGroup:
 
         def adopted(now_ms: int) -> None:
             self.state = State.STABLE
-            self._stop_unwanted()
+            self._handover.keep_to(self._subscription.topics(self._router.metadata))
 
         if going:
             self._wants_join = self._wants_join or "partitions were revoked, others may have them now"
@@ -327,7 +323,8 @@ class ClassicGroup:
                     self._wants_join = self._wants_join or "the group is rebalancing"
             elif not self._refused(call.error, now_ms):
                 self._beat_attempts.failed(call.error, now_ms)
-                self._end_session(call.error, now_ms)
+                if self._ends_session(call.error, now_ms):
+                    self._lose(call.error, now_ms, keeps_id=True)
 
         self._heartbeat = Call(
             self._coordinator,
@@ -343,12 +340,10 @@ class ClassicGroup:
         )
         self._router.submit(self._heartbeat, now_ms)
 
-    def _end_session(self, error: KafkaWireError, now_ms: int) -> None:
-        """Lose the partitions if the coordinator has refused all heartbeats of a session: it gives them to others."""
+    def _ends_session(self, error: KafkaWireError, now_ms: int) -> bool:
+        """Return whether the coordinator has refused all heartbeats of a session: it gives the partitions to others."""
         assert self.last_heartbeat_ms is not None  # when it joined, if not later
-        if is_news(error) and now_ms - self.last_heartbeat_ms >= self._settings.session_timeout_ms:
-            self._reports.add(error)
-            self._lose(error, now_ms, keeps_id=True)
+        return is_news(error) and now_ms - self.last_heartbeat_ms >= self._settings.session_timeout_ms
 
     def _confirmed(self, now_ms: int) -> None:
         """Note that the coordinator knows this member."""
@@ -361,8 +356,8 @@ class ClassicGroup:
     def _leave_call(self, reason: str, deadline_ms: int, on_done: Callable[[Call, int], None]) -> Call | None:
         """Return the call that leaves; None for a static member, which may come back, and for one that has no id."""
         self._cancel_calls()
-        self._rebalance.left()
         member_id, self._member_id = self._member_id, UNKNOWN_MEMBER_ID
+        self._rebalance.left()
         self._generation = UNKNOWN_GENERATION_ID
         self.state = State.OUTSIDE
         settings = self._settings
@@ -385,12 +380,14 @@ class ClassicGroup:
 
     def _go_idle(self, now_ms: int) -> None:
         """Leave until the application reads again."""
-        self._leave_for_a_while("max.poll.interval.ms has passed", self._interval.error(), now_ms)
-        self._wants_join = "reading goes on"
+        reason = "max.poll.interval.ms has passed"
+        self._leave_for_a_while(reason, "reading goes on", self._interval.error(), now_ms)
 
-    def _leave_for_a_while(self, reason: str, error: KafkaWireError, now_ms: int) -> None:
+    def _leave_for_a_while(self, reason: str, back: str, error: KafkaWireError, now_ms: int) -> None:
+        """Leave for a reason, and join again for another."""
         generation = self._generation
         leave = self._leave_call(reason, now_ms + self._settings.api_timeout_ms, lambda call, now_ms: None)
+        self._wants_join = back
         if leave is not None:
             self._router.submit(leave, now_ms)
         self._handover.lose(generation, error, now_ms, lambda now_ms: None)
@@ -415,6 +412,7 @@ class ClassicGroup:
         if not keeps_id:
             self._member_id = UNKNOWN_MEMBER_ID
         self.state = State.PREPARING
+        self._reports.add(error)
         self._wants_join = self._wants_join or f"the generation was lost: {error}"
         then = self._ready if self._departure is None else self._leave_if_stopped
         self._handover.lose(generation, error, now_ms, then)
@@ -450,14 +448,12 @@ class ClassicGroup:
         if self.state is not State.STABLE or metadata.changes == self._seen_changes:
             return
         self._seen_changes = metadata.changes
-        if self._subscription.topics(metadata) != self._topics:
-            self._stop_unwanted()
+        topics = self._subscription.topics(metadata)
+        if topics != self._topics:
+            self._handover.keep_to(topics)
             self._wants_join = self._wants_join or "other topics match the pattern"
         elif self._rebalance.is_outdated():
             self._wants_join = self._wants_join or "the partitions of the topics have changed"
-
-    def _stop_unwanted(self) -> None:
-        self._handover.keep_to(self._subscription.topics(self._router.metadata))
 
     def _keep_known(self, now_ms: int) -> bool:
         """Have the topics kept up to date; return False if the pattern is none."""

@@ -137,9 +137,9 @@ class ConsumerGroup:
         self._subscription.keep_known(self._router.metadata)
 
     def subscribe(self, subscription: Subscription, now_ms: int) -> None:
-        self._subscription = subscription
         subscription.keep_known(self._router.metadata)
         self._reports.forget()
+        self._subscription = subscription
         self._handed_over(now_ms)
 
     def acknowledge(self, event: Event, now_ms: int) -> None:
@@ -197,10 +197,10 @@ class ConsumerGroup:
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
         self.failure = self.failure or error
-        self._become(State.OUTSIDE)
         self._handover.forget()
         if self._departure is not None:
             self._departure.cancel()
+        self._become(State.OUTSIDE)
 
     # Heartbeats.
 
@@ -253,8 +253,7 @@ class ConsumerGroup:
             self.state = State.MEMBER
         self._member_id = response.member_id or self._member_id
         self._epoch = response.member_epoch
-        self._said = said
-        self._has_news = said != self._says()
+        self._said, self._has_news = said, said != self._says()
         self._beat_due_ms = now_ms + response.heartbeat_interval_ms
         self.last_heartbeat_ms = now_ms
         if response.assignment is not None:
@@ -361,7 +360,6 @@ class ConsumerGroup:
             if self._departure is None:
                 self._become(State.JOINING)
             else:
-                self._become(State.OUTSIDE)
                 self._departure.leave(now_ms)
 
         self._handover.lose(epoch, error, now_ms, join)
@@ -369,13 +367,13 @@ class ConsumerGroup:
     def _fail(self, error: KafkaWireError, now_ms: int) -> None:
         """End the membership for good."""
         epoch = self._epoch
-        self.failure = error
         self._become(State.OUTSIDE)
 
         def leave(now_ms: int) -> None:
             if self._departure is not None:
                 self._departure.leave(now_ms)
 
+        self.failure = error
         self._handover.lose(epoch, error, now_ms, leave)
         self._on_failure(error, now_ms)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
 
 from kafkawire.sdk.client.call import Call, Coordinator, Purpose
@@ -383,8 +383,7 @@ class Offsets:
         del self._waiting[waiter]
         waiter.left.clear()
         if len(self._deadlines) > 2 * len(self._waiting) + _SPARE_DEADLINES:
-            self._deadlines = [entry for entry in self._deadlines if entry[2] in self._waiting]
-            heapify(self._deadlines)
+            self._deadlines = sorted(entry for entry in self._deadlines if entry[2] in self._waiting)  # which is a heap
         waiter.on_done(outcome, now_ms)
 
     def _expire(self, now_ms: int) -> None:

@@ -154,8 +154,7 @@ class Rebalance:
             self._call = None
 
     def left(self) -> None:
-        """Forget the rebalance that runs: the member has left the group."""
-        self.cancel()
+        """Note that the member has left the group; its rebalance was cancelled."""
         self._metrics.left()
 
     def poll(self, now_ms: int) -> None:

@@ -71,6 +71,22 @@ def test_a_check_that_raises_what_is_final_ends_it() -> None:
     operating(test)
 
 
+def test_the_driver_is_woken_once_there_is_something_to_send() -> None:
+    async def test(broker: ScriptedBroker, core: ClientCore) -> None:
+        unsettled, wake = core.router._unsettled, core.operations.wake
+        before, counts = len(unsettled), list[int]()
+
+        def note() -> None:
+            counts.append(len(unsettled))
+            wake()
+
+        core.operations.wake = note
+        await core.operations.request(ANY_BROKER, MetadataRequest([]), MetadataResponse, lambda response: None)
+        assert counts == [before + 1]
+
+    operating(test)
+
+
 def test_describing_topics() -> None:
     async def test(broker: ScriptedBroker, core: ClientCore) -> None:
         operations = core.operations

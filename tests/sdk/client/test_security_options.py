@@ -94,6 +94,7 @@ def test_accepted(given: dict[str, Any]) -> None:
         ({**TLS, "ssl_endpoint_identification_algorithm": "HTTPS"}, "expected one of https, "),
         ({**TLS, "sasl_mechanism": "PLAIN"}, "='SSL': sasl_mechanism needs security_protocol \"SASL_SSL\""),
         ({"sasl_password": SECRET}, "='PLAINTEXT': sasl_password needs security_protocol"),
+        ({"sasl_password": SECRET, "ssl_key_location": "x"}, "='PLAINTEXT': ssl_key_location needs security_protocol"),
         (SASL, "sasl_mechanism=None: SASL_SSL needs one"),
         ({**SASL, "sasl_mechanism": "plain"}, "sasl_mechanism='plain': expected one of PLAIN, SCRAM-SHA-256"),
         ({**PLAIN, "sasl_username": None}, "sasl_username=None: PLAIN needs it"),

@@ -17,7 +17,7 @@ from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.options import ClientOptions, ConsumerOptions, ProducerOptions, read_options
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.client.telemetry import LAST_PUSH_MS, Telemetry
-from kafkawire.sdk.errors import Closed, UnsupportedVersion
+from kafkawire.sdk.errors import Closed, LocalProtocolError, UnsupportedVersion
 from kafkawire.sdk.metrics.sensor import Sensor
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.get_telemetry_subscriptions import (
@@ -279,6 +279,18 @@ def test_the_last_push_to_a_broker_that_stalls() -> None:
     setting.run(LAST_PUSH_MS - 1)
     assert not done.done
     setting.run(2)
+    assert done.done
+
+
+def test_a_last_push_that_cannot_begin_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    setting = Setting()
+    setting.run(10_000)
+    done: Promise[None] = Promise()
+    with monkeypatch.context() as patch:
+        patch.setattr("kafkawire.sdk.client.router.MAX_CALLS", 0)
+        with pytest.raises(LocalProtocolError):
+            setting.telemetry.finish(done, setting.simulation.now_ms)
+    setting.run(LAST_PUSH_MS)
     assert done.done
 
 

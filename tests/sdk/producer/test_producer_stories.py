@@ -97,6 +97,7 @@ class Scene:
         self.open: dict[Delivery, int] = {}
         self.settled: list[tuple[int, str]] = []
         self.flushes: list[Promise[None]] = []
+        self.wrong: list[str] = []  # what a callback raises would be logged
         self.stored: dict[str, bool] = {}
         self._values = self._seen_settled = self._seen_produced = self._seen_sent = 0
 
@@ -124,6 +125,7 @@ class Scene:
             if delivery in self.open:
                 del self.open[delivery]
                 self._note(label, delivery)
+                self._check_accounts(delivery)
 
         try:
             value = label.encode() + b" " * size_bytes
@@ -136,6 +138,14 @@ class Scene:
         else:
             self.open[delivery] = now_ms + DELIVERY_TIMEOUT_MS + GRACE_MS
         return label
+
+    def _check_accounts(self, delivery: Delivery) -> None:
+        """Whoever hears of a delivery finds it in the accounts: its memory is free, and its failure is known."""
+        accumulator = self.producer.accumulator
+        if not self.open and self.producer.sender.is_silent and accumulator.bytes_held:
+            self.wrong.append("memory is held for what is settled")
+        if not isinstance(outcome_of(delivery), RecordMetadata) and accumulator.failed is None:
+            self.wrong.append("a failure is not noted")
 
     def _note(self, label: str, delivery: Delivery) -> None:
         outcome = outcome_of(delivery)
@@ -178,6 +188,7 @@ class Scene:
 
     def check(self) -> None:
         """Deliveries are settled in time, and once all of them are, nothing is held."""
+        assert not self.wrong
         now_ms = self.producer.simulation.now_ms
         for deadline_ms in self.open.values():
             assert now_ms <= deadline_ms, "a delivery is late"

@@ -143,6 +143,7 @@ class Member:
 
     def fails(self, error: KafkaWireError, now_ms: int) -> None:
         self.simulation.check_time(now_ms)
+        assert not self.reader.assigned, "the partitions go first"
         self.failures.append(error)
 
     def commit(

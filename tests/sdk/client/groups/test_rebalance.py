@@ -352,6 +352,7 @@ def test_a_rebalance_after_an_absence_is_another_one() -> None:
     usual = scene.simulation.handlers[JoinGroupRequest]
     scene.simulation.handlers[JoinGroupRequest] = lambda request, version: SILENT
     scene.begin(5_000)
+    scene.rebalance.cancel()
     scene.rebalance.left()
     scene.simulation.run(10_000)
     scene.simulation.handlers[JoinGroupRequest] = usual
