@@ -388,11 +388,9 @@ class Accumulator:
 
     def _grow_to_limit(self, batch: ProducerBatch) -> bool:
         """Have a batch hold as much as it may; return whether there is room."""
-        if not self._memory.has(batch.limit_bytes - batch.admitted_bytes):
-            return False
         try:
             return self._grow(batch, batch.limit_bytes, is_held=False)
-        except BufferFull:  # another thread was faster
+        except BufferFull:
             return False
 
     def _take_memory(self, needed_bytes: int, wished_bytes: int, *, is_held: bool) -> int:

@@ -30,10 +30,6 @@ class BufferMemory:
         """How much is taken."""
         return self._taken.tell()
 
-    def has(self, size_bytes: int) -> bool:
-        """Return whether that much is free."""
-        return self._taken.tell() + size_bytes <= self._limit_bytes
-
     def take(self, needed_bytes: int, wished_bytes: int) -> int:
         """Take the wished memory, or what is free if that is less, and return how much was taken.
 

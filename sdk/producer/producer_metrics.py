@@ -112,13 +112,13 @@ class ProducerMetrics:
 
     def retried(self, batch: ProducerBatch, now_ms: int) -> None:
         """Count a batch that is sent again."""
-        self._all.retries.record(batch.builder.count, now_ms)
-        self._topic(batch).retries.record(batch.builder.count, now_ms)
+        for each in (self._all, self._topic(batch)):
+            each.retries.record(batch.builder.count, now_ms)
 
     def failed(self, batch: ProducerBatch, now_ms: int) -> None:
         """Count a batch that was not stored."""
-        self._all.errors.record(batch.builder.count, now_ms)
-        self._topic(batch).errors.record(batch.builder.count, now_ms)
+        for each in (self._all, self._topic(batch)):
+            each.errors.record(batch.builder.count, now_ms)
 
     def split(self, now_ms: int) -> None:
         """Count a batch that was too large."""

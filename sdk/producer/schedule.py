@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from heapq import heappop, heappush
+from itertools import count
 
 from kafkawire.sdk.producer.partition_queue import PartitionQueue
 
@@ -26,7 +27,7 @@ class Schedule:
         self.ready: dict[int, OrderedDict[PartitionQueue, None]] = {}
         self.homeless: dict[PartitionQueue, None] = {}
         self._later: list[tuple[int, int, PartitionQueue]] = []
-        self._entries = 0
+        self._entries = count()
 
     def put_ready(self, queue: PartitionQueue, node_id: int | None) -> None:
         """Have a partition served by its leader, after those that wait for it already."""
@@ -50,8 +51,7 @@ class Schedule:
         self.take_out(queue)
         if queue.due_ms != due_ms:
             queue.due_ms = due_ms
-            self._entries += 1
-            heappush(self._later, (due_ms, self._entries, queue))
+            heappush(self._later, (due_ms, next(self._entries), queue))
 
     def take_out(self, queue: PartitionQueue) -> None:
         """Forget a partition that has nothing to send, or goes elsewhere."""

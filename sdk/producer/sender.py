@@ -363,8 +363,7 @@ class Sender:
         elif batch.outcome.done:  # its time was up before
             self._accumulator.release(batch.kept_bytes)
         elif code in _TOO_LARGE and batch.builder.count > 1:
-            self._metrics.split(now_ms)
-            self._split(batch)
+            self._split(batch, now_ms)
         else:
             self._try_again(result, error, now_ms)
 
@@ -394,9 +393,10 @@ class Sender:
         else:
             self._settle(batch, result.others or error, now_ms, result)
 
-    def _split(self, batch: ProducerBatch) -> None:
+    def _split(self, batch: ProducerBatch, now_ms: int) -> None:
         """Send the records of a batch that is too large in smaller ones."""
         queue, accumulator = batch.queue, self._accumulator
+        self._metrics.split(now_ms)
         parts = accumulator.parts_of(batch)
         logger.info("%s are too large for one batch: sending them again in %d smaller ones", batch, len(parts))
         queue.sequences.divide(batch, parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
+from itertools import count
 
 from kafkawire.sdk.producer.batch import ProducerBatch
 from kafkawire.sdk.producer.contents import Held
@@ -23,14 +24,13 @@ class Unsettled:
         self.items: dict[Outcome, ProducerBatch | Held] = {}
         #: What has ended before its deadline stays here until then: its outcome, which holds no records.
         self._deadlines: list[tuple[int, int, Outcome]] = []
-        self._entries = 0
+        self._entries = count()
 
     def add(self, item: ProducerBatch | Held) -> None:
         """Take what is new."""
         outcome = outcome_of(item)
         self.items[outcome] = item
-        self._entries += 1
-        heappush(self._deadlines, (item.deadline_ms, self._entries, outcome))
+        heappush(self._deadlines, (item.deadline_ms, next(self._entries), outcome))
 
     def discard(self, outcome: Outcome) -> None:
         """Forget what has ended."""

@@ -78,9 +78,8 @@ class PartitionFetch:
 
     def begin(self, epoch: int, place: Place) -> None:
         """Begin anew at a place."""
-        self.epoch = epoch
         self.move(place)
-        self.halted = False
+        self.epoch, self.halted = epoch, False
         self.end_offset = -1  # the user's side may not have taken the last one, which was of another epoch
         self.buffered_bytes = 0
         self.attempts.succeeded()

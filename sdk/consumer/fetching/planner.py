@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
+from itertools import count
 
 from kafkawire.sdk.client.call import Call, Node
 from kafkawire.sdk.client.link import Link
@@ -111,7 +112,7 @@ class FetchPlanner:
         self._is_full = False
         self._refusal: KafkaWireError | None = None
         self._changes = -1
-        self._numbers = 0
+        self._numbers = count()
         self._failure: KafkaWireError | None = None
         self._lines = LogLimit(logger)
         self._lookups = PositionLookups(self, router, options, wall_ms, committed)
@@ -148,8 +149,9 @@ class FetchPlanner:
             elif not node.wanted and node.in_flight is None and node_id not in self._metadata.brokers:
                 del self._nodes[node_id]
         self._queue.refuse(self._refusal)
-        self._queue.starved = self._is_full or bool(self._ahead)
-        if self._queue.starved and self._queue.released:  # between the first look and now
+        starved = self._is_full or bool(self._ahead)
+        self._queue.starved = starved
+        if starved and self._queue.released:  # between the first look and now
             self.poll(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
@@ -171,10 +173,10 @@ class FetchPlanner:
     def assign(self, epochs: Mapping[TopicPartition, tuple[int, Place]], now_ms: int) -> None:
         """Fetch exactly these partitions; those whose epoch is known go on."""
         for partition in [each for each in self._partitions if each not in epochs]:
-            fetch = self._partitions.pop(partition)
-            self._move(fetch, None)
             self._leaderless.pop(partition, None)
             self._ahead.discard(partition)
+            fetch = self._partitions.pop(partition)
+            self._move(fetch, None)
         for partition, (epoch, place) in epochs.items():
             known = self._partitions.get(partition)
             if known is None:
@@ -189,7 +191,6 @@ class FetchPlanner:
         """Fetch a partition from another place."""
         fetch = self._partitions.get(partition)
         if fetch is not None:
-            self._move(fetch, None)
             self._ahead.discard(partition)
             fetch.begin(epoch, place)
             self.consider(fetch, now_ms)
@@ -254,19 +255,18 @@ class FetchPlanner:
     def retry(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
         """Have a partition wait after a failure that will pass."""
         fetch.attempts.failed(error, now_ms)
+        self.consider(fetch, now_ms)
         subject = "retry", fetch.partition.topic
         self._lines.warning(subject, now_ms, "%s (%d in a row)", error, fetch.attempts.failures)
-        self.consider(fetch, now_ms)
 
     def halt_with(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
         """Fetch nothing more of a partition until it is sought: the application gets the error, once."""
         if not isinstance(error, Closed):  # the consumer has ended, which needs no line for each partition
             self._lines.error(("halt", fetch.partition.topic), now_ms, "reading %s stops: %s", fetch.partition, error)
         fetch.halted = True
-        end = fetch.position or Position(-1)
-        self._queue.put(Fetched(fetch.partition, fetch.epoch, end.offset, end, error=error))
-        self._queue.signal()
         self.consider(fetch, now_ms)
+        end = fetch.position or Position(-1)
+        self._queue.deliver(Fetched(fetch.partition, fetch.epoch, end.offset, end, error=error))
 
     def locate(self, fetch: PartitionFetch, position: Position, now_ms: int, *, is_checked: bool = False) -> None:
         """Begin to fetch from a position that was looked up; `is_checked` if the leader that was asked has named it."""
@@ -276,8 +276,7 @@ class FetchPlanner:
         fetch.attempts.succeeded()
         assert self.user is not None
         if not self.user.located(fetch.partition, fetch.epoch, position):
-            self._queue.put(Fetched(fetch.partition, fetch.epoch, position.offset, position))
-            self._queue.signal()
+            self._queue.deliver(Fetched(fetch.partition, fetch.epoch, position.offset, position))
         self.consider(fetch, now_ms)
 
     def reset(self, fetch: PartitionFetch, reason: str, now_ms: int) -> None:
@@ -287,11 +286,11 @@ class FetchPlanner:
         if place is None:
             self.halt_with(fetch, NoOffset(f"{reason}, and auto_offset_reset is none"), now_ms)
             return
+        fetch.replica = None
         if fetch.place is not None or fetch.position is not None:
             policy = self._options.auto_offset_reset
             self._lines.warning(("reset", fetch.partition.topic), now_ms, "%s: reset to %s", reason, policy)
         fetch.move(place)
-        fetch.replica = None
         self.consider(fetch, now_ms)
 
     def current(self, partition: TopicPartition) -> PartitionFetch | None:
@@ -315,8 +314,8 @@ class FetchPlanner:
 
     def _without_leader(self, fetch: PartitionFetch, known: Partition | None, now_ms: int) -> None:
         self._leaderless[fetch.partition] = fetch
-        self._move(fetch, None)
         refused = self._metadata.errors.get(fetch.partition.topic)
+        self._move(fetch, None)
         if refused is not None and refused not in RETRIABLE:
             del self._leaderless[fetch.partition]
             self.halt_with(fetch, BrokerError(refused, f"topic {fetch.partition.topic}"), now_ms)
@@ -337,8 +336,7 @@ class FetchPlanner:
         due_ms = fetch.attempts.not_before_ms
         if fetch.waits_until_ms != due_ms:
             fetch.waits_until_ms = due_ms
-            self._numbers += 1
-            heappush(self._later, (due_ms, self._numbers, fetch))
+            heappush(self._later, (due_ms, next(self._numbers), fetch))
 
     def _notice_other_topic(self, fetch: PartitionFetch, topic_id: bytes, now_ms: int) -> None:
         """Begin anew in a topic that was deleted and created again (KIP-516), or learn the id for the first time.
@@ -350,8 +348,9 @@ class FetchPlanner:
         if former != ZERO_UUID and not fetch.halted:
             reason = f"{fetch.partition}: topic {fetch.partition.topic} was deleted and created again"
             if self._lookups.reset_place() is None:
-                self._lines.warning(("reset", fetch.partition.topic), now_ms, "%s", reason)
                 fetch.move(None)  # as for a new partition: to a committed offset, or to an error
+                subject = "reset", fetch.partition.topic
+                self._lines.warning(subject, now_ms, "%s", reason)
             else:
                 self.reset(fetch, reason, now_ms)
             assert self.user is not None

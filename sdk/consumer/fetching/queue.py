@@ -106,6 +106,11 @@ class FetchQueue:
         self._put_bytes += len(fetched.records)
         self._items.append(fetched)
 
+    def deliver(self, fetched: Fetched) -> None:
+        """Append, and wake every reader."""
+        self.put(fetched)
+        self.signal()
+
     def report(self, error: KafkaWireError) -> None:
         """Have the next read raise an error that concerns no single partition."""
         self.errors.append(error)

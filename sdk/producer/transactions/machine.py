@@ -128,10 +128,8 @@ class Transactions:
         self._check()
         if self.state is not State.READY:
             raise LocalProtocolError(f"a transaction is {self.state.value}: commit or abort it first")
-        self._course = _Course()
+        self._course, self._accumulator.failed, self.state = _Course(), None, State.OPEN
         self._partitions.begin(self._identity.transaction_version)
-        self._accumulator.failed = None
-        self.state = State.OPEN
         self._accumulator.refuse(None)
         promise.keep(None)
 

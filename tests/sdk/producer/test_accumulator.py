@@ -308,10 +308,11 @@ def test_fill() -> None:
     assert filled.values() == [b"first", *values[:taken]]
 
 
-def test_fill_leaves_a_scarce_buffer_to_single_records() -> None:
-    filled = Filled(batch_size=2048, buffer_memory=2000)
+@pytest.mark.parametrize(("buffer_memory", "count"), [(2047, 0), (2048, 1)])
+def test_fill_leaves_a_scarce_buffer_to_single_records(buffer_memory: int, count: int) -> None:
+    filled = Filled(batch_size=2048, buffer_memory=buffer_memory)
     filled.send("t", b"first", partition=0)
-    assert filled.accumulator.fill("t", [b"x"], 0, 5) == 0
+    assert filled.accumulator.fill("t", [b"x"], 0, 5) == count
 
 
 def test_threads_lose_nothing_and_keep_their_order() -> None:

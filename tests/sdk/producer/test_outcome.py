@@ -11,6 +11,7 @@ import logging
 import threading
 import weakref
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from contextvars import ContextVar, copy_context
 
 import pytest
@@ -174,6 +175,33 @@ def test_whoever_waits_on_a_closed_loop_is_forgotten() -> None:
     loop.run_forever()
     loop.close()
     outcome.settle(1)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda delivery, outcome: delivery.exception(),
+        lambda delivery, outcome: delivery.result(),
+        lambda delivery, outcome: outcome.raise_error(),
+        lambda delivery, outcome: asyncio.run(_result(delivery)),
+    ],
+)
+def test_a_failure_that_anybody_has_asked_for_is_observed(ask: Callable[[Delivery, Outcome], object]) -> None:
+    outcome = Outcome(PLACE)
+    outcome.fail(ConnectionLost("reset by peer"))
+    assert not outcome.observed
+    with suppress(ConnectionLost):
+        ask(Delivery(outcome, 0, 500), outcome)
+    assert outcome.observed
+
+
+def test_a_failure_is_observed_by_those_who_came_along_with_their_records() -> None:
+    outcome, other = Outcome(PLACE), Outcome(PLACE)
+    seen: list[bool] = []
+    outcome.watch(0, lambda: seen.append(other.observed))
+    other.fail(ConnectionLost("reset by peer"))
+    outcome.move([(other, 0)])
+    assert seen == [True]
 
 
 def test_exception_before_the_end() -> None:

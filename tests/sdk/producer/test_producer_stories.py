@@ -153,6 +153,26 @@ class Scene:
         code = getattr(outcome, "code", "")
         self.settled.append((self.producer.simulation.now_ms, f"{label}: {type(outcome).__name__} {code}"))
 
+    def flush(self) -> None:
+        """Flush; when that is over, all that was sent before is settled."""
+        given, flush = list(self.open), self.producer.flush()
+
+        def ended() -> None:
+            if not all(delivery.done for delivery in given):
+                self.wrong.append("a flush has ended before its deliveries")
+
+        flush.add_done_callback(ended)
+        self.flushes.append(flush)
+
+    def end(self) -> None:
+        """End the client: everything is settled at once."""
+        for topic in ("t", "w"):
+            self.send(topic, 0)
+        self.flush()
+        self.producer.simulation.close()
+        assert not self.open
+        self.check()
+
     def act(self, step: Step) -> None:
         producer = self.producer
         match step:
@@ -168,7 +188,7 @@ class Scene:
             case ("down", node, False):
                 producer.simulation.down.discard(node)
             case ("flush",):
-                self.flushes.append(producer.flush())
+                self.flush()
             case ("forget", number):
                 producer.log("t", number).forget()
             case ("lead", number, leader):
@@ -263,6 +283,8 @@ def test_a_producer_that_has_recovered_behaves_like_a_new_one(past: list[Step], 
     for each in (old, new):
         each.settle()
     assert_alike(old, new, future)
+    for each in (old, new):
+        each.end()
 
 
 REQUESTS = {

@@ -5,6 +5,7 @@ Method: both sides by hand, then two threads at once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Thread
 
 import pytest
@@ -109,6 +110,29 @@ def test_whoever_waits_is_woken_once_something_comes() -> None:
     setting.queue.signal()
     assert (first.done, second.done, setting.queue.is_awaited) == (True, True, False)
     assert setting.queue.wait().done  # something is there already
+
+
+def test_whoever_is_woken_finds_why() -> None:
+    setting = Setting()
+    queue, error = setting.queue, Closed("the consumer was closed")
+    setting.put(T1, 0)
+    setting.readings[T1].paused = True
+    assert setting.take() is None
+    epoch = setting.readings[T0].epoch
+    causes: list[Callable[[], object]] = [
+        lambda: queue.deliver(Fetched(T0, epoch, 0, Position(1), b"x")),
+        lambda: queue.report(error),
+        lambda: queue.unpark(T1),
+        lambda: queue.fail(error),
+    ]
+    found = []
+    for cause in causes:
+        waiting = queue.wait()
+        waiting.add_done_callback(lambda: found.append((len(queue._items), len(queue.errors), queue.failure)))
+        cause()
+        queue._items.clear()
+        queue.errors.clear()
+    assert found == [(1, 0, None), (0, 1, None), (1, 0, None), (0, 0, error)]
 
 
 def test_a_wait_that_was_given_up_leaves_nothing() -> None:
