@@ -59,9 +59,9 @@ class SubscribedTopics:
         if self._subscription is None or self._metadata.changes == self._changes:
             return
         self._changes = self._metadata.changes
-        self._warn(self._subscription.names)
         if self._assignment is not None and (self._subscription.pattern is None or self._metadata.is_complete):
             self._assign(self._assignment, self._subscription.topics(self._metadata))
+        self._warn(self._subscription.names)
         if self._waiting and self._covers(self._subscription):
             waiting, self._waiting = self._waiting, []
             for promise in waiting:

@@ -53,9 +53,11 @@ class Progress:
     def moved(self, outcome: Outcome, others: Iterable[Outcome]) -> None:
         """Note that the records of an outcome belong to others now."""
         for flush in self._flushes:
-            if outcome in flush.outcomes:
-                flush.outcomes.discard(outcome)
-                flush.outcomes.update(others)
+            try:
+                flush.outcomes.remove(outcome)
+            except KeyError:  # it does not wait for this one
+                continue
+            flush.outcomes.update(others)
 
     def ended(self, outcome: Outcome) -> None:
         """Note that an outcome is settled."""

@@ -420,7 +420,8 @@ class Sender:
         batch.queue.remove(batch)
         batch.queue.sequences.failed(batch)
         self._settle(batch, error, now_ms)
-        self._place(batch.queue, now_ms)
+        queue = batch.queue
+        self._place(queue, now_ms)
 
     def _timed_out(self, batch: ProducerBatch, cause: KafkaWireError | None) -> DeliveryTimedOut:
         leader = self._router.metadata.leader(batch.queue.partition)

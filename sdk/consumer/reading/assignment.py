@@ -221,14 +221,15 @@ class Assignment:
                 for each in sorted(partitions)
             }
             for partition in former.keys() - chosen.keys():
-                former[partition].withheld = True
-                self._cut(former[partition])
                 self._queue.forget(partition)
+                gone = former[partition]
+                self._withhold(gone)
             for reading in chosen.values():
                 if reading.withheld:  # hand it out again, from where it was or was sought meanwhile
                     reading.withheld = False
-                    reading.begin(reading.place if reading.position is None else reading.position)
                     self._queue.forget(reading.partition)
+                    again = reading.place if reading.position is None else reading.position
+                    reading.begin(again)
             self.readings = chosen
             epochs = {each: (reading.epoch, reading.place) for each, reading in chosen.items()}
             paused = [each for each, reading in chosen.items() if reading.paused]
@@ -246,8 +247,7 @@ class Assignment:
         withheld = [each for each in partitions if each in self.readings]
         with self._lock:
             for partition in withheld:
-                self.readings[partition].withheld = True
-                self._cut(self.readings[partition])
+                self._withhold(self.readings[partition])
         self._run(partial(self._fetching.pause, withheld))
 
     def to_commit(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -336,7 +336,8 @@ class Assignment:
         for reading in chosen:
             reading.paused = True
         self.on_pause()
-        self._run(partial(self._fetching.pause, [reading.partition for reading in chosen]))
+        paused = [reading.partition for reading in chosen]
+        self._run(partial(self._fetching.pause, paused))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out paused partitions again; try again to read those that an error has halted.
@@ -354,11 +355,11 @@ class Assignment:
 
     def halt(self, reading: Reading) -> None:
         """Hand out nothing more of a partition because of an error, until it is sought or resumed."""
+        self._queue.forget(reading.partition)
         start = reading.position
         reading.begin(reading.place)
         reading.start = reading.done = start
         reading.halted = True
-        self._queue.forget(reading.partition)
         self._run(partial(self._fetching.halt, reading.partition))
 
     def finish(self, partition: TopicPartition, start_offset: int, end_offset: int | None = None) -> None:
@@ -409,6 +410,11 @@ class Assignment:
             reading.done = done or reading.done
             self._queue.forget(reading.partition)
         self._run(partial(self._fetching.seek, reading.partition, reading.epoch, place))
+
+    def _withhold(self, reading: Reading) -> None:
+        """Hand out nothing more of a partition."""
+        reading.withheld = True
+        self._cut(reading)
 
     def _cut(self, reading: Reading) -> None:
         """Hand out nothing more of what is being handed out."""

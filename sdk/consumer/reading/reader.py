@@ -270,11 +270,12 @@ class Reader:
         return HookedHandout(records, end, leader_epoch, self.hooks, lambda: self._stop(course), clock_ms, LIST_MS)
 
     def _hand_over(self, batch: ConsumerBatch, course: Course) -> None:
-        unfinished, start = course.reading.unfinished, course.reading.start
+        reading = course.reading
+        unfinished, start = reading.unfinished, reading.start
         if unfinished is not None and start is not None:
             unfinished.began_batch(Position(batch.start_offset, start.leader_epoch), batch.next_offset)
-        course.reading.start = course.end_of(batch.next_offset, batch.leader_epoch)
-        self._moved.add(course.reading)
+        reading.start = course.end_of(batch.next_offset, batch.leader_epoch)
+        self._moved.add(reading)
         self._handed_out += 1
 
     def _hand_out(self, course: Course, handout: Handout) -> None:
@@ -315,7 +316,8 @@ class Reader:
         """Keep what is being handed out of a partition that was paused, until it is resumed."""
         course = self._course
         if course is not None and course.reading.paused:
-            course.rest = self._rest()
+            rest = self._rest()
+            course.rest = rest
             self._paused.append(course)
             self._course = None
 

@@ -77,8 +77,8 @@ class Unfinished:
         """Note that a batch is about to be handed out whole."""
         with self._lock:
             self._drop_from(start.offset)
-            self._positions[start.offset] = start
             self._batches[start.offset] = end_offset
+            self._positions[start.offset] = start
             self._look()
 
     def finish(self, offset: int) -> None:

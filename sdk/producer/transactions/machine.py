@@ -391,8 +391,8 @@ class Transactions:
         error = fenced(self._id, self._options.transaction_timeout_ms, error)
         error.fatal = True
         logger.error("no transaction is possible any more: %s", error)
-        self.fail(error, now_ms)
         self._accumulator.refuse(error)
+        self.fail(error, now_ms)
         self._drop(error, now_ms)
 
     # The end.

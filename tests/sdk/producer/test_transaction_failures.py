@@ -10,6 +10,7 @@ import pytest
 from kafkawire.sdk.errors import (
     BrokerError,
     DeliveryTimedOut,
+    KafkaWireError,
     LocalProtocolError,
     ProducerFenced,
     TransactionAborted,
@@ -236,6 +237,19 @@ def test_what_a_refused_batch_leads_to(version: int, code: ErrorCode, ending: st
     else:
         assert isinstance(error, ProducerFenced if ending == FENCED else BrokerError)
         assert producer.machine.state is State.FATAL
+
+
+@BOTH
+def test_who_hears_that_no_transaction_is_possible_any_more_cannot_send(version: int) -> None:
+    producer = TransactionalProducer(version)
+    producer.begin()
+    producer.refuse = refused(ErrorCode.PRODUCER_FENCED)
+    producer.send("t", b"v", partition=0)
+    commit = producer.ask(producer.machine.commit, 60_000)
+    refusals: list[KafkaWireError | None] = []
+    commit.add_done_callback(lambda: refusals.append(producer.accumulator.appender.refusal))
+    producer.run(5_000)
+    assert [type(refusal) for refusal in refusals] == [ProducerFenced]
 
 
 @BOTH

@@ -11,6 +11,7 @@ import pytest
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata
 from kafkawire.sdk.consumer.position import Position
+from kafkawire.sdk.consumer.reading.assignment import Assignment
 from kafkawire.sdk.errors import BrokerError, LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -111,6 +112,20 @@ def test_nothing_of_a_new_partition_is_handed_out_before_the_application_knows_o
     assert side.told[-1] == ("assign", {T0: Position(0), T1: Position(5)})
     side.put(T1, made(5, b"a"))
     assert side.take_all() == [5]
+
+
+@pytest.mark.parametrize("call", ["withhold", "assign"])
+def test_nothing_follows_what_is_cut_off_in_the_middle(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may take the next records as soon as the present ones are cut."""
+    side = UserSide(T0)
+    side.put(T0, made(0, b"a", b"b"))
+    side.take()
+    reading = side.assignment[T0]
+    held: list[bool] = []
+    monkeypatch.setattr(Assignment, "_cut", lambda self, cut: held.append(cut.is_held))
+    getattr(side.assignment, call)([T0] if call == "withhold" else [])
+    assert held == [True]
+    assert reading.withheld
 
 
 def test_a_withheld_partition_is_not_fetched() -> None:

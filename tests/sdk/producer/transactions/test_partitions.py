@@ -47,3 +47,8 @@ def test_a_refusal_and_another_transaction() -> None:
     assert partitions.refusal is None
     assert not partitions.joined
     assert not partitions.may_send(FIRST), "it was part of the one before"
+    partitions.add([SECOND])
+    partitions.begin(1)
+    assert partitions.take_wanted() == []
+    assert partitions.take_added() == []
+    assert not partitions.joined
