@@ -111,6 +111,19 @@ def test_client_that_does_not_read_is_not_read_from(client):
     assert client.paused == [True, False]
 
 
+def test_client_is_not_read_from_once_a_response_does_not_fit(client, monkeypatch):
+    write = client.wire.write
+
+    def write_and_block(parts):
+        write(parts)
+        client.session.writing_blocked(True)
+
+    monkeypatch.setattr(client.wire, "write", write_and_block)
+    client.send(MetadataRequest(None), 12)
+    assert len(client.answers()) == 1
+    assert client.paused == [True]
+
+
 def test_gone_client_is_forgotten(client):
     client.send(fetch(), 12)
     client.session.connection_lost(None)

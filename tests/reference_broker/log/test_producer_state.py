@@ -192,6 +192,18 @@ def test_which_snapshots_are_kept(disk: MemoryDisk) -> None:
     assert STORED.asked == [4]
 
 
+def test_a_snapshot_that_could_not_be_removed_still_counts(disk: MemoryDisk) -> None:
+    snapshots = Snapshots(disk, "t-0")
+    snapshots.store(Stored([transactional(1)]).producers())
+    disk.plan = fail_at(disk.calls + 1)
+    with pytest.raises(OSError, match="planned"):
+        snapshots.remove(1)
+    assert snapshots.offsets == [1]
+    disk.plan = None
+    snapshots.remove(1)
+    assert snapshots.offsets == []
+
+
 def test_snapshots_that_are_retired_do_not_count_any_more(disk: MemoryDisk) -> None:
     snapshots = snapshots_of(disk)
     for at in (1, 2, 4):

@@ -95,6 +95,17 @@ def test_the_one_that_lacks_least_goes_on_and_then_the_next():
     assert not longer.waits
 
 
+def test_the_next_goes_on_when_the_first_is_no_longer_read_although_its_memory_is_not_free():
+    budget = MemoryBudget(LIMIT_BYTES, Timers(), int)
+    first, following = Connection(budget, 2_000), Connection(budget, 3_000)
+    for connection in (following, first):
+        connection.send(600)
+    following.send(1)
+    assert (budget.is_full, first.waits, following.waits) == (True, False, True)
+    budget.done(first)
+    assert (budget.is_full, following.waits) == (True, False)
+
+
 def test_never_more_than_one_frame_beyond_the_limit():
     for seed in range(10):
         chance = random.Random(seed)
