@@ -14,7 +14,7 @@ from typing import Any, Final
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import Options
 from kafkawire.sdk.spark.logins import with_login
-from kafkawire.sdk.spark.option_values import CLIENT_PREFIX
+from kafkawire.sdk.spark.option_values import CLIENT_PREFIX, client_reason
 
 __all__ = ["REFUSED_OF_READERS", "REFUSED_OF_WRITERS", "read_client_options"]
 
@@ -99,7 +99,7 @@ def read_client_options(given: Mapping[str, str], options: type[Options], refuse
         name = options.KAFKA_NAMES.get(given_name, given_name)
         option = options.OPTIONS.get(name)
         if option is None:
-            raise ConfigurationError(shown, text, options.unknown(given_name))
+            raise ConfigurationError(shown, text, client_reason(options.unknown(given_name), options))
         if name in values:
             raise ConfigurationError(shown, text, f"{name} was given already")
         values[name] = _ANY_CASE.get(name, str)(text) if option.parse is None else option.parse(text.strip())

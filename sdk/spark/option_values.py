@@ -23,6 +23,7 @@ __all__ = [
     "OptionTable",
     "Parser",
     "client_error",
+    "client_reason",
     "one_of",
     "parse_columns",
     "parse_duration",
@@ -30,6 +31,7 @@ __all__ = [
     "parse_names",
     "parse_number",
     "parse_size",
+    "parse_time",
     "parse_topics",
     "split_client_options",
     "there_are",
@@ -50,6 +52,9 @@ _NAMED_MAX = 10
 #: Names that an error takes for what was meant by one that does not exist.
 _NEAR_MAX = 3
 
+#: What may be the name of an option in a sentence; one of a single word may be a word, unless its place tells.
+_NAMES = re.compile(r"\b[a-z0-9]+(?:[._][a-z0-9]+)+\b|\b[a-z]+(?=[?=])|(?<=here it is )[a-z]+\b", re.ASCII)
+
 _SIZE = re.compile(r"([0-9]{1,19})\s*([kmgt]?)b?", re.ASCII | re.IGNORECASE)
 _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 
@@ -62,11 +67,21 @@ class OptionTable:
 
     Args:
         parsers: the reader of each option's value, by the option's name.
+        clients: the options of the query's clients, which somebody may have named without the prefix.
+        advice: what to do instead, by lower-case names that are often taken for an option.
         hint: what to add where a name is like no other.
     """
 
-    def __init__(self, parsers: Mapping[str, Parser], hint: str = "") -> None:
+    def __init__(
+        self,
+        parsers: Mapping[str, Parser],
+        clients: type[Options] | None = None,
+        advice: Mapping[str, str] = {},
+        hint: str = "",
+    ) -> None:
         self._known = {name.lower(): (name, parse) for name, parse in parsers.items()}
+        self._clients = clients
+        self._advice = advice
         self._hint = hint
 
     def read(self, given: Mapping[str, str]) -> dict[str, Any]:
@@ -78,6 +93,9 @@ class OptionTable:
         Raises:
             ConfigurationError: an option is unknown, or its value is refused.
         """
+        if (provider := next((text for name, text in given.items() if name.lower() == "provider"), None)) is not None:
+            reason = "Spark gives a table's options to nobody who reads or writes it: use CREATE TEMPORARY VIEW … USING"
+            raise ConfigurationError("provider", provider, reason)
         values: dict[str, Any] = {}
         for name, text in given.items():
             known = self._known.get(name.lower())
@@ -87,7 +105,14 @@ class OptionTable:
         return values
 
     def _unknown(self, name: str) -> str:
-        names = (known for known, _ in self._known.values())
+        if (advice := self._advice.get(name.lower())) is not None:
+            return f"no such option; {advice}"
+        names = [known for known, _ in self._known.values()]
+        if self._clients is not None:
+            dotted = name.lower().replace("_", ".")
+            of_clients = nearest(dotted, self._clients.KAFKA_NAMES)
+            if of_clients == [dotted] or (of_clients and not nearest(name, names)):
+                return f"no such option; did you mean {CLIENT_PREFIX}{of_clients[0]}?"
         return f"no such option{did_you_mean(name, names) or self._hint}"
 
 
@@ -101,7 +126,24 @@ def client_error(error: ConfigurationError, options: type[Options], given: Mappi
     """
     option = options.OPTIONS.get(error.option)
     name = error.option if option is None or option.kafka_name is None else option.kafka_name
-    return ConfigurationError(f"{CLIENT_PREFIX}{name}", given.get(name, given.get(error.option)), error.reason)
+    reason = client_reason(error.reason, options)
+    return ConfigurationError(f"{CLIENT_PREFIX}{name}", given.get(name, given.get(error.option)), reason)
+
+
+def client_reason(reason: str, options: type[Options]) -> str:
+    """Return what a client says about an option, with the names of others as queries have them.
+
+    Args:
+        reason: may name options as programs do, `ssl_key_password`, or as Kafka does.
+        options: the options of the client.
+    """
+
+    def renamed(match: re.Match[str]) -> str:
+        name = match[0]
+        option = options.OPTIONS.get(options.KAFKA_NAMES.get(name, name))
+        return name if option is None else f"{CLIENT_PREFIX}{option.kafka_name or name}"
+
+    return _NAMES.sub(renamed, reason)
 
 
 def split_client_options(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -183,6 +225,13 @@ def parse_number(low: int, high: int = INT64_MAX) -> Parser:
         return number
 
     return parse
+
+
+def parse_time(option: str, text: str) -> int:
+    """Return a time in milliseconds since 1970, as the connector takes it."""
+    if not re.fullmatch("[0-9]{1,19}", text.strip(), re.ASCII) or int(text) > INT64_MAX:
+        raise ConfigurationError(option, text, "expected milliseconds since 1970, such as 1767225600000")
+    return int(text)
 
 
 def parse_duration(option: str, text: str) -> int:

@@ -30,6 +30,7 @@ __all__ = [
     "parse_partitions",
     "parse_pattern",
     "parse_times",
+    "place_text",
 ]
 
 #: What stands for the ends of a partition, as in the connector's JSON.
@@ -152,14 +153,19 @@ def check_not_empty(option: str, offsets: Offsets, end: int) -> None:
     Raises:
         ConfigurationError: that end is asked for, by name or in JSON.
     """
-    named: dict[str, dict[int, int]] = {}
-    for partition, offset in offsets.named.items():
-        if offset == end:
-            named.setdefault(partition.topic, {})[partition.partition] = offset
+    named = {partition: offset for partition, offset in offsets.named.items() if offset == end}
     if named or offsets.others == end:
-        (name,) = (name for name, offset in _NAMES.items() if offset == end)
-        shown = json.dumps(named, separators=(",", ":")) if named else name
-        raise ConfigurationError(option, shown, "a batch query would read nothing")
+        raise ConfigurationError(option, place_text(Offsets(end, named)), "a batch query would read nothing")
+
+
+def place_text(place: Offsets | Times) -> str:
+    """Return places as an option has them."""
+    if not place.named:
+        return next((name for name, offset in _NAMES.items() if offset == place.others), str(place.others))
+    named: dict[str, dict[int, int]] = {}
+    for partition, offset in place.named.items():
+        named.setdefault(partition.topic, {})[partition.partition] = offset
+    return json.dumps(named, separators=(",", ":"))
 
 
 def check_order(starting: Bound, ending: Bound, partition: TopicPartition, start: int, end: int) -> None:

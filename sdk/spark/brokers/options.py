@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT32_MAX
 from kafkawire.sdk.spark import schema
@@ -22,6 +23,7 @@ from kafkawire.sdk.spark.option_values import (
     parse_duration,
     parse_flag,
     parse_number,
+    parse_time,
     parse_topics,
     split_client_options,
     warn_of_streams,
@@ -38,6 +40,7 @@ from kafkawire.sdk.spark.selection import (
     parse_partitions,
     parse_pattern,
     parse_times,
+    place_text,
 )
 
 __all__ = ["TRIGGER_DELAY_MS", "WireOptions", "parse_options"]
@@ -110,7 +113,7 @@ class WireOptions(NamedTuple):
             ConfigurationError: it is to end somewhere.
         """
         if self.ending is not None:
-            raise ConfigurationError(self.ending.option, "given", "only for a batch query")
+            raise ConfigurationError(self.ending.option, place_text(self.ending.place), "only for a batch query")
 
 
 def parse_options(given: Mapping[str, str]) -> WireOptions:
@@ -216,8 +219,8 @@ _OPTIONS: Final = OptionTable(
         "assign": parse_partitions,
         "startingOffsets": lambda option, text: parse_offsets(option, text, EARLIEST),
         "endingOffsets": lambda option, text: parse_offsets(option, text, LATEST),
-        "startingTimestamp": parse_number(0),
-        "endingTimestamp": parse_number(0),
+        "startingTimestamp": parse_time,
+        "endingTimestamp": parse_time,
         "startingOffsetsByTimestamp": parse_times,
         "endingOffsetsByTimestamp": parse_times,
         "startingOffsetsByTimestampStrategy": _strategy,
@@ -235,5 +238,8 @@ _OPTIONS: Final = OptionTable(
         "kafkaConsumer.pollTimeoutMs": parse_number(1),
         "fetchOffset.numRetries": parse_number(1, _ATTEMPTS_MAX),
         "fetchOffset.retryIntervalMs": parse_number(0, INT32_MAX),
-    }
+    },
+    clients=ConsumerOptions,
+    advice=dict.fromkeys(("topic", "topics", "path"), "subscribe names topics"),
+    hint=f"; those of the clients begin with {CLIENT_PREFIX}, as in {CLIENT_PREFIX}bootstrap.servers",
 )

@@ -218,7 +218,7 @@ def nothing_found(paths: str, listed: Iterable[ListedFile]) -> ConfigurationErro
     """
     reason = "there are no segments: expected TOPIC-PARTITION/OFFSET.log"
     if names := packed_names(file.path for file in listed):
-        reason += f"; compressed or in an archive, to be unpacked, or named as a path if it is a tar: {names}"
+        reason += f"; what may hold some has to be unpacked, or named as a path if it is a tar: {names}"
     return ConfigurationError("path", paths, reason)
 
 

@@ -19,12 +19,14 @@ from kafkawire.sdk.spark import schema
 from kafkawire.sdk.spark.damage import Mode, parse_mode
 from kafkawire.sdk.spark.isolation import parse_committed_only
 from kafkawire.sdk.spark.option_values import (
+    CLIENT_PREFIX,
     OptionTable,
     one_of,
     parse_columns,
     parse_flag,
     parse_number,
     parse_size,
+    parse_time,
     parse_topics,
     there_are,
     warn_of_streams,
@@ -42,6 +44,7 @@ from kafkawire.sdk.spark.selection import (
     parse_offsets,
     parse_partitions,
     parse_pattern,
+    place_text,
 )
 
 __all__ = ["SPLIT_BYTES_MIN", "SegmentOptions", "option_texts", "parse_options", "shown_paths"]
@@ -212,7 +215,7 @@ class SegmentOptions(NamedTuple):
             ("pushdown", self.pushdown or None),
         ):
             if value is not None:
-                shown = "given" if isinstance(value, Offsets) else value
+                shown = place_text(value) if isinstance(value, Offsets) else value
                 raise ConfigurationError(option, shown, "only for a batch query")
         if self.trigger_bytes_max is not None and self.trigger_offsets_max is not None:
             reason = "maxBytesPerTrigger is given, too, and Spark takes one limit"
@@ -259,6 +262,9 @@ def parse_options(given: Mapping[str, str]) -> SegmentOptions:
     Raises:
         ConfigurationError: an option is unknown, its value is refused, or two contradict each other.
     """
+    for name, text in given.items():
+        if name.lower().startswith(CLIENT_PREFIX):
+            raise ConfigurationError(name, text, "files are read here; the format kafkawire reads from brokers")
     values = _OPTIONS.read(given)
     paths = (*values.get("path", ()), *values.get("paths", ()))
     if not paths:
@@ -348,8 +354,8 @@ _OPTIONS: Final = OptionTable(
         "assign": _assigned,
         "startingOffsets": lambda option, text: parse_offsets(option, text, EARLIEST),
         "endingOffsets": lambda option, text: parse_offsets(option, text, LATEST),
-        "startingTimestamp": parse_number(0),
-        "endingTimestamp": parse_number(0),
+        "startingTimestamp": parse_time,
+        "endingTimestamp": parse_time,
         "splitBytes": parse_size(SPLIT_BYTES_MIN),
         "includeHeaders": parse_flag,
         "extra": parse_columns,

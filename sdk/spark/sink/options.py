@@ -17,7 +17,14 @@ from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
 from kafkawire.sdk.producer.settings import read_producer_options
 from kafkawire.sdk.spark.client_options import REFUSED_OF_WRITERS, read_client_options
-from kafkawire.sdk.spark.option_values import CLIENT_PREFIX, OptionTable, client_error, parse_flag, split_client_options
+from kafkawire.sdk.spark.option_values import (
+    CLIENT_PREFIX,
+    OptionTable,
+    client_error,
+    client_reason,
+    parse_flag,
+    split_client_options,
+)
 
 __all__ = ["TRANSACTION_TIMEOUT_MS", "WriteOptions", "connect_limit_ms", "parse_options"]
 
@@ -112,7 +119,9 @@ def _check_producer(producer: Mapping[str, Any], prefix: str | None) -> None:
         read_producer_options(None, {**producer, **more})
     except ConfigurationError as error:
         if error.option in more:
-            raise ConfigurationError(_TRANSACTIONS, prefix, error.reason) from None
+            raise ConfigurationError(_TRANSACTIONS, prefix, client_reason(error.reason, ProducerOptions)) from None
+        # A query names the prefix of transactional ids, and no id.
+        error.reason = error.reason.replace("transactional_id", _TRANSACTIONS)
         raise client_error(error, ProducerOptions, producer) from None
 
 
@@ -131,5 +140,7 @@ def _prefix(option: str, text: str) -> str:
 
 _OPTIONS: Final = OptionTable(
     {_TOPIC: _topic, _ROW_IDS: parse_flag, _TRANSACTIONS: _prefix},
+    clients=ProducerOptions,
+    advice=dict.fromkeys(("topics", "subscribe"), "topic names the topic of all rows"),
     hint=f"; those of the producer begin with {CLIENT_PREFIX}, as in {CLIENT_PREFIX}linger.ms",
 )

@@ -60,7 +60,7 @@ def test_refused(kind: str) -> None:
     [
         ({}, "kafka.bootstrap.servers=None: it is needed: host:port,host:port"),
         ({**SERVERS, "bootstrap_servers": "b:1"}, "kafka.bootstrap_servers='b:1': bootstrap_servers was given already"),
-        ({**SERVERS, "client.ids": "x"}, "kafka.client.ids='x': no such option; did you mean client.id?"),
+        ({**SERVERS, "client.ids": "x"}, "kafka.client.ids='x': no such option; did you mean kafka.client.id?"),
         ({**SERVERS, "sasl.jaas.config": "x"}, "kafka.sasl.jaas.config=<hidden>: expected PlainLoginModule"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.errors import ConfigurationError
 
 pytest.importorskip("pyarrow")
@@ -12,6 +13,7 @@ from kafkawire.sdk.spark.option_values import (
     INT64_MAX,
     OptionTable,
     Parser,
+    client_reason,
     one_of,
     parse_columns,
     parse_duration,
@@ -19,6 +21,7 @@ from kafkawire.sdk.spark.option_values import (
     parse_names,
     parse_number,
     parse_size,
+    parse_time,
     parse_topics,
     there_are,
 )
@@ -38,6 +41,9 @@ from kafkawire.sdk.spark.option_values import (
         (parse_number(0), " 0 ", 0),
         (parse_number(-5), "-5", -5),
         (parse_number(0), str(INT64_MAX), INT64_MAX),
+        (parse_time, " 1767225600000 ", 1_767_225_600_000),
+        (parse_time, "0", 0),
+        (parse_time, str(INT64_MAX), INT64_MAX),
         (parse_duration, "15m", 900_000),
         (parse_duration, "15 min", 900_000),
         (parse_duration, "30s", 30_000),
@@ -61,6 +67,9 @@ def test_values(parse: Parser, text: str, value: object) -> None:
         (parse_number(1, 3), "4", "expected 1 to 3"),
         (parse_number(1, 3), "0", "expected 1 to 3"),
         (parse_number(1, 3), "2.0", "expected 1 to 3"),
+        (parse_time, "2026-01-01", "expected milliseconds since 1970, such as 1767225600000"),
+        (parse_time, "-1", "expected milliseconds since 1970, such as 1767225600000"),
+        (parse_time, str(INT64_MAX + 1), "expected milliseconds since 1970, such as 1767225600000"),
         (parse_duration, "soon", "expected a time, such as 500ms, 30s or 15m"),
         (parse_duration, "-1s", "expected a time, such as 500ms, 30s or 15m"),
     ],
@@ -78,6 +87,47 @@ def test_table() -> None:
         with pytest.raises(ConfigurationError) as caught:
             table.read({name: "1"})
         assert str(caught.value) == f"{name}='1': {reason}"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("bootstrap.servers", "no such option; did you mean kafka.bootstrap.servers?"),
+        ("bootstrap_servers", "no such option; did you mean kafka.bootstrap.servers?"),
+        ("Security.Protocoll", "no such option; did you mean kafka.security.protocol?"),
+        ("mod", "no such option; did you mean mode?"),
+        ("TOPICS", "no such option; ask otherwise"),
+        ("xyz", "no such option!"),
+    ],
+)
+def test_other_names(name: str, reason: str) -> None:
+    table = OptionTable({"mode": parse_flag}, ConsumerOptions, {"topics": "ask otherwise"}, "!")
+    with pytest.raises(ConfigurationError) as caught:
+        table.read({name: "1"})
+    assert str(caught.value) == f"{name}='1': {reason}"
+
+
+@pytest.mark.parametrize(
+    ("reason", "shown"),
+    [
+        ("did you mean fetch.min.bytes?", "did you mean kafka.fetch.min.bytes?"),
+        ("did you mean retries?", "did you mean retries?"),  # of producers
+        ("did you mean io?", "did you mean kafka.io?"),
+        ("here it is ssl_truststore_location", "here it is kafka.ssl.truststore.location"),
+        ("at most fetch_max_bytes=7", "at most kafka.fetch.max.bytes=7"),
+        ("use kafka.fetch.max.bytes, not an ssl.SSLContext", "use kafka.fetch.max.bytes, not an ssl.SSLContext"),
+        ("the listener of a consumer", "the listener of a consumer"),
+    ],
+)
+def test_names_in_reasons(reason: str, shown: str) -> None:
+    assert client_reason(reason, ConsumerOptions) == shown
+
+
+def test_table_of_a_catalog() -> None:
+    """Spark hands over some of what it knows of a table when that is made, and nothing when it is read."""
+    given = {"option.mode": "x", "owner": "me", "Provider": "kafkawire", "mode": "x"}
+    with pytest.raises(ConfigurationError, match=r"^provider='kafkawire': .* use CREATE TEMPORARY VIEW … USING$"):
+        OptionTable({"mode": parse_flag}).read(given)
 
 
 def test_one_of() -> None:

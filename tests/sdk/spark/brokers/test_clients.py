@@ -68,7 +68,7 @@ def test_options_of_members_have_no_effect() -> None:
         ({**SERVERS, "io": "loop"}, "kafka.io='loop': a task has no event loop"),
         (
             {**SERVERS, "fetch.mim.bytes": "1"},
-            "kafka.fetch.mim.bytes='1': no such option; did you mean fetch.min",
+            "kafka.fetch.mim.bytes='1': no such option; did you mean kafka.fetch.min",
         ),
         ({**SERVERS, "fetch.min.bytes": None}, "kafka.fetch.min.bytes=None: expected a text, a number, true or false"),
         ({**SERVERS, "fetch.min.bytes": 1.5}, "kafka.fetch.min.bytes='1.5': expected an integer"),

@@ -102,10 +102,22 @@ def test_isolation_level(given: dict[str, str], level: int) -> None:
         ({"subscribe": ""}, "subscribe='': expected names, separated by commas"),
         ({"assign": '{"orders":[0]}'}, "subscribe='orders': assign is given, too; expected one"),
         ({"startingOffset": "latest"}, "startingOffset='latest': no such option; did you mean startingOffsets?"),
-        ({"topics": "orders"}, "topics='orders': no such option"),
+        ({"topics": "orders"}, "topics='orders': no such option; subscribe names topics"),
+        ({"path": "orders"}, "path='orders': no such option; subscribe names topics"),
+        ({"bootstrap.servers": "x"}, "bootstrap.servers='x': no such option; did you mean kafka.bootstrap.servers?"),
+        ({"xyz": "1"}, "xyz='1': no such option; those of the clients begin with kafka., as in kafka.bootstrap.serv"),
+        ({"startingTimestamp": "2026-01-01"}, "startingTimestamp='2026-01-01': expected milliseconds since 1970"),
+        (
+            {"kafka.ssl.truststore.password": "do not tell"},
+            "kafka.ssl.truststore.password=<hidden>: no such option; certificates and keys are PEM, only a private key "
+            "has a password: kafka.ssl.key.password",
+        ),
         ({"kafka.isolation.level": "read_committed", "isolationLevel": "read_uncommitted"}, "isolationLevel='read_un"),
         ({"kafka.isolation_level": "read_committed", "isolationLevel": "read_uncommitted"}, "isolationLevel='read_un"),
-        ({"kafka.fetch.min.byte": "1"}, "kafka.fetch.min.byte='1': no such option; did you mean fetch.min.bytes?"),
+        (
+            {"kafka.fetch.min.byte": "1"},
+            "kafka.fetch.min.byte='1': no such option; did you mean kafka.fetch.min.bytes?",
+        ),
         ({"minOffsetsPerTrigger": "2", "maxOffsetsPerTrigger": "1"}, "minOffsetsPerTrigger=2: expected at most maxOff"),
         (
             {"startingOffsetsByTimestampStrategy": "x"},

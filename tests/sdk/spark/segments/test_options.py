@@ -146,11 +146,11 @@ def test_refused_values_of_python(value: object, reason: str) -> None:
         ({"path": ""}, "path='': a folder of segments is needed: load(path)"),
         ({"paths": "a"}, "paths='a': expected a JSON list of paths"),
         ({"splitByte": "1m"}, "splitByte='1m': no such option; did you mean splitBytes?"),
-        ({"kafka.bootstrap.servers": "x"}, "kafka.bootstrap.servers='x': no such option"),
+        ({"kafka.bootstrap.servers": "x"}, "kafka.bootstrap.servers='x': files are read here; the format kafkawire"),
         ({"splitBytes": "1"}, "splitBytes='1': expected 1048576 to 9223372036854775807 bytes, such as 64m"),
         ({"splitBytes": "-1m"}, "splitBytes='-1m': expected 1048576 to"),
         ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger='0': expected 1 to 9223372036854775807"),
-        ({"startingTimestamp": "soon"}, "startingTimestamp='soon': expected 0 to"),
+        ({"startingTimestamp": "soon"}, "startingTimestamp='soon': expected milliseconds since 1970"),
         ({"includeHeaders": "1"}, "includeHeaders='1': expected true or false"),
         ({"extra": "offset"}, "extra='offset': there are leaderEpoch, "),
         ({"extra": ","}, "extra=',': expected names, separated by commas"),
@@ -226,7 +226,7 @@ def test_batch(given: dict[str, str], reason: str) -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"endingOffsets": "latest"}, "endingOffsets='given': only for a batch query"),
+        ({"endingOffsets": "latest"}, "endingOffsets='latest': only for a batch query"),
         ({"endingTimestamp": "0"}, "endingTimestamp=0: only"),
         ({"pushdown": "true"}, "pushdown=True: only"),
         (

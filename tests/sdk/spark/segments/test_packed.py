@@ -170,7 +170,7 @@ def test_what_is_not_read_is_named() -> None:
     listed = [ListedFile(f"/data/t-0/{name}", 1, None) for name in names]
     assert packed_names(each.path for each in listed) == "0.log.xz, backup.tar.gz, a.zip and 2 more"
     assert str(nothing_found("/data", listed)) == (
-        "path='/data': there are no segments: expected TOPIC-PARTITION/OFFSET.log; compressed or in an archive, to be "
+        "path='/data': there are no segments: expected TOPIC-PARTITION/OFFSET.log; what may hold some has to be "
         "unpacked, or named as a path if it is a tar: 0.log.xz, backup.tar.gz, a.zip and 2 more"
     )
     assert str(nothing_found("/data", listed[2:5])).endswith("OFFSET.log")

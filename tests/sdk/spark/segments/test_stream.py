@@ -139,7 +139,10 @@ def test_nothing_yet(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "orders-0.zip").touch()
     query = Query(tmp_path)
     assert not query.plan()
-    assert "there are no segments: expected TOPIC-PARTITION/OFFSET.log; compressed or in an archive" in caplog.text
+    assert (
+        "there are no segments: expected TOPIC-PARTITION/OFFSET.log; what may hold some has to be unpacked"
+        in caplog.text
+    )
     write_segment(tmp_path / "orders-0", [batch(0)])
     query.take_all()
     assert query.rows == rows_of(10)

@@ -66,8 +66,10 @@ def test_of_the_producer(given: dict[str, str], expected: dict[str, Any]) -> Non
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [
-        ("topics", "a", "no such option; did you mean topic"),
-        ("linger.ms", "7", "those of the producer begin with kafka."),
+        ("topics", "a", "no such option; topic names the topic of all rows"),
+        ("subscribe", "a", "no such option; topic names the topic of all rows"),
+        ("linger.ms", "7", "did you mean kafka.linger.ms?"),
+        ("xyz", "7", "those of the producer begin with kafka."),
         ("topic", "a/b", "topic='a/b': "),
         ("dedupeHeaders", "yes", "expected true or false"),
         ("transactionalIdPrefix", "", "leave it out to write without transactions"),
@@ -76,7 +78,7 @@ def test_of_the_producer(given: dict[str, str], expected: dict[str, Any]) -> Non
         ("kafka.transactional.id", "x", "use transactionalIdPrefix"),
         ("kafka.linger.ms", "x", "expected an integer"),
         ("kafka.linger", "7", "no such option"),
-        ("kafka.transaction.timeout.ms", "7", "has no effect without transactional_id"),
+        ("kafka.transaction.timeout.ms", "7", "has no effect without transactionalIdPrefix"),
     ],
 )
 def test_refused(name: str, text: str, reason: str) -> None:
@@ -93,11 +95,11 @@ def test_refused(name: str, text: str, reason: str) -> None:
         ({"kafka.linger": "7"}, "kafka.linger='7': no such option"),
         (
             {"kafka.acks": "1", "kafka.enable.idempotence": "true"},
-            "kafka.enable.idempotence=True: it needs acks",
+            "kafka.enable.idempotence=True: it needs kafka.acks",
         ),
         ({"kafka.acks": "1", "kafka.linger.ms": "x"}, "kafka.linger.ms='x': expected an integer"),
         ({"kafka.acks": "2"}, "kafka.acks=2: expected"),
-        ({"kafka.acks": "1", "transactionalIdPrefix": "w"}, "transactionalIdPrefix='w': it needs acks"),
+        ({"kafka.acks": "1", "transactionalIdPrefix": "w"}, "transactionalIdPrefix='w': it needs kafka.acks"),
         ({"kafka.sasl.jaas.config": "x"}, "kafka.sasl.jaas.config=<hidden>: expected PlainLoginModule"),
     ],
 )
