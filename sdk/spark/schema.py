@@ -128,11 +128,12 @@ def arrow_schema(names: Sequence[str]) -> pyarrow.Schema:
     return pyarrow.schema([(name, COLUMNS[name].arrow) for name in names])
 
 
-def checked(fields: Iterable[tuple[str, str, bool]]) -> tuple[str, ...]:
+def checked(fields: Iterable[tuple[str, str, bool]], offered: Sequence[str] = tuple(COLUMNS)) -> tuple[str, ...]:
     """Return the names of the columns that a schema asks for.
 
     Args:
         fields: for each column the name, the type in Spark's words, and whether it may be null.
+        offered: what an error names for a column that does not exist.
 
     Raises:
         ConfigurationError: there is no such column, or it has another type, or none is asked for.
@@ -140,11 +141,11 @@ def checked(fields: Iterable[tuple[str, str, bool]]) -> tuple[str, ...]:
     names: list[str] = []
     for name, kind, is_nullable in fields:
         if name not in COLUMNS:
-            hint = did_you_mean(name, COLUMNS, likeness=0.4) or f"; there are {', '.join(COLUMNS)}"
+            hint = did_you_mean(name, offered, likeness=0.4) or f"; there are {', '.join(offered)}"
             raise ConfigurationError("schema", f"{name} {kind}", f"no such column{hint}")
         expected = COLUMNS[name].ddl.replace("`", "")
         if kind.replace(" ", "").lower() != _shown(expected).replace(" ", ""):
-            raise ConfigurationError("schema", f"{name} {kind}", f"the column is {expected}")
+            raise ConfigurationError("schema", f"{name} {kind}", f"the column is {expected}; cast it in the query")
         if not is_nullable:
             raise ConfigurationError("schema", f"{name} {kind} NOT NULL", "every column may be null")
         if name in names:
@@ -160,10 +161,14 @@ def _shown(declared: str) -> str:
     return declared.replace("timestamp_ltz", "timestamp")
 
 
-def names_of(schema: StructType) -> tuple[str, ...]:
+def names_of(schema: StructType, offered: Sequence[str] = tuple(COLUMNS)) -> tuple[str, ...]:
     """Return the names of the columns that a schema of Spark asks for.
+
+    Args:
+        schema: what somebody has given.
+        offered: see `checked`.
 
     Raises:
         ConfigurationError: see `checked`.
     """
-    return checked((field.name, field.dataType.simpleString(), field.nullable) for field in schema.fields)
+    return checked(((field.name, field.dataType.simpleString(), field.nullable) for field in schema.fields), offered)

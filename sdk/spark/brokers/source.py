@@ -9,6 +9,7 @@ Source: `pyspark.sql.datasource`; `KafkaSourceProvider`, `KafkaBatch` in Apache 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import pyarrow
 from pyspark.sql.datasource import (
@@ -29,12 +30,16 @@ from kafkawire.sdk.spark.brokers.options import WireOptions, parse_options
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange, tasks
 from kafkawire.sdk.spark.brokers.reading import read_options, read_ranges
 from kafkawire.sdk.spark.loss import report_loss
+from kafkawire.sdk.spark.refused_stream import RefusedStream
 from kafkawire.sdk.spark.selection import EARLIEST, LATEST, Bound, Offsets, check_order
 
 __all__ = ["KafkaWire", "KafkaWireReader"]
 
 _FROM_EARLIEST = Bound("startingOffsets", Offsets(EARLIEST))
 _TO_LATEST = Bound("endingOffsets", Offsets(LATEST))
+
+#: Further columns, those of files left out.
+_EXTRAS: Final = tuple(name for name in columns.EXTRAS if name not in columns.OF_FILES)
 
 
 class KafkaWire(DataSource):
@@ -71,16 +76,15 @@ class KafkaWire(DataSource):
         return KafkaWireReader(options, _names(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return what reads a stream.
-
-        Raises:
-            ConfigurationError: an option, or the schema, cannot be used.
-        """
+        """Return what reads a stream, or raises at its first call why an option, or the schema, cannot be used."""
         from kafkawire.sdk.spark.brokers.stream import KafkaWireStreamReader  # needs a newer Spark than batch queries
 
-        options = parse_options(self.options)
-        options.check_stream()
-        return KafkaWireStreamReader(options, _names(schema))
+        try:
+            options = parse_options(self.options)
+            options.check_stream()
+            return KafkaWireStreamReader(options, _names(schema))
+        except ConfigurationError as error:
+            return RefusedStream(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return what writes a batch query.
@@ -162,7 +166,7 @@ class KafkaWireReader(DataSourceReader):
 
 
 def _names(schema: StructType) -> tuple[str, ...]:
-    names = columns.names_of(schema)
+    names = columns.names_of(schema, (*columns.CONNECTOR, columns.HEADERS, *_EXTRAS))
     if columns.CORRUPT in names:
         raise ConfigurationError("schema", columns.CORRUPT, "damage is an error here, not a row")
     if of_files := [name for name in names if name in columns.OF_FILES]:

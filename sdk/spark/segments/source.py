@@ -17,8 +17,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.spark import schema as columns
 from kafkawire.sdk.spark.loss import begins_later, report_loss
+from kafkawire.sdk.spark.refused_stream import RefusedStream
 from kafkawire.sdk.spark.segments.ends import PartitionEnds
 from kafkawire.sdk.spark.segments.files import FoundSegment, nothing_found, packed_names
 from kafkawire.sdk.spark.segments.listing import ListedFile
@@ -77,17 +79,16 @@ class KafkaSegments(DataSource):
         return kind(options, read_options(options, names, options.fails_batch_on_loss), mapping)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return what reads a stream.
-
-        Raises:
-            ConfigurationError: an option, or the schema, cannot be used.
-        """
+        """Return what reads a stream, or raises at its first call why an option, or the schema, cannot be used."""
         from kafkawire.sdk.spark.segments.stream import SegmentStreamReader  # needs a newer Spark than batch queries
 
-        options = parse_options(self.options)
-        options.check_stream()
-        names, mapping = self._columns(schema, options)
-        return SegmentStreamReader(options, names, mapping)
+        try:
+            options = parse_options(self.options)
+            options.check_stream()
+            names, mapping = self._columns(schema, options)
+            return SegmentStreamReader(options, names, mapping)
+        except ConfigurationError as error:
+            return RefusedStream(error)
 
     def _columns(
         self, schema: StructType, options: SegmentOptions

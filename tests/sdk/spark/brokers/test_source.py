@@ -19,6 +19,7 @@ from pyspark.sql.datasource import InputPartition  # noqa: E402 - it may be miss
 
 from kafkawire.sdk.spark.brokers.cluster import Cluster  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers.source import KafkaWire  # noqa: E402 - it needs pyspark
+from kafkawire.sdk.spark.schema import COLUMNS  # noqa: E402 - it needs pyarrow
 from tests.sdk.spark.brokers.topics import create, produce  # noqa: E402 - it needs pyarrow
 
 #: From the first record that is not older than this time, or the end.
@@ -134,19 +135,27 @@ def test_nothing_is_left_before_the_end(
             source(broker, **ends, **options).reader(SCHEMA).partitions()
 
 
-def test_refused_schema(broker: Broker) -> None:
-    for schema, reason in [
-        (types.StructType().add("offset", "integer"), "schema='offset int': the column is bigint"),
-        (types.StructType().add("_corrupt", _CORRUPT), "schema='_corrupt': damage is an error here, not a row"),
-        (types.StructType().add("path", "string"), "schema='path': it is only there where files are read"),
-    ]:
-        for make in (source(broker).reader, source(broker).streamReader):
-            with pytest.raises(ConfigurationError) as caught:
-                make(schema)
-            assert str(caught.value) == reason
+THERE = tuple(name for name in COLUMNS if name not in ("batchPosition", "path", "_corrupt"))
 
 
 _CORRUPT = types.StructType().add("path", "string").add("position", "long").add("size", "long").add("reason", "string")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "reason"),
+    [
+        ("offset", "integer", "schema='offset int': the column is bigint; cast it in the query"),
+        ("id", "integer", f"schema='id int': no such column; there are {', '.join(THERE)}"),
+        ("_corrupt", _CORRUPT, "schema='_corrupt': damage is an error here, not a row"),
+        ("path", "string", "schema='path': it is only there where files are read"),
+    ],
+)
+def test_refused_schema(broker: Broker, name: str, kind: Any, reason: str) -> None:
+    given, schema = source(broker), types.StructType().add(name, kind)
+    for call in (lambda: given.reader(schema), lambda: given.streamReader(schema).initialOffset()):
+        with pytest.raises(ConfigurationError) as caught:
+            call()
+        assert str(caught.value) == reason
 
 
 @pytest.mark.parametrize(
@@ -186,9 +195,19 @@ def test_how_tasks_read(broker: Broker) -> None:
         assert (found.names, found.poll_timeout_ms, found.fails_on_loss) == (("partition", "offset"), 77, False)
 
 
-def test_a_stream_that_is_to_end(broker: Broker) -> None:
-    with pytest.raises(ConfigurationError, match="only for a batch query"):
-        source(broker, endingOffsets="latest").streamReader(SCHEMA)
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"endingOffsets": "latest"}, "endingOffsets='latest': only for a batch query"),
+        ({"endingTimestamp": "7"}, "endingTimestamp='7': only for a batch query"),
+        ({"endingOffsets": '{"orders":{"0":7}}'}, 'endingOffsets=\'{"orders":{"0":7}}\': only for a batch query'),
+        ({"startingOffset": "latest"}, "startingOffset='latest': no such option; did you mean startingOffsets?"),
+    ],
+)
+def test_a_stream_that_is_refused(broker: Broker, given: dict[str, str], reason: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        source(broker, **given).streamReader(SCHEMA).initialOffset()
+    assert str(caught.value) == reason
 
 
 def test_nothing_stays_connected(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,9 +101,10 @@ def test_nothing_to_read(folder: Path, tmp_path: Path, caplog: pytest.LogCapture
     ],
 )
 def test_refused_schema(folder: Path, ddl: str, reason: str) -> None:
-    for make in (source(folder).reader, source(folder).streamReader):
+    given = source(folder)
+    for call in (lambda: given.reader(schema(ddl)), lambda: given.streamReader(schema(ddl)).initialOffset()):
         with pytest.raises(ConfigurationError) as caught:
-            make(schema(ddl))
+            call()
         assert str(caught.value).startswith(reason)
 
 
