@@ -18,6 +18,7 @@ from kafkawire.sdk.errors import BrokerError, ConfigurationError, ConnectFailed,
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.spark.brokers.options import WireOptions
 from kafkawire.sdk.spark.connecting import connect, pause
+from kafkawire.sdk.spark.option_values import there_are
 from kafkawire.sdk.spark.selection import EARLIEST, LATEST, Bound, Times
 from kafkawire.sdk.sync.admin import Admin
 from kafkawire.sdk.sync.consumer import Consumer
@@ -52,11 +53,16 @@ class Cluster:
             known: those of which somebody else notices that they are gone; None if all that are named must be there.
 
         Raises:
-            ConfigurationError: there is no such partition.
-            KafkaWireError: there is no such topic, or the brokers cannot be asked.
+            ConfigurationError: there is no such topic or partition.
+            KafkaWireError: the brokers cannot be asked.
         """
         selection = self._options.selection
-        found = self._tried(lambda: self._topics(is_strict=known is None))
+        try:
+            found = self._tried(lambda: self._topics(is_strict=known is None))
+        except BrokerError as error:
+            if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                self._check_topics()
+            raise
         chosen = [each for each in found if selection.has(each)]
         for missing in sorted((selection.partitions or frozenset()) - set(chosen)):
             if known is None or missing not in known:
@@ -142,20 +148,41 @@ class Cluster:
     def _topics(self, *, is_strict: bool) -> list[TopicPartition]:
         """Return the partitions of the topics that may be meant."""
         selection = self._options.selection
-        if self._admin is None:
-            self._admin = self._started(self._options.client.admin())
+        admin = self._asked_admin()
         if selection.pattern is not None:
-            topics = self._admin.list_topics()
+            topics = admin.list_topics()
         else:
             names = selection.topics or {each.topic for each in selection.partitions or ()}
             try:
-                topics = self._admin.describe_topics(sorted(names))
+                topics = admin.describe_topics(sorted(names))
             except BrokerError as error:
                 if is_strict or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise
-                every = self._admin.list_topics(include_internal=True)
+                every = admin.list_topics(include_internal=True)
                 topics = {name: topic for name, topic in every.items() if name in names}
         return sorted(TopicPartition(name, number) for name, topic in topics.items() for number in topic.partitions)
+
+    def _check_topics(self) -> None:
+        """Refuse topics that are named and not there, with what is there.
+
+        Raises:
+            ConfigurationError: there are such topics.
+        """
+        selection = self._options.selection
+        option, names = "subscribe", selection.topics
+        if names is None:
+            option, names = "assign", frozenset(each.topic for each in selection.partitions or ())
+        try:
+            there = self._tried(lambda: self._asked_admin().list_topics(include_internal=True))
+        finally:
+            self.close()
+        if missing := sorted(names - there.keys()):
+            raise ConfigurationError(option, ", ".join(missing), there_are(there, asked=missing)) from None
+
+    def _asked_admin(self) -> Admin:
+        if self._admin is None:
+            self._admin = self._started(self._options.client.admin())
+        return self._admin
 
     def _asked(self) -> Consumer[bytes, bytes]:
         if self._consumer is None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.errors import BrokerError, ConfigurationError, LocalProtocolError
+from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
 from kafkawire.testing import Broker
 
 pytest.importorskip("pyarrow")
@@ -158,7 +158,7 @@ def test_topic_that_comes_later(broker: Broker) -> None:
 
 
 def test_topic_that_never_was(broker: Broker) -> None:
-    with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION: topic others"):
+    with pytest.raises(ConfigurationError, match="subscribe='others': there are "):
         Query(broker, subscribe="orders,others")
 
 
