@@ -128,7 +128,7 @@ class Transactions:
         self._check()
         if self.state is not State.READY:
             raise LocalProtocolError(f"a transaction is {self.state.value}: commit or abort it first")
-        self._course, self._accumulator.failed, self.state = _Course(), None, State.OPEN
+        self._course, self.state = _Course(), State.OPEN
         self._partitions.begin(self._identity.transaction_version)
         self._accumulator.refuse(None)
         promise.keep(None)
