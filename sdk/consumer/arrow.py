@@ -46,12 +46,13 @@ def to_arrow(batches: Iterable[ConsumerBatch], *, headers: bool = False) -> pyar
     indices, numbers = [], []
     for batch, count in zip(chosen, counts, strict=True):
         topic, partition = batch.partition
-        indices.append(topics.setdefault(topic, _INT32.pack(len(topics))) * count)
+        index = topics.setdefault(topic, _INT32.pack(len(topics)))
+        indices.append(index * count)
         numbers.append(_INT32.pack(partition) * count)
     array, buffer = pyarrow.Array.from_buffers, pyarrow.py_buffer
-    index = array(pyarrow.int32(), found.count, [None, buffer(b"".join(indices))], 0)
+    by_index = array(pyarrow.int32(), found.count, [None, buffer(b"".join(indices))], 0)
     arrays = {
-        "topic": pyarrow.DictionaryArray.from_arrays(index, _strings(topics)),
+        "topic": pyarrow.DictionaryArray.from_arrays(by_index, _strings(topics)),
         "partition": array(pyarrow.int32(), found.count, [None, buffer(b"".join(numbers))], 0),
         **found.arrow_arrays(pyarrow.timestamp("ms", tz="UTC")),
     }

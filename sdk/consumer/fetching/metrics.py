@@ -32,12 +32,12 @@ class FetchMetrics:
         self._bytes = registry.sensor(FETCH, "bytes-consumed", "fetch-size")
         self._records = registry.sensor(FETCH, "records-consumed", "records-per-request")
         self._topics: dict[str, tuple[Sensor, Sensor]] = {}
-        self._response = [0, 0]
+        self._response_bytes = self._response_records = 0
 
     def partition(self, topic: str, size_bytes: int, records: int, now_ms: int) -> None:
         """Count what a response has for one partition."""
-        self._response[0] += size_bytes
-        self._response[1] += records
+        self._response_bytes += size_bytes
+        self._response_records += records
         sensors = self._topics.get(topic)
         if sensors is None:
             if len(self._topics) >= TOPICS_MAX:
@@ -52,8 +52,8 @@ class FetchMetrics:
 
     def response(self, now_ms: int) -> None:
         """Count a response as a whole, after its partitions."""
-        size_bytes, records = self._response
-        self._response = [0, 0]
+        size_bytes, records = self._response_bytes, self._response_records
+        self._response_bytes = self._response_records = 0
         self._bytes.record(size_bytes, now_ms)
         self._records.record(records, now_ms)
 
