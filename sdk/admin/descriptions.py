@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kafkawire.sdk.client.method_hints import explaining
 from kafkawire.sdk.client.partitions import TopicPartition
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ class NewTopic(NamedTuple):
     def __reduce__(self) -> tuple[type["NewTopic"], tuple[Any, ...]]:
         # A read-only view, as the defaults are, can be neither pickled nor copied.
         return type(self), (*self[:3], dict(self.configs), dict(self.assignments))
+
+
+NewTopic.__new__ = explaining("NewTopic", NewTopic.__new__)  # type: ignore[method-assign]  # the same function, which explains
 
 
 class ClusterDescription(NamedTuple):

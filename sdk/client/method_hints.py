@@ -1,21 +1,40 @@
-"""What methods of other Kafka clients are called here, or what to do if there is no such method.
+"""What methods and arguments of other Kafka clients are called here, or what to do if there is nothing like them.
 
 A face has an attribute for each of these names that raises `AttributeError` with the hint, and that nothing lists: not
 `dir`, so neither completion nor `Mock(spec=…)`. `hasattr` says no. `__getattr__` on the class would be shorter, but
 CPython 3.11 then looks up every attribute in a slower way: 12 ns of the 52 that a `send` takes. What searches the
 dictionaries of classes sees the names all the same, as `isinstance` with a runtime-checkable protocol does.
 
+The methods of a face are wrapped, so that a call with arguments that they do not have is explained. A `send` goes past
+the wrapper: the extension explains its own (`engines/native.pyx`).
+
 Source: the methods of Apache Kafka 4.3 (Java), confluent-kafka 2.16, kafka-python 3.0, aiokafka 0.14.
 """
 
 from __future__ import annotations
 
+import inspect
+import re
 from abc import ABCMeta
-from collections.abc import Iterable, Mapping
-from inspect import getattr_static
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import Any, Final, NoReturn, TypeVar, cast
 
-__all__ = ["ADMIN", "CONSUMER", "PRODUCER", "SUBSCRIBE", "Hinting", "HintingClass", "refuse_keywords"]
+from kafkawire.sdk.near_names import did_you_mean
+
+__all__ = [
+    "ADMIN",
+    "ARGUMENTS",
+    "BROKER",
+    "CONSUMER",
+    "DELIVERY",
+    "PRODUCER",
+    "Hinting",
+    "HintingClass",
+    "absent",
+    "explaining",
+    "refusal",
+]
 
 #: Names of other clients, separated by spaces, by what to do here.
 PRODUCER: Final[Mapping[str, str]] = {
@@ -27,8 +46,11 @@ PRODUCER: Final[Mapping[str, str]] = {
     "close(flush=False) fails what is not acknowledged, abort_transaction what a transaction has sent": "abort purge",
     "start does it": "init_transactions",
     "use send_offsets": "send_offsets_to_transaction",
-    "use describe_topics or list_topics of Admin, or partitions_for of Consumer": "list_topics partitions_for",
+    "use describe_topics or list_topics of Admin, or partitions_for of Consumer": (
+        "list_topics partitions_for partitions_for_topic"
+    ),
     "start raises if no server can be reached": "bootstrap_connected",
+    "create a new producer with sasl_username=… and sasl_password=…": "set_sasl_credentials",
 }
 
 CONSUMER: Final[Mapping[str, str]] = {
@@ -44,6 +66,13 @@ CONSUMER: Final[Mapping[str, str]] = {
     "use group_metadata": "consumer_group_metadata memberid",
     "use partitions_for": "partitions_for_topic",
     "use list_topics of Admin": "list_topics topics",
+    "use seek_to_time": "seek_to_timestamp",
+    "metrics() and health() say what it does": "last_poll_timestamp",
+    "the metadata is refreshed as needed; metadata_max_age_ms=… sets how often": "force_metadata_update",
+    "use lag": "current_lag",
+    "use close, also from another thread: reads then end": "wakeup",
+    "a member that is closed, or subscribes anew, makes its group rebalance": "enforce_rebalance",
+    "create a new consumer with sasl_username=… and sasl_password=…": "set_sasl_credentials",
     "start raises if no server can be reached": "bootstrap bootstrap_connected",
 }
 
@@ -55,6 +84,10 @@ ADMIN: Final[Mapping[str, str]] = {
     "nothing needs to be polled: each method returns its result": "poll",
     "use close": "stop",
     "create_topics returns once the topics are created": "wait_for_topics",
+    "use create_topics": "create_topic",
+    "use delete_topics": "delete_topic",
+    "use describe_topics": "describe_topic",
+    "create a new admin with sasl_username=… and sasl_password=…": "set_sasl_credentials",
     "not yet; on the roadmap: everything beyond topics, groups, offsets and reading configurations": (
         "alter_client_quotas alter_configs alter_consumer_group_offsets alter_group_offsets "
         "alter_partition_reassignments alter_replica_log_dirs alter_user_scram_credentials create_acls "
@@ -67,27 +100,153 @@ ADMIN: Final[Mapping[str, str]] = {
 }
 
 
-#: What other clients pass to `subscribe`, likewise.
-SUBSCRIBE: Final[Mapping[str, str]] = {
-    "topics are given one by one or in one list: subscribe('a', 'b')": "topic topics",
-    "the listener is an argument of Consumer": "callback listener on_assign on_lost on_revoke",
+#: What other clients have where a `Delivery` is returned here, likewise.
+DELIVERY: Final[Mapping[str, str]] = {
+    "await the delivery, or call result(timeout_ms=…)": "get",
+    "use add_done_callback, or on_delivery of send": "add_both add_callback add_errback",
+    "done says whether it is settled, and exception() why it failed": "error failed is_done succeeded",
+    "a record that was sent cannot be taken back": "cancel cancelled",
+    "await the delivery, or call result(), for the topic, partition, offset and timestamp_ms": (
+        "offset partition timestamp topic value"
+    ),
 }
 
+#: What a broker for tests does not have, likewise.
+BROKER: Final[Mapping[str, str]] = {
+    "use bootstrap": "address bootstrap_server bootstrap_servers get_bootstrap_server host port servers url",
+    "use Admin of kafkawire or kafkawire.sync": "create_topic create_topics delete_topics list_topics",
+    "make another, or use a topic for each test": "clear reset",
+}
 
-def refuse_keywords(method: str, hints: Mapping[str, str], given: Iterable[str]) -> None:
-    """Refuse keyword arguments that a method does not have.
+#: Arguments of other clients' methods, as `method.argument`, likewise.
+ARGUMENTS: Final[Mapping[str, str]] = {
+    "it is timestamp_ms, in milliseconds": "send.timestamp send_arrow.timestamp",
+    "it is on_delivery, which is called with the Delivery alone": "send.callback",
+    "it is value": "send.data send.message send.msg send.payload",
+    "each value becomes a record without a key; use send for keys": "send_many.keys send_many.key",
+    "it is values": "send_many.messages send_many.records",
+    "it is group, which Consumer.group_metadata returns": "send_offsets.group_id send_offsets.group_metadata",
+    "it is max_records": "getmany.num_messages getmany.max_messages",
+    "topics are given one by one or in one list: subscribe('a', 'b')": "subscribe.topic subscribe.topics",
+    "the listener is an argument of Consumer": (
+        "subscribe.callback subscribe.listener subscribe.on_assign subscribe.on_lost subscribe.on_revoke"
+    ),
+    "partitions are given one by one or in one list, without a name": (
+        "assign.partitions beginning_offsets.partitions committed.partition committed.partitions "
+        "end_offsets.partitions list_group_offsets.partitions list_group_offsets.topic_partitions "
+        "pause.partitions resume.partitions seek_to_beginning.partitions seek_to_end.partitions "
+        "seek_to_time.partitions"
+    ),
+    "committed returns OffsetAndMetadata": "committed.metadata",
+    "commit returns, or raises, once the brokers have answered": "commit.asynchronous commit.callback",
+    "it is offsets: commit({partition: record.offset + 1})": "commit.message",
+    "it is place, an offset or a datetime": "seek.offset seek.timestamp",
+    "it is timestamps, by partition": "list_offsets.topic_partition_offsets list_offsets.topic_partitions",
+    "it is times, by partition": "offsets_for_times.timestamps",
+    "they are read up to an end, with stop_at_end=True or until=…": "records.timeout records.timeout_ms",
+    "no batch is waited for with a limit: use getbatches(timeout_ms=…)": "batches.timeout batches.timeout_ms",
+    "close commits what is finished if enable_auto_commit is on": "close.autocommit",
+    "topics are given one by one or in one list: create_topics('a', NewTopic('b', partitions=3))": (
+        "create_topics.new_topics create_topics.topics"
+    ),
+    "they are attributes of NewTopic: create_topics(NewTopic('a', partitions=3))": (
+        "create_topics.configs create_topics.num_partitions create_topics.partitions create_topics.replication_factor"
+    ),
+    "names are given one by one or in one list, without a name": (
+        "delete_topics.topic_names delete_topics.topics describe_groups.group_ids describe_topics.topic_names "
+        "describe_topics.topics"
+    ),
+    "not yet: topics are created at once": "create_topics.validate_only",
+    "use describe_topics": "list_topics.topic",
+    "filter what list_groups returns": "list_groups.group_types list_groups.states list_groups.types",
+    "one resource is described: describe_configs(ConfigResourceType.TOPIC, 'a')": (
+        "describe_configs.config_resources describe_configs.resources"
+    ),
+    "it is group_id": "list_group_offsets.group list_group_offsets.group_specs",
+    "offsets are those of read_uncommitted": "list_offsets.isolation_level",
+    "it is name": "NewTopic.topic",
+    "it is partitions": "NewTopic.num_partitions NewTopic.partition_count",
+    "it is configs": "NewTopic.config NewTopic.topic_configs",
+    "it is assignments": "NewTopic.replica_assignment NewTopic.replica_assignments",
+}
+
+#: What time limits are called, in whatever unit.
+_TIMEOUTS: Final = frozenset({"operation_timeout", "request_timeout", "timeout", "timeout_ms", "timeout_s"})
+
+#: What Python, and Cython, say of a call that they refuse before any of it has run.
+_REFUSED: Final = re.compile(r"[\w.<>]*\(\) (?P<reason>(?:got|takes|missing) .*)")
+_UNEXPECTED: Final = re.compile(r"unexpected keyword argument '(\w+)'")
+
+Called = TypeVar("Called", bound=Callable[..., Any])
+
+
+def refusal(error: TypeError, owner: str, method: Callable[..., Any]) -> TypeError:
+    """Return an error about the arguments of a call that says what to write instead; another one as it is.
 
     Args:
-        method: its name.
-        hints: names of other clients, separated by spaces, by what to do here.
-        given: the keywords.
-
-    Raises:
-        TypeError: there is one.
+        error: what the call has raised.
+        owner: the class that has the method, as applications know it.
+        method: what was called, as it was written in Python.
     """
-    for keyword in given:
-        advice = (each for each, names in hints.items() if keyword in names.split())
-        raise TypeError(f"{method}: {keyword}=…: {next(advice, 'there is no such argument')}")
+    refused = _REFUSED.fullmatch(str(error))
+    if refused is None:
+        return error
+    name = owner if method.__name__ == "__new__" else method.__name__
+    signature = inspect.signature(method)
+    taken = [each.replace(annotation=each.empty) for each in [*signature.parameters.values()][1:]]
+    unexpected = _UNEXPECTED.search(refused["reason"])
+    if unexpected is None:
+        form = signature.replace(parameters=taken, return_annotation=signature.empty)
+        call = name if name == owner else f"{owner}.{name}"
+        return TypeError(f"{call}() {refused['reason']}; it takes {form}")
+    keyword = unexpected[1]
+    known = [each.name for each in taken]
+    advice = next((each for each, names in ARGUMENTS.items() if f"{name}.{keyword}" in names.split()), None)
+    if advice is None and keyword in _TIMEOUTS:
+        advice = "it is timeout_ms, in milliseconds" if "timeout_ms" in known else "the option api_timeout_ms limits it"
+    if advice is None:
+        advice = f"there is no such argument{did_you_mean(keyword, known)}"
+    return TypeError(f"{name}: {keyword}=…: {advice}")
+
+
+def explaining(owner: str, method: Called) -> Called:
+    """Return what does the same as a method, and raises `refusal` for arguments that it does not have."""
+    if inspect.iscoroutinefunction(method):
+
+        @wraps(method)
+        async def awaited(*given: Any, **named: Any) -> Any:
+            try:
+                work = method(*given, **named)
+            except TypeError as error:
+                raise refusal(error, owner, method) from None
+            return await work
+
+        return cast(Called, awaited)
+
+    @wraps(method)
+    def explained(*given: Any, **named: Any) -> Any:
+        try:
+            return method(*given, **named)
+        except TypeError as error:
+            if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+                raise  # the call has begun
+            raise refusal(error, owner, method) from None
+
+    return cast(Called, explained)
+
+
+def absent(owner: str, name: str, hints: Mapping[str, str], given: object = None) -> AttributeError:
+    """Return the error for an attribute that a class does not have.
+
+    Args:
+        owner: the class.
+        name: of the attribute.
+        hints: names of other clients, separated by spaces, by what to do here.
+        given: what was asked for the attribute.
+    """
+    advice = next((each for each, names in hints.items() if name in names.split()), None)
+    text = f"{owner!r} object has no attribute {name!r}" if advice is None else f"{owner} has no {name}: {advice}"
+    return AttributeError(text, name=name, obj=given)
 
 
 class _Hint:
@@ -118,12 +277,19 @@ class Hinting(metaclass=HintingClass):
     """A face that knows the methods of other clients; a derived class may have methods of these names.
 
     Args:
-        hints: names of other clients, separated by spaces, by what to do here.
+        hints: names of other clients, separated by spaces, by what to do here; None for a class of an application,
+            whose methods stay as they are.
     """
 
     def __init_subclass__(cls, hints: Mapping[str, str] | None = None, **more: Any) -> None:
         super().__init_subclass__(**more)
-        for advice, names in (hints or {}).items():
+        if hints is None:
+            return
+        owner = cls.__name__.removesuffix("Face")
+        for name, method in list(vars(cls).items()):
+            if inspect.isfunction(method) and not name.startswith("_"):
+                setattr(cls, name, explaining(owner, method))
+        for advice, names in hints.items():
             for name in names.split():
                 setattr(cls, name, _Hint(name, advice))
 
@@ -132,4 +298,4 @@ class Hinting(metaclass=HintingClass):
 
 
 def _without_hints(given: object, names: Iterable[str]) -> list[str]:
-    return [name for name in names if not isinstance(getattr_static(given, name, None), _Hint)]
+    return [name for name in names if not isinstance(inspect.getattr_static(given, name, None), _Hint)]

@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Never, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from kafkawire.sdk.client.arguments import (
     checked_end,
@@ -19,7 +19,7 @@ from kafkawire.sdk.client.arguments import (
     checked_timeout_ms,
     checked_times,
 )
-from kafkawire.sdk.client.method_hints import SUBSCRIBE, refuse_keywords
+from kafkawire.sdk.client.method_hints import CONSUMER
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.client.unclosed import weakly
@@ -53,7 +53,7 @@ _GRACE_MS: Final = 250
 Result = TypeVar("Result")
 
 
-class Consumer(ConsumerFace[Key, Value]):
+class Consumer(ConsumerFace[Key, Value], hints=CONSUMER):
     """Read records of topics.
 
     The constructor does no I/O; use `async with Consumer(…) as consumer`, or call `start` and `close`. Iterating,
@@ -238,7 +238,7 @@ class Consumer(ConsumerFace[Key, Value]):
 
     # Which partitions.
 
-    async def subscribe(self, *topics: str | Iterable[str], pattern: str | None = None, **others: Never) -> None:
+    async def subscribe(self, *topics: str | Iterable[str], pattern: str | None = None) -> None:
         """Replace the subscription, at any time; a group rebalances.
 
         Args:
@@ -247,15 +247,12 @@ class Consumer(ConsumerFace[Key, Value]):
                 are read, including later ones, but not Kafka's internal topics. It is Python's, evaluated whenever the
                 metadata is refreshed (`metadata_max_age_ms`); with `group_protocol="consumer"` it is RE2/J's, evaluated
                 by the brokers, and a pattern that they refuse ends the membership. With "auto" it must be both.
-            others: nothing; the error says where the arguments of other clients go.
 
         Raises:
             LocalProtocolError: partitions were assigned by hand, or no topic can have one of the names.
             ConfigurationError: there are neither topics nor a pattern, or both, or the pattern is invalid.
             Closed: the consumer was closed.
-            TypeError: there is another argument.
         """
-        refuse_keywords("subscribe", SUBSCRIBE, others)
         self._check_open()
         subscription = self._chosen(topics, pattern)
         core = self._core

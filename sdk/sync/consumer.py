@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from threading import RLock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Never, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
 
 from kafkawire.sdk.client.method_hints import CONSUMER, Hinting
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -168,9 +168,9 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         """Read exactly these partitions, without group membership; see `kafkawire.Consumer.assign`."""
         self._inner.assign(*partitions)
 
-    def subscribe(self, *topics: str | Iterable[str], pattern: str | None = None, **others: Never) -> None:
+    def subscribe(self, *topics: str | Iterable[str], pattern: str | None = None) -> None:
         """Replace the subscription, at any time; see `kafkawire.Consumer.subscribe`."""
-        result_of(self._inner.subscribe, *topics, pattern=pattern, **others)
+        result_of(self._inner.subscribe, *topics, pattern=pattern)
 
     def partitions_for(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic; see `kafkawire.Consumer.partitions_for`."""

@@ -22,6 +22,7 @@ from uuid import uuid4
 from kafkawire.reference_broker.apis.registry import ApiHandler, Call
 from kafkawire.reference_broker.keywords import BrokerKeywords
 from kafkawire.reference_broker.server import BackgroundBroker
+from kafkawire.sdk.client.method_hints import BROKER, Hinting
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import Closed, ConfigurationError, LocalProtocolError
 from kafkawire.sdk.transport import fork
@@ -29,7 +30,7 @@ from kafkawire.sdk.transport import fork
 __all__ = ["ApiHandler", "Broker", "BrokerKeywords", "Call"]
 
 
-class Broker:
+class Broker(Hinting, hints=BROKER):
     """Run a broker in a background thread of this process.
 
     Args:

@@ -16,6 +16,7 @@ from libc.stdint cimport INT32_MIN, INT64_MIN, int32_t, int64_t, uint8_t, uint32
 
 from kafkawire.sdk.records.engines.native cimport append_plain
 
+from kafkawire.sdk.client.method_hints import DELIVERY, absent, refusal
 from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.producer.contents import (
     FILL_ONE_AFTER_THE_OTHER,
@@ -71,8 +72,46 @@ cdef extern from *:
         state *= multiplier;
         return state ^ state >> 15;
     }
+
+    /* A call of `send` that is refused before it begins, as with an argument that there is not, is explained. What
+       Cython makes of the method is called from here: while it succeeds, that costs one jump. */
+    typedef PyObject *(*SendCall)(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
+    static SendCall plain_send;
+    static PyObject *explain_send;
+
+    static PyObject *explained_send(PyObject *self, PyObject *const *given, Py_ssize_t count, PyObject *names) {
+        PyObject *type, *error, *trace, *explained, *result = plain_send(self, given, count, names);
+        if (result != NULL || !PyErr_ExceptionMatches(PyExc_TypeError))
+            return result;
+        PyErr_Fetch(&type, &error, &trace);
+        PyErr_NormalizeException(&type, &error, &trace);
+        explained = PyObject_CallFunctionObjArgs(explain_send, error, NULL);
+        if (explained == error) {
+            Py_DECREF(explained);
+            PyErr_Restore(type, error, trace);
+            return NULL;
+        }
+        if (explained != NULL)
+            PyErr_SetObject((PyObject *)Py_TYPE(explained), explained);
+        Py_XDECREF(explained);
+        Py_XDECREF(type);
+        Py_XDECREF(error);
+        Py_XDECREF(trace);
+        return NULL;
+    }
+
+    static void explain_sends(PyObject *method, PyObject *explain) {
+        PyMethodDef *definition = ((PyMethodDescrObject *)method)->d_method;
+        if (definition->ml_flags != (METH_FASTCALL | METH_KEYWORDS))
+            return; /* such an interpreter has another way to call it: Python's own error will do */
+        Py_INCREF(explain);
+        explain_send = explain;
+        plain_send = (SendCall)(void (*)(void))definition->ml_meth;
+        definition->ml_meth = (PyCFunction)(void (*)(void))explained_send;
+    }
     """
     int64_t wall_ms() noexcept nogil
+    void explain_sends(object method, object explain)
     uint32_t hash_of(const uint8_t *p, uint32_t size) noexcept nogil
 
 cdef extern from "Python.h":
@@ -203,6 +242,9 @@ cdef class Delivery:
         check_callback("callback", callback)
         context = copy_context()
         self.outcome.watch(self.index, lambda: context.run(callback, self))
+
+    def __getattr__(self, name):
+        raise absent("Delivery", name, DELIVERY, self)
 
     def _observe(self, callback):
         self.outcome.observe(self.index, self.timestamp_ms, callback)
@@ -447,3 +489,12 @@ cdef inline Batch open_batch(Topic topic, int32_t number):
     if number >= PyList_GET_SIZE(topic.open):
         return None
     return <Batch>PyList_GET_ITEM(topic.open, number)
+
+
+def _explained(error):
+    from kafkawire.sdk.producer.engines.python import Appender as AppenderInPython  # only needed for an error
+
+    return refusal(error, "Producer", AppenderInPython.send)
+
+
+explain_sends(Appender.send, _explained)

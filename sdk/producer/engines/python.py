@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, Self
 
+from kafkawire.sdk.client.method_hints import DELIVERY, absent, explaining
 from kafkawire.sdk.client.partitioner import murmur2_partition
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import EncodeError, KafkaWireError
@@ -201,6 +202,9 @@ class Delivery:
         context = copy_context()
         self._outcome.watch(self._index, lambda: context.run(callback, self))
 
+    def __getattr__(self, name: str) -> NoReturn:
+        raise absent("Delivery", name, DELIVERY, self)
+
     def _observe(self, callback: Callable[[RecordMetadata | None, KafkaWireError | None], object]) -> None:
         """Tell an interceptor of the outcome; see `Outcome.observe`."""
         self._outcome.observe(self._index, self._timestamp_ms, callback)
@@ -269,6 +273,8 @@ class Appender:
         if on_delivery is not None:
             delivery.add_done_callback(on_delivery)
         return delivery
+
+    send = explaining("Producer", send)
 
     def send_columns(self, topic: str, rows: ArrowRows, start: int, end: int) -> int:
         """Take rows as long as they fit into open batches, return how many; `send` takes the next one."""

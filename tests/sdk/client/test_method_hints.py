@@ -6,9 +6,11 @@ kafka-python, asked in a process of its own because it uses deprecated functions
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import inspect
 import json
+import pickle
 import re
 import subprocess
 import sys
@@ -19,8 +21,10 @@ from unittest.mock import Mock, create_autospec
 import pytest
 
 import kafkawire
-from kafkawire import sync
-from kafkawire.sdk.client.method_hints import ADMIN, CONSUMER, PRODUCER
+from kafkawire import NewTopic, sync
+from kafkawire.sdk.client.method_hints import ADMIN, ARGUMENTS, BROKER, CONSUMER, DELIVERY, PRODUCER
+from kafkawire.sdk.producer.engine import Delivery
+from kafkawire.testing import Broker
 
 TABLES = {"Producer": PRODUCER, "Consumer": CONSUMER, "Admin": ADMIN}
 
@@ -107,3 +111,148 @@ def test_kafka_python_is_covered() -> None:
     for name, methods in json.loads(listed.stdout).items():
         face = getattr(kafkawire, name)
         assert set(methods) - set(dir(face)) - names(face) == UNANSWERED[name]
+
+
+def argument_cases() -> list[tuple[Any, str, str, str]]:
+    """Return a face, a method, an argument of another client, and the advice, for every entry of the table."""
+    cases = []
+    for advice, given in ARGUMENTS.items():
+        for method, argument in (each.split(".") for each in given.split()):
+            faces = [NewTopic] if method == "NewTopic" else [face for face in FACES if hasattr(face, method)]
+            assert faces, method
+            cases += [(face, method, argument, advice) for face in faces]
+    return cases
+
+
+def called(face: Any, method: str, *given: object, **named: object) -> object:
+    """Call a method of a new client; what is refused is refused before it is missed that the client is not started."""
+    if face is NewTopic:
+        return NewTopic(*given, **named)  # type: ignore[arg-type]  # of any method
+    result = getattr(face("broker:9092"), method)(*given, **named)
+    return asyncio.run(result) if inspect.iscoroutine(result) else result
+
+
+@pytest.mark.parametrize(("face", "method", "argument", "advice"), argument_cases())
+def test_an_argument_of_another_client_names_what_to_use(face: Any, method: str, argument: str, advice: str) -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(f'{method}: {argument}=…: {advice}')}$"):
+        called(face, method, **{argument: None})
+    function = NewTopic.__new__ if face is NewTopic else getattr(face, method)
+    parameter = inspect.signature(function).parameters.get(argument)
+    assert parameter is None or parameter.kind is parameter.VAR_POSITIONAL
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "given", "named", "text"),
+    [
+        ("Producer", "flush", (), {"timeout": 5}, r"flush: timeout=…: it is timeout_ms, in milliseconds"),
+        ("Producer", "close", (5,), {}, r"Producer.close\(\) takes 1 .*; it takes \(\*, flush=True, timeout_ms=None\)"),
+        (
+            "Consumer",
+            "getmany",
+            (1,),
+            {"timeout_ms": 1},
+            r"Consumer.getmany\(\) got multiple .*; it takes \(timeout_ms=0, .*",
+        ),
+        ("Consumer", "getmany", (), {"timeout": 1}, r"getmany: timeout=…: it is timeout_ms, in milliseconds"),
+        ("Consumer", "getmany", (), {"max_record": 1}, r"getmany: max_record=…: .*; did you mean max_records\?"),
+        ("Consumer", "seek", (("t", 0),), {}, r"Consumer.seek\(\) missing 1 .*; it takes \(partition, place\)"),
+        ("Consumer", "commit", (), {"nonsense": 1}, r"commit: nonsense=…: there is no such argument"),
+        ("Consumer", "committed", (), {"timeout": 1}, r"committed: timeout=…: the option api_timeout_ms limits it"),
+        (
+            "Admin",
+            "create_topics",
+            ("a",),
+            {"timeout_ms": 1},
+            r"create_topics: timeout_ms=…: the option api_timeout_ms .*",
+        ),
+        (
+            "Admin",
+            "describe_configs",
+            (),
+            {},
+            r"Admin.describe_configs\(\) .*; it takes \(resource_type, name, \*keys\)",
+        ),
+    ],
+)
+def test_a_call_that_is_refused(name: str, method: str, given: Any, named: Any, text: str) -> None:
+    for module in (kafkawire, sync):
+        with pytest.raises(TypeError, match=f"^{text}$") as caught:
+            called(getattr(module, name), method, *given, **named)
+        assert caught.value.__suppress_context__
+
+
+def test_new_topics() -> None:
+    assert NewTopic("a", 2, configs={"b": "c"}) == ("a", 2, -1, {"b": "c"}, {})
+    for make in (copy.copy, copy.deepcopy, lambda topic: pickle.loads(pickle.dumps(topic))):
+        assert make(NewTopic("a", partitions=2)) == NewTopic("a", 2)
+    with pytest.raises(TypeError, match=r"^NewTopic\(\) missing .*; it takes \(name, partitions=-1, .*\)$"):
+        NewTopic()  # type: ignore[call-arg]  # wrong
+
+
+def test_an_error_of_a_call_that_has_begun_stays_as_it_is() -> None:
+    class Partition:
+        def __iter__(self) -> Any:
+            raise TypeError("its own() missing the point")
+
+    with pytest.raises(TypeError, match=r"^its own\(\) missing the point$"):
+        sync.Consumer("broker:9092").assign(Partition())  # type: ignore[arg-type]  # wrong
+
+
+def test_a_started_producer_explains_too() -> None:
+    """It takes records with the engine's own function."""
+    with Broker(ephemeral=True) as broker, sync.Producer(broker.bootstrap) as producer:
+        send: Any = producer.send
+        for named, text in [
+            ({"timestamp": 1}, "send: timestamp=…: it is timestamp_ms, in milliseconds"),
+            ({"callback": print}, "send: callback=…: it is on_delivery, which is called with the Delivery alone"),
+            ({"on_delivry": print}, r"send: on_delivry=…: there is no such argument; did you mean on_delivery\?"),
+        ]:
+            with pytest.raises(TypeError, match=f"^{text}$"):
+                send("a", b"", **named)
+        with pytest.raises(
+            TypeError, match=r"^Producer.send\(\) takes .*; it takes \(topic, value=None, \*, key=None, .*"
+        ):
+            send("a", b"", b"key")
+        with pytest.raises(TypeError, match=r"^Producer.send\(\) .*; it takes \(topic, "):
+            send()
+        assert send("a", b"").result().offset == 0
+
+
+def test_deliveries() -> None:
+    with Broker(ephemeral=True) as broker, sync.Producer(broker.bootstrap) as producer:
+        delivery: Any = producer.send("a", b"")
+    for advice, given in DELIVERY.items():
+        for name in given.split():
+            with pytest.raises(AttributeError, match=f"^{re.escape(f'Delivery has no {name}: {advice}')}$") as caught:
+                getattr(delivery, name)
+            assert (caught.value.name, caught.value.obj) == (name, delivery)
+            assert not hasattr(delivery, name)
+            assert name not in dir(Delivery)
+    with pytest.raises(AttributeError, match=r"^'Delivery' object has no attribute 'nonsense'$"):
+        delivery.nonsense  # noqa: B018  # it raises
+    assert delivery.result().offset == 0
+    assert delivery.done
+
+
+def test_brokers() -> None:
+    broker: Any = Broker(ephemeral=True)
+    for advice, given in BROKER.items():
+        for name in given.split():
+            with pytest.raises(AttributeError, match=f"^{re.escape(f'Broker has no {name}: {advice}')}$"):
+                getattr(broker, name)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_wrapped_methods_are_what_they_were(face: Any) -> None:
+    for name, method in inspect.getmembers_static(face, inspect.isfunction):
+        if not name.startswith("_"):
+            inner = inspect.unwrap(method)
+            assert inspect.iscoroutinefunction(method) == inspect.iscoroutinefunction(inner)
+            assert (method.__name__, method.__doc__) == (name, inner.__doc__)
+
+    class Derived(face):
+        def flush(self, timeout: float) -> float:
+            return timeout
+
+    assert Derived("broker:9092").flush(timeout=5) == 5
+    assert not hasattr(Derived.flush, "__wrapped__")
