@@ -167,13 +167,20 @@ _HOMES = {
     "__version__": "sdk.version",
 }
 
+#: Modules that are loaded when they are first used as attributes, so that `except kafkawire.errors.Closed` works.
+_MODULES = frozenset({"errors", "metrics", "protocol", "records", "sync", "testing"})
+
 
 def __getattr__(name: str) -> object:
     """Load a public name from its home (PEP 562)."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    if name not in _HOMES:
+        from kafkawire.sdk.client.name_hints import missing  # only needed for an error
+
+        raise missing(__name__, name)
     value: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     globals()[name] = value
     return value

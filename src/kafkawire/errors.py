@@ -11,6 +11,8 @@ All of them are `KafkaWireError`. They can be pickled and copied; `__cause__` is
 
 from __future__ import annotations
 
+from typing import Never
+
 from kafkawire.sdk.errors import (
     AuthenticationFailed,
     BatchRefused,
@@ -66,3 +68,10 @@ __all__ = [
     "UnknownRecord",
     "UnsupportedVersion",
 ]
+
+
+def __getattr__(name: str) -> Never:
+    """Say what a name of another client is called here."""
+    from kafkawire.sdk.client.name_hints import missing  # only needed for an error
+
+    raise missing(__name__, name)

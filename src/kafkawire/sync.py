@@ -11,8 +11,17 @@ things. Ctrl-C ends any call at once, and loses no record.
 
 from __future__ import annotations
 
+from typing import Never
+
 from kafkawire.sdk.sync.admin import Admin
 from kafkawire.sdk.sync.consumer import Consumer
 from kafkawire.sdk.sync.producer import Producer, Transaction
 
 __all__ = ["Admin", "Consumer", "Producer", "Transaction"]
+
+
+def __getattr__(name: str) -> Never:
+    """Say what a name of another client is called here."""
+    from kafkawire.sdk.client.name_hints import missing  # only needed for an error
+
+    raise missing(__name__, name)

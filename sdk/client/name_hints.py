@@ -1,0 +1,75 @@
+"""What names that other Kafka clients are imported by are called here, or what to do if there is nothing like them.
+
+Source: the public names of Apache Kafka 4.3 (Java), confluent-kafka 2.16, kafka-python 3.0, aiokafka 0.14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Final
+
+__all__ = ["NAMES", "missing"]
+
+#: Names of other clients, separated by spaces, by what to do here.
+NAMES: Final[Mapping[str, str]] = {
+    "use Consumer of kafkawire, or of kafkawire.sync if you do not use asyncio": (
+        "AIOConsumer AIOKafkaConsumer AsyncConsumer DeserializingConsumer KafkaConsumer SerializingConsumer"
+    ),
+    "use Producer of kafkawire, or of kafkawire.sync if you do not use asyncio": (
+        "AIOKafkaProducer AIOProducer AsyncProducer KafkaProducer SerializingProducer"
+    ),
+    "use Admin of kafkawire, or of kafkawire.sync if you do not use asyncio": (
+        "AIOKafkaAdminClient AdminClient KafkaAdminClient"
+    ),
+    "use Record of kafkawire": "ConsumerRecord Message",
+    "use RebalanceListener of kafkawire, whose methods are on_assigned, on_revoked and on_lost": (
+        "AbstractConsumerRebalanceListener ConsumerRebalanceListener"
+    ),
+    "use describe_configs(ConfigResourceType.TOPIC, name) of Admin": "ConfigResource ResourceType",
+    "use OffsetTimestamp of kafkawire": "OffsetSpec",
+    "use seek_to_beginning and seek_to_end of Consumer": "OFFSET_BEGINNING OFFSET_END",
+    "use TimestampType of kafkawire": "TIMESTAMP_CREATE_TIME TIMESTAMP_LOG_APPEND_TIME TIMESTAMP_NOT_AVAILABLE",
+    "use the text 'read_committed' or 'read_uncommitted'": "IsolationLevel",
+    "pass functions: key_serializer and value_serializer to Producer, their counterparts to Consumer": (
+        "Deserializer JSONSerializer Serializer StringDeserializer StringSerializer"
+    ),
+    "use Broker of kafkawire.testing": "Broker EmbeddedKafka KafkaBroker MockCluster",
+    "not yet; on the roadmap: everything beyond topics, groups, offsets and reading configurations": (
+        "AclBinding NewPartitions"
+    ),
+    "catch KafkaWireError of kafkawire, the base of all errors": "KafkaError KafkaException",
+    "catch RequestTimedOut or DeliveryTimedOut of kafkawire.errors": "KafkaTimeoutError",
+    "catch ConnectFailed or ConnectionLost of kafkawire.errors": "KafkaConnectionError NoBrokersAvailable",
+    "catch LocalProtocolError of kafkawire.errors": "IllegalStateError",
+    "catch DeserializationFailed of kafkawire.errors": "ConsumeError ValueDeserializationError",
+    "catch BrokerError of kafkawire, and look at its code": (
+        "CommitFailedError GroupAuthorizationFailedError GroupCoordinatorNotAvailableError IllegalGenerationError "
+        "LeaderNotAvailableError MessageSizeTooLargeError NotLeaderForPartitionError OffsetOutOfRangeError "
+        "RebalanceInProgressError TopicAlreadyExistsError TopicAuthorizationFailedError UnknownMemberIdError "
+        "UnknownTopicOrPartitionError"
+    ),
+}
+
+#: Modules whose public names are looked for elsewhere, too.
+_MODULES: Final = ("kafkawire", "kafkawire.errors")
+
+
+def missing(module: str, name: str) -> Exception:
+    """Return the error for a name that a module does not have.
+
+    Args:
+        module: the module.
+        name: of the missing attribute.
+
+    Returns:
+        An `ImportError` with the hint if other clients have such a name, or another module does: `from … import`
+        replaces an `AttributeError` by a text of its own.
+    """
+    advice = next((each for each, names in NAMES.items() if name in names.split()), None)
+    if advice is None and not name.startswith("_"):
+        homes = (home for home in _MODULES if name in import_module(home).__all__)
+        advice = next((f"import it from {home}" for home in homes), None)
+    if advice is None:
+        return AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
+    return ImportError(f"{module} has no {name}: {advice}", name=module)
