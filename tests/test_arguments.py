@@ -10,6 +10,7 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock, create_autospec
 
 import pytest
 
@@ -329,6 +330,24 @@ def test_no_method_is_missing_from_the_tables(kind: str) -> None:
     assert {name.split()[0] for name in TABLES[kind]} | OTHERS[kind] == public
 
 
+class TwoArguments:
+    """A listener as confluent-kafka has its callbacks."""
+
+    def on_assigned(self, consumer: object, partitions: object) -> None: ...
+    def on_revoked(self, consumer: object, partitions: object) -> None: ...
+    def on_lost(self, consumer: object, partitions: object) -> None: ...
+
+
+class OneArgument(ProducerInterceptor):
+    def on_acknowledgement(self, metadata: object) -> None: ...  # type: ignore[override]  # wrong
+
+
+@pytest.mark.parametrize("listener", [Mock(), create_autospec(kafkawire.RebalanceListener, instance=True)])
+def test_what_takes_anything_can_be_a_listener(listener: Any) -> None:
+    listener.on_lost = dict  # nobody knows what it takes
+    kafkawire.Consumer(str(BROKER), "t", group_id="g", listener=listener)
+
+
 @pytest.mark.parametrize("face", [kafkawire, sync], ids=lambda face: face.__name__)
 @pytest.mark.parametrize(
     ("kind", "given", "text"),
@@ -349,6 +368,16 @@ def test_no_method_is_missing_from_the_tables(kind: str) -> None:
         ),
         ("Producer", {"value_serializer": "json"}, "value_serializer='json': expected something that can be called"),
         ("Producer", {"key_serializer": 5}, "key_serializer=5: expected something that can be called"),
+        (
+            "Consumer",
+            {"listener": TwoArguments()},
+            r"listener=.*: its on_assigned\(consumer, partitions\) is called with 1 argument$",
+        ),
+        (
+            "Producer",
+            {"interceptors": [OneArgument()]},
+            r"interceptors=.*: its on_acknowledgement\(metadata\) is called with 2 arguments$",
+        ),
         ("Producer", {"interceptors": [object()]}, "interceptors=.*it lacks on_send and on_acknowledgement"),
         (
             "Producer",

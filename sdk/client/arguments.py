@@ -10,6 +10,7 @@ differ in which of the two they want, and where both mean something they mean th
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -228,17 +229,32 @@ def checked_callable(option: str, given: object) -> None:
         raise ConfigurationError(option, given, "expected something that can be called")
 
 
-def checked_methods(option: str, given: object, *methods: str) -> None:
+def checked_methods(option: str, given: object, **methods: int) -> None:
     """Check an object whose methods the client calls.
 
+    Args:
+        option: it was given as.
+        given: the object.
+        methods: with how many arguments each is called.
+
     Raises:
-        ConfigurationError: it is a class, or lacks one of the methods.
+        ConfigurationError: it is a class, lacks one of the methods, or one takes another number of arguments.
     """
     if isinstance(given, type):
         raise ConfigurationError(option, given, "expected an object, not its class")
     missing = [name for name in methods if not callable(getattr(given, name, None))]
     if missing:
         raise ConfigurationError(option, given, f"it lacks {' and '.join(missing)}")
+    for name, count in methods.items():
+        try:
+            taken = inspect.signature(getattr(given, name))
+        except ValueError:  # Python does not know what it takes
+            continue
+        try:
+            taken.bind(*range(count))
+        except TypeError:
+            text = f"its {name}({', '.join(taken.parameters)}) is called with {count} argument{'s' * (count > 1)}"
+            raise ConfigurationError(option, given, text) from None
 
 
 def _is_partition(given: object) -> bool:

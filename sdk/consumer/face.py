@@ -80,7 +80,7 @@ class ConsumerFace(Hinting, Generic[Key, Value], hints=CONSUMER):
         self._network = network
         self._listener = listener
         if listener is not None:
-            checked_methods("listener", listener, "on_assigned", "on_revoked", "on_lost")
+            checked_methods("listener", listener, on_assigned=1, on_revoked=1, on_lost=1)
         self._hooks: ConsumerHooks[Key, Value] | None = None
         if key_deserializer is not None or value_deserializer is not None or interceptors is not None:
             from kafkawire.sdk.consumer.reading.hooks import ConsumerHooks  # few programs have hooks

@@ -76,7 +76,7 @@ class ProducerHooks(Generic[GivenKey, GivenValue]):
         checked_callable("key_serializer", key_serializer)
         checked_callable("value_serializer", value_serializer)
         for interceptor in self._interceptors:
-            checked_methods("interceptors", interceptor, "on_send", "on_acknowledgement")
+            checked_methods("interceptors", interceptor, on_send=1, on_acknowledgement=2)
 
     def send(
         self,

@@ -269,6 +269,8 @@ def _told(callback: Callable[[], object], *, logs: bool = True) -> bool:
     except BaseException as error:
         contained(error)
         if logs:
-            logger.exception("a callback of a delivery raised")
+            is_other = isinstance(error, TypeError) and "positional argument" in str(error)
+            hint = ": it is called with the delivery alone, whose exception() says what went wrong" if is_other else ""
+            logger.exception("a callback of a delivery raised%s", hint)
         return False
     return True

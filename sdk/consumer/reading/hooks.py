@@ -58,7 +58,7 @@ class ConsumerHooks(Generic[Key, Value]):
         checked_callable("key_deserializer", key_deserializer)
         checked_callable("value_deserializer", value_deserializer)
         for interceptor in self._interceptors:
-            checked_methods("interceptors", interceptor, "on_consume", "on_commit")
+            checked_methods("interceptors", interceptor, on_consume=1, on_commit=1)
 
     def applied(self, record: Record) -> Record[Key, Value]:
         """Return a record as it is handed out.

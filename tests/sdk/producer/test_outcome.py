@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
+from typing import Any
 
 import pytest
 
@@ -228,6 +229,17 @@ def test_callbacks_come_once_with_the_delivery_and_their_errors_are_logged(
     assert caplog.messages == ["a callback of a delivery raised"]
     delivery.add_done_callback(called.append)
     assert called == [delivery] * 2
+
+
+def test_a_callback_that_takes_two_arguments(caplog: pytest.LogCaptureFixture) -> None:
+    """As confluent-kafka calls it."""
+    outcome = Outcome(PLACE)
+    delivery: Any = Delivery(outcome, 0, 0)
+    delivery.add_done_callback(lambda error, message: None)
+    with caplog.at_level(logging.ERROR, "kafkawire.producer"):
+        outcome.settle(1)
+    hint = "it is called with the delivery alone, whose exception() says what went wrong"
+    assert caplog.messages == [f"a callback of a delivery raised: {hint}"]
 
 
 def test_errors_of_callbacks_that_come_at_once_reach_nobody(caplog: pytest.LogCaptureFixture) -> None:
