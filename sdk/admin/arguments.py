@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from kafkawire.sdk.admin.descriptions import NewTopic
@@ -53,6 +53,9 @@ def checked_new_topics(given: tuple[Any, ...]) -> list[NewTopic]:
         LocalProtocolError: something is neither a `NewTopic` nor a name, has an attribute of the wrong type, or is
             named twice.
     """
+    if len(given) == 1 and isinstance(given[0], Mapping):
+        text = "expected NewTopics or names, such as NewTopic('orders', partitions=3)"
+        raise LocalProtocolError(f"topics: {text}, got {quoted(given[0], 100)}")
     topics = [_checked_new_topic(topic) for topic in given_several(given, _is_new_topic)]
     names: set[str] = set()
     for topic in topics:

@@ -36,8 +36,10 @@ def checked_topic(name: object) -> str:
         many = "; give topics one by one, or all in one list" if isinstance(name, list | tuple | set) else ""
         raise LocalProtocolError(f"topic {quoted(name, 100)}: expected a string, got {type(name).__name__}{many}")
     if not is_legal_name(name):
-        server = "; the servers are the first argument" if ":" in name else ""
-        raise LocalProtocolError(f"topic {quoted(name, 300)}: expected {LEGAL_NAME}{server}")
+        hint = "; the servers are the first argument" if ":" in name else ""
+        if name.startswith("^"):
+            hint = "; topics by a pattern: subscribe(pattern=…)"
+        raise LocalProtocolError(f"topic {quoted(name, 300)}: expected {LEGAL_NAME}{hint}")
     return str.__str__(name)
 
 

@@ -113,7 +113,9 @@ class Gate:
         for key, lowest in ((ApiKey.SASL_HANDSHAKE, _HANDSHAKE_VERSION_MIN), (ApiKey.SASL_AUTHENTICATE, 0)):
             api = APIS[key]
             if not self._negotiation.offers(api) or self._negotiation.version_for(api) < lowest:
-                raise RemoteProtocolError(f"the broker does not offer {api.name} in version {lowest} or later")
+                raise RemoteProtocolError(
+                    f"the broker does not offer {api.name} in version {lowest} or later; does this port use SASL?"
+                )
         if self.state is ConnectionState.READY:
             self.state = ConnectionState.REAUTHENTICATION
         self._authenticator = authenticator

@@ -31,6 +31,10 @@ def test_new_topics() -> None:
         (NewTopic("a", configs={"k": 5}), "k of a: expected a string, got 5"),  # type: ignore[dict-item]  # wrong
         (NewTopic("a", assignments={0: 1}), "replicas of a-0: expected node ids, got 1"),  # type: ignore[dict-item]  # wrong
         (NewTopic("a", assignments={0: (-1,)}), "replica of a-0: expected 0 to 2147483647, got -1"),
+        (
+            {"orders": 5},
+            "topics: expected NewTopics or names, such as NewTopic('orders', partitions=3), got {'orders': 5}",
+        ),
     ],
 )
 def test_topics_that_cannot_be_created(given: object, message: str) -> None:

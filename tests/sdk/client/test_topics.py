@@ -45,6 +45,7 @@ def test_members_of_enumerations_are_their_values(name: str) -> None:
         (("a",), "topic ('a',): expected a string, got tuple; give topics one by one, or all in one list"),
         (b"a", "topic b'a': expected a string, got bytes"),
         (None, "topic None: expected a string, got NoneType"),
+        ("^a.*", f"topic '^a.*': {CHARACTERS}; topics by a pattern: subscribe(pattern=…)"),
         ("", f"topic '': {CHARACTERS}"),
         (".", f"topic '.': {CHARACTERS}"),
         ("..", f"topic '..': {CHARACTERS}"),
