@@ -25,7 +25,8 @@ pytestmark = pytest.mark.usefixtures("frozen_heap")
 
 def test_nothing_is_coordinated_before_the_topic_exists():
     bench = GroupBench(logs=[])
-    assert only(bench.join()).error_code == ErrorCode.NOT_COORDINATOR
+    refused = only(bench.join("m"))
+    assert (refused.error_code, refused.member_id) == (ErrorCode.NOT_COORDINATOR, "m")
     assert only(bench.sync("m", 1)).error_code == ErrorCode.NOT_COORDINATOR
     assert bench.heartbeat("m", 1) == ErrorCode.NOT_COORDINATOR
     assert bench.commit() == [ErrorCode.NOT_COORDINATOR]
@@ -43,6 +44,20 @@ def test_groups_are_spread_over_partitions():
     assert {group.group_id for group in bench.groups.classic_groups()} == set("abcd")
     bench.groups.unload()
     assert list(bench.groups.classic_groups()) == []
+
+
+def test_all_requests_of_a_group_go_to_its_partition():
+    logs = [MemoryLog() for _ in range(50)]
+    bench = GroupBench(logs=logs)
+    member_id = only(bench.join(instance="i")).member_id
+    of_group = partition_of("g", len(logs))
+    assert of_group not in {partition_of(other, len(logs)) for other in (member_id, "i", "c", "/h", "")}
+    assert only(bench.sync(member_id, 1, {member_id: b"all"}, instance_id="i")).assignment == b"all"
+    assert bench.heartbeat(member_id, 1, instance="i") is ErrorCode.NONE
+    assert bench.commit(5, 1, member_id, "i") == [ErrorCode.NONE]
+    assert bench.commit_in_transaction(1, member_id, "i") == [ErrorCode.NONE]
+    assert bench.leave(member_id, instance="i") is ErrorCode.NONE
+    assert [number for number, log in enumerate(logs) if log.next_offset] == [of_group]
 
 
 def test_heartbeats_are_answered_while_loading():
@@ -90,6 +105,7 @@ def test_empty_group_ids():
     codes = [answer.code if isinstance(answer, BrokerError) else answer for answer in answers]
     assert codes == [ErrorCode.INVALID_GROUP_ID] * 3
     assert only(bench.join(group_id="")).error_code == ErrorCode.INVALID_GROUP_ID
+    assert only(bench.sync("m", 1, group_id="")).error_code == ErrorCode.INVALID_GROUP_ID
     assert bench.commit_in_transaction(-1, "", group_id="") == [ErrorCode.INVALID_GROUP_ID]
     assert bench.commit(group_id="") == [ErrorCode.NONE], "offsets without a group id are allowed"
     assert bench.delete("") == [ErrorCode.NONE]

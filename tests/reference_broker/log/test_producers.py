@@ -119,6 +119,12 @@ class TestTransactions:
         assert refused(log, batch(2, transactional=True)) == STATE, "the transaction has ended"
         assert log.begin(2) == 3
 
+    def test_one_begins_with_the_first_record_of_its_batch(self) -> None:
+        producers = Producers()
+        producers.note(batch(0, 3, transactional=True), 5)
+        assert producers.first_unstable_offset == 5
+        assert producers.note_marker(Marker(1, 0, False, 0), 8, NOW_MS) == CompletedTransaction(1, 5, 8, True, 9)
+
     def test_several_at_once(self) -> None:
         log = Log()
         log.begin(0, 1)
@@ -239,9 +245,9 @@ class TestVerification:
 
     def test_an_old_epoch_is_refused(self) -> None:
         producers = Producers()
-        producers.note(batch(0, epoch=2), 0)
+        producers.note(batch(0, producer=7, epoch=2), 0)
         with pytest.raises(BrokerError) as caught:
-            producers.begin_verification(1, 1, 0, NOW_MS, has_epoch_per_transaction=True)
+            producers.begin_verification(7, 1, 0, NOW_MS, has_epoch_per_transaction=True)
         assert caught.value.code == EPOCH
 
     @pytest.mark.parametrize(("epoch", "is_kept"), [(0, False), (1, True)])
