@@ -27,6 +27,12 @@ def test_a_line_an_interval_about_each_subject(limit: LogLimit, caplog: pytest.L
     assert caplog.messages[3:] == ["a failed"]
 
 
+def test_an_interval_begins_with_its_line(limit: LogLimit, caplog: pytest.LogCaptureFixture) -> None:
+    for now_ms in (0, 10 * INTERVAL_MS, 11 * INTERVAL_MS - 1):
+        limit.warning("a", now_ms, "failed")
+    assert len(caplog.messages) == 2
+
+
 def test_a_clock_that_is_set_back_silences_nobody(limit: LogLimit, caplog: pytest.LogCaptureFixture) -> None:
     limit.warning("a", 100 * INTERVAL_MS, "failed")
     limit.warning("a", 50 * INTERVAL_MS, "failed")

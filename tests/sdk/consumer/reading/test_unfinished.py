@@ -52,6 +52,14 @@ def test_records_beside_a_batch_that_was_handed_out_whole() -> None:
     assert unfinished.first == Position(11, 1)
 
 
+def test_a_batch_that_is_handed_out_again_is_still_one() -> None:
+    unfinished = Unfinished(T0)
+    for _ in range(2):
+        unfinished.began_batch(Position(5, 1), 10)
+    with pytest.raises(LocalProtocolError, match="handed out in a batch"):
+        unfinished.finish(7)
+
+
 def test_the_leader_epoch_is_that_of_the_record_before() -> None:
     unfinished = Unfinished(T0)
     unfinished.began(Position(5, 1), [5, 7], 2)
