@@ -188,9 +188,9 @@ class FetchPlanner:
         self._want_topics()
 
     def seek(self, partition: TopicPartition, epoch: int, place: Place, now_ms: int) -> None:
-        """Fetch a partition from another place."""
+        """Fetch a partition from another place, unless that is known by now."""
         fetch = self._partitions.get(partition)
-        if fetch is not None:
+        if fetch is not None and fetch.epoch != epoch:
             self._ahead.discard(partition)
             fetch.begin(epoch, place)
             self.consider(fetch, now_ms)

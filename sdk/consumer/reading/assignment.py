@@ -2,7 +2,8 @@
 
 `Assignment` is what a group's machine sees of a consumer: it assigns and withholds partitions and asks what to commit.
 The user's side reads, seeks and pauses; every change is passed on to the I/O side, which fetches. The two may be two
-threads: a reading has one writer for each attribute, and changes of the whole are made under a lock.
+threads, and a signal handler may come in between anywhere, so there is no lock (docs/decisions/0035-no-locks.md): what
+changes with a seek is one object, replaced in one step, and the I/O side looks at what is there when its turn comes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import count
-from threading import RLock
 from typing import Protocol
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
@@ -50,41 +50,35 @@ class Fetching(Protocol):
         ...
 
 
+class _Epoch:
+    """What was handed out of a partition since it was sought; attributes as those of `Reading`."""
+
+    __slots__ = ("done", "halted", "handout", "number", "place", "start")
+
+    def __init__(self, place: Place, start: Position | None, done: Position | None, *, halted: bool) -> None:
+        self.number = next(_epochs)
+        self.place = place
+        self.start = start
+        self.done = done
+        self.handout: Handout | None = None
+        self.halted = halted
+
+
 class Reading:
     """What the application was handed of one partition.
 
     Attributes:
         partition: which one.
-        epoch: changes with each seek; what was fetched in an earlier epoch is dropped.
-        place: where it began in this epoch.
-        start: the position before `handout`, or without one the next to hand out; None until it was looked up.
-        done: everything before it is finished, `handout` aside.
-        handout: what is being handed out of it, None if nothing is.
         unfinished: what was handed out and is not finished, if the application says what is; None if the next read
             finishes it.
         committed: the last offset committed from here, -1 if none.
         paused: by the application.
         withheld: by the group: about to be revoked, or assigned and the application was not told yet.
-        halted: by an error that was raised for it, until a seek or `resume`.
         until: where a bounded read ends; None for no end.
         end_offset: the first offset that was not readable at the last fetch, -1 if not known.
     """
 
-    __slots__ = (
-        "committed",
-        "done",
-        "end_offset",
-        "epoch",
-        "halted",
-        "handout",
-        "partition",
-        "paused",
-        "place",
-        "start",
-        "unfinished",
-        "until",
-        "withheld",
-    )
+    __slots__ = ("_epoch", "committed", "end_offset", "partition", "paused", "unfinished", "until", "withheld")
 
     def __init__(self, partition: TopicPartition, place: Place = None, *, auto_finish: bool = True) -> None:
         self.partition = partition
@@ -94,13 +88,71 @@ class Reading:
         self.until: int | None = None
         self.begin(place)
 
-    def begin(self, place: Place) -> None:
-        """Begin anew, in a new epoch."""
-        self.epoch = next(_epochs)
-        self.place = place
-        self.start = self.done = place if isinstance(place, Position) else None
-        self.handout: Handout | None = None
-        self.halted = False
+    def begin(self, place: Place, done: Position | None = None) -> None:
+        """Begin anew, in a new epoch; what is before the place is finished unless `done` says otherwise."""
+        start = place if isinstance(place, Position) else None
+        self._epoch = _Epoch(place, start, done or start, halted=False)
+
+    def halt(self) -> None:
+        """Stop where it is, in a new epoch."""
+        start = self.position
+        self._epoch = _Epoch(self.place, start, start, halted=True)
+
+    def located(self, epoch: int, position: Position) -> bool:
+        """Take the position that was looked up in an epoch; return whether that goes on and had none."""
+        current = self._epoch
+        if current.number != epoch or current.start is not None:
+            return False
+        current.start = current.done = position
+        return True
+
+    @property
+    def epoch(self) -> int:
+        """Changes with each seek; what was fetched in an earlier epoch is dropped."""
+        return self._epoch.number
+
+    @property
+    def origin(self) -> tuple[int, Place]:
+        """The epoch, and where it began."""
+        current = self._epoch
+        return current.number, current.place
+
+    @property
+    def place(self) -> Place:
+        """Where it began in this epoch."""
+        return self._epoch.place
+
+    @property
+    def start(self) -> Position | None:
+        """The position before `handout`, or without one the next to hand out; None until it was looked up."""
+        return self._epoch.start
+
+    @start.setter
+    def start(self, start: Position | None) -> None:
+        self._epoch.start = start
+
+    @property
+    def done(self) -> Position | None:
+        """Everything before it is finished, `handout` aside."""
+        return self._epoch.done
+
+    @done.setter
+    def done(self, done: Position | None) -> None:
+        self._epoch.done = done
+
+    @property
+    def handout(self) -> Handout | None:
+        """What is being handed out of it, None if nothing is."""
+        return self._epoch.handout
+
+    @handout.setter
+    def handout(self, handout: Handout | None) -> None:
+        self._epoch.handout = handout
+
+    @property
+    def halted(self) -> bool:
+        """By an error that was raised for it, until a seek or `resume`."""
+        return self._epoch.halted
 
     @property
     def position(self) -> Position | None:
@@ -178,7 +230,6 @@ class Assignment:
         self._fetching = fetching
         self._queue = queue
         self._run = run
-        self._lock = RLock()  # a signal handler may have interrupted this thread under it
         self._seen = 0
         self._seen_ms: int | None = None
         self.readings: dict[TopicPartition, Reading] = {}
@@ -214,28 +265,21 @@ class Assignment:
             place: where new ones begin of which it is not said.
         """
         begins = partitions if isinstance(partitions, Mapping) else {}
-        with self._lock:
-            former = self.readings
-            chosen = {
-                each: former.get(each) or Reading(each, begins.get(each, place), auto_finish=self._auto_finish)
-                for each in sorted(partitions)
-            }
-            for partition in former.keys() - chosen.keys():
-                self._queue.forget(partition)
-                gone = former[partition]
-                self._withhold(gone)
-            for reading in chosen.values():
-                if reading.withheld:  # hand it out again, from where it was or was sought meanwhile
-                    reading.withheld = False
-                    self._queue.forget(reading.partition)
-                    again = reading.place if reading.position is None else reading.position
-                    reading.begin(again)
-            self.readings = chosen
-            epochs = {each: (reading.epoch, reading.place) for each, reading in chosen.items()}
-            paused = [each for each, reading in chosen.items() if reading.paused]
-        self._run(partial(self._fetching.assign, epochs))
-        if paused:
-            self._run(partial(self._fetching.pause, paused))
+        former = self.readings
+        chosen = {
+            each: former.get(each) or Reading(each, begins.get(each, place), auto_finish=self._auto_finish)
+            for each in sorted(partitions)
+        }
+        for partition in former.keys() - chosen.keys():
+            self._queue.forget(partition)
+            self._withhold(former[partition])
+        for reading in chosen.values():
+            if reading.withheld:  # hand it out again, from where it was or was sought meanwhile
+                reading.withheld = False
+                self._queue.forget(reading.partition)
+                reading.begin(reading.place if reading.position is None else reading.position)
+        self.readings = chosen
+        self._run(self._fetch)
         for partition in begins.keys() & former.keys():
             self.seek(partition, begins[partition])
         self._queue.signal()
@@ -245,10 +289,9 @@ class Assignment:
     def withhold(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out nothing more of these partitions, until `assign` names them again."""
         withheld = [each for each in partitions if each in self.readings]
-        with self._lock:
-            for partition in withheld:
-                self._withhold(self.readings[partition])
-        self._run(partial(self._fetching.pause, withheld))
+        for partition in withheld:
+            self._withhold(self.readings[partition])
+        self._run(partial(self._pause, withheld))
 
     def to_commit(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return what is finished and not committed yet; None for all partitions."""
@@ -295,11 +338,9 @@ class Assignment:
 
     def located(self, partition: TopicPartition, epoch: int, position: Position) -> bool:
         """Take the position that was looked up; return whether the partition had none."""
-        with self._lock:
-            reading = self.readings.get(partition)
-            if reading is None or reading.epoch != epoch or reading.start is not None:
-                return False
-            reading.start = reading.done = position
+        reading = self.readings.get(partition)
+        if reading is None or not reading.located(epoch, position):
+            return False
         self._queue.signal()
         return True
 
@@ -337,7 +378,7 @@ class Assignment:
             reading.paused = True
         self.on_pause()
         paused = [reading.partition for reading in chosen]
-        self._run(partial(self._fetching.pause, paused))
+        self._run(partial(self._pause, paused))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out paused partitions again; try again to read those that an error has halted.
@@ -356,10 +397,7 @@ class Assignment:
     def halt(self, reading: Reading) -> None:
         """Hand out nothing more of a partition because of an error, until it is sought or resumed."""
         self._queue.forget(reading.partition)
-        start = reading.position
-        reading.begin(reading.place)
-        reading.start = reading.done = start
-        reading.halted = True
+        reading.halt()
         self._run(partial(self._fetching.halt, reading.partition))
 
     def finish(self, partition: TopicPartition, start_offset: int, end_offset: int | None = None) -> None:
@@ -404,12 +442,29 @@ class Assignment:
 
     def _restart(self, reading: Reading, place: Place, done: Position | None = None) -> None:
         """Continue from a place, in a new epoch; what is before it is finished unless `done` says otherwise."""
-        with self._lock:
-            self._cut(reading)
-            reading.begin(place)
-            reading.done = done or reading.done
-            self._queue.forget(reading.partition)
-        self._run(partial(self._fetching.seek, reading.partition, reading.epoch, place))
+        self._cut(reading)
+        reading.begin(place, done)
+        self._queue.forget(reading.partition)
+        self._run(partial(self._sought, reading.partition))
+
+    def _fetch(self, now_ms: int) -> None:
+        """Have the I/O side fetch what is assigned now."""
+        readings = self.readings
+        self._fetching.assign({each: reading.origin for each, reading in readings.items()}, now_ms)
+        self._pause(readings, now_ms)
+
+    def _pause(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
+        """Have the I/O side fetch nothing of those partitions that are paused or withheld now."""
+        chosen = [self.readings.get(partition) for partition in partitions]
+        held = [reading.partition for reading in chosen if reading is not None and (reading.paused or reading.withheld)]
+        if held:
+            self._fetching.pause(held, now_ms)
+
+    def _sought(self, partition: TopicPartition, now_ms: int) -> None:
+        """Have the I/O side fetch a partition from where it was sought last."""
+        reading = self.readings.get(partition)
+        if reading is not None:
+            self._fetching.seek(partition, *reading.origin, now_ms)
 
     def _withhold(self, reading: Reading) -> None:
         """Hand out nothing more of a partition."""

@@ -206,7 +206,7 @@ def test_a_partition_that_an_error_has_stopped_waits_for_the_application(side: s
         fetch = core.planner.current(T0)
         assert fetch is not None
         if side == "user":
-            core.assignment[T0].halted = True
+            core.assignment[T0].halt()
         else:
             fetch.halted = True
         assert consumer.health().partitions == {T0: WaitsFor.APPLICATION}

@@ -6,6 +6,7 @@ Method: an assignment whose I/O side takes notes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Thread
 
 import pytest
 
@@ -17,6 +18,7 @@ from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.consumer.batches import made, marker
 from tests.sdk.consumer.user_side import T0, T1, T2, UserSide
+from tests.sdk.instructions import interrupted_at
 
 
 def test_partitions_that_stay_keep_their_position() -> None:
@@ -193,3 +195,49 @@ def test_no_position_is_behind_the_end_of_its_leader_epoch(position: Callable[[]
     found = position()
     assert found is not None
     assert found.offset <= ends[found.leader_epoch]
+
+
+#: Where the two sides meet.
+SHARED = ("kafkawire/sdk/consumer/reading/assignment.py", "kafkawire/sdk/consumer/reading/unfinished.py")
+
+#: More than anything takes here that nothing holds up.
+LIMIT_SECONDS = 10
+
+CALLS: dict[str, Callable[[UserSide], object]] = {
+    "seek": lambda side: side.assignment.seek(T0, Position(5)),
+    "finish": lambda side: side.assignment.finish(T0, 0),
+    "assign": lambda side: side.assignment.assign([T1, T0]),
+    "withhold": lambda side: side.assignment.withhold([T0]),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_what_is_interrupted_anywhere_does_not_hold_up_the_other_side(call: Callable[[UserSide], object]) -> None:
+    """As if a signal handler had interrupted this thread there, and waited for the I/O thread."""
+    place = 0
+    while True:
+        side = UserSide(T0, auto_finish=False)
+        side.put(T0, made(0, b"a", b"b"))
+        side.take_all()
+        steps: list[Callable[[int], None]] = []
+        side.assignment._run = steps.append
+
+        def other_side(side: UserSide = side) -> None:
+            side.assignment.located(T0, side.assignment[T0].epoch, Position(9))
+            side.assignment.renewed(T0, side.assignment[T0].epoch, Position(1))
+            side.assignment.assign([T0])
+
+        def handler(other_side: Callable[[], None] = other_side) -> None:
+            thread = Thread(target=other_side, daemon=True)
+            thread.start()
+            thread.join(LIMIT_SECONDS)
+            assert not thread.is_alive()
+
+        if not interrupted_at([place], lambda side=side: call(side), handler, SHARED):  # type: ignore[misc]  # its default
+            break
+        for step in steps:
+            step(0)
+        told = [each for each in side.told if each[0] == "seek"]
+        assert not told or told[-1] == ("seek", T0, side.assignment[T0].place), "the last place is fetched from"
+        place += 3
+    assert place > 30
