@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from threading import Thread
+from time import monotonic
 
 from kafkawire.sdk.transport.latch import Latch
+from tests.sdk.instructions import interrupted_at
 
 
 def test_many_wait_and_more_than_one_sets() -> None:
@@ -23,3 +26,37 @@ def test_many_wait_and_more_than_one_sets() -> None:
     assert passed == [True] * 5
     assert latch.is_set
     assert latch.wait()
+
+
+def waits(latch: Latch, passed: list[bool]) -> Thread:
+    """Return a thread that waits for a latch, and notes whether it was in time."""
+    thread = Thread(target=lambda: passed.append(latch.wait(60)))
+    thread.start()
+    return thread
+
+
+def test_ctrl_c_anywhere_in_a_wait_keeps_nobody_else_waiting() -> None:
+    """Nothing that one thread leaves behind is what another waits for."""
+
+    def interrupted(place: int) -> bool:
+        latch, passed = Latch(), list[bool]()
+        others = [waits(latch, passed) for _ in range(2)]
+
+        def handler() -> None:
+            latch.set()
+            raise KeyboardInterrupt
+
+        is_reached = True
+        with suppress(KeyboardInterrupt):
+            is_reached = interrupted_at([place], lambda: latch.wait(0), handler, ("kafkawire/sdk/transport/latch.py",))
+        latch.set()
+        began = monotonic()
+        for thread in others:
+            thread.join()
+        assert (passed, monotonic() - began < 30) == ([True, True], True), f"instruction {place}"
+        return is_reached
+
+    place = 0
+    while interrupted(place):
+        place += 1
+    assert place > 10
