@@ -402,12 +402,12 @@ def test_a_partition_that_an_error_has_halted_stays_halted(side: UserSide) -> No
 
 def test_a_reader_that_is_abandoned_hands_out_nothing(side: UserSide) -> None:
     side.put(T0, made(0, b"a", b"b") + made(2, b"c"))
-    side.put(T1, made(0, b"x"))
+    fetched = side.put(T1, made(0, b"x"))
     assert side.take() == 0
     left: list[int] = []
     side.queue.clear()
     side.queue.wait().add_done_callback(lambda: left.append(len(side.queue._items)))
-    side.put(T1, made(1, b"y"))  # which wakes nobody yet
+    side.queue.put(fetched)  # which wakes nobody yet
     side.reader.abandon(Closed("over"))
     assert left == [0], "whoever waits finds nothing"
     for read in (side.take, side.reader.next_batch):
