@@ -160,6 +160,17 @@ def test_damage_inside_a_batch_is_told_with_its_segment(segments, disk):
         segments.offset_for_timestamp(NOW_MS + 45, 0)
 
 
+def test_lost_index_by_offset_is_rebuilt(disk):
+    config = log_config({"index.interval.bytes": "0"})
+    segment = Segment.create(disk, "t-0", 0, config)
+    for offset in range(3):
+        data = produced(b"v")
+        stamp(data, offset, 7)
+        segment.append(data, parse_header(data), offset)
+    found = Segment(disk, "t-0", 0, config, 3)
+    assert found.offset_from(1) == segment.offset_from(1) == 1
+
+
 def test_what_is_durable_ends_where_an_index_is_missing(segments):
     assert segments.stored_to == 0
     first, second, last = segments
