@@ -40,6 +40,22 @@ def test_requests_of_a_session_name_only_what_changed() -> None:
     assert [request.session_epoch for request in cluster.fetches()][:4] == [0, 1, 2, 3]
 
 
+def test_a_broker_is_told_which_leader_it_is_taken_for() -> None:
+    cluster = reading(T0, T1)
+    cluster.assignment.seek(T0, Position(0))  # of an epoch that nobody knows, so no leader is asked about it
+    cluster.run(100)
+    cluster.logs[T0].leader, cluster.logs[T0].epoch = 2, 2
+    cluster.simulation.router.metadata.invalidate()
+    cluster.run(2_000)
+    told = {
+        each.partition: each.current_leader_epoch
+        for request in cluster.fetches()
+        for topic in request.topics
+        for each in topic.partitions
+    }
+    assert told == {0: 2, 1: 1}
+
+
 @pytest.mark.parametrize("code", [ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH])
 def test_a_session_that_the_broker_has_lost(code: ErrorCode) -> None:
     cluster = reading(T0, T1)
