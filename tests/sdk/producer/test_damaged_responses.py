@@ -58,4 +58,4 @@ def test_responses_that_always_break_the_protocol_are_the_reason_in_the_end() ->
         with pytest.raises(DeliveryTimedOut, match=r"what the broker sent is damaged: .* at byte"):
             await producer.send("t", b"v")
 
-    producing(test, delivery_timeout_ms=60, request_timeout_ms=50)
+    producing(test, delivery_timeout_ms=500, request_timeout_ms=450)

@@ -116,8 +116,8 @@ def test_credentials_that_never_come() -> None:
         async def login(host: str) -> Authenticator:
             return await asyncio.get_running_loop().create_future()
 
-        with pytest.raises(ConnectFailed, match="sasl: no response within connect_timeout_ms=20"):
-            await broker.open(login, timeout_ms=20)
+        with pytest.raises(ConnectFailed, match="sasl: no response within connect_timeout_ms=300"):
+            await broker.open(login, timeout_ms=300)
 
     with_broker(test)
 
