@@ -171,7 +171,7 @@ class FetchPlanner:
     # Fetching: what the user's side has done.
 
     def assign(self, epochs: Mapping[TopicPartition, tuple[int, Place]], now_ms: int) -> None:
-        """Fetch exactly these partitions; those whose epoch is known go on."""
+        """Fetch exactly these partitions, none of them paused; those whose epoch is known go on."""
         for partition in [each for each in self._partitions if each not in epochs]:
             self._leaderless.pop(partition, None)
             self._ahead.discard(partition)
@@ -181,10 +181,12 @@ class FetchPlanner:
             known = self._partitions.get(partition)
             if known is None:
                 limit = self._options.max_partition_fetch_bytes
-                self._partitions[partition] = PartitionFetch(partition, self._backoff, limit)
-            if known is None or known.epoch != epoch:
-                self._partitions[partition].paused = False
+                known = self._partitions[partition] = PartitionFetch(partition, self._backoff, limit)
+            was_paused, known.paused = known.paused, False
+            if known.epoch != epoch:
                 self.seek(partition, epoch, place, now_ms)
+            elif was_paused:
+                self.consider(known, now_ms)
         self._want_topics()
 
     def seek(self, partition: TopicPartition, epoch: int, place: Place, now_ms: int) -> None:

@@ -179,6 +179,8 @@ def instructions(run: Callable[[], object]) -> int:
         return trace
 
     before = sys.gettrace()
+    gc.collect()
+    gc.disable()  # finalizers of what earlier tests have left would be counted
     sys.settrace(trace)
     try:
         run()
@@ -186,6 +188,7 @@ def instructions(run: Callable[[], object]) -> int:
         pass
     finally:
         sys.settrace(before)
+        gc.enable()
     return count
 
 

@@ -5,6 +5,10 @@ Method: the I/O side of a consumer against simulated brokers with logs and fetch
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
+from itertools import product
+
 import pytest
 
 from kafkawire.sdk.client.groups.subscription import Subscription
@@ -378,6 +382,27 @@ def test_a_partition_that_was_withheld_is_fetched_again_once_it_is_assigned() ->
     assert cluster.read() == [(1, 0)]
     cluster.assignment.resume([T0])
     assert cluster.read() == [(0, 0)]
+
+
+@pytest.mark.parametrize("heard", [*product(range(3), repeat=3)])
+def test_what_is_assigned_again_is_fetched_whenever_the_other_thread_hears_of_it(heard: tuple[int, ...]) -> None:
+    """After each change of the user's side, the I/O side has heard of some of the changes that it had not heard of."""
+    cluster = reading(T0, T1)
+    cluster.logs[T1].append(b"a", b"b")
+    steps: deque[Callable[[int], None]] = deque()
+    cluster.assignment._run = steps.append
+    changes = (
+        lambda: cluster.assignment.withhold([T1]),
+        lambda: cluster.assignment.seek(T1, Position(1)),
+        lambda: cluster.assignment.assign([T0, T1]),
+    )
+    for change, count in zip(changes, heard, strict=True):
+        change()
+        for _ in range(min(count, len(steps))):
+            steps.popleft()(cluster.simulation.now_ms)
+    while steps:
+        steps.popleft()(cluster.simulation.now_ms)
+    assert cluster.read() == [(1, 1)]
 
 
 def test_a_broker_that_is_too_old_to_be_read_from() -> None:
