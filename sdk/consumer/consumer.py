@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
@@ -283,7 +284,7 @@ class Consumer(ConsumerFace[Key, Value], hints=CONSUMER):
         deadline_ms = began_ms + self._options.api_timeout_ms
         offset = core.position(partition)
         while offset is None:
-            if not await self._woken(core, deadline_ms):
+            if not await self._woken(core, deadline_ms, partial(core.has_position, partition)):
                 text = f"position of {partition}: not found in {self._options.api_timeout_ms} ms"
                 reason = "; ".join(filter(None, (text, core.router.metadata.absence(partition))))
                 raise RequestTimedOut(reason + core.router.throttling(began_ms))
@@ -409,7 +410,7 @@ class Consumer(ConsumerFace[Key, Value], hints=CONSUMER):
         self._check_reads()
         bounds = Bounds(core, None if until is None else checked_end(until), stop_at_end)
         try:
-            await bounds.find(lambda: self._woken(core, None))
+            await bounds.find(lambda is_there: self._woken(core, None, is_there))
         except BaseException:
             bounds.lift()
             raise
@@ -440,10 +441,12 @@ class Consumer(ConsumerFace[Key, Value], hints=CONSUMER):
     def _read(self, core: ConsumerCore, read: Callable[[], Result | None]) -> Result | None:
         return read()
 
-    async def _woken(self, core: ConsumerCore, deadline_ms: int | None) -> bool:
-        """Wait until something arrives; return whether it did before the deadline."""
+    async def _woken(
+        self, core: ConsumerCore, deadline_ms: int | None, is_there: Callable[[], bool] | None = None
+    ) -> bool:
+        """Wait until something arrives, see `FetchQueue.wait`; return whether it did before the deadline."""
         core.driver.check_loop()
-        promise = core.queue.wait()
+        promise = core.queue.wait(is_there)
         try:
             return await promise.within(None if deadline_ms is None else deadline_ms - monotonic_ms())
         finally:

@@ -296,7 +296,16 @@ class ConsumerCore:
             self.assignment.halt(reading)
             raise error
         self.queue.check()
+        if self.queue.refusal is not None:
+            raise self.queue.refusal.again()
         return None
+
+    def has_position(self, partition: TopicPartition) -> bool:
+        """Return whether `position` returns an offset, or raises."""
+        reading, queue = self.assignment.readings.get(partition), self.queue
+        if reading is None or reading.position is not None or queue.failure is not None or queue.refusal is not None:
+            return True
+        return queue.has_error(partition, reading.epoch)
 
     def lag(self, partition: TopicPartition) -> int | None:
         """Return how many offsets are between the position and the end, None if one of them is not known.

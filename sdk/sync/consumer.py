@@ -342,9 +342,11 @@ class _Inner(AsyncConsumer[Key, Value]):
                 self.is_taking = False
             return found
 
-    async def _woken(self, core: ConsumerCore, deadline_ms: int | None) -> bool:
+    async def _woken(
+        self, core: ConsumerCore, deadline_ms: int | None, is_there: Callable[[], bool] | None = None
+    ) -> bool:
         self._call_listener()
-        return await super()._woken(core, deadline_ms)
+        return await super()._woken(core, deadline_ms, is_there)
 
     def _call_listener(self) -> None:
         if isinstance(self._calls, BlockingListenerCalls):

@@ -189,15 +189,20 @@ class FetchQueue:
                 return fetched.error
         return None
 
-    def wait(self) -> Promise[None]:
-        """Return a promise that is kept when something comes; `cancel` it if nobody waits any more."""
+    def wait(self, is_there: Callable[[], bool] | None = None) -> Promise[None]:
+        """Return a promise that is kept when something comes; `cancel` it if nobody waits any more.
+
+        Args:
+            is_there: whether what is waited for has come; None for anything that a read hands out or raises. What
+                others wait for must not keep the promise at once, again and again.
+        """
         promise: Promise[None] = Promise()
         self._waiting.append(promise)
         if self.announces_reads:
             self.wake()
-        if self.refusal is not None and not self.errors:
-            self.errors.append(self.refusal.again())
-        if self._items or self.errors or self.failure is not None:
+        if is_there is None:
+            is_there = self._has_news
+        if is_there():
             self.signal()
         return promise
 
@@ -206,6 +211,18 @@ class FetchQueue:
         if not promise.done:
             with suppress(ValueError):
                 self._waiting.remove(promise)
+
+    def _has_news(self) -> bool:
+        """Return whether a read finds something, or an error."""
+        if self.refusal is not None and not self.errors:
+            self.errors.append(self.refusal.again())
+        return bool(self._items or self.errors) or self.failure is not None
+
+    def has_error(self, partition: TopicPartition, epoch: int) -> bool:
+        """Return whether an error waits to be raised for a partition."""
+        return any(
+            each.partition == partition and each.epoch == epoch and each.error is not None for each in list(self._items)
+        )
 
     @property
     def is_awaited(self) -> bool:

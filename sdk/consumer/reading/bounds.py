@@ -47,11 +47,11 @@ class Bounds:
         self.is_abandoned = False
         self.is_lifted = False
 
-    async def find(self, woken: Callable[[], Awaitable[object]]) -> None:
+    async def find(self, woken: Callable[[Callable[[], bool]], Awaitable[object]]) -> None:
         """Look up the ends, and bound the partitions.
 
         Args:
-            woken: waits until something comes.
+            woken: waits until something comes, unless what it is given says that it is there.
 
         Raises:
             BrokerError: a partition does not exist, or may not be read.
@@ -62,8 +62,12 @@ class Bounds:
             raise LocalProtocolError("a bounded read of this consumer has not ended: read it to its end, or close it")
         self._core.reader.bounds = self
         queue = self._core.queue
-        while queue.announces_reads and not (self._core.assignment.assigned or queue.errors or queue.failure):
-            await woken()  # the group has not assigned anything yet
+
+        def has_assigned() -> bool:
+            return bool(self._core.assignment.assigned or queue.errors or queue.refusal or queue.failure)
+
+        while queue.announces_reads and not has_assigned():
+            await woken(has_assigned)
         if self._core.group is None and self._core.is_subscribed:
             await self._core.topics_assigned()  # the topics may be news
         partitions = self._core.assignment.assigned

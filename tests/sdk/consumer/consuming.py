@@ -8,10 +8,11 @@ from typing import Any
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.consumer import Consumer
+from kafkawire.sdk.consumer.core import ConsumerCore
 from kafkawire.sdk.records import Record
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
-__all__ = ["QUICK", "T", "consuming", "read", "values"]
+__all__ = ["QUICK", "T", "consuming", "core_of", "read", "values"]
 
 T = TopicPartition("t", 0)
 QUICK = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "auto_offset_reset": "earliest", "fetch_max_wait_ms": 5}
@@ -39,6 +40,12 @@ def consuming(
 
     asyncio.run(run())
     return broker_made[0]
+
+
+def core_of(consumer: Consumer) -> ConsumerCore:
+    """Return what runs a consumer that is started."""
+    assert consumer._core is not None
+    return consumer._core
 
 
 async def read(consumer: Consumer, count: int) -> list[Record]:

@@ -15,6 +15,7 @@ import pytest
 from kafkawire.sdk.client.partitions import OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.consumer.consumer import Consumer
 from kafkawire.sdk.errors import (
+    AuthenticationFailed,
     BrokerError,
     Closed,
     ConfigurationError,
@@ -31,7 +32,7 @@ from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.fork import Forked
-from tests.sdk.consumer.consuming import QUICK, T, consuming, read, values
+from tests.sdk.consumer.consuming import QUICK, T, consuming, core_of, read, values
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
 
@@ -382,6 +383,34 @@ def test_reads_of_a_forked_process_do_not_just_end() -> None:
 def test_servers_beside_the_first_argument() -> None:
     with pytest.raises(ConfigurationError, match="the first argument, here 'orders', is the servers; topics follow it"):
         Consumer("orders", bootstrap_servers="broker:9092")
+
+
+def test_a_position_is_found_while_records_of_other_partitions_wait() -> None:
+    """They are of no use to who asks: the event loop has its turns, in which the position is looked up."""
+
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        other = TopicPartition("m", 0)
+        broker.fill("m", b"v", partition=1)
+        while not core_of(consumer).queue._items:
+            await asyncio.sleep(0)
+        consumer.seek_to_end(other)
+        assert await consumer.position(other) == 0
+        assert len(await read(consumer, 31)) == 31
+
+    consuming(test, "t", "m")
+
+
+def test_a_position_is_not_waited_for_once_the_login_was_refused() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        consumer.seek_to_end(T)
+        queue = core_of(consumer).queue
+        queue.refuse(AuthenticationFailed("broker:9092", "sasl: refused"))
+        with pytest.raises(AuthenticationFailed, match="sasl"):
+            await consumer.position(T)
+        queue.refuse(None)
+        assert await consumer.position(T) == 30
+
+    consuming(test)
 
 
 def test_the_position_of_a_partition_that_does_not_exist() -> None:

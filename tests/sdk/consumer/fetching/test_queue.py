@@ -112,6 +112,16 @@ def test_whoever_waits_is_woken_once_something_comes() -> None:
     assert setting.queue.wait().done  # something is there already
 
 
+def test_a_reader_that_waits_for_something_else_is_woken_by_what_comes_only() -> None:
+    setting = Setting()
+    setting.put(T0, 0)
+    waiting = setting.queue.wait(lambda: False)
+    assert not waiting.done
+    setting.queue.signal()
+    assert waiting.done
+    assert setting.queue.wait(lambda: True).done
+
+
 def test_whoever_is_woken_finds_why() -> None:
     setting = Setting()
     queue, error = setting.queue, Closed("the consumer was closed")

@@ -13,16 +13,18 @@ import pytest
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.consumer import Consumer
+from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.consumer.reading.bounds import BoundedRecords
 from kafkawire.sdk.errors import DeserializationFailed, LocalProtocolError
 from kafkawire.sdk.records import Record
+from tests.sdk.consumer.consuming import core_of
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 Read = Callable[..., Awaitable[list[tuple[int, int]]]]
 
 
-def reading(test: Callable[[StoringBroker, Consumer, Read], Awaitable[None]]) -> None:
+def reading(test: Callable[[StoringBroker, Consumer, Read], Awaitable[None]], **options: Any) -> None:
     """Run a test with two partitions: offsets 0 to 19 in batches of ten, and 0 to 4."""
 
     async def run() -> None:
@@ -30,7 +32,7 @@ def reading(test: Callable[[StoringBroker, Consumer, Read], Awaitable[None]]) ->
         for _ in range(2):
             broker.fill("t", *[b"x"] * 10)
         broker.fill("t", *[b"y"] * 5, partition=1)
-        given = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 5, "retry_backoff_ms": 1}
+        given = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 5, "retry_backoff_ms": 1, **options}
         async with Consumer(str(BROKER), "t", network=broker.network, **given) as consumer:
 
             async def read(**bounds: object) -> list[tuple[int, int]]:
@@ -237,6 +239,22 @@ def test_a_group_is_waited_for() -> None:
             assert [record.offset async for record in consumer.records(stop_at_end=True)] == [0, 1]
 
     asyncio.run(run())
+
+
+def test_a_group_is_waited_for_although_records_of_its_former_partitions_wait() -> None:
+    async def test(broker: StoringBroker, consumer: Consumer, read: Read) -> None:
+        core = core_of(consumer)
+        while not core.queue._items:
+            await asyncio.sleep(0)
+        core.assignment.assign([])
+        bounded = asyncio.ensure_future(read(stop_at_end=True))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not bounded.done()
+        core.assignment.assign({T0: Position(18)})
+        assert await bounded == [(0, 18), (0, 19)]
+
+    reading(test, group_id="g")
 
 
 @pytest.mark.parametrize("topics", [("new",), ("new", "missing")])
