@@ -283,7 +283,7 @@ def test_several_are_given_one_by_one_or_as_one_iterable() -> None:
     broker = StoringBroker({"t": 1, "u": 1})
     broker.fill("t", b"a", b"b")
     broker.commits["g", "t", 0] = 1
-    chosen = dict(given("Consumer"), enable_auto_commit=False)
+    chosen = dict(given("Consumer"), enable_auto_commit=False, fetch_max_wait_ms=5)
     with sync.Consumer(str(BROKER), network=broker.network, **chosen) as consumer:
         for form in ((one, two), ([one, two],), ((one, two),), (dict.fromkeys((one, two)).keys(),)):
             consumer.assign(*form)
