@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import random
+from itertools import product
 
 import pytest
 
@@ -77,9 +78,8 @@ def test_power_goes_at_every_call(share):
     assert len(kept) > 10, "cuts at different places leave different things"
 
 
-@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
-@pytest.mark.parametrize("share", sampled(range(SHARES), SHARES))
-def test_every_call_fails(share, code):
+@pytest.mark.parametrize(("code", "share"), sampled(product((errno.EIO, errno.ENOSPC), range(SHARES)), 2 * SHARES))
+def test_every_call_fails(code, share):
     for number in range(1 + share, len(CALLS) + 1, SHARES):
         disk, workload = prepared(), UpkeepWorkload()
         disk.plan = fail_at(number, code)

@@ -21,6 +21,7 @@ def test_no_harm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     assert "0 tracebacks" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_defects_are_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "log"
     log.write_text("Traceback (most recent call last):\n  what happened\n")
