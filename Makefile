@@ -70,8 +70,8 @@ other Pythons (test-pythons), sanitizers (test-asan), fuzz, Apache Kafka and oth
 endef
 export LEFT
 
-.PHONY: test test-all checks fmt lint types mypy pyright layers tidy generated test-native test-python test-construct test-spark
-test: checks test-native test-python test-construct test-spark ## what you run for a change: every check, and the tests of each engine; five minutes on two cores
+.PHONY: test test-all checks fmt lint types mypy pyright layers tidy generated test-native test-python test-construct test-spark test-engines test-other-engines
+test: checks test-native test-engines ## what you run for a change: every check, and the tests of each engine; five minutes on two cores
 	$(call title,everything passed)
 	@echo "$$LEFT"
 
@@ -162,6 +162,15 @@ endif
 # `make test-core PYTHON=python3.12 VENV=.venv-3.12`. The single module finds an extension that should be there.
 CORE_TESTS := tests/conformance tests/reference_broker tests/sdk tests/test_environment.py tests/codegen \
   --ignore-glob=tests/reference_broker/test_*_failures.py
+
+# Spark's JVM leaves most of a core idle: the few tests of the other engines run beside it. Without the extension they are
+# all tests, and their progress is shown.
+test-engines: $(VENV)/.dev
+	@if $(NATIVE); then $(MAKE) --no-print-directory -j 2 --output-sync=target TOGETHER=1 test-spark test-other-engines; \
+	else $(MAKE) --no-print-directory test-python test-construct test-spark; fi
+
+test-other-engines:
+	@$(MAKE) --no-print-directory TOGETHER= test-python test-construct
 
 .PHONY: test-pythons test-core
 test-pythons: ## the core's tests on the newest of the other Pythons of this machine

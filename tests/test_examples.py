@@ -64,6 +64,7 @@ def test_produce_consume(broker: Broker, tmp_path: Path) -> None:
     assert again[0].startswith("TOPIC_ALREADY_EXISTS")
 
 
+@pytest.mark.thorough
 def test_graceful_rebalance(broker: Broker) -> None:
     """`tests/sdk/consumer/test_graceful_rebalance.py` tries its functions by each protocol."""
     assert example("graceful_rebalance.py", broker.bootstrap) == ["1000 records, 0 of them more than once"]

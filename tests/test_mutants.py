@@ -264,6 +264,7 @@ def test_the_sample_is_the_seed_s_and_each_file_has_its_share() -> None:
     assert [fault for fault in choose(faults, 40, 1) if fault.path == "b"] == [f for f in sample if f.path == "b"]
 
 
+@pytest.mark.thorough
 def test_every_source_of_the_project_has_tests() -> None:
     rooms = tomllib.loads((ROOT / mutants.TABLE).read_text("utf-8"))["rooms"]
     plans = read_table(ROOT, list(rooms))

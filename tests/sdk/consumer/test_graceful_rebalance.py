@@ -19,6 +19,7 @@ from examples.graceful_rebalance import consume, consume_in_threads
 from kafkawire import Admin, Consumer, NewTopic, Producer, Record, TopicPartition
 from kafkawire.testing import Broker
 from tests.sdk.spinning import spin_ms
+from tests.thorough import sampled
 
 #: How many records a member works on before the next step, and one that always fails.
 ENOUGH, BAD = 30, b"7"
@@ -131,7 +132,7 @@ def test_with_asyncio(broker: Broker, protocol: str) -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", sampled(PROTOCOLS, 3))
 def test_with_threads(broker: Broker, protocol: str) -> None:
     work, stops = Work(), {"first": Event(), "second": Event()}
     jobs = Jobs(broker, f"threads-{protocol}", work)
