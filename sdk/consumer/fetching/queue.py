@@ -183,11 +183,19 @@ class FetchQueue:
 
     def take_error(self, partition: TopicPartition, epoch: int) -> KafkaWireError | None:
         """Return the error that waits to be raised for a partition, None if there is none."""
-        for fetched in list(self._items):
-            if fetched.partition == partition and fetched.epoch == epoch and fetched.error is not None:
-                self._items.remove(fetched)
-                return fetched.error
-        return None
+        fetched = self._failed(partition, epoch)
+        if fetched is None:
+            return None
+        self._items.remove(fetched)
+        return fetched.error
+
+    def has_error(self, partition: TopicPartition, epoch: int) -> bool:
+        """Return whether an error waits to be raised for a partition."""
+        return self._failed(partition, epoch) is not None
+
+    def _failed(self, partition: TopicPartition, epoch: int) -> Fetched | None:
+        waiting = (each for each in list(self._items) if each.partition == partition and each.epoch == epoch)
+        return next((each for each in waiting if each.error is not None), None)
 
     def wait(self, is_there: Callable[[], bool] | None = None) -> Promise[None]:
         """Return a promise that is kept when something comes; `cancel` it if nobody waits any more.
@@ -217,12 +225,6 @@ class FetchQueue:
         if self.refusal is not None and not self.errors:
             self.errors.append(self.refusal.again())
         return bool(self._items or self.errors) or self.failure is not None
-
-    def has_error(self, partition: TopicPartition, epoch: int) -> bool:
-        """Return whether an error waits to be raised for a partition."""
-        return any(
-            each.partition == partition and each.epoch == epoch and each.error is not None for each in list(self._items)
-        )
 
     @property
     def is_awaited(self) -> bool:

@@ -9,14 +9,17 @@ looked up when somebody asks, so there is no lock.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import TypeVar
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import LocalProtocolError
 
 __all__ = ["MAX_UNFINISHED", "Unfinished"]
+
+Found = TypeVar("Found")
 
 #: Unfinished records of one partition, and batches that were handed out whole: with so many, one of them is stuck, and
 #: after a restart all would come again.
@@ -42,9 +45,7 @@ class Unfinished:
     @property
     def first(self) -> Position | None:
         """The position before the first unfinished one; None if all that were handed out are finished."""
-        while True:
-            with suppress(RuntimeError, KeyError):  # another thread has finished one
-                return next(iter(self._positions.values()), None)
+        return _undisturbed(lambda: next(iter(self._positions.values()), None))
 
     def check_room(self) -> None:
         """See that more can be handed out.
@@ -97,22 +98,19 @@ class Unfinished:
         if self._batches.pop(start_offset, None) is not None:
             self._positions.pop(start_offset, None)
             return
-        for offset in self._offsets():
+        for offset in _undisturbed(lambda: list(self._positions)):
             if start_offset <= offset < end_offset:
                 self._positions.pop(offset, None)
 
     def forget(self, offset: int = 0) -> None:
         """Forget everything from an offset on: the position was moved."""
-        while (last := self._last()) is not None and last >= offset:
+        while (last := _undisturbed(lambda: next(reversed(self._positions), None))) is not None and last >= offset:
             self._positions.pop(last, None)
             self._batches.pop(last, None)
 
-    def _last(self) -> int | None:
-        while True:
-            with suppress(RuntimeError, KeyError):
-                return next(reversed(self._positions), None)
 
-    def _offsets(self) -> list[int]:
-        while True:
-            with suppress(RuntimeError, KeyError):
-                return list(self._positions)
+def _undisturbed(look: Callable[[], Found]) -> Found:
+    """Look at the positions again until no other thread has finished a record meanwhile; return what was seen."""
+    while True:
+        with suppress(RuntimeError, KeyError):
+            return look()
