@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -290,6 +290,17 @@ def test_credentials_that_fail_for_a_while(monkeypatch: pytest.MonkeyPatch, capl
     ]  # the others came in the same interval
 
 
+def logging_in_once(broker: SaslBroker) -> Callable[[str], Awaitable[Authenticator]]:
+    """Return what gets credentials for the first login to a broker, and fails after it."""
+
+    async def login(host: str) -> Authenticator:
+        if broker.logins:
+            raise OSError("down")
+        return await plain(host)
+
+    return login
+
+
 def test_failure_to_get_credentials_is_logged_before_the_pause(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -297,13 +308,8 @@ def test_failure_to_get_credentials_is_logged_before_the_pause(
     caplog.set_level(logging.WARNING, "kafkawire.security")
 
     async def test(broker: SaslBroker) -> None:
-        async def login(host: str) -> Authenticator:
-            if broker.logins:
-                raise OSError("down")
-            return await plain(host)
-
         broker.lifetimes_ms = [3_600_000]
-        connection = await broker.open(login)
+        connection = await broker.open(logging_in_once(broker))
         log_in_again(connection)
         await until(lambda: bool(caplog.records))
         connection.close()
@@ -316,13 +322,8 @@ def test_credentials_that_stay_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "CREDENTIALS_PAUSE_MS", 1)
 
     async def test(broker: SaslBroker) -> None:
-        async def login(host: str) -> Authenticator:
-            if broker.logins:
-                raise OSError("down")
-            return await plain(host)
-
         broker.lifetimes_ms = [60]
-        connection = await broker.open(login)
+        connection = await broker.open(logging_in_once(broker))
         await until(lambda: not connection.is_open)
         with pytest.raises(ConnectionLost, match="has ended") as caught:
             send_request(connection, MetadataRequest([]), MetadataResponse)
