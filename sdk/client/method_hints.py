@@ -32,6 +32,7 @@ __all__ = [
     "Hinting",
     "HintingClass",
     "absent",
+    "advice_on",
     "explaining",
     "refusal",
 ]
@@ -180,6 +181,16 @@ _UNEXPECTED: Final = re.compile(r"unexpected keyword argument '(\w+)'")
 Called = TypeVar("Called", bound=Callable[..., Any])
 
 
+def advice_on(name: str, hints: Mapping[str, str]) -> str | None:
+    """Return what to do instead of using a name of another client; None if the hints do not have it.
+
+    Args:
+        name: the name.
+        hints: names of other clients, separated by spaces, by what to do here.
+    """
+    return next((advice for advice, names in hints.items() if name in names.split()), None)
+
+
 def refusal(error: TypeError, owner: str, method: Callable[..., Any]) -> TypeError:
     """Return an error about the arguments of a call that says what to write instead; another one as it is.
 
@@ -201,7 +212,7 @@ def refusal(error: TypeError, owner: str, method: Callable[..., Any]) -> TypeErr
         return TypeError(f"{call}() {refused['reason']}; it takes {form}")
     keyword = unexpected[1]
     known = [each.name for each in taken]
-    advice = next((each for each, names in ARGUMENTS.items() if f"{name}.{keyword}" in names.split()), None)
+    advice = advice_on(f"{name}.{keyword}", ARGUMENTS)
     if advice is None and keyword in _TIMEOUTS:
         advice = "it is timeout_ms, in milliseconds" if "timeout_ms" in known else "the option api_timeout_ms limits it"
     if advice is None:
@@ -244,7 +255,7 @@ def absent(owner: str, name: str, hints: Mapping[str, str], given: object = None
         hints: names of other clients, separated by spaces, by what to do here.
         given: what was asked for the attribute.
     """
-    advice = next((each for each, names in hints.items() if name in names.split()), None)
+    advice = advice_on(name, hints)
     text = f"{owner!r} object has no attribute {name!r}" if advice is None else f"{owner} has no {name}: {advice}"
     return AttributeError(text, name=name, obj=given)
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Final
 
+from kafkawire.sdk.client.method_hints import advice_on
+
 __all__ = ["NAMES", "missing"]
 
 #: Names of other clients, separated by spaces, by what to do here.
@@ -66,7 +68,7 @@ def missing(module: str, name: str) -> Exception:
         An `ImportError` with the hint if other clients have such a name, or another module does: `from … import`
         replaces an `AttributeError` by a text of its own.
     """
-    advice = next((each for each, names in NAMES.items() if name in names.split()), None)
+    advice = advice_on(name, NAMES)
     if advice is None and not name.startswith("_"):
         homes = (home for home in _MODULES if name in import_module(home).__all__)
         advice = next((f"import it from {home}" for home in homes), None)
