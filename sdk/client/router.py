@@ -169,6 +169,10 @@ class Router:
         link = self._links.to_node(node_id, Purpose.DATA)
         return None if link is None else self._links.refusal(link, now_ms)
 
+    def takes_calls(self, now_ms: int) -> bool:
+        """Return whether a call to any broker could be sent now, over a connection that there is."""
+        return any(link.takes_calls(now_ms) for link in self._links.candidates())
+
     def trouble(self, node_id: int | None = None) -> KafkaWireError | None:
         """Return why a broker, or any broker if none is named, cannot be reached; None if nothing went wrong."""
         if node_id is not None:

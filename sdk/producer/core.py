@@ -61,11 +61,11 @@ def machines(
     accumulator = Accumulator(options, backoff, clock, has_leader, wake)
     name = options.transactional_id
     if name is None:
-        identity = ProducerIdentity(router, options.api_timeout_ms, options.enable_idempotence)
+        identity = ProducerIdentity(router, backoff, options.api_timeout_ms, options.enable_idempotence)
         return accumulator, identity, Sender(options, router, accumulator, identity), None
     from kafkawire.sdk.producer.transactions.machine import Transactions  # many producers never need it
 
-    identity = ProducerIdentity(router, options.api_timeout_ms, True, name, options.transaction_timeout_ms)
+    identity = ProducerIdentity(router, backoff, options.api_timeout_ms, True, name, options.transaction_timeout_ms)
     partitions = TransactionPartitions(name)
     sender = Sender(options, router, accumulator, identity, partitions)
     return accumulator, identity, sender, Transactions(options, router, accumulator, identity, sender, partitions)

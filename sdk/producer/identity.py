@@ -4,19 +4,23 @@ An idempotent producer asks any broker once, and raises the epoch itself. One wi
 which ends what an earlier producer with the same transactional id has left open, fences that producer, and alone raises
 the epoch.
 
+Only a cluster that says so has no ids to give. Whatever else goes wrong, such as a refused login, may pass: the id is
+asked for again, and records wait for it.
+
 Source: Apache Kafka, `TransactionManager`, `Sender`; KIP-98 (InitProducerId), KIP-360 (epochs raised by the client).
 """
 
 from __future__ import annotations
 
 import logging
-from functools import partial
 from typing import Final
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call, Coordinator
 from kafkawire.sdk.client.requests import carries
+from kafkawire.sdk.client.retry import Attempts, Backoff, is_refusal
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, UnsupportedVersion
+from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.options import INT32_MAX
 from kafkawire.sdk.producer.batch import ProducerId
 from kafkawire.sdk.producer.transactions.errors import fenced, forgotten
@@ -42,12 +46,16 @@ MAX_EPOCH: Final = 2**15 - 2
 #: From here on a coordinator may give another producer id instead of a higher epoch: it may have raised it twice.
 _LAST_EPOCHS: Final = MAX_EPOCH - 1
 
+#: What a broker says that gives no producer ids, or none to this user.
+_RULES_OUT: Final = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
+
 
 class ProducerIdentity:
     """The producer id of one producer.
 
     Args:
         router: carries the request.
+        backoff: the pauses between series of attempts.
         timeout_ms: for one series of attempts; another follows.
         wanted: True to insist on it, False to do without, None to do without if the cluster gives none.
         transactional_id: of its transactions, None without.
@@ -57,12 +65,14 @@ class ProducerIdentity:
         current: the id and epoch of new batches, None while there is none.
         enabled: whether batches need one.
         ready: settled once the first id is there, or nothing needs one.
+        trouble: why there is no id yet; None if there is one, or nothing went wrong.
         transaction_version: the level of that feature, as the coordinator told last.
     """
 
     def __init__(
         self,
         router: Router,
+        backoff: Backoff,
         timeout_ms: int,
         wanted: bool | None,
         transactional_id: str | None = None,
@@ -73,12 +83,15 @@ class ProducerIdentity:
         self._insists = wanted is True
         self._transactional_id = transactional_id
         self._transaction_timeout_ms = transaction_timeout_ms
+        self._attempts = Attempts(backoff)
+        self._lines = LogLimit(logger)
         self._asking = False
         self._replaced: ProducerId | None = None
         self._refused: KafkaWireError | None = None
         self.current: ProducerId | None = None
         self.enabled = wanted is not False
         self.transaction_version = 0
+        self.trouble: KafkaWireError | None = None
         self.ready: Promise[None] = Promise()
         if not self.enabled:
             self.ready.keep(None)
@@ -88,20 +101,25 @@ class ProducerIdentity:
         """Why there is no id, and will be none; None if there is hope."""
         return self._refused
 
+    @property
+    def is_lacking(self) -> bool:
+        """Whether batches need an id, and there is none."""
+        return self.enabled and self.current is None
+
     def poll(self, now_ms: int) -> None:
         """Ask for an id if one is needed."""
         if self.enabled and self.current is None and not self._asking and self._refused is None:
-            self._asking = True
-            name = self._transactional_id
-            call = Call(
-                ANY_BROKER if name is None else Coordinator(CoordinatorType.TRANSACTION, name),
-                self._request,
-                InitProducerIdResponse,
-                now_ms + self._timeout_ms,
-                self._answered,
-                check=partial(_error_of, "producer id" if name is None else f"producer id for transactional id {name}"),
-            )
-            self._router.submit(call, now_ms)
+            if now_ms < self._attempts.not_before_ms:
+                return
+            # To log in again for this might lock the user out: that is left to metadata and records.
+            if is_refusal(self.trouble) and not self._router.takes_calls(now_ms):
+                return
+            self._ask(now_ms)
+
+    def due_ms(self, now_ms: int) -> int | None:
+        """Return when to poll again if nothing happens before."""
+        not_before_ms = self._attempts.not_before_ms
+        return not_before_ms if not_before_ms > now_ms else None
 
     def raise_epoch(self) -> bool:
         """Go on with the next epoch, or with another id after the last one; return whether the producer may do so."""
@@ -127,6 +145,19 @@ class ProducerIdentity:
         replaced = self._replaced
         return replaced is not None and given.number != replaced.number and replaced.epoch < _LAST_EPOCHS
 
+    def _ask(self, now_ms: int) -> None:
+        self._asking = True
+        name = self._transactional_id
+        call = Call(
+            ANY_BROKER if name is None else Coordinator(CoordinatorType.TRANSACTION, name),
+            self._request,
+            InitProducerIdResponse,
+            now_ms + self._timeout_ms,
+            self._answered,
+            check=self._checked,
+        )
+        self._router.submit(call, now_ms)
+
     def _request(self, versions: Versions) -> tuple[Message, int]:
         version = versions.version_for(InitProducerIdRequest)
         self.transaction_version = versions.feature_level(TRANSACTION_VERSION_FEATURE)
@@ -138,29 +169,63 @@ class ProducerIdentity:
             number, epoch, _ = self._replaced
         return InitProducerIdRequest(self._transactional_id, self._transaction_timeout_ms, number, epoch), version
 
+    def _checked(self, response: InitProducerIdResponse) -> BrokerError | None:
+        """Return the error of a response, None if it has an id."""
+        if response.error_code == ErrorCode.NONE:
+            return None
+        name = self._transactional_id
+        what = "producer id" if name is None else f"producer id for transactional id {name}"
+        self.trouble = error = BrokerError(response.error_code, what)
+        return error
+
     def _answered(self, call: Call[InitProducerIdResponse], now_ms: int) -> None:
         self._asking = False
-        is_transactional = self._transactional_id is not None
-        if call.error is None:
-            given = ProducerId(call.answer.producer_id, call.answer.producer_epoch, is_transactional)
-            if self._is_another(given):
-                error = BrokerError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "it gave another producer id")
-                self.fail(forgotten(self._transactional_id or "", error))
-            else:
-                self.current = given
-                self.ready.keep(None)
-        elif isinstance(call.error, Closed):
-            self.fail(call.error)
-        elif call.error.retriable and (self.ready.done or not is_transactional):
-            logger.warning("no producer id yet, asking again: %s", call.error)
-        elif is_transactional:
-            self.fail(fenced(self._transactional_id or "", self._transaction_timeout_ms, call.error))
-        elif self._insists:
-            self.fail(_cannot(call.error))
+        error = call.error
+        if error is None:
+            self._take(call.answer)
+        elif self._is_final(error):
+            self._do_without(error)
         else:
-            logger.warning("sending without idempotence, retries may store records twice: %s", call.error)
+            self.trouble = error
+            self._attempts.failed(error, now_ms)
+            self._lines.warning("trouble", now_ms, "no producer id yet, asking again: %s", error)
+
+    def _take(self, answer: InitProducerIdResponse) -> None:
+        given = ProducerId(answer.producer_id, answer.producer_epoch, self._transactional_id is not None)
+        self.trouble = None
+        self._attempts.succeeded()
+        if self._is_another(given):
+            error = BrokerError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "it gave another producer id")
+            self.fail(forgotten(self._transactional_id or "", error))
+        else:
+            self.current = given
+            self.ready.keep(None)
+
+    def _is_final(self, error: KafkaWireError) -> bool:
+        """Return whether there will be no id; a start that insists on one does not wait for the end of all trouble."""
+        if self._transactional_id is not None:
+            return not (error.retriable and self.ready.done)
+        if isinstance(error, Closed) or _rules_out(error):
+            return True
+        return self._insists and not error.retriable and not self.ready.done
+
+    def _do_without(self, error: KafkaWireError) -> None:
+        if isinstance(error, Closed):
+            self.fail(error)
+        elif self._transactional_id is not None:
+            self.fail(fenced(self._transactional_id, self._transaction_timeout_ms, error))
+        elif self._insists:
+            self.fail(_cannot(error) if _rules_out(error) else error)
+        else:
+            logger.warning("sending without idempotence, retries may store records twice: %s", error)
+            self.trouble = None
             self.enabled = False
             self.ready.keep(None)
+
+
+def _rules_out(error: KafkaWireError) -> bool:
+    """Return whether an error says that the cluster gives this producer no id, now or later."""
+    return isinstance(error, UnsupportedVersion) or (isinstance(error, BrokerError) and error.code in _RULES_OUT)
 
 
 def _cannot(error: KafkaWireError) -> KafkaWireError:
@@ -169,7 +234,3 @@ def _cannot(error: KafkaWireError) -> KafkaWireError:
     failure = UnsupportedVersion(text) if isinstance(error, UnsupportedVersion) else KafkaWireError(text)
     failure.__cause__ = error
     return failure
-
-
-def _error_of(what: str, response: InitProducerIdResponse) -> BrokerError | None:
-    return BrokerError(response.error_code, what) if response.error_code != ErrorCode.NONE else None

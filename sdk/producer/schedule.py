@@ -41,6 +41,11 @@ class Schedule:
             queues = self.ready[node_id] = OrderedDict()
         queues[queue] = None
 
+    @property
+    def placed(self) -> list[PartitionQueue]:
+        """The partitions that have a batch to send now, whether or not they have a leader."""
+        return [*self.homeless, *(queue for queues in self.ready.values() for queue in queues)]
+
     def first(self, node_id: int) -> PartitionQueue | None:
         """Return the partition that a leader serves next, None if there is none."""
         queues = self.ready.get(node_id)

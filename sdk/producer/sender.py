@@ -140,7 +140,7 @@ class Sender:
         """Do whatever is due."""
         self._hear(now_ms)
         self._identity.poll(now_ms)
-        self._give_up_without_id(now_ms)
+        self._follow_identity(now_ms)
         for queue in self._transaction.take_added() if self._transaction is not None else ():
             self._place(queue, now_ms)
         self._follow_metadata(now_ms)
@@ -154,7 +154,12 @@ class Sender:
 
     def due_ms(self, now_ms: int) -> int | None:
         """Return when to poll again if nothing happens before."""
-        times = (self._schedule.due_ms(), self._topics.due_ms(), self._unsettled.due_ms())
+        times = (
+            self._schedule.due_ms(),
+            self._topics.due_ms(),
+            self._unsettled.due_ms(),
+            self._identity.due_ms(now_ms),
+        )
         return min((due_ms for due_ms in times if due_ms is not None), default=None)
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
@@ -208,8 +213,7 @@ class Sender:
         self._hear(now_ms)
         if self._progress.flushes:  # they have not seen the batches of records that waited for their topic
             self.hurry(now_ms)
-        waiting = [*self._schedule.homeless, *(queue for queues in self._schedule.ready.values() for queue in queues)]
-        for queue in waiting:
+        for queue in self._schedule.placed:
             self._place(queue, now_ms)
 
     # Where each partition waits.
@@ -232,7 +236,10 @@ class Sender:
         self._schedule.put_ready(queue, leader)
 
     def _may_send(self, queue: PartitionQueue) -> bool:
-        """Return whether the oldest batch of a partition may go, as far as its number is concerned."""
+        """Return whether the oldest batch of a partition may go, as far as its number is concerned.
+
+        One that must wait for a producer id may, too: `_dispatch` connects to its leader meanwhile.
+        """
         identity, transaction = self._identity, self._transaction
         sequences = queue.sequences
         if not identity.enabled:
@@ -247,15 +254,17 @@ class Sender:
                 sequences.restart(identity.current)
         if identity.current is None:
             self._without_id[queue] = None
-            return False
+            return True
         return sequences.may_send(queue.waiting[0], identity.current)
 
-    def _give_up_without_id(self, now_ms: int) -> None:
-        """Place the partitions that waited for a producer id, or fail them if there will be none."""
+    def _follow_identity(self, now_ms: int) -> None:
+        """Place anew what waited for a producer id, once there is one, or fail it if there will be none."""
         identity = self._identity
-        if not self._without_id or (identity.enabled and identity.current is None and identity.error is None):
+        if not self._without_id or (identity.is_lacking and identity.error is None):
             return
-        queues, self._without_id = self._without_id, {}
+        # Also those that were placed before the last id was used up: what they have in flight is of that one.
+        queues = {**self._without_id, **dict.fromkeys(self._schedule.placed)}
+        self._without_id = {}
         for queue in queues:
             if identity.error is not None:
                 for batch in list(queue.waiting):
@@ -270,7 +279,7 @@ class Sender:
             if not self._has_room(node_id):
                 continue
             if self._router.reach(node_id, now_ms) is not None:
-                while node_id in self._schedule.ready and self._has_room(node_id):
+                while not self._identity.is_lacking and node_id in self._schedule.ready and self._has_room(node_id):
                     self._send(node_id, self._take(node_id, now_ms), now_ms)
             elif (refusal := self._router.refusal(node_id, now_ms)) is not None:
                 for queue in list(self._schedule.ready[node_id]):
@@ -425,7 +434,7 @@ class Sender:
 
     def _timed_out(self, batch: ProducerBatch, cause: KafkaWireError | None) -> DeliveryTimedOut:
         leader = self._router.metadata.leader(batch.queue.partition)
-        cause = cause or self._router.trouble(leader)
+        cause = cause or self._identity.trouble or self._router.trouble(leader)
         throttling = self._router.throttling(batch.created_ms, leader)
         limit_ms = self._options.delivery_timeout_ms
         return timed_out(batch, limit_ms, cause, has_leader=leader is not None, throttling=throttling)

@@ -10,7 +10,7 @@ from kafkawire.sdk.producer.core import ProducerCore
 from kafkawire.sdk.producer.producer import Producer
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
-__all__ = ["core_of", "producing"]
+__all__ = ["QUICK", "core_of", "producing"]
 
 QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
 

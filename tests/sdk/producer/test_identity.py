@@ -11,12 +11,22 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.client.router import Router
-from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, ProducerFenced
+from kafkawire.sdk.errors import (
+    AuthenticationFailed,
+    BrokerError,
+    Closed,
+    ConfigurationError,
+    KafkaWireError,
+    ProducerFenced,
+    RemoteProtocolError,
+    UnsupportedVersion,
+)
 from kafkawire.sdk.producer.batch import ProducerId
 from kafkawire.sdk.producer.identity import MAX_EPOCH, ProducerIdentity
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
+from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.client.simulation import Simulation, address, backoff, cluster, options
@@ -32,23 +42,34 @@ class Machine:
         self.identity.poll(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
-        return None
+        return self.identity.due_ms(now_ms)
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
         self.identity.fail(error)
 
 
 def asking(
-    wanted: bool | None, *codes: int, transactional_id: str | None = None
+    wanted: bool | None, *codes: int | Exception, transactional_id: str | None = None, newest: int = 99
 ) -> tuple[ProducerIdentity, Simulation]:
-    """Return an identity after a minute; its requests are refused with these codes first."""
+    """Return an identity after a minute.
+
+    Args:
+        wanted, transactional_id: of the identity.
+        codes: its requests are refused with these first, or their connection ends with an error.
+        newest: the version of InitProducerId that the brokers know.
+    """
     router = Router(options(), backoff())
-    identity = ProducerIdentity(router, 60_000, wanted, transactional_id, 5_000)
+    identity = ProducerIdentity(router, backoff(), 60_000, wanted, transactional_id, 5_000)
     simulation = Simulation(router, Machine(identity))
     left = list(codes)
 
-    def answer(request: Any, version: int) -> InitProducerIdResponse:
-        return InitProducerIdResponse(0, left.pop(0)) if left else InitProducerIdResponse(0, 0, 9, 4)
+    def answer(request: Any, version: int) -> InitProducerIdResponse | Exception:
+        code = left.pop(0) if left else None
+        if isinstance(code, Exception):
+            return code
+        return InitProducerIdResponse(0, 0, 9, 4) if code is None else InitProducerIdResponse(0, code)
+
+    simulation.newest[ApiKey.INIT_PRODUCER_ID] = newest
 
     simulation.handlers[MetadataRequest] = cluster([1], {})
     simulation.handlers[InitProducerIdRequest] = answer
@@ -74,20 +95,93 @@ def test_not_wanted() -> None:
     assert identity.transaction_version == 0
 
 
-def test_refused(caplog: pytest.LogCaptureFixture) -> None:
+#: What says that the cluster has no ids to give: codes, and the newest version of the request that it knows.
+RULED_OUT = [((ErrorCode.CLUSTER_AUTHORIZATION_FAILED,), 99), ((ErrorCode.UNSUPPORTED_VERSION,), 99), ((), -1)]
+
+
+@pytest.mark.parametrize(("codes", "newest"), RULED_OUT)
+def test_refused(codes: tuple[int, ...], newest: int, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "kafkawire.producer"):
-        identity, _ = asking(None, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        identity, simulation = asking(None, *codes, newest=newest)
     assert not identity.enabled
-    assert identity.error is None
+    assert identity.error is identity.trouble is None
     assert identity.ready.done
+    assert not identity.is_lacking
     assert caplog.text.count("sending without idempotence") == 1
+    assert len(simulation.requests(InitProducerIdRequest)) == len(codes)
 
 
-def test_refused_and_insisted_on() -> None:
-    identity, _ = asking(True, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+@pytest.mark.parametrize(("codes", "newest"), RULED_OUT)
+def test_refused_and_insisted_on(codes: tuple[int, ...], newest: int) -> None:
+    identity, _ = asking(True, *codes, newest=newest)
     assert identity.enabled
-    with pytest.raises(KafkaWireError, match="gives no producer id: CLUSTER_AUTHORIZATION_FAILED"):
+    kind = KafkaWireError if codes else UnsupportedVersion
+    with pytest.raises(kind, match=r"^enable_idempotence=True: the cluster gives no producer id: ") as caught:
         identity.ready.wait(0)
+    assert type(caught.value) is kind
+
+
+@pytest.mark.parametrize("wanted", [None, True])
+def test_what_may_pass_is_asked_for_again_after_pauses(wanted: bool | None, caplog: pytest.LogCaptureFixture) -> None:
+    identity, simulation = asking(wanted)
+    caplog.set_level(logging.WARNING, "kafkawire.producer")
+    failing = True
+    simulation.handlers[InitProducerIdRequest] = lambda request, version: InitProducerIdResponse(
+        0, ErrorCode.UNKNOWN_SERVER_ERROR if failing else 0, 9, 5
+    )
+    identity.current = None  # the last epoch was used up
+    before = len(simulation.requests(InitProducerIdRequest))
+    simulation.run(60_000)
+    assert (identity.enabled, identity.error, identity.is_lacking) == (True, None, True)
+    assert str(identity.trouble) == "UNKNOWN_SERVER_ERROR: producer id"
+    assert 55 <= len(simulation.requests(InitProducerIdRequest)) - before <= 70, "the pauses are up to a second"
+    assert len(caplog.messages) <= 7
+    assert caplog.messages[0] == "no producer id yet, asking again: UNKNOWN_SERVER_ERROR: producer id"
+    failing = False
+    simulation.run(2_000)
+    assert identity.current == ProducerId(9, 5)
+    assert identity.trouble is None
+    identity.current, failing = None, True
+    begun_ms = simulation.now_ms
+    simulation.run(200)
+    times = [at for at, _, request, _ in simulation.sent if isinstance(request, InitProducerIdRequest)]
+    assert [at for at in times if at >= begun_ms] == [begun_ms, begun_ms + 101], "the pauses begin anew"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [AuthenticationFailed("b:9092", "no"), RemoteProtocolError("noise"), ErrorCode.UNKNOWN_SERVER_ERROR],
+    ids=["login", "noise", "code"],
+)
+def test_a_start_that_insists_fails_with_whatever_is_not_repeated(error: int | Exception) -> None:
+    identity, _ = asking(True, error)
+    kind = type(error) if isinstance(error, Exception) else BrokerError
+    with pytest.raises(kind):
+        identity.ready.wait(0)
+
+
+@pytest.mark.parametrize("wanted", [None, True])
+@pytest.mark.parametrize(
+    "refusal",
+    [AuthenticationFailed("b:9092", "no"), ConfigurationError("ssl_keystore_location", "k.pem", "gone")],
+    ids=["login", "certificate"],
+)
+def test_a_refusal_is_not_provoked_again_and_the_id_is_asked_for_once_there_is_a_connection(
+    wanted: bool | None, refusal: Any
+) -> None:
+    identity, simulation = asking(wanted)
+    simulation.down, simulation.refusal = {1}, lambda address, reason: refusal
+    simulation.break_connections(1)
+    simulation.run(1)
+    identity.current = None  # the last epoch was used up
+    simulation.opened.clear()
+    simulation.run(100_000)
+    assert (identity.enabled, identity.error, identity.is_lacking) == (True, None, True)
+    assert identity.trouble is refusal
+    assert len(simulation.opened) <= 3
+    simulation.down = set()
+    simulation.run(300_000)  # metadata gets old, and is asked for
+    assert identity.current == ProducerId(9, 4)
 
 
 def test_epochs_rise_and_a_new_id_follows_the_last() -> None:

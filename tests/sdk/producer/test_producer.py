@@ -13,6 +13,7 @@ import pytest
 
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import (
+    AuthenticationFailed,
     BrokerError,
     BufferFull,
     Closed,
@@ -26,13 +27,16 @@ from kafkawire.sdk.errors import (
 )
 from kafkawire.sdk.producer.producer import Producer
 from kafkawire.sdk.protocol.connection import Request
+from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceResponse
+from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from kafkawire.sdk.protocol.messages.sasl_handshake import SaslHandshakeResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import Compression, walk
-from tests.sdk.producer.producing import core_of, producing
+from tests.sdk.producer.producing import QUICK, core_of, producing
 from tests.sdk.scripted_broker import BROKER, Later, StoringBroker
 
 
@@ -176,6 +180,50 @@ def test_keys_decide_the_partition_and_keyless_records_fill_one_after_the_other(
             await producer.send("m", b"v", partition=4)
 
     producing(test, batch_size=1024)
+
+
+@pytest.mark.parametrize("io", ["loop", "thread"])
+def test_a_login_that_is_refused_for_a_while_does_not_end_idempotence(io: str) -> None:
+    """Once a topic is known, the connection is lost instead of giving a producer id, and the next login is refused."""
+    broker, code, asked = StoringBroker({"t": 1, "m": 1}), ErrorCode.NONE, set[str]()
+    describe, give = broker.responders[ApiKey.METADATA], broker.responders[ApiKey.INIT_PRODUCER_ID]
+
+    def metadata(request: Request) -> Any:
+        asked.update(topic.name for topic in request.message.topics)
+        return describe(request)
+
+    def loading(request: Request) -> InitProducerIdResponse:
+        if asked:
+            broker.responders[ApiKey.INIT_PRODUCER_ID] = lose  # the client knows the topic by the next request
+        return InitProducerIdResponse(0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def lose(request: Request) -> None:
+        nonlocal code
+        broker.responders[ApiKey.INIT_PRODUCER_ID], code = give, ErrorCode.SASL_AUTHENTICATION_FAILED
+        for link in list(broker.links):
+            link.wire.close()
+
+    broker.responders |= {
+        ApiKey.METADATA: metadata,
+        ApiKey.INIT_PRODUCER_ID: loading,
+        ApiKey.SASL_HANDSHAKE: lambda request: SaslHandshakeResponse(),
+        ApiKey.SASL_AUTHENTICATE: lambda request: SaslAuthenticateResponse(code, "wrong password"),
+    }
+
+    async def run() -> None:
+        nonlocal code
+        login: dict[str, Any] = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "io": io}
+        login |= {"sasl_username": "alice", "sasl_password": "pencil"}
+        async with Producer(str(BROKER), network=broker.network, **QUICK, **login) as producer:
+            with pytest.raises(AuthenticationFailed, match="wrong password"):
+                await producer.send("t", b"refused")
+            code = ErrorCode.NONE
+            await producer.send("m", b"1")  # a topic that nobody has asked for yet: a reason to log in again
+            await producer.send("t", b"2")
+
+    asyncio.run(run())
+    assert (broker.values("t"), broker.values("m")) == ([b"2"], [b"1"])
+    assert {batch.producer_id for log in broker.logs.values() for data in log for batch in walk(data)} == {1_000}
 
 
 def test_a_custom_partitioner() -> None:

@@ -37,6 +37,16 @@ def test_without_a_leader() -> None:
     assert list(schedule.ready) == [2]
 
 
+def test_what_has_a_batch_to_send_now() -> None:
+    schedule = Schedule()
+    homeless, ready, other, later = queues(4)
+    schedule.put_ready(homeless, None)
+    schedule.put_ready(ready, 1)
+    schedule.put_ready(other, 2)
+    schedule.put_later(later, 10)
+    assert schedule.placed == [homeless, ready, other]
+
+
 def test_later() -> None:
     schedule = Schedule()
     first, second = queues(2)

@@ -16,6 +16,7 @@ from kafkawire.sdk.errors import (
     BatchRefused,
     BrokerError,
     Closed,
+    ConnectionLost,
     DeliveryTimedOut,
     KafkaWireError,
     RemoteProtocolError,
@@ -415,6 +416,128 @@ def test_a_login_that_is_refused_ends_deliveries_at_once_and_is_not_repeated() -
     simulation.down = set()
     producer.run(60_000)
     assert place_of(sent(producer, b"v")).partition == 0
+
+
+def lose_id(producer: SimulatedProducer) -> None:
+    """Have no broker answer when it is asked for the producer id, and none let the client in again."""
+    simulation = producer.simulation
+
+    def lose(request: InitProducerIdRequest, version: int) -> Exception:
+        simulation.handlers[InitProducerIdRequest] = lambda request, version: InitProducerIdResponse(producer_id=7)
+        simulation.down, simulation.refusal = set(producer.nodes), AuthenticationFailed
+        return ConnectionLost("reset by peer")
+
+    simulation.handlers[InitProducerIdRequest] = lose
+
+
+def ids(producer: SimulatedProducer) -> set[int]:
+    """Return the producer ids of the batches that have arrived."""
+    return {batch.producer_id for *_, batch in producer.produced}
+
+
+def test_a_login_that_is_refused_before_there_is_a_producer_id_is_no_end_of_idempotence() -> None:
+    producer = SimulatedProducer(linger_ms=0, metadata_max_age_ms=60_000)
+    producer.simulation.down, producer.simulation.refusal = {1, 2, 3}, AuthenticationFailed
+    producer.run(1_000)
+    producer.simulation.down = set()
+    producer.run(60_000)
+    assert place_of(sent(producer, b"v")).offset == 0
+    assert ids(producer) == {7}
+
+
+@pytest.mark.parametrize("wanted", [None, False])
+def test_records_of_a_refused_login_end_as_early_with_idempotence_as_without(wanted: bool | None) -> None:
+    producer = SimulatedProducer(linger_ms=0, metadata_max_age_ms=60_000, enable_idempotence=wanted)
+    simulation = producer.simulation
+    simulation.handlers[InitProducerIdRequest] = lambda request, version: InitProducerIdResponse(
+        0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    )
+    producer.send("t", b"first")
+    producer.run(150)
+    lose_id(producer)
+    producer.run(1_000)
+    if wanted is False:
+        simulation.down, simulation.refusal = {1, 2, 3}, AuthenticationFailed
+        simulation.break_connections(1)
+    simulation.opened.clear()
+    for _ in range(20):
+        assert isinstance(outcome_of(sent(producer, b"refused")), AuthenticationFailed)
+    assert len(simulation.opened) <= 3
+    assert producer.accumulator.bytes_held == 0
+    simulation.down = set()
+    producer.run(60_000)
+    assert isinstance(place_of(sent(producer, b"v")), RecordMetadata)
+    assert producer.values() == [b"v"]
+    assert ids(producer) == ({7} if wanted is None else {-1})
+
+
+def test_a_record_that_waits_for_a_producer_id_fails_in_time_and_says_why() -> None:
+    producer = SimulatedProducer(linger_ms=0, delivery_timeout_ms=5_000)
+    simulation = producer.simulation
+    simulation.handlers[InitProducerIdRequest] = lambda request, version: InitProducerIdResponse(
+        0, ErrorCode.UNKNOWN_SERVER_ERROR
+    )
+    deliveries = [producer.send("t", b"%d" % number) for number in range(3)]
+    flushed = producer.flush()
+    producer.run(5_000 + GRACE_MS)
+    late = "3 records for t-0: not acknowledged within delivery_timeout_ms=5000; UNKNOWN_SERVER_ERROR: producer id"
+    for delivery in deliveries:
+        error = outcome_of(delivery)
+        assert isinstance(error, DeliveryTimedOut)
+        assert str(error) == late
+    assert flushed.done
+    assert producer.accumulator.bytes_held == 0
+    assert len(simulation.requests(InitProducerIdRequest)) <= 10
+    simulation.handlers[InitProducerIdRequest] = lambda request, version: InitProducerIdResponse(producer_id=7)
+    assert isinstance(outcome_of(sent(producer, b"v", 2_000)), RecordMetadata)
+    assert ids(producer) == {7}
+
+
+def test_a_record_that_waits_while_the_id_is_still_asked_for_says_so() -> None:
+    producer = SimulatedProducer(linger_ms=0, delivery_timeout_ms=5_000)
+    producer.simulation.handlers[InitProducerIdRequest] = lambda request, version: InitProducerIdResponse(
+        0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    )
+    delivery = producer.send("t", b"v")
+    producer.run(5_000 + GRACE_MS)
+    assert str(outcome_of(delivery)).endswith("; COORDINATOR_LOAD_IN_PROGRESS: producer id")
+
+
+def test_no_batch_goes_without_a_number_while_the_next_id_is_asked_for() -> None:
+    """The last epoch is used up for one partition while others of the same leader have batches to send."""
+    producer = SimulatedProducer({"t": [1] * 3}, linger_ms=0, max_request_size=1_024, batch_size=512, max_in_flight=1)
+    for number in range(3):
+        sent(producer, b"first", partition=number)
+    producer.identity.current = ProducerId(7, MAX_EPOCH)
+    producer.produced.clear()
+    ids_left = iter([8])
+    producer.simulation.handlers[InitProducerIdRequest] = lambda request, version: InitProducerIdResponse(
+        producer_id=next(ids_left)
+    )
+    producer.refuse = refused(ErrorCode.INVALID_RECORD)
+    deliveries = [producer.send("t", b"x" * 900, partition=number) for number in range(3) for _ in range(3)]
+    producer.run(2_000)
+    assert isinstance(outcome_of(deliveries[0]), BrokerError)
+    assert all(isinstance(outcome_of(each), RecordMetadata) for each in deliveries[1:])
+    assert -1 not in ids(producer)
+    assert 8 in ids(producer)
+
+
+def test_records_of_all_partitions_fail_if_there_will_be_no_other_id() -> None:
+    producer = SimulatedProducer({"t": [1] * 3}, linger_ms=0, enable_idempotence=True, max_in_flight=1)
+    producer.learn()
+    producer.identity.current = ProducerId(7, MAX_EPOCH)
+    producer.refuse = refused(ErrorCode.INVALID_RECORD)
+    producer.simulation.handlers[InitProducerIdRequest] = lambda request, version: InitProducerIdResponse(
+        0, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    )
+    deliveries = [producer.send("t", b"x" * 100, partition=number) for number in range(3)]
+    producer.run(10)
+    deliveries += [producer.send("t", b"x" * 100, partition=number) for number in range(3)]
+    producer.run(1_000)
+    failed = [outcome_of(each) for each in deliveries if "gives no producer id" in str(outcome_of(each))]
+    assert len(failed) >= 3
+    assert producer.accumulator.bytes_held == 0
 
 
 def test_one_record_that_is_refused_leaves_the_others_an_error_that_says_so() -> None:
