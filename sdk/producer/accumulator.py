@@ -20,7 +20,7 @@ from kafkawire.sdk.client.partitioner import ROUND_ROBIN, murmur2_partition
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.client.topics import checked_topic
-from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError, RecordTooLarge
+from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, RecordTooLarge
 from kafkawire.sdk.producer.arrivals import Arrivals, End
 from kafkawire.sdk.producer.batch import ProducerBatch
 from kafkawire.sdk.producer.buffer_memory import BufferMemory
@@ -482,7 +482,7 @@ class Accumulator:
     ) -> None:
         """Put the records that waited for a topic into batches, then let others in: the order is kept.
 
-        A record for a partition that the topic had not got when it was asked for waits on if it came after that.
+        A record for a partition that the topic has not got waits on: it may be so new that not every broker knows it.
 
         A topic that was created again may have fewer partitions than before: what was for the others stays in their
         queues, which have no leader any more.
@@ -501,19 +501,21 @@ class Accumulator:
             del topic.open[count:]
         else:
             topic.open.extend([None] * (count - len(topic.open)))
-        in_doubt: deque[Held] = deque()
+        absent: deque[Held] = deque()
         while True:
             topic.gather()
             if topic.held:
                 record = topic.held.popleft()
-                if is_absent(record.partition, count) and not record.is_asked:
-                    in_doubt.append(record)
+                if record.outcome is None or record.outcome.done:
+                    continue
+                if is_absent(record.partition, count):
+                    absent.append(record)
                 else:
-                    self._place(topic, record, count, moved, ended)
+                    self._place(topic, record, record.outcome, count, moved, ended)
                 continue
             others = Arrivals()
             if topic.arrivals.close_if_empty(End(count, others)):
-                topic.held = in_doubt
+                topic.held = absent
                 topic.partitions = count  # before `arrivals`, which other threads read first
                 topic.arrivals = others
                 return
@@ -522,19 +524,17 @@ class Accumulator:
         self,
         topic: ProducerTopic,
         record: Held,
+        outcome: Outcome,
         count: int,
         moved: Callable[[Outcome, Outcome], None],
         ended: Callable[[Outcome], None],
     ) -> None:
         """Put a record that waited for its topic into a batch."""
-        outcome = record.outcome
-        if outcome is None or outcome.done:
-            return
         error, number = self.outdated(record.term), TO_BE_CHOSEN
         try:
             number = self._choose(topic, record, count)
-        except (PartitionerFailed, LocalProtocolError) as failed:
-            error = error or (failed.reason if isinstance(failed, PartitionerFailed) else failed)
+        except PartitionerFailed as failed:
+            error = error or failed.reason
         if error is None:
             place = self._append(topic, record, number, record.term, is_held=True)
             assert place is not None, "only this side begins a term"

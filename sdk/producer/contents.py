@@ -70,7 +70,6 @@ class Held:
         created_ms: when it was held.
         deadline_ms: when it fails if its topic is still not known.
         term: of the accumulator when it was held.
-        is_asked: whether it was there when the cluster was asked for the partitions of its topic.
     """
 
     __slots__ = (
@@ -78,7 +77,6 @@ class Held:
         "created_ms",
         "deadline_ms",
         "headers",
-        "is_asked",
         "key",
         "outcome",
         "partition",
@@ -108,7 +106,6 @@ class Held:
         self.outcome: Outcome | None = None
         self.created_ms = self.deadline_ms = 0
         self.term = 0
-        self.is_asked = False
 
 
 class PartitionerFailed(Exception):

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from kafkawire.sdk.client.options import ProducerOptions
+from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.router import Router
-from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut, KafkaWireError, TransactionAborted
+from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut, KafkaWireError, LocalProtocolError, TransactionAborted
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.near_names import nearest
 from kafkawire.sdk.producer.accumulator import Accumulator
@@ -54,6 +56,7 @@ class TopicRegistry:
         self._moved = moved
         self._missing: dict[str, BrokerError | None] = {}
         self._doubtful: set[str] = set()
+        self._lacking: set[str] = set()
         self._idle_check_ms: int | None = None
         self._lines = LogLimit(logger)
 
@@ -99,15 +102,30 @@ class TopicRegistry:
         return self._idle_check_ms
 
     def expire(self, record: Held, now_ms: int) -> None:
-        """Fail a record whose topic is still not known at its deadline."""
-        cause = self._missing.get(record.topic) or self._router.trouble()
-        is_known = self._accumulator.topics[record.topic].partitions
-        what = f"partition {record.topic}-{record.partition}" if is_known else f"topic {record.topic}"
+        """Fail a record whose topic, or partition, is still not known at its deadline."""
+        self.abandon(record, self._late(record), now_ms)
+
+    def _late(self, record: Held) -> KafkaWireError:
+        """Return what a record fails with at its deadline."""
+        name, metadata = record.topic, self._router.metadata
+        cause = self._missing.get(name) or self._router.trouble()
         limit = "{}={}".format(*self._options.topic_limit)
+        what, absence = f"topic {name}", ""
+        if self._accumulator.topics[name].partitions and record.partition is not None:
+            what, absence = f"partition {name}-{record.partition}", self._absence(name, record.partition)
+            code = metadata.errors.get(name)
+            cause = cause or (None if code is None else BrokerError(code, f"topic {name}"))
+        if absence and cause is None and metadata.refreshed_ms >= record.created_ms:
+            return LocalProtocolError(f"{absence}, also after {limit}")
         reason = f"{cause or 'no broker has responded'}{self._router.throttling(record.created_ms)}"
         error = DeliveryTimedOut(f"{what} is not known after {limit}: {reason}")
         error.__cause__ = cause
-        self.abandon(record, error, now_ms)
+        return error
+
+    def _absence(self, name: str, number: int) -> str:
+        """Return which partitions a topic has instead of one; empty if it has it, or is not known."""
+        absence = self._router.metadata.absence(TopicPartition(name, number))
+        return absence and f"{absence}, not {number}"
 
     def abandon(self, record: Held, error: KafkaWireError, now_ms: int) -> None:
         """Fail a record, and forget its topic if no other record waits for that."""
@@ -148,32 +166,43 @@ class TopicRegistry:
         return f" (did you mean {near[0]}?)" if near else ""
 
     def _place(self, topic: ProducerTopic, count: int) -> None:
-        """Place the records of a topic; those that the answer is too old for are asked about again."""
+        """Place the records of a topic; those for partitions that it has not got wait, and are asked about again."""
         self._accumulator.place_held(topic, count, self._moved, self._ended)
         if topic.holds:
             self._confirm(topic.name)
 
     def _confirm(self, name: str) -> None:
-        """Ask how many partitions a topic has now, and place the records that wait for one, or fail them."""
-        if name in self._doubtful:
+        """Ask how many partitions a topic has now, for all records that wait for one, until each has it or has failed.
+
+        The broker that answers may not have heard of a partition that was just added. As for a topic that no broker
+        knows, the pauses are those between refreshes of the metadata.
+        """
+        if name not in self._doubtful:
+            self._doubtful.add(name)
+            self._router.refresh(partial(self._confirmed, name))
+
+    def _confirmed(self, name: str, error: KafkaWireError | None) -> None:
+        self._doubtful.discard(name)
+        topic, known = self._accumulator.topics.get(name), self._router.metadata.topics.get(name)
+        is_over = topic is None or not topic.holds or not topic.partitions
+        if topic is None or is_over or (error is not None and not error.retriable):
+            self._lacking.discard(name)
             return
-        self._doubtful.add(name)
-        waiting = self._accumulator.topics[name]
-        waiting.gather()
-        for record in waiting.held:
-            record.is_asked = True
+        if error is None and known is not None and len(known.partitions) not in (0, topic.partitions):
+            self._place(topic, len(known.partitions))
+        else:
+            self._confirm(name)
+        if error is None:
+            self._report(topic)
 
-        def refreshed(error: KafkaWireError | None) -> None:
-            self._doubtful.discard(name)
-            topic, known = self._accumulator.topics.get(name), self._router.metadata.topics.get(name)
-            if topic is None or not topic.holds or not topic.partitions:
-                return
-            if error is None and known is not None and known.partitions:
-                self._place(topic, len(known.partitions))
-            elif error is None or error.retriable:
-                self._confirm(name)
-
-        self._router.refresh(refreshed)
+    def _report(self, topic: ProducerTopic) -> None:
+        """Log once that records wait for a partition that a topic has not got."""
+        topic.gather()
+        number = topic.held[0].partition if topic.held else None
+        absence = "" if number is None else self._absence(topic.name, number)
+        if absence and topic.name not in self._lacking:
+            self._lacking.add(topic.name)
+            logger.warning("%s; such records wait for up to %s=%d", absence, *self._options.topic_limit)
 
     def _give_up(self, record: Held, error: KafkaWireError, now_ms: int) -> None:
         outcome = record.outcome

@@ -23,7 +23,7 @@ from tests.sdk.scripted_broker import StoringBroker
 def test_records_of_unknown_topics_wait_and_are_placed_in_order() -> None:
     filled = Filled()
     deliveries = [filled.send("new", b"%d" % number, partition=number % 2) for number in range(4)]
-    wrong = filled.send("new", b"v", partition=7)
+    absent = filled.send("new", b"v", partition=7)
     topic = filled.accumulator.topics["new"]
     held = filled.accumulator.bytes_held
     assert held > 0
@@ -31,14 +31,27 @@ def test_records_of_unknown_topics_wait_and_are_placed_in_order() -> None:
     filled.accumulator.place_held(topic, 2, lambda outcome, other: moved.append(other), lambda outcome: None)
     assert len(moved) == 4
     assert not any(delivery.done for delivery in deliveries)
-    assert not wrong.done, "nobody has asked for its partition"
-    (left,) = topic.held
-    left.is_asked = True
-    filled.accumulator.place_held(topic, 2, lambda outcome, other: moved.append(other), lambda outcome: None)
-    assert isinstance(wrong.exception(), LocalProtocolError)
+    assert not absent.done
+    assert [record.partition for record in topic.held] == [7]
     first, second = (topic.queues[number].gather() for number in (0, 1))
     assert [[r.value for r in RecordBatch(bytes(batch.sealed())).records()] for batch in first] == [[b"0", b"2"]]
     assert {batch.created_ms for batch in first + second} == {77}
+    filled.accumulator.place_held(topic, 8, lambda outcome, other: moved.append(other), lambda outcome: None)
+    (last,) = topic.queues[7].gather()
+    assert [record.value for record in RecordBatch(bytes(last.sealed())).records()] == [b"v"]
+    assert not topic.holds
+
+
+def test_a_record_for_an_absent_partition_that_has_failed_is_let_go() -> None:
+    filled = Filled()
+    for number in (7, 8):
+        filled.send("new", b"v", partition=number)
+    topic = filled.accumulator.topics["new"]
+    topic.gather()
+    first, second = topic.held
+    filled.accumulator.give_up_held(second, KafkaWireError("gone"))
+    filled.accumulator.place_held(topic, 2, lambda outcome, other: None, lambda outcome: None)
+    assert list(topic.held) == [first]
 
 
 def test_the_time_that_a_record_was_held_counts_towards_its_delivery() -> None:

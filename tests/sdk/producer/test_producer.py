@@ -176,10 +176,30 @@ def test_keys_decide_the_partition_and_keyless_records_fill_one_after_the_other(
         await producer.send_many("m", [b"x" * 100] * 400)
         await producer.flush()
         assert sum(len(log) for log in broker.logs.values()) < 100
-        with pytest.raises(LocalProtocolError, match="topic m has partitions 0 to 3, not 4"):
-            await producer.send("m", b"v", partition=4)
 
     producing(test, batch_size=1024)
+
+
+@pytest.mark.parametrize("io", ["loop", "thread"])
+def test_a_partition_that_the_broker_has_not_heard_of_yet(io: str) -> None:
+    async def test(broker: StoringBroker, producer: Producer) -> None:
+        await producer.send("m", b"v", partition=3)
+        describe, answers = broker.responders[ApiKey.METADATA], 0
+
+        def lag(request: Request) -> Any:
+            nonlocal answers
+            answers += 1
+            broker.topics["m"] = 4 if answers <= 3 else 5
+            return describe(request)
+
+        broker.responders[ApiKey.METADATA] = lag
+        assert (await producer.send("m", b"v", partition=4)).partition == 4
+        assert answers >= 4
+        assert await producer.send_many("m", [b"v"] * 3, partition=4) == 3
+        await producer.flush()
+        assert broker.values("m") == [b"v"] * 5
+
+    producing(test, io=io)
 
 
 @pytest.mark.parametrize("io", ["loop", "thread"])

@@ -13,6 +13,7 @@ import pytest
 from kafkawire.sdk.client.partitioner import murmur2_partition
 from kafkawire.sdk.errors import (
     BrokerError,
+    BufferFull,
     Closed,
     DeliveryTimedOut,
     KafkaWireError,
@@ -22,9 +23,8 @@ from kafkawire.sdk.errors import (
 from kafkawire.sdk.producer.outcome import RecordMetadata
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
-from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.sdk.client.simulation import Later, cluster
+from tests.sdk.client.simulation import Later
 from tests.sdk.producer.simulated import SimulatedProducer, outcome_of, place_of, sent
 
 #: A delivery is settled so long after `delivery_timeout_ms` at the latest.
@@ -169,45 +169,112 @@ def test_a_partition_that_was_added_is_asked_for() -> None:
     assert producer.accumulator.bytes_held == 0
 
 
-def test_a_partition_that_does_not_exist() -> None:
-    """It fails once the cluster has said so; the topic is none the worse for it."""
-    producer = SimulatedProducer({"t": [1, 1, 1]}, linger_ms=0)
+def test_a_partition_that_does_not_exist(caplog: pytest.LogCaptureFixture) -> None:
+    """It is said at once, and its records fail within the limit of a topic that is not known; the topic goes on."""
+    producer = SimulatedProducer({"t": [1, 1, 1]}, linger_ms=0, topic_timeout_ms=5_000)
     producer.learn()
+    caplog.set_level(logging.WARNING, "kafkawire.producer")
     before = len(producer.simulation.requests(MetadataRequest))
     absent = [producer.send("t", b"v", partition=99) for _ in range(3)]
     promise = producer.flush()
-    producer.run(1_000)
+    producer.run(500)
+    wait = "topic t has partitions 0 to 2, not {}; such records wait for up to topic_timeout_ms=5000"
+    assert caplog.messages == [wait.format(99)]
+    assert place_of(sent(producer, b"v", 5)).offset >= 0
+    producer.run(2_000)
+    later = producer.send("t", b"v", partition=7)
+    producer.run(2_600)
     for delivery in absent:
         error = outcome_of(delivery)
         assert isinstance(error, LocalProtocolError)
-        assert str(error) == "topic t has partitions 0 to 2, not 99"
-    assert len(producer.simulation.requests(MetadataRequest)) == before + 1
+        assert str(error) == "topic t has partitions 0 to 2, not 99, also after topic_timeout_ms=5000"
     assert promise.done
-    assert place_of(sent(producer, b"v", 5)).offset >= 0
+    assert not later.done
+    producer.run(3_000)
+    assert str(outcome_of(later)) == "topic t has partitions 0 to 2, not 7, also after topic_timeout_ms=5000"
+    assert len(producer.simulation.requests(MetadataRequest)) - before <= 15, "one a second, after shorter pauses"
+    assert producer.accumulator.bytes_held == 0
+    assert [line for line in caplog.messages if "wait" in line] == [wait.format(99)]
+    producer.run(5_000)
+    before = len(producer.simulation.requests(MetadataRequest))
+    producer.run(60_000)
+    assert len(producer.simulation.requests(MetadataRequest)) - before <= 1
+    caplog.clear()
+    producer.send("t", b"v", partition=8)
+    producer.run(500)
+    assert caplog.messages == [
+        "topic t has partitions 0 to 2, not 8; such records wait for up to topic_timeout_ms=5000"
+    ]
+
+
+def test_many_records_for_a_partition_that_does_not_exist_are_one_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    producer = SimulatedProducer(linger_ms=0, buffer_memory=100_000, topic_timeout_ms=2_000, max_request_size=10_000)
+    producer.learn()
+    placed: list[int] = []
+    place_held = producer.accumulator.place_held
+    monkeypatch.setattr(
+        producer.accumulator, "place_held", lambda *arguments: placed.append(1) or place_held(*arguments)
+    )
+    before, deliveries = len(producer.simulation.requests(MetadataRequest)), []
+
+    def fill() -> None:
+        while True:
+            deliveries.append(producer.send("t", b"v" * 100, partition=1))
+            if len(deliveries) % 50 == 0:
+                producer.run(1)
+
+    with pytest.raises(BufferFull):
+        fill()
+    assert len(deliveries) > 400
+    producer.run(2_000 + GRACE_MS)
+    assert {str(outcome_of(each)) for each in deliveries} == {
+        "topic t has partitions 0 to 0, not 1, also after topic_timeout_ms=2000"
+    }
+    assert len(producer.simulation.requests(MetadataRequest)) - before <= 8
+    assert placed == [], "what waits is not looked at while nothing has changed"
     assert producer.accumulator.bytes_held == 0
 
 
-def test_an_answer_that_is_older_than_a_record_does_not_fail_it() -> None:
-    """The partition is added while an answer without it is on its way, and only then is a record sent there."""
+@pytest.mark.parametrize("lag_ms", [50, 3_000])
+def test_a_partition_that_was_added_waits_for_brokers_that_have_not_heard_of_it(lag_ms: int) -> None:
     producer = SimulatedProducer(linger_ms=0)
     producer.learn()
-    answer = Later()
-    producer.simulation.handlers[MetadataRequest] = lambda request, version: answer
-    absent = producer.send("t", b"too soon", partition=1)
-    producer.run(500)
-    assert answer.deliver is not None
-    without = cluster(producer.nodes, {"t": [1]})(MetadataRequest(), 9)
-    producer.leaders["t"] = [1, 2]
-    producer.simulation.handlers[MetadataRequest] = cluster(producer.nodes, producer.leaders)
-    present, unknown = producer.send("t", b"v", partition=1), producer.send("t", b"v", partition=2)
-    producer.run(10)
-    assert isinstance(without, Message)
-    answer.answer(without)
-    producer.run(2_000)
-    assert str(outcome_of(absent)) == "topic t has partitions 0 to 0, not 1"
-    assert place_of(present).partition == 1
-    assert str(outcome_of(unknown)) == "topic t has partitions 0 to 1, not 2"
+    producer.leaders["t"], producer.stale = [1, 2], {"t": [1]}
+    deliveries = [producer.send("t", b"%d" % number, partition=1) for number in range(3)]
+    flushed = producer.flush()
+    producer.run(lag_ms)
+    assert place_of(sent(producer, b"v", 5, partition=0)).partition == 0, "others do not wait"
+    deliveries.append(producer.send("t", b"3", partition=1))
+    producer.run(5)
+    assert not any(each.done for each in [*deliveries, flushed])
+    producer.stale = None
+    producer.run(1_500)
+    assert {place_of(each).partition for each in deliveries} == {1}
+    assert producer.values("t", 1) == [b"0", b"1", b"2", b"3"]
+    assert flushed.done
     assert producer.accumulator.bytes_held == 0
+
+
+def test_a_partition_of_a_new_topic_waits_for_brokers_that_have_not_heard_of_it() -> None:
+    producer = SimulatedProducer({"t": [1, 2]}, linger_ms=0)
+    producer.stale = {"t": [1]}
+    delivery, other = producer.send("t", b"v", partition=1), producer.send("t", b"v", key=b"k")
+    producer.run(2_000)
+    assert (delivery.done, place_of(other).partition) == (False, 0)
+    producer.stale = None
+    producer.run(1_500)
+    assert place_of(delivery).partition == 1
+
+
+def test_a_partition_of_a_topic_that_is_deleted() -> None:
+    producer = SimulatedProducer(linger_ms=0, topic_timeout_ms=2_000)
+    producer.learn()
+    del producer.leaders["t"]
+    delivery = producer.send("t", b"v", partition=1)
+    producer.run(2_000 + GRACE_MS)
+    error = outcome_of(delivery)
+    assert isinstance(error, DeliveryTimedOut)
+    assert str(error) == ("partition t-1 is not known after topic_timeout_ms=2000: UNKNOWN_TOPIC_OR_PARTITION: topic t")
 
 
 def test_a_partition_that_nobody_can_be_asked_about() -> None:
@@ -256,7 +323,7 @@ def test_a_topic_that_is_created_again_with_fewer_partitions() -> None:
     assert [place_of(each).partition for each in deliveries[:12]] == [murmur2_partition(key, 3) for key in keys]
     assert all(place_of(each).partition < 3 for each in deliveries)
     gone = producer.send("t", b"v", partition=7)
-    producer.run(3_000)
+    producer.run(5_000 + GRACE_MS)
     assert "partitions 0 to 2, not 7" in str(outcome_of(gone))
     for delivery in (stranded, late):
         error = outcome_of(delivery)

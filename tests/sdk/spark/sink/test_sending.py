@@ -101,14 +101,7 @@ def test_a_record_that_no_request_could_carry(broker: Broker) -> None:
     assert "those for topic b, from row 1 of the task on" in caught.value.__notes__[0]
 
 
-@pytest.mark.parametrize(
-    ("partition", "reason"),
-    [
-        (-1, "partition of out: expected 0 to 2147483647, got -1"),
-        (7, "topic out has partitions 0 to 1, not 7"),
-    ],
-)
-def test_a_partition_that_is_not_there(broker: Broker, partition: int, reason: str) -> None:
-    batches = [{"value": ["v"], "partition": pyarrow.array([partition], pyarrow.int32())}]
-    with pytest.raises(LocalProtocolError, match=reason):
+def test_what_can_be_no_partition(broker: Broker) -> None:
+    batches = [{"value": ["v"], "partition": pyarrow.array([-1], pyarrow.int32())}]
+    with pytest.raises(LocalProtocolError, match="partition of out: expected 0 to 2147483647, got -1"):
         sent(broker, batches, WrittenColumns(None, None, "partition"), topic="out")
