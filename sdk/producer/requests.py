@@ -138,7 +138,7 @@ def _refused(batch: ProducerBatch, result: ProduceResponse.PartitionProduceRespo
 
 
 def timed_out(
-    batch: ProducerBatch, timeout_ms: int, cause: KafkaWireError | None, *, has_leader: bool, throttling: str = ""
+    batch: ProducerBatch, timeout_ms: int, cause: KafkaWireError | None, *, lack: str = "", throttling: str = ""
 ) -> DeliveryTimedOut:
     """Return the error of a batch that was not acknowledged in time.
 
@@ -146,10 +146,10 @@ def timed_out(
         batch: that is given up.
         timeout_ms: `delivery_timeout_ms`.
         cause: the last error met while sending it, None if there was none.
-        has_leader: whether its partition has one.
+        lack: what it has waited for; empty if nothing was missing.
         throttling: see `Router.throttling`.
     """
-    reason = f"; {cause}" if cause is not None else "" if has_leader else "; it has no leader"
+    reason = f"; {cause or lack}" if cause or lack else ""
     error = DeliveryTimedOut(f"{batch}: not acknowledged within delivery_timeout_ms={timeout_ms}{reason}{throttling}")
     error.__cause__ = cause
     return error

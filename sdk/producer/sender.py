@@ -436,8 +436,9 @@ class Sender:
         leader = self._router.metadata.leader(batch.queue.partition)
         cause = cause or self._identity.trouble or self._router.trouble(leader)
         throttling = self._router.throttling(batch.created_ms, leader)
-        limit_ms = self._options.delivery_timeout_ms
-        return timed_out(batch, limit_ms, cause, has_leader=leader is not None, throttling=throttling)
+        has_id = not self._identity.is_lacking
+        lack = "it has no leader" if leader is None else "" if has_id else "no broker has given a producer id"
+        return timed_out(batch, self._options.delivery_timeout_ms, cause, lack=lack, throttling=throttling)
 
     def _settle(
         self, batch: ProducerBatch, error: KafkaWireError | None, now_ms: int, result: Result | None = None

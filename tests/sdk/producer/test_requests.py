@@ -69,15 +69,16 @@ def test_a_request_of_a_transaction(level: int, expected: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cause", "has_leader", "reason"),
+    ("cause", "lack", "reason"),
     [
-        (None, True, ""),
-        (None, False, "; it has no leader"),
-        (BrokerError(ErrorCode.INVALID_RECORD), False, "; INVALID_RECORD"),
+        (None, "", ""),
+        (None, "it has no leader", "; it has no leader"),
+        (BrokerError(ErrorCode.INVALID_RECORD), "", "; INVALID_RECORD"),
+        (BrokerError(ErrorCode.INVALID_RECORD), "it has no leader", "; INVALID_RECORD"),
     ],
 )
-def test_timed_out(cause: BrokerError | None, has_leader: bool, reason: str) -> None:
-    error = timed_out(batch("t", 0), 700, cause, has_leader=has_leader)
+def test_timed_out(cause: BrokerError | None, lack: str, reason: str) -> None:
+    error = timed_out(batch("t", 0), 700, cause, lack=lack)
     assert str(error) == f"1 record for t-0: not acknowledged within delivery_timeout_ms=700{reason}"
     assert error.__cause__ is cause
 

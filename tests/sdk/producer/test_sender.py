@@ -493,14 +493,24 @@ def test_a_record_that_waits_for_a_producer_id_fails_in_time_and_says_why() -> N
     assert ids(producer) == {7}
 
 
-def test_a_record_that_waits_while_the_id_is_still_asked_for_says_so() -> None:
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (
+            InitProducerIdResponse(0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+            "COORDINATOR_LOAD_IN_PROGRESS: producer id",
+        ),
+        (SILENT, "no broker has given a producer id"),
+    ],
+    ids=["loading", "silent"],
+)
+def test_a_record_that_waits_while_the_id_is_still_asked_for_says_so(answer: Any, reason: str) -> None:
     producer = SimulatedProducer(linger_ms=0, delivery_timeout_ms=5_000)
-    producer.simulation.handlers[InitProducerIdRequest] = lambda request, version: InitProducerIdResponse(
-        0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    )
+    producer.simulation.handlers[InitProducerIdRequest] = lambda request, version: answer
     delivery = producer.send("t", b"v")
     producer.run(5_000 + GRACE_MS)
-    assert str(outcome_of(delivery)).endswith("; COORDINATOR_LOAD_IN_PROGRESS: producer id")
+    late = "1 record for t-0: not acknowledged within delivery_timeout_ms=5000; "
+    assert str(outcome_of(delivery)).removeprefix(late) == reason
 
 
 def test_no_batch_goes_without_a_number_while_the_next_id_is_asked_for() -> None:
