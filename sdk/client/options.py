@@ -150,8 +150,8 @@ class ProducerOptions(ClientOptions):
         retries: how often a batch may be retried, within `delivery_timeout_ms`.
         delivery_timeout_ms: longest time from `send` to the acknowledgement; at least `linger_ms` and
             `request_timeout_ms` together.
-        topic_timeout_ms: how long records wait for a topic or a partition that no broker knows, because it is being
-            created, or its name or number is wrong; None for `delivery_timeout_ms`.
+        topic_timeout_ms: how long records wait for a topic that no broker knows, because it is being created or its
+            name is wrong; None for `delivery_timeout_ms`. For a partition that a topic has not got, 10 s at most.
         max_in_flight: most produce requests in flight per connection. Without idempotence, a
             batch that is retried may be stored after a later batch of the same partition if this is above 1.
         enable_idempotence: True to store each record once and in order despite retries, or fail; None to do so unless

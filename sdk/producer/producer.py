@@ -226,8 +226,8 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
             EncodeError: a key, value, header or timestamp cannot be written.
             Closed: the producer is not started, or is closed; or the process is a fork of the one that started it.
             LocalProtocolError: there can be no such topic or partition; or the producer has a `transactional_id`, and
-                no transaction is open. If only the topic has no such partition, the delivery raises it, after as long
-                as a record waits for a topic that is not known: the partition may just have been added.
+                no transaction is open. If only the topic has no such partition, the delivery raises it, after up to
+                10 s: the partition may just have been added.
             TransactionAborted: the open transaction can only be aborted.
             ProducerFenced: the producer can send nothing more.
         """

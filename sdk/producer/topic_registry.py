@@ -21,9 +21,12 @@ from kafkawire.sdk.producer.contents import Held
 from kafkawire.sdk.producer.outcome import Outcome
 from kafkawire.sdk.producer.producer_topic import ProducerTopic
 
-__all__ = ["TopicRegistry"]
+__all__ = ["ABSENT_MS", "TopicRegistry"]
 
 logger = logging.getLogger("kafkawire.producer")
+
+#: A partition that no answer has named for so long does not exist: no broker is as late to hear of a new one.
+ABSENT_MS = 10_000
 
 
 class _Moved(Protocol):
@@ -56,7 +59,8 @@ class TopicRegistry:
         self._moved = moved
         self._missing: dict[str, BrokerError | None] = {}
         self._doubtful: set[str] = set()
-        self._lacking: set[str] = set()
+        #: When an answer first lacked a partition that records of a topic wait for.
+        self._lacking: dict[str, int] = {}
         self._idle_check_ms: int | None = None
         self._lines = LogLimit(logger)
 
@@ -186,23 +190,29 @@ class TopicRegistry:
         topic, known = self._accumulator.topics.get(name), self._router.metadata.topics.get(name)
         is_over = topic is None or not topic.holds or not topic.partitions
         if topic is None or is_over or (error is not None and not error.retriable):
-            self._lacking.discard(name)
+            self._lacking.pop(name, None)
             return
         if error is None and known is not None and len(known.partitions) not in (0, topic.partitions):
             self._place(topic, len(known.partitions))
         else:
             self._confirm(name)
         if error is None:
-            self._report(topic)
+            self._doubt(topic)
 
-    def _report(self, topic: ProducerTopic) -> None:
-        """Log once that records wait for a partition that a topic has not got."""
+    def _doubt(self, topic: ProducerTopic) -> None:
+        """Log once that records wait for a partition that a topic has not got, and fail those that have for long."""
+        now_ms, limit_ms = int(self._router.metadata.refreshed_ms), self._options.topic_limit[1]
         topic.gather()
-        number = topic.held[0].partition if topic.held else None
-        absence = "" if number is None else self._absence(topic.name, number)
-        if absence and topic.name not in self._lacking:
-            self._lacking.add(topic.name)
-            logger.warning("%s; such records wait for up to %s=%d", absence, *self._options.topic_limit)
+        for record in tuple(topic.held):
+            absence = "" if record.partition is None else self._absence(topic.name, record.partition)
+            if not absence:
+                return
+            if topic.name not in self._lacking:
+                logger.warning("%s; such records wait for up to %d ms", absence, min(limit_ms, ABSENT_MS))
+            since_ms = max(self._lacking.setdefault(topic.name, now_ms), record.created_ms)
+            if now_ms - since_ms < ABSENT_MS:
+                return
+            self._give_up(record, LocalProtocolError(f"{absence}, also after {now_ms - since_ms} ms"), now_ms)
 
     def _give_up(self, record: Held, error: KafkaWireError, now_ms: int) -> None:
         outcome = record.outcome

@@ -21,6 +21,7 @@ from kafkawire.sdk.errors import (
     TransactionAborted,
 )
 from kafkawire.sdk.producer.outcome import RecordMetadata
+from kafkawire.sdk.producer.topic_registry import ABSENT_MS
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -178,7 +179,7 @@ def test_a_partition_that_does_not_exist(caplog: pytest.LogCaptureFixture) -> No
     absent = [producer.send("t", b"v", partition=99) for _ in range(3)]
     promise = producer.flush()
     producer.run(500)
-    wait = "topic t has partitions 0 to 2, not {}; such records wait for up to topic_timeout_ms=5000"
+    wait = "topic t has partitions 0 to 2, not {}; such records wait for up to 5000 ms"
     assert caplog.messages == [wait.format(99)]
     assert place_of(sent(producer, b"v", 5)).offset >= 0
     producer.run(2_000)
@@ -202,9 +203,32 @@ def test_a_partition_that_does_not_exist(caplog: pytest.LogCaptureFixture) -> No
     caplog.clear()
     producer.send("t", b"v", partition=8)
     producer.run(500)
-    assert caplog.messages == [
-        "topic t has partitions 0 to 2, not 8; such records wait for up to topic_timeout_ms=5000"
-    ]
+    assert caplog.messages == ["topic t has partitions 0 to 2, not 8; such records wait for up to 5000 ms"]
+
+
+def test_a_partition_that_no_answer_names_for_long_does_not_exist() -> None:
+    """By default nobody waits for two minutes because of a wrong number."""
+    producer = SimulatedProducer(linger_ms=0)
+    first = producer.send("t", b"v", partition=7)
+    producer.run(ABSENT_MS - 1_500)
+    second, third = producer.send("t", b"v", partition=8), producer.send("t", b"v", partition=7)
+    assert not first.done
+    producer.run(3_000)
+    assert str(outcome_of(first)).startswith("topic t has partitions 0 to 0, not 7, also after 1")
+    assert not second.done
+    producer.run(ABSENT_MS)
+    assert [type(outcome_of(each)) for each in (second, third)] == [LocalProtocolError] * 2
+    assert producer.accumulator.bytes_held == 0
+
+
+def test_a_partition_that_comes_in_time_is_waited_for() -> None:
+    producer = SimulatedProducer(linger_ms=0)
+    producer.learn()
+    delivery = producer.send("t", b"v", partition=1)
+    producer.run(ABSENT_MS - 1_500)
+    producer.leaders["t"] = [1, 2]
+    producer.run(1_500)
+    assert place_of(delivery).partition == 1
 
 
 def test_many_records_for_a_partition_that_does_not_exist_are_one_question(monkeypatch: pytest.MonkeyPatch) -> None:
