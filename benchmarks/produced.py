@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from benchmarks.goals import Goal
 from benchmarks.timing import best_seconds
-from kafkawire.reference_broker.log.config import log_config
-from kafkawire.reference_broker.log.producers import Producers
-from kafkawire.reference_broker.log.validation import validate
+from kafkawire.reference_broker.config.topic_configs import log_config
+from kafkawire.reference_broker.storage.log.validation import validate
+from kafkawire.reference_broker.storage.producers.producers import Producers
 from kafkawire.sdk.records import BatchBuilder, Compression, stamp
 from kafkawire.sdk.records.engines.selection import native
 from kafkawire.sdk.records.java_integers import INT32_MAX

@@ -14,23 +14,23 @@ from types import GeneratorType
 from typing import Any
 
 from kafkawire.reference_broker.apis.registry import Answer, Call, Handler, ServedApis, load
+from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.coordinators.topic_log import TopicLog
-from kafkawire.reference_broker.fetch_sessions import FetchSessions
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
-from kafkawire.reference_broker.groups.slices import Slices
 from kafkawire.reference_broker.groups.topics import TopicFacts, Topics
-from kafkawire.reference_broker.internal_topics import plan_topic, warn_of_removal
-from kafkawire.reference_broker.log.log_directory import LogDirectory, Topic
-from kafkawire.reference_broker.log.services import Each, one_by_one
-from kafkawire.reference_broker.log.upkeep import Upkeep, UpkeepLimits
-from kafkawire.reference_broker.options import BrokerOptions
-from kafkawire.reference_broker.producer_ids import ProducerIds
-from kafkawire.reference_broker.request_path import ELEMENTS, chain
+from kafkawire.reference_broker.metadata.internal_topics import plan_topic, warn_of_removal
+from kafkawire.reference_broker.replicas.fetch_sessions import FetchSessions
+from kafkawire.reference_broker.requests.long_requests import Turns, begin
+from kafkawire.reference_broker.requests.request_path import ELEMENTS, chain
+from kafkawire.reference_broker.storage.cleaning.upkeep import Upkeep, UpkeepLimits
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, Topic
+from kafkawire.reference_broker.storage.services import Each, one_by_one
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
 from kafkawire.reference_broker.transactions.participants import verify_commit, write_marker
-from kafkawire.reference_broker.turns import Turns, begin
+from kafkawire.reference_broker.transactions.producer_ids import ProducerIds
+from kafkawire.reference_broker.work.computations import Slices
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC

@@ -11,8 +11,8 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 
+from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.network.event_loop import loop_factory
-from kafkawire.reference_broker.options import read_options
 from kafkawire.reference_broker.server import Broker, Data
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.transport.wire import Address

@@ -19,12 +19,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from kafkawire.reference_broker.apis.registry import ApiHandler, load
+from kafkawire.reference_broker.config.listeners import read_listeners
+from kafkawire.reference_broker.config.options import NO_LIMIT, read_options
 from kafkawire.reference_broker.core import Core
-from kafkawire.reference_broker.disk.disk import Disk
-from kafkawire.reference_broker.disk.machine import MachineDisk
-from kafkawire.reference_broker.disk.memory import MemoryDisk
-from kafkawire.reference_broker.log.log_directory import LogDirectory
-from kafkawire.reference_broker.log.services import LogServices
 from kafkawire.reference_broker.network.acceptor import Acceptor
 from kafkawire.reference_broker.network.background import BackgroundWork
 from kafkawire.reference_broker.network.client_wire import ClientWire, Shared
@@ -32,12 +29,15 @@ from kafkawire.reference_broker.network.clock import BrokerClock
 from kafkawire.reference_broker.network.connection_limits import ConnectionLimits, read_overrides
 from kafkawire.reference_broker.network.descriptors import Descriptors
 from kafkawire.reference_broker.network.event_loop import loop_factory
-from kafkawire.reference_broker.network.listeners import read_listeners
 from kafkawire.reference_broker.network.memory_budget import MemoryBudget
-from kafkawire.reference_broker.network.peer import Peer
 from kafkawire.reference_broker.network.request_frames import shared_buffer
-from kafkawire.reference_broker.options import NO_LIMIT, read_options
-from kafkawire.reference_broker.session import Session
+from kafkawire.reference_broker.requests.peer import Peer
+from kafkawire.reference_broker.requests.session import Session
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
+from kafkawire.reference_broker.storage.disk.disk import Disk
+from kafkawire.reference_broker.storage.disk.machine import MachineDisk
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
+from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.sdk.clock import monotonic_ms, now_ms
 from kafkawire.sdk.errors import Closed, ConfigurationError, LocalProtocolError
 from kafkawire.sdk.transport import fork

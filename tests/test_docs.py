@@ -128,6 +128,6 @@ def test_what_is_not_there_is_noticed() -> None:
     assert is_missing_path("sdk/protocol/nowhere.py")
     assert is_missing_path("nowhere.py")
     assert not is_missing_path("sdk/protocol/connection.py")
-    assert not is_missing_path("log/segment.py")
+    assert not is_missing_path("segments/segment.py")
     assert "Connection" not in definitions()
     assert {"ClientConnection.request", "Producer.send"} <= definitions()

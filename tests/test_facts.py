@@ -17,9 +17,9 @@ ROOT = Path(__file__).parent.parent
 #: where the line stands, the line, a name that the finding gives
 SECOND_HOMES = [
     ("sdk/client/metadata.py", "_ZERO = bytes(16)", "ZERO_UUID"),
-    ("reference_broker/topics.py", 'NO_ID = b"\\0" * 16', "ZERO_UUID"),
-    ("tests/reference_broker/test_topics.py", "assert topic_id != bytes(16)", "ZERO_UUID"),
-    ("reference_broker/log/checkpoints.py", "return base64.urlsafe_b64encode(value)", "format_uuid"),
+    ("reference_broker/metadata/topics.py", 'NO_ID = b"\\0" * 16', "ZERO_UUID"),
+    ("tests/reference_broker/metadata/test_topics.py", "assert topic_id != bytes(16)", "ZERO_UUID"),
+    ("reference_broker/storage/checkpoints.py", "return base64.urlsafe_b64encode(value)", "format_uuid"),
     ("sdk/client/requests.py", "base64.b64decode(text, altchars=b'-_')", "parse_uuid"),
     ("sdk/producer/accumulator.py", "_BATCH_OVERHEAD_BYTES = 61", "BATCH_HEADER_BYTES"),
     ("sdk/records/engines/native.pyx", "    if left < 61:", "BATCH_HEADER_BYTES"),

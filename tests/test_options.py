@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkawire.reference_broker.options import BrokerOptions
+from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.sdk.client.options import CLIENTS, ConsumerOptions
 from kafkawire.sdk.options import Options, number, option
 from tools import options

@@ -90,7 +90,7 @@ def test_a_cython_source_has_none() -> None:
 
 
 def test_each_slip_of_a_real_source_parses_and_is_another_program() -> None:
-    path = "reference_broker/fetch_sessions.py"
+    path = "reference_broker/replicas/fetch_sessions.py"
     source = (ROOT / path).read_bytes()
     faults = find_slips(path, source)
     planted = {ast.unparse(ast.parse(plant(source, fault))) for fault in faults}

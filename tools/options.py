@@ -1,7 +1,7 @@
 """Write what is generated from the declared options: the keywords that type checkers know, and docs/options.md.
 
 `python -m tools.options` writes the files, `python -m tools.options --check` exits with 1 if one differs; `make
-generated` runs the check. The declarations in sdk/client/options.py and reference_broker/options.py are the only
+generated` runs the check. The declarations in sdk/client/options.py and reference_broker/config/options.py are the only
 place where an option is written down; what it does is taken from the docstrings of their classes.
 """
 
@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 
-from kafkawire.reference_broker.log.config import TOPIC_CONFIGS
-from kafkawire.reference_broker.options import TOPIC_DEFAULTS, BrokerOptions
+from kafkawire.reference_broker.config.options import TOPIC_DEFAULTS, BrokerOptions
+from kafkawire.reference_broker.config.topic_configs import TOPIC_CONFIGS
 from kafkawire.sdk.client.option_hints import MISSING, ON_THE_ROADMAP, synonyms
 from kafkawire.sdk.client.options import CLIENTS, ClientOptions
 from kafkawire.sdk.client.security_options import SecurityOptions
@@ -85,7 +85,7 @@ def generated_files() -> dict[Path, str]:
             ],
             ["SecurityKeywords", "ClientKeywords", *(f"{name}Keywords" for name in CLIENTS)],
         ),
-        Path("reference_broker/keywords.py"): _module(
+        Path("reference_broker/config/keywords.py"): _module(
             "The keywords of a broker, for type checkers.",
             _BROKER_IMPORTS,
             [_typed_dict("BrokerKeywords", "TypedDict", "Options of a broker.", BrokerOptions.OPTIONS)],

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.coordinators.placement import partition_of
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.log.log_directory import Topic
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.storage.directory.log_directory import Topic
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse

@@ -11,12 +11,12 @@ from functools import partial
 from typing import NamedTuple
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.gathering import Gathering
-from kafkawire.reference_broker.internal_topics import INTERNAL_TOPICS
-from kafkawire.reference_broker.log.file_names import Partition
+from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.long_requests import Work, complete_by_work
+from kafkawire.reference_broker.requests.merged_response import Gathering
+from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
-from kafkawire.reference_broker.turns import Work, complete_by_work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.reference_broker.authorized_operations import GROUP_OPERATIONS
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.gathering import gather
 from kafkawire.reference_broker.groups.consumer.changes import preferred_assignor
 from kafkawire.reference_broker.groups.consumer.group import NOTHING, ConsumerGroup, Partitions
-from kafkawire.reference_broker.turns import Work
+from kafkawire.reference_broker.requests.authorized_operations import GROUP_OPERATIONS
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.long_requests import Work
+from kafkawire.reference_broker.requests.merged_response import gather
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,

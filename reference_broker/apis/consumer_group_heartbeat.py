@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.groups.requests import Beat
-from kafkawire.reference_broker.turns import Work
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.long_requests import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

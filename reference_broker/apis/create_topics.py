@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
-from kafkawire.reference_broker.log.config import TOPIC_CONFIGS
-from kafkawire.reference_broker.log.log_directory import Topic
-from kafkawire.reference_broker.topics import DEFAULT, PARTITIONS_MAX, check_name, plan_configs, plan_partitions
-from kafkawire.reference_broker.turns import Work, each
+from kafkawire.reference_broker.config.topic_configs import TOPIC_CONFIGS
+from kafkawire.reference_broker.metadata.topics import (
+    DEFAULT,
+    PARTITIONS_MAX,
+    check_name,
+    plan_configs,
+    plan_partitions,
+)
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
+from kafkawire.reference_broker.requests.long_requests import Work, each
+from kafkawire.reference_broker.storage.directory.log_directory import Topic
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.gathering import gather
-from kafkawire.reference_broker.turns import Work, counted
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.long_requests import Work, counted
+from kafkawire.reference_broker.requests.merged_response import gather
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kafkawire.sdk.protocol.schema import Message

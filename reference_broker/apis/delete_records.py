@@ -9,9 +9,9 @@ retention.
 from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
-from kafkawire.reference_broker.internal_topics import INTERNAL_TOPICS
-from kafkawire.reference_broker.turns import Work
+from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
+from kafkawire.reference_broker.requests.long_requests import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
-from kafkawire.reference_broker.log.log_directory import Topic
-from kafkawire.reference_broker.turns import Work, counted
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
+from kafkawire.reference_broker.requests.long_requests import Work, counted
+from kafkawire.reference_broker.storage.directory.log_directory import Topic
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey

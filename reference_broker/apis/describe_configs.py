@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.gathering import gather
-from kafkawire.reference_broker.log.config import TOPIC_CONFIGS
-from kafkawire.reference_broker.options import TOPIC_DEFAULTS, BrokerOptions
-from kafkawire.reference_broker.topics import check_characters
-from kafkawire.reference_broker.turns import Work
+from kafkawire.reference_broker.config.options import TOPIC_DEFAULTS, BrokerOptions
+from kafkawire.reference_broker.config.topic_configs import TOPIC_CONFIGS
+from kafkawire.reference_broker.metadata.topics import check_characters
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.long_requests import Work
+from kafkawire.reference_broker.requests.merged_response import gather
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from kafkawire.sdk.protocol.schema import Message

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
-from kafkawire.reference_broker.authorized_operations import GROUP_OPERATIONS
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.gathering import gather
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState
-from kafkawire.reference_broker.turns import Work
+from kafkawire.reference_broker.requests.authorized_operations import GROUP_OPERATIONS
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.long_requests import Work
+from kafkawire.reference_broker.requests.merged_response import gather
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafkawire.sdk.protocol.schema import Message

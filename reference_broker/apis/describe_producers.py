@@ -8,9 +8,9 @@ from __future__ import annotations
 from functools import partial
 
 from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.reference_broker.log.producer_snapshots import in_table_order
-from kafkawire.reference_broker.topics import check_characters
-from kafkawire.reference_broker.turns import Work, each
+from kafkawire.reference_broker.metadata.topics import check_characters
+from kafkawire.reference_broker.requests.long_requests import Work, each
+from kafkawire.reference_broker.storage.producers.producer_snapshots import in_table_order
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from itertools import groupby
 
 from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.gathering import gather
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.long_requests import Work
+from kafkawire.reference_broker.requests.merged_response import gather
 from kafkawire.reference_broker.transactions.transaction import Transaction, state_name
-from kafkawire.reference_broker.turns import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,

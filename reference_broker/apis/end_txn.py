@@ -7,7 +7,7 @@ the epoch, and the response has the producer of the next transaction (KIP-890).
 from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse

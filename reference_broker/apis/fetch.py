@@ -11,14 +11,14 @@ depends on how many partitions have something new.
 from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
-from kafkawire.reference_broker.delayed_operations import DelayedOperation, finished
-from kafkawire.reference_broker.fetch_sessions import FetchSession, SessionPartition
-from kafkawire.reference_broker.log.log_directory import Topic
-from kafkawire.reference_broker.log.partition_log import PartitionLog
-from kafkawire.reference_broker.log.preparation import NotPrepared
-from kafkawire.reference_broker.log.segments import Read
-from kafkawire.reference_broker.timers import Timer
-from kafkawire.reference_broker.turns import AT_A_TIME, Pieces, Work, complete_by_work
+from kafkawire.reference_broker.replicas.fetch_sessions import FetchSession, SessionPartition
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, finished
+from kafkawire.reference_broker.requests.long_requests import AT_A_TIME, Pieces, Work, complete_by_work
+from kafkawire.reference_broker.storage.directory.log_directory import Topic
+from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.reference_broker.storage.segments.search_preparation import NotPrepared
+from kafkawire.reference_broker.storage.segments.segments import Read
+from kafkawire.reference_broker.work.timers import Timer
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.coordinators.placement import partition_of
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.gathering import gather
-from kafkawire.reference_broker.log.log_directory import Topic
-from kafkawire.reference_broker.turns import Work
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.long_requests import Work
+from kafkawire.reference_broker.requests.merged_response import gather
+from kafkawire.reference_broker.storage.directory.log_directory import Topic
 from kafkawire.sdk.errors import BrokerError, LocalProtocolError
 from kafkawire.sdk.options import parse_integer
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 

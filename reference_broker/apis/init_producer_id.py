@@ -9,7 +9,7 @@ Version 6, with which a transaction is prepared for an external coordinator (KIP
 from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

@@ -8,9 +8,9 @@ reason. 9: the leader may be told to skip the assignment (KIP-814).
 from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.groups.requests import Join
-from kafkawire.reference_broker.turns import Work, each
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.long_requests import Work, each
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 

@@ -10,9 +10,9 @@ from functools import partial
 from itertools import chain
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.gathering import Gathering
-from kafkawire.reference_broker.turns import Work, complete_by_work, each
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.long_requests import Work, complete_by_work, each
+from kafkawire.reference_broker.requests.merged_response import Gathering
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey

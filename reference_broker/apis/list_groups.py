@@ -9,7 +9,7 @@ from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
 from kafkawire.reference_broker.groups.unserved import UnservedGroup
-from kafkawire.reference_broker.turns import Work
+from kafkawire.reference_broker.requests.long_requests import Work
 from kafkawire.sdk.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_PROTOCOL_TYPE

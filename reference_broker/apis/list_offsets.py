@@ -12,11 +12,11 @@ from functools import partial
 
 from kafkawire.reference_broker.apis.fetch import check_isolation, check_partition
 from kafkawire.reference_broker.apis.registry import Call, serves, since
-from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
-from kafkawire.reference_broker.log.file_names import Partition
-from kafkawire.reference_broker.log.partition_log import PartitionLog
-from kafkawire.reference_broker.log.segments import TimestampAndOffset
-from kafkawire.reference_broker.turns import Work
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
+from kafkawire.reference_broker.requests.long_requests import Work
+from kafkawire.reference_broker.storage.file_names import Partition
+from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.reference_broker.storage.segments.segments import TimestampAndOffset
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey

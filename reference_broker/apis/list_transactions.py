@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Generator
 
 from kafkawire.reference_broker.apis.registry import Answer, Call, serves
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.groups.consumer.pattern_characters import Characters
-from kafkawire.reference_broker.groups.consumer.topic_pattern import TopicPattern
+from kafkawire.reference_broker.patterns.pattern_characters import Characters
+from kafkawire.reference_broker.patterns.topic_pattern import TopicPattern
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.transactions.transaction import Transaction, state_name
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse

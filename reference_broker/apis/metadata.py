@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.reference_broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from kafkawire.reference_broker.core import Core
-from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
-from kafkawire.reference_broker.internal_topics import INTERNAL_TOPICS
-from kafkawire.reference_broker.log.log_directory import Topic
-from kafkawire.reference_broker.log.partition_log import PartitionLog
-from kafkawire.reference_broker.topics import PARTITIONS_MAX, check_characters, create_by_default
-from kafkawire.reference_broker.turns import Work, each
+from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS
+from kafkawire.reference_broker.metadata.topics import PARTITIONS_MAX, check_characters, create_by_default
+from kafkawire.reference_broker.requests.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
+from kafkawire.reference_broker.requests.long_requests import Work, each
+from kafkawire.reference_broker.storage.directory.log_directory import Topic
+from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey

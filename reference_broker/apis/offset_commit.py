@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.config.topic_configs import NEVER_MS
 from kafkawire.reference_broker.groups.checked_offsets import CheckedOffsets
 from kafkawire.reference_broker.groups.records import NO_EXPIRY
 from kafkawire.reference_broker.groups.requests import Commit
-from kafkawire.reference_broker.log.config import NEVER_MS
-from kafkawire.reference_broker.turns import Work, complete_by_work
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.long_requests import Work, complete_by_work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.log.file_names import Partition
-from kafkawire.reference_broker.turns import Work, complete_by_work
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.long_requests import Work, complete_by_work
+from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey

@@ -12,10 +12,10 @@ from itertools import groupby
 from typing import NamedTuple
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.gathering import Repetitions, collect
 from kafkawire.reference_broker.groups.requests import Fetched
-from kafkawire.reference_broker.turns import Work, counted, each
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.long_requests import Work, counted, each
+from kafkawire.reference_broker.requests.merged_response import Repetitions, collect
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kafkawire.sdk.protocol.schema import Message

@@ -9,7 +9,7 @@ from functools import partial
 
 from kafkawire.reference_broker.apis.fetch import check_partition
 from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.reference_broker.turns import Work, each
+from kafkawire.reference_broker.requests.long_requests import Work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,

@@ -15,14 +15,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
-from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
-from kafkawire.reference_broker.internal_topics import INTERNAL_TOPICS
-from kafkawire.reference_broker.log.log_directory import Topic
-from kafkawire.reference_broker.log.partition_log import Appended
-from kafkawire.reference_broker.log.producers import Verification
-from kafkawire.reference_broker.log.validation import validate
-from kafkawire.reference_broker.transaction_verification import Unverified, append_verified, transaction_version
-from kafkawire.reference_broker.turns import AT_A_TIME, Pieces, Work
+from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
+from kafkawire.reference_broker.requests.long_requests import AT_A_TIME, Pieces, Work
+from kafkawire.reference_broker.storage.directory.log_directory import Topic
+from kafkawire.reference_broker.storage.log.partition_log import Appended
+from kafkawire.reference_broker.storage.log.validation import validate
+from kafkawire.reference_broker.storage.producers.producers import Verification
+from kafkawire.reference_broker.transactions.transaction_verification import (
+    Unverified,
+    append_verified,
+    transaction_version,
+)
 from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey

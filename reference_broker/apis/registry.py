@@ -13,9 +13,9 @@ from importlib import import_module
 from inspect import isasyncgenfunction, iscoroutinefunction, signature
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.network.peer import Peer
-from kafkawire.reference_broker.turns import Work
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.long_requests import Work
+from kafkawire.reference_broker.requests.peer import Peer
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry
 from kafkawire.sdk.protocol.connection import Request

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves, since
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.groups.requests import Sync
-from kafkawire.reference_broker.turns import Work
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.long_requests import Work
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.groups.checked_offsets import CheckedOffsets
 from kafkawire.reference_broker.groups.requests import Commit, TransactionalCommit
-from kafkawire.reference_broker.turns import Work, complete_by_work
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.long_requests import Work, complete_by_work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey

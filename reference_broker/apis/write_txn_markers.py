@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.reference_broker.delayed_operations import DelayedOperation, Parts
-from kafkawire.reference_broker.log.producers import Marker
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
+from kafkawire.reference_broker.requests.long_requests import Work, each
+from kafkawire.reference_broker.storage.producers.producers import Marker
 from kafkawire.reference_broker.transactions.participants import write_marker
-from kafkawire.reference_broker.turns import Work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey

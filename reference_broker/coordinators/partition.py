@@ -28,8 +28,8 @@ from kafkawire.reference_broker.coordinators.shard import (
     ShardTimers,
     coordinator_error,
 )
-from kafkawire.reference_broker.log.preparation import NotPrepared
-from kafkawire.reference_broker.timers import Timer, Timers
+from kafkawire.reference_broker.storage.segments.search_preparation import NotPrepared
+from kafkawire.reference_broker.work.timers import Timer, Timers
 from kafkawire.sdk.errors import BrokerError, DecodeError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from kafkawire.reference_broker.coordinators.partition import CoordinatorPartition, PartitionState
 from kafkawire.reference_broker.coordinators.placement import partition_of
 from kafkawire.reference_broker.coordinators.shard import CoordinatorLog, Done, Operation, Shard, ShardTimers
-from kafkawire.reference_broker.timers import Timers
+from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 

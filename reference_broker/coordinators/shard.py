@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from kafkawire.reference_broker.log.producers import Marker, Verification
-from kafkawire.reference_broker.timers import Timer
+from kafkawire.reference_broker.storage.producers.producers import Marker, Verification
+from kafkawire.reference_broker.work.timers import Timer
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.schema import Buffer, Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

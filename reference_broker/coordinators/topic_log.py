@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from kafkawire.reference_broker.coordinators.shard import InTransaction, KeyValue, LastMarker
-from kafkawire.reference_broker.log.batches import build_batch
-from kafkawire.reference_broker.log.partition_log import Appended, PartitionLog
-from kafkawire.reference_broker.log.services import storage_error
+from kafkawire.reference_broker.storage.batches import build_batch
+from kafkawire.reference_broker.storage.log.partition_log import Appended, PartitionLog
+from kafkawire.reference_broker.storage.services import storage_error
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.schema import Buffer
 

@@ -37,12 +37,12 @@ from kafkawire.reference_broker.groups.requests import (
     TransactionalCommit,
 )
 from kafkawire.reference_broker.groups.shard import GroupShard
-from kafkawire.reference_broker.groups.slices import Slices
 from kafkawire.reference_broker.groups.topics import Topics
 from kafkawire.reference_broker.groups.unserved import UnservedGroup
-from kafkawire.reference_broker.log.file_names import Partition
-from kafkawire.reference_broker.log.producers import Marker, Verification
-from kafkawire.reference_broker.timers import Timers
+from kafkawire.reference_broker.storage.file_names import Partition
+from kafkawire.reference_broker.storage.producers.producers import Marker, Verification
+from kafkawire.reference_broker.work.computations import Slices
+from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupResponse

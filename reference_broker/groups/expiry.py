@@ -16,7 +16,7 @@ from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.pending_offsets import PendingOffsets
 from kafkawire.reference_broker.groups.records import offset_tombstone
 from kafkawire.reference_broker.groups.requests import GroupLimits
-from kafkawire.reference_broker.timers import Timer
+from kafkawire.reference_broker.work.timers import Timer
 
 __all__ = ["Expiry", "is_empty"]
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
+from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.groups.classic.group import Protocols
 from kafkawire.reference_broker.groups.records import Committed
-from kafkawire.reference_broker.log.file_names import Partition
-from kafkawire.reference_broker.options import BrokerOptions
+from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 

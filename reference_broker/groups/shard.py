@@ -39,7 +39,6 @@ from kafkawire.reference_broker.groups.records import (
     stored_group,
 )
 from kafkawire.reference_broker.groups.requests import Beat, Commit, Fetched, GroupLimits, Join, Sync
-from kafkawire.reference_broker.groups.slices import Slices
 from kafkawire.reference_broker.groups.stored_records import decode_stored
 from kafkawire.reference_broker.groups.topics import Topics
 from kafkawire.reference_broker.groups.unserved import (
@@ -48,7 +47,8 @@ from kafkawire.reference_broker.groups.unserved import (
     UnservedGroup,
     UnservedGroups,
 )
-from kafkawire.reference_broker.log.file_names import Partition
+from kafkawire.reference_broker.storage.file_names import Partition
+from kafkawire.reference_broker.work.computations import Slices
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_member_metadata import (

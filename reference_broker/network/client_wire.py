@@ -18,10 +18,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
-from kafkawire.reference_broker.disk.disk import File, FileSlice
 from kafkawire.reference_broker.network.memory_budget import MemoryBudget
 from kafkawire.reference_broker.network.request_frames import RequestFrames
-from kafkawire.reference_broker.session import Session
+from kafkawire.reference_broker.requests.session import Session
+from kafkawire.reference_broker.storage.disk.disk import File, FileSlice
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.transport.stream import CLOSE_LINGER_SECONDS, remaining
 from kafkawire.sdk.transport.wire import Wire

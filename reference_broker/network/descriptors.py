@@ -6,8 +6,8 @@ import os
 import resource
 from collections.abc import Callable
 
-from kafkawire.reference_broker.disk.disk import is_short_of_descriptors
-from kafkawire.reference_broker.disk.reserves import few_connections, kept_for_files
+from kafkawire.reference_broker.storage.disk.disk import is_short_of_descriptors
+from kafkawire.reference_broker.storage.disk.reserves import few_connections, kept_for_files
 
 __all__ = ["Descriptors", "open_descriptors"]
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from kafkawire.reference_broker.timers import Timer, Timers
+from kafkawire.reference_broker.work.timers import Timer, Timers
 
 __all__ = ["GRACE_MS", "RATE_BYTES_MIN", "Holder", "MemoryBudget"]
 

@@ -15,13 +15,13 @@ from typing import TypeVar
 
 from kafkawire.reference_broker.coordinators.runtime import CoordinatorRuntime
 from kafkawire.reference_broker.coordinators.shard import CoordinatorLog, Done, Result, ShardTimers
-from kafkawire.reference_broker.log.file_names import Partition
-from kafkawire.reference_broker.producer_ids import ProducerIds
-from kafkawire.reference_broker.timers import Timers
+from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
 from kafkawire.reference_broker.transactions.markers import Markers, WriteMarker
+from kafkawire.reference_broker.transactions.producer_ids import ProducerIds
 from kafkawire.reference_broker.transactions.shard import TransactionShard
 from kafkawire.reference_broker.transactions.transaction import NeedsProducerId, ProducerIdAndEpoch, Transaction
+from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import TRANSACTION_STATE_TOPIC, TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

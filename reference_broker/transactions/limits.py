@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from kafkawire.reference_broker.options import BrokerOptions
+from kafkawire.reference_broker.config.options import BrokerOptions
 
 __all__ = ["TransactionLimits"]
 

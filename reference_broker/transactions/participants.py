@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from kafkawire.reference_broker.coordinators.shard import coordinator_error
 from kafkawire.reference_broker.groups.requests import TransactionalCommit
-from kafkawire.reference_broker.log.file_names import Partition
-from kafkawire.reference_broker.log.partition_log import Appended
-from kafkawire.reference_broker.log.producers import Marker, Verification
+from kafkawire.reference_broker.storage.file_names import Partition
+from kafkawire.reference_broker.storage.log.partition_log import Appended
+from kafkawire.reference_broker.storage.producers.producers import Marker, Verification
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, NO_SEQUENCE, TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

@@ -13,8 +13,7 @@ from typing import Protocol, TypeVar
 
 from kafkawire.reference_broker.coordinators.records import decode
 from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, Result, ShardTimers
-from kafkawire.reference_broker.log.file_names import Partition
-from kafkawire.reference_broker.timers import Timer
+from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
 from kafkawire.reference_broker.transactions.records import (
     RECORD_TYPES,
@@ -23,6 +22,7 @@ from kafkawire.reference_broker.transactions.records import (
     transaction_tombstone,
 )
 from kafkawire.reference_broker.transactions.transaction import NeedsProducerId, ProducerIdAndEpoch, Transaction
+from kafkawire.reference_broker.work.timers import Timer
 from kafkawire.sdk.errors import BrokerError, DecodeError
 from kafkawire.sdk.protocol.messages.coordinator.transaction_state.transaction_log import (
     TransactionLogKey,

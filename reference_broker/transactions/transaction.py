@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from kafkawire.reference_broker.log.file_names import Partition
+from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TransactionState, TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

@@ -20,7 +20,7 @@ from typing import Self, Unpack
 from uuid import uuid4
 
 from kafkawire.reference_broker.apis.registry import ApiHandler, Call
-from kafkawire.reference_broker.keywords import BrokerKeywords
+from kafkawire.reference_broker.config.keywords import BrokerKeywords
 from kafkawire.reference_broker.server import BackgroundBroker
 from kafkawire.sdk.client.method_hints import BROKER, Hinting
 from kafkawire.sdk.clock import now_ms

@@ -18,7 +18,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import RecordBatch
 from kafkawire.sdk.transport.blocking import FrameSocket
 from tests.kafka import topics
-from tests.reference_broker.log.produced_cases import LATEST, Case, Stored
+from tests.reference_broker.storage.produced_cases import LATEST, Case, Stored
 
 __all__ = ["LATEST", "TIMEOUT_MS", "Answer", "ask", "call", "create", "produce", "stored_batch"]
 

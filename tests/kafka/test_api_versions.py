@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.reference_broker.features import FEATURES
+from kafkawire.reference_broker.config.features import FEATURES
 from kafkawire.sdk.protocol.connection import ClientConnection
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkawire.sdk.protocol.programs import message_class

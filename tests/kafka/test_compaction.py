@@ -16,15 +16,15 @@ from pathlib import Path
 import pytest
 
 from kafkawire import Admin, NewTopic, Producer
-from kafkawire.reference_broker.disk.machine import MachineDisk
-from kafkawire.reference_broker.log.config import log_config
-from kafkawire.reference_broker.log.partition_log import PartitionLog
-from kafkawire.reference_broker.log.services import LogServices
+from kafkawire.reference_broker.config.topic_configs import log_config
+from kafkawire.reference_broker.storage.disk.machine import MachineDisk
+from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.sdk.records import Compression
 from kafkawire.sdk.records.engine import RecordBatch
 from tests.kafka.apache import ApacheKafka, run_tool
 from tests.kafka.cleaning import alter, cleaned_to, until
-from tests.reference_broker.log.compacting import batches_of, compact
+from tests.reference_broker.storage.compacting import batches_of, compact
 
 #: Each run of a tool starts a JVM, and some tests need a dozen.
 pytestmark = pytest.mark.timeout(400)

@@ -26,7 +26,7 @@ from tests.kafka.apache import ApacheKafka
 from tests.kafka.cleaning import until
 from tests.kafka.produced import LATEST, TIMEOUT_MS, Answer, call, create, produce
 from tests.kafka.servers import BROKER_OPTIONS, Server
-from tests.reference_broker.log.produced_batches import produced
+from tests.reference_broker.storage.produced_batches import produced
 
 #: The smallest segments that Kafka allows, and batches of which two do not fit.
 CONFIG = {"segment.bytes": str(1024 * 1024)}

@@ -15,7 +15,7 @@ from kafkawire.sdk.protocol.tables.enums import FINAL_FETCH_SESSION_EPOCH, Acks
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.blocking import FrameSocket
 from tests.kafka.produced import FETCH_VERSION, LATEST, TIMEOUT_MS, call
-from tests.reference_broker.fetch_histories import HISTORIES, PARTITIONS, Player
+from tests.reference_broker.replicas.fetch_histories import HISTORIES, PARTITIONS, Player
 
 
 def create(bootstrap: str) -> dict[str, tuple[str, bytes]]:

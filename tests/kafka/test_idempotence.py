@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from kafkawire import Producer
-from kafkawire.reference_broker.disk.disk import read_file
-from kafkawire.reference_broker.disk.machine import MachineDisk
-from kafkawire.reference_broker.disk.memory import MemoryDisk
-from kafkawire.reference_broker.log.batches import Window
-from kafkawire.reference_broker.log.producer_snapshots import encode_snapshot, known_of
-from kafkawire.reference_broker.log.producer_state import note_stored
-from kafkawire.reference_broker.log.producers import Producers
-from kafkawire.reference_broker.log.transaction_index import TransactionIndex
+from kafkawire.reference_broker.storage.batches import Window
+from kafkawire.reference_broker.storage.disk.disk import read_file
+from kafkawire.reference_broker.storage.disk.machine import MachineDisk
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
+from kafkawire.reference_broker.storage.producers.producer_snapshots import encode_snapshot, known_of
+from kafkawire.reference_broker.storage.producers.producer_state import note_stored
+from kafkawire.reference_broker.storage.producers.producers import Producers
+from kafkawire.reference_broker.storage.segments.transaction_index import TransactionIndex
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -27,9 +27,9 @@ from kafkawire.sdk.transport.blocking import FrameSocket
 from kafkawire.testing import Broker
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.produced import LATEST, TIMEOUT_MS, Answer, call, create, produce
-from tests.reference_broker.log.produced_batches import produced
-from tests.reference_broker.log.produced_cases import changed
-from tests.reference_broker.log.producer_cases import CASES, Sent
+from tests.reference_broker.storage.produced_batches import produced
+from tests.reference_broker.storage.produced_cases import changed
+from tests.reference_broker.storage.producer_cases import CASES, Sent
 
 #: The smallest segments that Kafka allows, and batches of which two do not fit.
 CONFIG = {"segment.bytes": str(1024 * 1024)}

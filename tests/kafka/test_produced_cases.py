@@ -15,8 +15,8 @@ from kafkawire.sdk.transport.blocking import FrameSocket
 from kafkawire.testing import Broker
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.produced import LATEST, TIMEOUT_MS, ask, create, produce, stored_batch
-from tests.reference_broker.log.produced_batches import produced
-from tests.reference_broker.log.produced_cases import cases
+from tests.reference_broker.storage.produced_batches import produced
+from tests.reference_broker.storage.produced_cases import cases
 
 
 def test_kafka_gives_the_answers_of_the_table(kafka: ApacheKafka) -> None:

@@ -14,8 +14,8 @@ from kafkawire.sdk.transport.blocking import FrameSocket
 from tests.kafka.cleaning import until
 from tests.kafka.produced import LATEST, TIMEOUT_MS, create, produce
 from tests.kafka.servers import Server
-from tests.reference_broker.log.produced_batches import produced
-from tests.reference_broker.log.rolled_cases import CASES, START_MS, Rolled
+from tests.reference_broker.storage.produced_batches import produced
+from tests.reference_broker.storage.rolled_cases import CASES, START_MS, Rolled
 
 
 def connected(node: Server) -> FrameSocket:

@@ -16,13 +16,13 @@ from random import Random
 
 import pytest
 
-from kafkawire.reference_broker.groups.consumer.pattern_characters import SCRIPTS
-from kafkawire.reference_broker.groups.consumer.topic_pattern import TopicPattern
+from kafkawire.reference_broker.patterns.pattern_characters import SCRIPTS
+from kafkawire.reference_broker.patterns.topic_pattern import TopicPattern
 from kafkawire.sdk.errors import BrokerError
 from tests.kafka.apache import fetch_jars
 from tests.needs import JAVAC
-from tests.reference_broker.groups.consumer.pattern_cases import NAMES, OWN_WORDS, answers
-from tests.reference_broker.groups.consumer.pattern_texts import SHORT_NAMES, expression, names
+from tests.reference_broker.patterns.pattern_cases import NAMES, OWN_WORDS, answers
+from tests.reference_broker.patterns.pattern_texts import SHORT_NAMES, expression, names
 
 pytestmark = JAVAC.mark
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkawire.reference_broker.disk.disk import read_file
-from kafkawire.reference_broker.log.file_names import SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX, Partition
-from kafkawire.reference_broker.log.producer_snapshots import decode_snapshot, encode_snapshot, known_of
+from kafkawire.reference_broker.storage.disk.disk import read_file
+from kafkawire.reference_broker.storage.file_names import SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX, Partition
+from kafkawire.reference_broker.storage.producers.producer_snapshots import decode_snapshot, encode_snapshot, known_of
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

@@ -13,9 +13,9 @@ from contextlib import suppress
 from typing import Any
 
 from kafkawire import Admin, BrokerError, Producer
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.disk.memory import MemoryDisk
-from kafkawire.reference_broker.log.file_names import Partition
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
+from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.sdk.errors import PartialBatch
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.messages.describe_producers import DescribeProducersRequest

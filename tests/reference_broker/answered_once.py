@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsResponse
 from kafkawire.sdk.protocol.schema import Message
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from kafkawire.reference_broker.apis.registry import Call
+from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.core import Core
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.disk.disk import Disk, FileSlice
-from kafkawire.reference_broker.disk.machine import MachineDisk
-from kafkawire.reference_broker.log.log_directory import LogDirectory, Topic
-from kafkawire.reference_broker.log.services import Background, LogServices, at_once
-from kafkawire.reference_broker.network.peer import Listener, Peer
-from kafkawire.reference_broker.options import read_options
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.peer import Listener, Peer
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, Topic
+from kafkawire.reference_broker.storage.disk.disk import Disk, FileSlice
+from kafkawire.reference_broker.storage.disk.machine import MachineDisk
+from kafkawire.reference_broker.storage.services import Background, LogServices, at_once
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.connection import Request

@@ -10,14 +10,14 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import BrokerBench
-from tests.reference_broker.log.produced_batches import produced
+from tests.reference_broker.storage.produced_batches import produced
 
 __all__ = [
     "Client",

@@ -12,8 +12,8 @@ from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdReque
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafkawire.sdk.protocol.tables.enums import TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.reference_broker.log.produced_batches import produced
 from tests.reference_broker.patient_clients import Client, Clients, Given, Program, produce_code, produce_request
+from tests.reference_broker.storage.produced_batches import produced
 
 __all__ = ["Transacted", "Transactor"]
 

@@ -11,7 +11,7 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataRe
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.transport.blocking import FrameSocket
-from tests.reference_broker.log.produced_batches import values_in
+from tests.reference_broker.storage.produced_batches import values_in
 
 TIMEOUT_SECONDS = 20
 

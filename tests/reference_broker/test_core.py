@@ -9,8 +9,8 @@ import logging
 import pytest
 
 from kafkawire.reference_broker.coordinators.placement import partition_of
-from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.groups.classic.group import GroupState
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
@@ -19,7 +19,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.group_of_one import group_in, stable
 from tests.reference_broker.apis.transaction_of_one import Transacting
 from tests.reference_broker.broker_bench import BrokerBench
-from tests.reference_broker.log.produced_batches import produced
+from tests.reference_broker.storage.produced_batches import produced
 
 
 @pytest.mark.parametrize("end", ["restart", "crash"])

@@ -12,11 +12,11 @@ from collections.abc import Callable
 import pytest
 
 from kafkawire.reference_broker import server
-from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.server import Broker
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.protocol.uuids import format_uuid
 from tests.reference_broker.broker_bench import BrokerBench
-from tests.reference_broker.disk_workload import Ledger, run
+from tests.reference_broker.storage.disk.disk_workload import Ledger, run
 from tests.thorough import sampled
 
 #: Files that can be made again, and which a crash may leave cut.

@@ -21,7 +21,7 @@ from examples.own_api.messages.greet import GreetRequest, GreetResponse
 from examples.own_api.tables.apis import APIS as OWN
 from examples.own_api.tables.apis import ApiKey as OwnKey
 from kafkawire.reference_broker.apis.registry import ApiHandler, Call, load
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.sdk.errors import (
     BrokerError,
     DecodeError,

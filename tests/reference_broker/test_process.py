@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkawire.reference_broker.disk.memory import DiskCall, MemoryDisk
 from kafkawire.reference_broker.process import serve
 from kafkawire.reference_broker.server import Broker
+from kafkawire.reference_broker.storage.disk.memory import DiskCall, MemoryDisk
 from kafkawire.sdk.transport.wire import Address
 from tests.reference_broker.raw_client import TIMEOUT_SECONDS
 

@@ -23,8 +23,8 @@ from typing import Any
 
 import pytest
 
-from kafkawire.reference_broker.disk.memory import MemoryDisk
 from kafkawire.reference_broker.server import BackgroundBroker, Broker
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import Closed, ConfigurationError, RemoteProtocolError
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
@@ -33,8 +33,8 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataRe
 from kafkawire.sdk.protocol.messages.produce import ProduceResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.blocking import ConnectionEnded
-from tests.reference_broker.log.produced_batches import produced
 from tests.reference_broker.raw_client import TIMEOUT_SECONDS, Client, base_offset, fetch, fetched, produce_request
+from tests.reference_broker.storage.produced_batches import produced
 
 MEBIBYTE = 2**20
 

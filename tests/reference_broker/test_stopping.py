@@ -16,9 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kafkawire.reference_broker.disk.memory import MemoryDisk
-from kafkawire.reference_broker.log.segment import Segment
 from kafkawire.reference_broker.server import BackgroundBroker, Broker
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
+from kafkawire.reference_broker.storage.segments.segment import Segment
 from kafkawire.sdk.errors import Closed, ConfigurationError, LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
@@ -26,8 +26,8 @@ from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequ
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.reference_broker.log.produced_batches import produced
 from tests.reference_broker.raw_client import TIMEOUT_SECONDS, Client, base_offset, fetch, fetched, produce_request
+from tests.reference_broker.storage.produced_batches import produced
 
 
 def test_stop_answers_what_it_stores(tmp_path, monkeypatch):

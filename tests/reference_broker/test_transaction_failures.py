@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.reference_broker.disk.memory import DiskCall
+from kafkawire.reference_broker.storage.disk.memory import DiskCall
 from tests.reference_broker.transaction_failures import CALLS, KINDS, prepared, run_case
 from tests.thorough import sampled
 

@@ -18,9 +18,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kafkawire.reference_broker.disk.memory import DiskCall, MemoryDisk, Plan, PowerCut, cut_power_at, fail_at
+from kafkawire.reference_broker.storage.disk.memory import DiskCall, MemoryDisk, Plan, PowerCut, cut_power_at, fail_at
 from tests.reference_broker.broker_bench import BrokerBench
-from tests.reference_broker.log.held_work import HeldWork
+from tests.reference_broker.storage.held_work import HeldWork
 from tests.reference_broker.transaction_workload import TransactionWorkload
 
 __all__ = ["CALLS", "KINDS", "main", "run_case"]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
-from kafkawire.reference_broker.disk.disk import Disk
+from kafkawire.reference_broker.storage.disk.disk import Disk
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.messages.delete_records import DeleteRecordsRequest
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -23,10 +23,10 @@ from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType, IsolationLevel, TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import NOW_MS, BrokerBench
-from tests.reference_broker.log.committed_records import committed_in
-from tests.reference_broker.log.produced_batches import produced, values_in
 from tests.reference_broker.patient_clients import Client, Clients, Committer, Driver, Program, Writer
 from tests.reference_broker.patient_transactors import Transactor
+from tests.reference_broker.storage.committed_records import committed_in
+from tests.reference_broker.storage.produced_batches import produced, values_in
 
 __all__ = ["TransactionWorkload"]
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kafkawire.reference_broker.timers import Timer
+from kafkawire.reference_broker.work.timers import Timer
 from kafkawire.sdk.errors import BrokerError, DecodeError
 from kafkawire.sdk.protocol.java_order import java_order, string_hash
 from kafkawire.sdk.protocol.messages.groups.consumer_protocol_subscription import ConsumerProtocolSubscription

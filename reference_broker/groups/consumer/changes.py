@@ -41,8 +41,8 @@ from kafkawire.reference_broker.groups.consumer.subscribers import Subscriber
 from kafkawire.reference_broker.groups.migration import Migration
 from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.requests import GroupLimits
-from kafkawire.reference_broker.groups.slices import Slices
 from kafkawire.reference_broker.groups.topics import Topics, metadata_hash
+from kafkawire.reference_broker.work.computations import Slices
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 

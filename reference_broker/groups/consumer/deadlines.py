@@ -14,7 +14,7 @@ from enum import Enum, auto
 from kafkawire.reference_broker.coordinators.shard import ShardTimers
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup, ConsumerMember
 from kafkawire.reference_broker.groups.outbox import Outbox
-from kafkawire.reference_broker.timers import Timer
+from kafkawire.reference_broker.work.timers import Timer
 from kafkawire.sdk.errors import BrokerError
 
 __all__ = ["Deadline", "Deadlines"]

@@ -15,9 +15,9 @@ from kafkawire.reference_broker.groups.consumer.changes import Change, Changes
 from kafkawire.reference_broker.groups.consumer.deadlines import Deadline
 from kafkawire.reference_broker.groups.consumer.group import NOTHING, ConsumerGroup, ConsumerMember, Partitions
 from kafkawire.reference_broker.groups.consumer.records import current_record
-from kafkawire.reference_broker.groups.consumer.topic_pattern import TopicPattern
 from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.requests import SUBSCRIBED_TOPICS_MAX, Beat, GroupLimits
+from kafkawire.reference_broker.patterns.topic_pattern import TopicPattern
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafkawire.sdk.protocol.tables.enums import LEAVE_GROUP_MEMBER_EPOCH, LEAVE_GROUP_STATIC_MEMBER_EPOCH

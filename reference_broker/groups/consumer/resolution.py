@@ -16,11 +16,11 @@ from functools import partial
 from kafkawire.reference_broker.coordinators.shard import ShardTimers
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup, Resolved, regexes_of, topics_of
 from kafkawire.reference_broker.groups.consumer.records import group_value_record, regex_record
-from kafkawire.reference_broker.groups.consumer.topic_pattern import TopicPattern
 from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.requests import GroupLimits
-from kafkawire.reference_broker.groups.slices import Slices
 from kafkawire.reference_broker.groups.topics import Topics, metadata_hash
+from kafkawire.reference_broker.patterns.topic_pattern import TopicPattern
+from kafkawire.reference_broker.work.computations import Slices
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from kafkawire.commands.streams import say
-from kafkawire.reference_broker.config_file import ConfigFile, read_config
-from kafkawire.reference_broker.options import BrokerOptions
+from kafkawire.reference_broker.config.config_file import ConfigFile, read_config
+from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.process import serve
 from kafkawire.reference_broker.server import Broker
 from kafkawire.sdk.errors import ConfigurationError, KafkaWireError

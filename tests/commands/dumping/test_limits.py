@@ -15,8 +15,8 @@ from typing import NamedTuple
 import pytest
 
 from kafkawire.commands.dumping import limits
-from kafkawire.reference_broker.log.producer_snapshots import Known, encode_snapshot
-from kafkawire.reference_broker.log.producers import AppendedBatch
+from kafkawire.reference_broker.storage.producers.producer_snapshots import Known, encode_snapshot
+from kafkawire.reference_broker.storage.producers.producers import AppendedBatch
 from kafkawire.sdk.protocol.messages.cluster_metadata.register_broker_record import RegisterBrokerRecord
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_topology import (
     StreamsGroupTopologyKey,

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX, SMALL_FILE_BYTES_MAX
-from kafkawire.reference_broker.log.producer_snapshots import Known, encode_snapshot
-from kafkawire.reference_broker.log.producers import AppendedBatch
+from kafkawire.reference_broker.storage.producers.producer_snapshots import Known, encode_snapshot
+from kafkawire.reference_broker.storage.producers.producers import AppendedBatch
 from tests.commands.dumping.dump_bench import cut_while_read, dump, objects, of_kind, segment
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

@@ -6,7 +6,7 @@ Method: a broker without sockets; an unknown version is a request without a mess
 import pytest
 
 from kafkawire.reference_broker.apis.registry import Call
-from kafkawire.reference_broker.features import features
+from kafkawire.reference_broker.config.features import features
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey

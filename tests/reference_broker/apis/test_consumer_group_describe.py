@@ -5,7 +5,7 @@ Method: a broker without sockets and a group of one member.
 
 import pytest
 
-from kafkawire.reference_broker.authorized_operations import GROUP_OPERATIONS
+from kafkawire.reference_broker.requests.authorized_operations import GROUP_OPERATIONS
 from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.protocol.messages.delete_records import DeleteRecordsRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest
@@ -16,8 +16,8 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
-from tests.reference_broker.log.held_work import HeldWork
-from tests.reference_broker.log.produced_batches import produced
+from tests.reference_broker.storage.held_work import HeldWork
+from tests.reference_broker.storage.produced_batches import produced
 
 Topic = DeleteRecordsRequest.DeleteRecordsTopic
 Partition = DeleteRecordsRequest.DeleteRecordsPartition

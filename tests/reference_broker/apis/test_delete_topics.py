@@ -5,8 +5,8 @@ Method: a broker without sockets.
 
 import pytest
 
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -15,8 +15,8 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from tests.reference_broker.apis.group_of_one import commit
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
-from tests.reference_broker.log.held_work import HeldWork
-from tests.reference_broker.log.produced_batches import produced
+from tests.reference_broker.storage.held_work import HeldWork
+from tests.reference_broker.storage.produced_batches import produced
 
 State = DeleteTopicsRequest.DeleteTopicState
 

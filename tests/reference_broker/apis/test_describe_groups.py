@@ -5,7 +5,7 @@ Method: a broker without sockets and a group of one member.
 
 import pytest
 
-from kafkawire.reference_broker.authorized_operations import GROUP_OPERATIONS
+from kafkawire.reference_broker.requests.authorized_operations import GROUP_OPERATIONS
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

@@ -7,8 +7,8 @@ import pytest
 
 from kafkawire.sdk.protocol.messages.describe_producers import DescribeProducersRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.reference_broker.log.produced_batches import NOW_MS
-from tests.reference_broker.log.transacting_logs import Transactions
+from tests.reference_broker.storage.produced_batches import NOW_MS
+from tests.reference_broker.storage.transacting_logs import Transactions
 
 
 def describe(bench, *numbers, topic="t"):

@@ -7,9 +7,9 @@ from functools import partial
 
 import pytest
 
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
-from kafkawire.reference_broker.log.services import at_once
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
+from kafkawire.reference_broker.storage.services import at_once
 from kafkawire.sdk.log_limit import INTERVAL_MS
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
@@ -19,10 +19,10 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.records import walk
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
-from tests.reference_broker.log.committed_records import committed_in
-from tests.reference_broker.log.held_work import HeldWork
-from tests.reference_broker.log.produced_batches import produced, values_in
-from tests.reference_broker.log.transacting_logs import Transactions
+from tests.reference_broker.storage.committed_records import committed_in
+from tests.reference_broker.storage.held_work import HeldWork
+from tests.reference_broker.storage.produced_batches import produced, values_in
+from tests.reference_broker.storage.transacting_logs import Transactions
 
 Topic = FetchRequest.FetchTopic
 Partition = FetchRequest.FetchPartition

@@ -6,14 +6,14 @@ Method: a broker without sockets.
 import pytest
 
 from kafkawire.reference_broker.coordinators.placement import partition_of
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
-from tests.reference_broker.log.held_work import HeldWork
+from tests.reference_broker.storage.held_work import HeldWork
 
 VERSIONS = versions_of(ApiKey.FIND_COORDINATOR)
 

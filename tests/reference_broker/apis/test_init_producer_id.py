@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_sometimes
-from kafkawire.reference_broker.log.services import LogServices
-from kafkawire.reference_broker.producer_ids import ProducerIds
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_sometimes
+from kafkawire.reference_broker.storage.services import LogServices
+from kafkawire.reference_broker.transactions.producer_ids import ProducerIds
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

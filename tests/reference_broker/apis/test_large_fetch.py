@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import all_steps
-from tests.reference_broker.log.produced_batches import produced
+from tests.reference_broker.storage.produced_batches import produced
 
 #: So many partitions are read in several turns.
 MANY = 2_000

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kafkawire.reference_broker.turns import AT_A_TIME
+from kafkawire.reference_broker.requests.long_requests import AT_A_TIME
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -41,7 +41,7 @@ from kafkawire.sdk.protocol.tables.record_formats import Compression
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from tests.reference_broker.apis.group_of_one import commit
 from tests.reference_broker.broker_bench import BrokerBench, all_steps
-from tests.reference_broker.log.produced_batches import produced
+from tests.reference_broker.storage.produced_batches import produced
 
 #: So many entries take many turns, both of a request and of what follows when something was waited for.
 MANY = 1_000

@@ -5,16 +5,16 @@ Method: a broker without sockets, a log of three batches with known timestamps.
 
 import pytest
 
-from kafkawire.reference_broker.disk.memory import MemoryDisk
-from kafkawire.reference_broker.log.services import at_once
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
+from kafkawire.reference_broker.storage.services import at_once
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import IsolationLevel, OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import NOW_MS, BrokerBench, versions_of
-from tests.reference_broker.log.held_work import HeldWork
-from tests.reference_broker.log.produced_batches import produced
-from tests.reference_broker.log.transacting_logs import Transactions
+from tests.reference_broker.storage.held_work import HeldWork
+from tests.reference_broker.storage.produced_batches import produced
+from tests.reference_broker.storage.transacting_logs import Transactions
 
 Topic = ListOffsetsRequest.ListOffsetsTopic
 Partition = ListOffsetsRequest.ListOffsetsPartition

@@ -5,15 +5,15 @@ Method: a broker without sockets.
 
 import pytest
 
-from kafkawire.reference_broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.topics import PARTITIONS_MAX
+from kafkawire.reference_broker.metadata.topics import PARTITIONS_MAX
+from kafkawire.reference_broker.requests.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from tests.reference_broker.broker_bench import NOT_ASKED, BrokerBench, versions_of
-from tests.reference_broker.log.held_work import HeldWork
+from tests.reference_broker.storage.held_work import HeldWork
 
 Topic = MetadataRequest.MetadataRequestTopic
 

@@ -8,9 +8,9 @@ import errno
 
 import pytest
 
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.groups.records import Committed
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.messages.offset_delete import OffsetDeleteRequest

@@ -5,12 +5,12 @@ Method: a broker without sockets; a log whose epochs begin at 2 and 4, after wha
 
 import pytest
 
-from kafkawire.reference_broker.disk.memory import MemoryDisk
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
-from tests.reference_broker.log.produced_batches import produced
+from tests.reference_broker.storage.produced_batches import produced
 
 Topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
 Partition = OffsetForLeaderEpochRequest.OffsetForLeaderPartition

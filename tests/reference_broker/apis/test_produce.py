@@ -7,8 +7,8 @@ import errno
 
 import pytest
 
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -16,8 +16,8 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.record_formats import Compression
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
-from tests.reference_broker.log.held_work import HeldWork
-from tests.reference_broker.log.produced_batches import produced, values_in
+from tests.reference_broker.storage.held_work import HeldWork
+from tests.reference_broker.storage.produced_batches import produced, values_in
 from tests.reference_broker.transaction_desk import TransactionDesk
 
 Topic = ProduceRequest.TopicProduceData

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.reference_broker.disk.memory import MemoryDisk
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafkawire.sdk.protocol.messages.delete_groups import DeleteGroupsRequest
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest

@@ -5,14 +5,14 @@ Method: a broker without sockets; the answers are those that Apache Kafka 4.3.0 
 
 import pytest
 
-from kafkawire.reference_broker.disk.memory import MemoryDisk
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
-from tests.reference_broker.log.held_work import HeldWork
-from tests.reference_broker.log.transacting_logs import Transactions
+from tests.reference_broker.storage.held_work import HeldWork
+from tests.reference_broker.storage.transacting_logs import Transactions
 
 Topic = WriteTxnMarkersRequest.WritableTxnMarkerTopic
 NONE, EPOCH = ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH

@@ -14,10 +14,10 @@ from kafkawire.reference_broker.coordinators.shard import (
     Result,
     ShardTimers,
 )
-from kafkawire.reference_broker.log.batches import build_batch
-from kafkawire.reference_broker.log.markers import build_marker
-from kafkawire.reference_broker.log.producers import Marker
-from kafkawire.reference_broker.timers import Timer
+from kafkawire.reference_broker.storage.batches import build_batch
+from kafkawire.reference_broker.storage.producers.markers import build_marker
+from kafkawire.reference_broker.storage.producers.producers import Marker
+from kafkawire.reference_broker.work.timers import Timer
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.offset_commit import (
     OffsetCommitKey,

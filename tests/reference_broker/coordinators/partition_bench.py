@@ -7,7 +7,7 @@ from typing import Any
 
 from kafkawire.reference_broker.coordinators.partition import CoordinatorPartition, PartitionState
 from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, Result
-from kafkawire.reference_broker.timers import Timers
+from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from tests.reference_broker.coordinators.counting_shard import CountingShard, MemoryLog
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kafkawire.reference_broker.coordinators.partition import CoordinatorPartition
 from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, Result
-from kafkawire.reference_broker.timers import Timers
+from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.coordinators.counting_shard import CountingShard, MemoryLog, record

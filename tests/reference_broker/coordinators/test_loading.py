@@ -11,8 +11,8 @@ from kafkawire.reference_broker.coordinators import loading
 from kafkawire.reference_broker.coordinators.loading import Loading
 from kafkawire.reference_broker.coordinators.records import encode
 from kafkawire.reference_broker.coordinators.shard import InTransaction, LastMarker
-from kafkawire.reference_broker.log.producers import Marker
-from kafkawire.reference_broker.timers import Timers
+from kafkawire.reference_broker.storage.producers.producers import Marker
+from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.offset_commit import OffsetCommitKey
 from kafkawire.sdk.records import BatchBuilder, Compression, walk

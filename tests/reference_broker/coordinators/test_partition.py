@@ -11,7 +11,7 @@ import pytest
 
 from kafkawire.reference_broker.coordinators.partition import COMMIT_TIMEOUT_MS, PartitionState
 from kafkawire.reference_broker.coordinators.shard import Result
-from kafkawire.reference_broker.log.preparation import NotPrepared
+from kafkawire.reference_broker.storage.segments.search_preparation import NotPrepared
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from kafkawire.reference_broker.coordinators.partition import COMMIT_TIMEOUT_MS, CoordinatorPartition, PartitionState
 from kafkawire.reference_broker.coordinators.records import encode
 from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, Result
-from kafkawire.reference_broker.timers import Timers
+from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

@@ -10,7 +10,7 @@ import pytest
 from kafkawire.reference_broker.coordinators.loading import Loading
 from kafkawire.reference_broker.coordinators.placement import partition_of
 from kafkawire.reference_broker.coordinators.runtime import CoordinatorRuntime
-from kafkawire.reference_broker.timers import Timers
+from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.coordinators.counting_shard import CountingShard, MemoryLog

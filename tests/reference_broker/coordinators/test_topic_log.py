@@ -10,18 +10,18 @@ import errno
 
 import pytest
 
+from kafkawire.reference_broker.config.topic_configs import log_config
 from kafkawire.reference_broker.coordinators.shard import InTransaction, LastMarker
 from kafkawire.reference_broker.coordinators.topic_log import TopicLog
-from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
-from kafkawire.reference_broker.log.config import log_config
-from kafkawire.reference_broker.log.partition_log import PartitionLog
-from kafkawire.reference_broker.log.producers import Marker
-from kafkawire.reference_broker.log.services import LogServices
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
+from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.reference_broker.storage.producers.producers import Marker
+from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.sdk.errors import BrokerError, PartialBatch
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import walk
-from tests.reference_broker.log.held_work import HeldWork
-from tests.reference_broker.log.produced_batches import NOW_MS
+from tests.reference_broker.storage.held_work import HeldWork
+from tests.reference_broker.storage.produced_batches import NOW_MS
 
 
 @pytest.fixture

@@ -8,16 +8,16 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
+from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.records import Committed
 from kafkawire.reference_broker.groups.requests import Commit, GroupLimits, Join, Sync, TransactionalCommit
-from kafkawire.reference_broker.groups.slices import Slices
 from kafkawire.reference_broker.groups.topics import TopicFacts, Topics
-from kafkawire.reference_broker.log.file_names import Partition
-from kafkawire.reference_broker.log.producers import Verification
-from kafkawire.reference_broker.options import read_options
-from kafkawire.reference_broker.timers import Timers
+from kafkawire.reference_broker.storage.file_names import Partition
+from kafkawire.reference_broker.storage.producers.producers import Verification
+from kafkawire.reference_broker.work.computations import Slices
+from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.coordinators.counting_shard import MemoryLog

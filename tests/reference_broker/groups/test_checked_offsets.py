@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.reference_broker.delayed_operations import finished
 from kafkawire.reference_broker.groups.checked_offsets import CheckedOffsets
 from kafkawire.reference_broker.groups.records import NO_EXPIRY, Committed
+from kafkawire.reference_broker.requests.delayed_operations import finished
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

@@ -9,12 +9,12 @@ import gc
 
 import pytest
 
+from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.coordinators.placement import partition_of
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import PROTOCOLS_MAX, GroupLimits, Join
-from kafkawire.reference_broker.groups.slices import Slices
-from kafkawire.reference_broker.options import read_options
-from kafkawire.reference_broker.timers import Timers
+from kafkawire.reference_broker.work.computations import Slices
+from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.coordinators.counting_shard import MemoryLog

@@ -13,7 +13,7 @@ from kafkawire.reference_broker.groups import expiry
 from kafkawire.reference_broker.groups.classic.group import GroupState
 from kafkawire.reference_broker.groups.records import Committed
 from kafkawire.reference_broker.groups.requests import Commit, TransactionalCommit
-from kafkawire.reference_broker.log.producers import Marker
+from kafkawire.reference_broker.storage.producers.producers import Marker
 from tests.reference_broker.coordinators.counting_shard import MemoryLog
 from tests.reference_broker.groups.group_bench import TOPIC_ID, GroupBench, only
 

@@ -7,8 +7,8 @@ Method: options that differ from each other, and the values by name; a member th
 
 import pytest
 
+from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.groups.requests import PROTOCOLS_BYTES_MAX, GroupLimits
-from kafkawire.reference_broker.options import read_options
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.groups.group_bench import GroupBench, only
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import pytest
 
+from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.coordinators.records import encode
 from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord
 from kafkawire.reference_broker.groups import unserved as types
 from kafkawire.reference_broker.groups.classic.group import GroupState
 from kafkawire.reference_broker.groups.records import Committed, offset_record
 from kafkawire.reference_broker.groups.requests import Commit, GroupLimits
-from kafkawire.reference_broker.options import read_options
-from kafkawire.reference_broker.timers import Timers
+from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from kafkawire.reference_broker.disk.disk import Disk, File, FileSlice
-from kafkawire.reference_broker.disk.machine import MachineDisk
-from kafkawire.reference_broker.disk.memory import MemoryDisk, fail_at
+from kafkawire.reference_broker.storage.disk.disk import Disk, File, FileSlice
+from kafkawire.reference_broker.storage.disk.machine import MachineDisk
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.protocol.frames import frame
 from tests.reference_broker.network.wire_bench import FRAME_BYTES_MAX, Bench, on_a_loop
 

@@ -10,8 +10,8 @@ import resource
 
 import pytest
 
-from kafkawire.reference_broker.disk.reserves import few_connections
 from kafkawire.reference_broker.network.descriptors import Descriptors, open_descriptors
+from kafkawire.reference_broker.storage.disk.reserves import few_connections
 
 
 class Bench:

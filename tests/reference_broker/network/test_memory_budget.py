@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 
 from kafkawire.reference_broker.network.memory_budget import GRACE_MS, RATE_BYTES_MIN, MemoryBudget
-from kafkawire.reference_broker.timers import Timers
+from kafkawire.reference_broker.work.timers import Timers
 
 LIMIT_BYTES = 1_000
 

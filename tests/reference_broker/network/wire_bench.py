@@ -10,8 +10,8 @@ from typing import Any, cast
 from kafkawire.reference_broker.network.client_wire import ClientWire, Shared
 from kafkawire.reference_broker.network.memory_budget import MemoryBudget
 from kafkawire.reference_broker.network.request_frames import shared_buffer
-from kafkawire.reference_broker.session import Session
-from kafkawire.reference_broker.timers import Timers
+from kafkawire.reference_broker.requests.session import Session
+from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.protocol.schema import Buffer
 
 __all__ = ["FRAME_BYTES_MAX", "LIMIT_BYTES", "Bench", "on_a_loop"]

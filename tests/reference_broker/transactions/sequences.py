@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
 
-from kafkawire.reference_broker.log.file_names import Partition
+from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 

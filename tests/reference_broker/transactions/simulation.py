@@ -15,9 +15,9 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from kafkawire.reference_broker.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.disk.memory import MemoryDisk
-from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
+from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch, Transaction
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkawire.sdk.protocol.schema import Message
@@ -30,9 +30,9 @@ from kafkawire.sdk.protocol.tables.enums import (
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.answered_once import answered_once
 from tests.reference_broker.broker_bench import BrokerBench
-from tests.reference_broker.log.committed_records import committed
-from tests.reference_broker.log.held_work import HeldWork
 from tests.reference_broker.seeds import run_seeds
+from tests.reference_broker.storage.committed_records import committed
+from tests.reference_broker.storage.held_work import HeldWork
 from tests.reference_broker.transactions import sequences
 from tests.reference_broker.transactions.asking import Names, Requested, codes_of, message, version_of
 from tests.reference_broker.transactions.ledger import Ledger, offset_name

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from kafkawire.reference_broker.coordinators.records import decode
 from kafkawire.reference_broker.groups.records import RECORD_TYPES as GROUP_RECORD_TYPES
-from kafkawire.reference_broker.log.file_names import Partition
-from kafkawire.reference_broker.log.partition_log import PartitionLog
+from kafkawire.reference_broker.storage.file_names import Partition
+from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.transactions.records import RECORD_TYPES, stored_transaction
 from kafkawire.reference_broker.transactions.transaction import Transaction
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.offset_commit import (

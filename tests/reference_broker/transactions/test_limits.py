@@ -5,7 +5,7 @@ Method: options that differ from each other, and the values by name.
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.options import read_options
+from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.reference_broker.timers import Timers
 from kafkawire.reference_broker.transactions import markers as module
 from kafkawire.reference_broker.transactions.markers import Markers
 from kafkawire.reference_broker.transactions.transaction import Transaction
+from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import TransactionState
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.reference_broker.groups.requests import TransactionalCommit
-from kafkawire.reference_broker.log.producers import Marker
+from kafkawire.reference_broker.storage.producers.producers import Marker
 from kafkawire.reference_broker.transactions.participants import verify_commit, write_marker
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.transaction_of_one import Transacting

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import pytest
 
+from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.coordinators.records import encode
-from kafkawire.reference_broker.options import read_options
-from kafkawire.reference_broker.timers import Timers
 from kafkawire.reference_broker.transactions import shard as module
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
 from kafkawire.reference_broker.transactions.records import transaction_record, transaction_tombstone
 from kafkawire.reference_broker.transactions.shard import TransactionShard
 from kafkawire.reference_broker.transactions.transaction import NeedsProducerId, ProducerIdAndEpoch, Transaction
+from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError, DecodeError
 from kafkawire.sdk.protocol.messages.coordinator.transaction_state.transaction_log import TransactionLogValue
 from kafkawire.sdk.protocol.tables.enums import TransactionState

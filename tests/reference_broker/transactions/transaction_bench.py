@@ -7,16 +7,16 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from kafkawire.reference_broker.disk.memory import MemoryDisk
-from kafkawire.reference_broker.log.file_names import Partition
-from kafkawire.reference_broker.log.producers import Marker
-from kafkawire.reference_broker.log.services import LogServices
-from kafkawire.reference_broker.options import read_options
-from kafkawire.reference_broker.producer_ids import ProducerIds
-from kafkawire.reference_broker.timers import Timers
+from kafkawire.reference_broker.config.options import read_options
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
+from kafkawire.reference_broker.storage.file_names import Partition
+from kafkawire.reference_broker.storage.producers.producers import Marker
+from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
+from kafkawire.reference_broker.transactions.producer_ids import ProducerIds
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch, Transaction
+from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import TransactionState
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

@@ -10,8 +10,8 @@ import typing
 
 import pytest
 
-from kafkawire.reference_broker.keywords import BrokerKeywords
-from kafkawire.reference_broker.options import BrokerOptions
+from kafkawire.reference_broker.config.keywords import BrokerKeywords
+from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.sdk.client import keywords
 from kafkawire.sdk.client.options import CLIENTS
 from kafkawire.sdk.options import Options

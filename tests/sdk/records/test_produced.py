@@ -25,7 +25,7 @@ from kafkawire.sdk.records.produced import (
     transactional_producer,
 )
 from tests.needs import EXTENSION
-from tests.reference_broker.log.produced_cases import cases, changed
+from tests.reference_broker.storage.produced_cases import cases, changed
 from tests.sdk.records.conftest import batch_of
 
 NOW_MS = 1_700_000_000_000

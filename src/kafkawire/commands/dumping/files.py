@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkawire.commands.dumping.window import checked_regular
-from kafkawire.reference_broker.log import checkpoints, file_names
+from kafkawire.reference_broker.storage import checkpoints, file_names
 from kafkawire.sdk.protocol.tables.enums import CLUSTER_METADATA_TOPIC
 from kafkawire.sdk.records.java_integers import OFFSET_MAX
 from kafkawire.sdk.storage.checkpoints import HIGH_WATERMARKS

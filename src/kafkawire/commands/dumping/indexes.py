@@ -16,7 +16,7 @@ from kafkawire.commands.dumping.files import StoredFile
 from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX
 from kafkawire.commands.dumping.output import Kind, Output
 from kafkawire.commands.dumping.window import Window, open_file
-from kafkawire.reference_broker.log.file_names import INDEX_SUFFIX, LOG_SUFFIX
+from kafkawire.reference_broker.storage.file_names import INDEX_SUFFIX, LOG_SUFFIX
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_BATCH_LENGTH_COUNTS_FROM,

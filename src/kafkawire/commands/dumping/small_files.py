@@ -13,10 +13,10 @@ from kafkawire.commands.dumping.files import FileKind, StoredFile
 from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX, PRODUCERS_BYTES_MAX, SMALL_FILE_BYTES_MAX
 from kafkawire.commands.dumping.output import Kind, Output
 from kafkawire.commands.dumping.window import Window, open_file
-from kafkawire.reference_broker.disk.disk import write_file
-from kafkawire.reference_broker.disk.memory import MemoryDisk
-from kafkawire.reference_broker.log.checkpoints import DamagedFile, read_properties
-from kafkawire.reference_broker.log.producer_snapshots import checked_snapshot
+from kafkawire.reference_broker.storage.checkpoints import DamagedFile, read_properties
+from kafkawire.reference_broker.storage.disk.disk import write_file
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
+from kafkawire.reference_broker.storage.producers.producer_snapshots import checked_snapshot
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.record_formats import (
     ABORTED_TRANSACTION_HEADER,

@@ -10,7 +10,7 @@ import pytest
 from kafkawire.reference_broker.groups.consumer.deadlines import Deadline, Deadlines
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup, ConsumerMember
 from kafkawire.reference_broker.groups.outbox import Outbox
-from kafkawire.reference_broker.timers import Timers
+from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 

@@ -11,11 +11,12 @@ import logging
 import pytest
 
 from kafkawire.reference_broker.coordinators.records import decode, encode
-from kafkawire.reference_broker.groups.consumer import resolution, topic_pattern
+from kafkawire.reference_broker.groups.consumer import resolution
 from kafkawire.reference_broker.groups.consumer.group import ConsumerMember, Resolved
 from kafkawire.reference_broker.groups.consumer.records import CONSUMER_RECORD_TYPES, member_record, regex_record
 from kafkawire.reference_broker.groups.consumer.resolution import REFRESH_PAUSE_MS
 from kafkawire.reference_broker.groups.topics import TopicFacts
+from kafkawire.reference_broker.patterns import topic_pattern
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.groups.consumer_bench import ConsumerBench, numbers

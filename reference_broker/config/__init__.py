@@ -1,0 +1,1 @@
+"""What a broker and its topics are configured with."""

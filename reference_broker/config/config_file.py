@@ -1,0 +1,133 @@
+"""A configuration file of a broker, as Kafka's `server.properties`: its names become options.
+
+The file of an Apache Kafka is understood: listeners of its controller are left out, times may be in hours or minutes.
+What this broker does not have is set aside by name, so that somebody can be told.
+
+Source: `KafkaConfig`, `ServerLogConfigs`, `KRaftConfigs` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.config.properties import Property, parse_properties
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.options import INT32_MAX, parse_integer
+
+__all__ = ["ConfigFile", "read_config"]
+
+#: Names that stand for an option in another unit, with what one is worth there; the first that is given counts.
+_TIMES: Final = (
+    ("log.retention.ms", "log.retention.minutes", 60_000),
+    ("log.retention.ms", "log.retention.hours", 3_600_000),
+    ("log.roll.ms", "log.roll.hours", 3_600_000),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours", 3_600_000),
+)
+
+_SYNONYMS: Final = {"broker.id": "node.id"}
+
+#: Where the data are; the first that is given counts.
+_DATA: Final = ("log.dirs", "log.dir")
+
+_CONTROLLERS: Final = "controller.listener.names"
+_LISTENERS: Final = ("listeners", "advertised.listeners", "listener.security.protocol.map")
+
+
+class ConfigFile(NamedTuple):
+    """What a configuration file says.
+
+    Attributes:
+        path: the file.
+        options: see `BrokerOptions`, by Kafka's names.
+        data_dir: the folder of the broker's files, None if it is not said.
+        without_effect: names that this broker does not know, in order.
+        lines: where each name is.
+    """
+
+    path: str
+    options: dict[str, str]
+    data_dir: str | None
+    without_effect: tuple[str, ...]
+    lines: dict[str, int]
+
+    def placed(self, error: ConfigurationError) -> ConfigurationError:
+        """Return an error with the place of its option in front, if the file sets that."""
+        names = (name for name, own in BrokerOptions.KAFKA_NAMES.items() if error.option in (name, own))
+        name = next(names, error.option)
+        if name not in self.options:
+            return error
+        return _placed(self.path, self.lines[name], name, self.options[name], error.reason)
+
+
+def read_config(path: str | Path) -> ConfigFile:
+    """Read a configuration file.
+
+    Raises:
+        ConfigurationError: a line cannot be read, or a value is refused; the text names file and line.
+        OSError: the file cannot be read.
+    """
+    text = Path(path).read_bytes().decode(errors="replace")
+    try:
+        entries = {entry.name: entry for entry in parse_properties(text)}
+    except ValueError as error:
+        raise ConfigurationError("--config", str(path), str(error)) from None
+    lines = {name: entry.line for name, entry in entries.items()}
+    values = {name: entry.value.strip() for name, entry in entries.items()}
+    found: dict[str, str] = {}
+    without_effect = []
+    for name, value in values.items():
+        known = _SYNONYMS.get(name, name)
+        if known in BrokerOptions.KAFKA_NAMES:
+            found[known] = value
+            lines[known] = lines[name]
+        elif name not in (*_DATA, _CONTROLLERS, *(other for _, other, _ in _TIMES)):
+            without_effect.append(name)
+    for name, other, factor in _TIMES:
+        if name not in found and other in values:
+            found[name] = _in_ms(path, entries[other], factor)
+            lines[name] = lines[other]
+    _leave_out_controllers(found, values.get(_CONTROLLERS, ""))
+    for name, value in found.items():
+        try:
+            # Values that contradict each other may be mended on the command line.
+            BrokerOptions.read_value(name, value)
+        except ConfigurationError as error:
+            raise _placed(path, lines[name], name, value, error.reason) from None
+    return ConfigFile(str(path), found, _data_dir(path, entries), tuple(without_effect), lines)
+
+
+def _placed(path: str | Path, line: int, name: str, value: str, reason: str) -> ConfigurationError:
+    return ConfigurationError(f"{path}:{line}: {name}", value, reason)
+
+
+def _in_ms(path: str | Path, entry: Property, factor: int) -> str:
+    """Return a time in milliseconds; a negative one means no limit, in any unit."""
+    count = parse_integer(entry.value.strip())
+    if not isinstance(count, int):
+        raise _placed(path, entry.line, entry.name, entry.value, "expected an integer")
+    if abs(count) > INT32_MAX:
+        raise _placed(path, entry.line, entry.name, entry.value, f"expected at most {INT32_MAX}")
+    return str(count * factor if count > 0 else count)
+
+
+def _data_dir(path: str | Path, entries: Mapping[str, Property]) -> str | None:
+    entry = next((entries[name] for name in _DATA if name in entries), None)
+    if entry is None:
+        return None
+    folders = [folder.strip() for folder in entry.value.split(",") if folder.strip()]
+    if len(folders) != 1:
+        raise _placed(path, entry.line, entry.name, entry.value, f"{len(folders)} folders, this broker has one")
+    return folders[0]
+
+
+def _leave_out_controllers(options: dict[str, str], controllers: str) -> None:
+    """Remove the listeners of Kafka's controller, which this broker does not need."""
+    names = {name.strip().upper() for name in controllers.split(",")} - {""}
+    for option in _LISTENERS if names else ():
+        entries = [entry.strip() for entry in options.get(option, "").split(",")]
+        kept = [entry for entry in entries if entry and entry.partition(":")[0].upper() not in names]
+        if option in options:
+            options[option] = ",".join(kept)

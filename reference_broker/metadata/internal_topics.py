@@ -1,0 +1,90 @@
+"""The topics that the broker writes itself, and what they are created with, by whichever request.
+
+A client that creates one with CreateTopics gets what it asks for, as in Apache Kafka.
+
+Source: `AutoTopicCreationManager`, `GroupCoordinatorService`, `TransactionCoordinator` and `ShareCoordinatorService` in
+Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
+
+__all__ = ["INTERNAL_TOPICS", "TopicPlan", "plan_topic", "warn_of_removal"]
+
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})
+
+#: Configurations that keep what a coordinator needs from being removed.
+_KEEPING = ("cleanup.policy", "retention.ms")
+
+#: Kafka's `share.coordinator.state.topic.num.partitions`; nobody writes the topic here.
+_SHARE_PARTITIONS = 50
+
+_OFFSETS_CONFIGS = {"cleanup.policy": "compact", "compression.type": "producer"}
+
+_TRANSACTIONS_CONFIGS = {
+    "cleanup.policy": "compact",
+    "compression.type": "uncompressed",
+    "min.insync.replicas": "1",
+    "segment.bytes": str(100 * 1024 * 1024),
+    "unclean.leader.election.enable": "false",
+}
+
+_SHARE_CONFIGS = {
+    "cleanup.policy": "delete",
+    "compression.type": "producer",
+    "min.insync.replicas": "1",
+    "retention.ms": "-1",
+    "segment.bytes": str(100 * 1024 * 1024),
+}
+
+
+class TopicPlan(NamedTuple):
+    """What a topic is created with.
+
+    Attributes:
+        partitions: how many.
+        configs: configurations that differ from the broker's defaults, by Kafka's names.
+    """
+
+    partitions: int
+    configs: Mapping[str, str]
+
+
+def plan_topic(name: str, options: BrokerOptions) -> TopicPlan:
+    """Return what a topic gets if nobody has said anything about it."""
+    if name == CONSUMER_OFFSETS_TOPIC:
+        segment_bytes = {"segment.bytes": str(options.offsets_topic_segment_bytes)}
+        return TopicPlan(options.offsets_topic_num_partitions, _OFFSETS_CONFIGS | segment_bytes)
+    if name == TRANSACTION_STATE_TOPIC:
+        return TopicPlan(options.transaction_state_log_num_partitions, _TRANSACTIONS_CONFIGS)
+    if name == SHARE_GROUP_STATE_TOPIC:
+        return TopicPlan(_SHARE_PARTITIONS, _SHARE_CONFIGS)
+    return TopicPlan(options.num_partitions, {})
+
+
+def warn_of_removal(topics: Mapping[str, Mapping[str, str]], options: BrokerOptions, log: logging.Logger) -> None:
+    """Write to the log which internal topics may lose what a coordinator needs.
+
+    Args:
+        topics: the own configurations of all topics, by name of the topic.
+        options: of the broker.
+        log: where to write.
+    """
+    for name in sorted(INTERNAL_TOPICS & topics.keys()):
+        configs = {**options.topic_defaults, **topics[name]}
+        for config in _KEEPING:
+            planned = plan_topic(name, options).configs.get(config)
+            if planned is not None and configs.get(config) != planned:
+                log.warning(
+                    "the topic %s has %s=%s, not %s: records that are needed may be removed; delete it for a new one",
+                    name,
+                    config,
+                    configs.get(config, "the default"),
+                    planned,
+                )

@@ -1,0 +1,1 @@
+"""Expressions that choose topics by name, as Kafka's brokers match them."""

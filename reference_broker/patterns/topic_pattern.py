@@ -1,0 +1,206 @@
+"""Regular expressions over topic names, matched in time that grows with the name and never explodes.
+
+`re` may try exponentially many ways to match, and nothing else of the broker runs meanwhile. Here the states that are
+possible after each character are followed together (Thompson's construction). That still takes thousands of states for
+each character of a name, so names are matched in slices of counted steps.
+
+Source: `Utils.throwIfRegularExpressionIsInvalid`, `TopicRegexResolver` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Generator, Iterable
+from typing import Final
+
+from kafkawire.reference_broker.patterns.pattern_characters import TOPIC_CHARACTERS, Characters
+from kafkawire.reference_broker.patterns.pattern_syntax import (
+    BEGIN_LINE,
+    BEGIN_TEXT,
+    END_LINE,
+    END_TEXT,
+    NO_WORD_BOUNDARY,
+    WORD_BOUNDARY,
+    Choice,
+    Condition,
+    Node,
+    OneOf,
+    PatternError,
+    Repeat,
+    Sequence,
+    parse,
+)
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["LENGTH_MAX", "SLICE_STEPS", "STATES_MAX", "TopicPattern"]
+
+#: States of one expression: enough for a few of the longest repetitions, such as `a{1000}` or `a{0,1000}`.
+STATES_MAX: Final = 3_000
+
+#: Characters of one expression: even one that needs few states has to be parsed at once.
+LENGTH_MAX: Final = 10_000
+
+#: Steps of a slice: states looked at, characters and names. It takes a few milliseconds.
+SLICE_STEPS: Final = 10_000
+
+#: States in the sets that are remembered with what follows them.
+_REMEMBERED_MAX: Final = 20_000
+
+#: What `\b` stands between the beginning or end of.
+_WORD: Final = frozenset(string.ascii_letters + string.digits + "_")
+
+#: The state in which the whole name has matched.
+_END = 0
+
+
+class TopicPattern:
+    """A regular expression that whole names match, or not.
+
+    Args:
+        text: the expression.
+        characters: what names consist of.
+
+    Raises:
+        BrokerError: INVALID_REGULAR_EXPRESSION.
+    """
+
+    def __init__(self, text: str, characters: Characters = TOPIC_CHARACTERS) -> None:
+        self._characters = characters
+        #: By state: the set of characters that leads on, and where they lead; None leads on without a character.
+        self._sets: list[int | None] = [None]
+        self._next: list[tuple[int, ...]] = [()]
+        #: What has to hold where a state leads on.
+        self._conditions: dict[int, int] = {}
+        self._successors: dict[tuple[frozenset[int], str, int], frozenset[int]] = {}
+        #: The sets among them, one object for each: to compare two that are equal takes time.
+        self._known: dict[frozenset[int], frozenset[int]] = {}
+        self._remembered = 0
+        self._steps = 0
+        try:
+            if len(text) > LENGTH_MAX:
+                raise PatternError(f"it has {len(text)} characters, more than {LENGTH_MAX}")
+            self._start = self._part(parse(text, characters), _END)
+        except PatternError as error:
+            shown = text if len(text) <= LENGTH_MAX else f"{text[:50]}…"
+            reason = f"SubscribedTopicRegex `{shown}` is not a valid regular expression: {error}."
+            raise BrokerError(ErrorCode.INVALID_REGULAR_EXPRESSION, reason) from None
+
+    def matches(self, name: str) -> bool:
+        """Return whether a whole name matches."""
+        matching = self.matching((name,))
+        while True:
+            try:
+                next(matching)
+            except StopIteration as end:
+                return name in end.value
+
+    def matching(self, names: Iterable[str]) -> Generator[None, None, frozenset[str]]:
+        """Match names in slices: yield after each, and return the names that match."""
+        found = []
+        self._steps = 0
+        firsts: dict[int, frozenset[int]] = {}
+        for name in names:
+            self._steps += 1
+            holds = self._between("", name[:1])
+            if holds not in firsts:
+                first = self._closure((self._start,), holds)
+                firsts[holds] = self._known.setdefault(first, first)
+            states = firsts[holds]
+            for place, character in enumerate(name):
+                if self._steps >= SLICE_STEPS:
+                    yield
+                    self._steps = 0
+                states = self._step(states, character, self._between(character, name[place + 1 : place + 2]))
+                if not states:
+                    break
+            if _END in states:
+                found.append(name)
+        return frozenset(found)
+
+    # Following states.
+
+    def _between(self, before: str, after: str) -> int:
+        """Return what holds between two characters, as far as this expression asks."""
+        if not self._conditions:
+            return 0
+        holds = NO_WORD_BOUNDARY if (before in _WORD) == (after in _WORD) else WORD_BOUNDARY
+        if not before:
+            holds |= BEGIN_TEXT
+        if not after:
+            holds |= END_TEXT
+        if before in ("", "\n"):
+            holds |= BEGIN_LINE
+        if after in ("", "\n"):
+            holds |= END_LINE
+        return holds
+
+    def _step(self, states: frozenset[int], character: str, holds: int) -> frozenset[int]:
+        self._steps += 1
+        key = states, character, holds
+        known = self._successors.get(key)
+        if known is not None:
+            return known
+        self._steps += len(states)
+        bit = self._characters.bit(character)
+        after = [state for each in states if bit & (self._sets[each] or 0) for state in self._next[each]]
+        found = self._closure(after, holds)
+        if self._remembered < _REMEMBERED_MAX:
+            self._remembered += 1 + len(states) + len(found)
+            found = self._known.setdefault(found, found)
+            self._successors[key] = found
+        return found
+
+    def _closure(self, states: Iterable[int], holds: int) -> frozenset[int]:
+        """Return what can be reached from states without a character."""
+        found: set[int] = set()
+        open_ = list(states)
+        while open_:
+            self._steps += 1
+            state = open_.pop()
+            if state in found or self._conditions.get(state, 0) & ~holds:
+                continue
+            found.add(state)
+            if self._sets[state] is None:
+                open_ += self._next[state]
+        return frozenset(found)
+
+    # Making states, from the end to the beginning.
+
+    def _state(self, characters: int | None, *following: int) -> int:
+        if len(self._next) > STATES_MAX:
+            raise PatternError(f"it needs more than {STATES_MAX} states")
+        self._sets.append(characters)
+        self._next.append(following)
+        return len(self._next) - 1
+
+    def _part(self, node: Node, following: int) -> int:
+        """Make the states of a part, and return the one where it begins."""
+        match node:
+            case OneOf(bits):
+                return self._state(bits, following)
+            case Condition(holds):
+                state = self._state(None, following)
+                self._conditions[state] = holds
+                return state
+            case Sequence(parts):
+                for part in reversed(parts):
+                    following = self._part(part, following)
+                return following
+            case Choice(ways):
+                return self._state(None, *[self._part(way, following) for way in ways])
+            case Repeat(part, least, most):
+                return self._repeat(part, least, most, following)
+
+    def _repeat(self, part: Node, least: int, most: int | None, following: int) -> int:
+        if most is None:
+            again = self._state(None, following)
+            self._next[again] = (self._part(part, again), following)
+            following = again
+        else:
+            end = following
+            for _ in range(most - least):
+                following = self._state(None, self._part(part, following), end)
+        for _ in range(least):
+            following = self._part(part, following)
+        return following

@@ -1,0 +1,445 @@
+"""Fetch sessions: a request names only what has changed since the one before, and so does its response (KIP-227).
+
+A machine without I/O. The cache finds the session of a request, or begins one; a session knows what its client has
+asked for and was told, and which partitions may have something new: those that a request has just named, those that a
+log has told about, and those that were not read to their end. Only these are read, however many others there are.
+
+Source: `FetchSession`, `FetchManager`, `FetchSessionCacheShard` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Protocol
+
+from kafkawire.reference_broker.requests.long_requests import Pieces, Work
+from kafkawire.reference_broker.work.computations import Slices
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.tables.enums import (
+    FINAL_FETCH_SESSION_EPOCH,
+    INITIAL_FETCH_SESSION_EPOCH,
+    NO_FETCH_SESSION_ID,
+    UNKNOWN_OFFSET,
+    IsolationLevel,
+)
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.records.java_integers import INT32_MAX
+
+__all__ = ["EVICTION_MS", "FetchSession", "FetchSessions", "SessionPartition", "WaitingFetch", "Watched"]
+
+PartitionData = FetchResponse.PartitionData
+
+#: A session that was not used for this long makes room for any other; a younger one makes no room for a consumer's.
+EVICTION_MS = 120_000
+
+#: Topics and partitions that are added or removed in a fraction of a millisecond.
+_AT_A_TIME = 100
+
+#: A topic's id or its name, and the number of a partition.
+_Key = tuple[bytes | str, int]
+
+
+class Watched(Protocol):
+    """What a session needs to know of a log."""
+
+    @property
+    def error(self) -> BrokerError | None:
+        """Why nothing can be read any more, None while all is well."""
+        ...
+
+    def watch(self, watcher: Callable[[int], None], *, is_committed: bool = False) -> None:
+        """Call `watcher` with a number of bytes whenever more can be read, or more committed records."""
+        ...
+
+    def unwatch(self, watcher: Callable[[int], None]) -> None:
+        """Stop calling a watcher; may be called more than once."""
+        ...
+
+
+class WaitingFetch(Protocol):
+    """A fetch that waits for its session's partitions."""
+
+    def more(self, size_bytes: int) -> None:
+        """Take note that more can be read."""
+        ...
+
+    def interrupted(self, code: ErrorCode) -> None:
+        """Respond with an error: the session has gone on, or has ended."""
+        ...
+
+
+class SessionPartition:
+    """A partition of a session.
+
+    Attributes:
+        topic: the topic's name; "" if its id is used.
+        topic_id: the topic's id; zero if its name is used.
+        wanted: what the client last asked for.
+        turn: the place in the session's order; it is last after its records were sent, so that all get their share.
+    """
+
+    __slots__ = ("_high_watermark", "_log", "_log_start_offset", "_session", "topic", "topic_id", "turn", "wanted")
+
+    def __init__(self, session: FetchSession, topic: FetchRequest.FetchTopic, wanted: FetchRequest.FetchPartition):
+        self.topic = topic.topic
+        self.topic_id = topic.topic_id
+        self.wanted = wanted
+        self.turn = 0
+        self._session = session
+        self._high_watermark = self._log_start_offset = UNKNOWN_OFFSET
+        self._log: Watched | None = None
+
+    def changed(self, size_bytes: int) -> None:
+        """Take note that the client can read more, or nothing ever again; what logs call."""
+        if self._log is not None and self._log.error is not None:
+            # The client may never ask again; the files of a deleted topic would stay open for as long.
+            self.read_from(None)
+        self._session.changed(self, size_bytes)
+
+    def moved(self, size_bytes: int) -> None:
+        """Take note of a new high watermark before which the client cannot read more; what logs call."""
+        self._session.changed(self, 0)
+
+    def is_news(self, data: PartitionData) -> bool:
+        """Return whether the client does not know this yet."""
+        return bool(
+            data.records
+            or data.error_code != ErrorCode.NONE
+            or data.high_watermark != self._high_watermark
+            or data.log_start_offset != self._log_start_offset
+        )
+
+    def tell(self, data: PartitionData) -> None:
+        """Take note of what the client is told."""
+        # After an error, whatever comes is news.
+        self._high_watermark = data.high_watermark if data.error_code == ErrorCode.NONE else UNKNOWN_OFFSET
+        self._log_start_offset = data.log_start_offset
+
+    def read_from(self, log: Watched | None) -> bool:
+        """Take note of the log that is read; return whether it is another one than before."""
+        if log is self._log:
+            return False
+        self.unfollow()
+        self._log = log
+        return True
+
+    def follow(self, *, is_committed: bool) -> None:
+        """Have the log tell what changes.
+
+        Args:
+            is_committed: whether the client reads committed records only.
+        """
+        if self._log is not None and is_committed:
+            self._log.watch(self.moved)
+        if self._log is not None:
+            self._log.watch(self.changed, is_committed=is_committed)
+
+    def unfollow(self) -> None:
+        """Stop following the log."""
+        if self._log is not None:
+            self._log.unwatch(self.moved)
+            self._log.unwatch(self.changed)
+
+
+class FetchSession:
+    """The partitions that a client fetches, none before it is told by `want`. One without an id ends with the response.
+
+    Args:
+        request: a full one.
+        by_id: whether topics are called by their ids.
+
+    Attributes:
+        id: `NO_FETCH_SESSION_ID` if the cache does not keep it.
+        epoch: of the next request.
+        by_id: see above.
+        is_follower: whether it is that of another broker, to which consumers' sessions give way.
+        is_full: whether the response names every partition.
+        created_ms: when it came into the cache.
+        used_ms: when a request last used it.
+        waiting: the fetch that waits for something new.
+        is_busy: whether a fetch is under way that does not wait, in pieces.
+        is_removed: whether it is not in the cache any more.
+        has_news: whether something has changed since this was last set to False.
+    """
+
+    def __init__(self, request: FetchRequest, by_id: bool) -> None:
+        self.id = NO_FETCH_SESSION_ID
+        self.epoch = INITIAL_FETCH_SESSION_EPOCH
+        self.by_id = by_id
+        self.is_follower = max(request.replica_id, request.replica_state.replica_id) >= 0
+        self.is_full = True
+        self.created_ms = self.used_ms = 0
+        self.waiting: WaitingFetch | None = None
+        self.is_busy = self.is_removed = self.has_news = False
+        self._isolation_level = request.isolation_level
+        self._partitions: dict[_Key, SessionPartition] = {}
+        self._ready: dict[SessionPartition, None] = {}
+        #: Those whose log has changed since the last `follow`.
+        self._unfollowed: list[SessionPartition] = []
+        self._turns = 0
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def update(self, request: FetchRequest) -> Work[None]:
+        """Add, change and forget partitions as a request says; yield now and then.
+
+        Raises:
+            BrokerError: FETCH_SESSION_ID_NOT_FOUND, the session was removed meanwhile.
+        """
+        yield from self.want(request)
+        yield from self._forget(request)
+        if request.isolation_level != self._isolation_level:
+            # What is at its end for one level may not be for the other.
+            self._isolation_level = request.isolation_level
+            pieces = Pieces(_AT_A_TIME)
+            for partition in [*self._partitions.values()]:
+                self._ready[partition] = None
+                partition.unfollow()
+                self._follow(partition)
+                if pieces.ends():
+                    yield
+                    self.check()
+
+    def want(self, request: FetchRequest) -> Work[None]:
+        """Add and change partitions as a request says; yield now and then."""
+        pieces = Pieces(_AT_A_TIME)
+        for topic in request.topics:
+            if pieces.ends():
+                yield
+            name = topic.topic_id if self.by_id else topic.topic
+            for wanted in topic.partitions:
+                partition = self._partitions.get((name, wanted.partition))
+                if partition is None:
+                    partition = SessionPartition(self, topic, wanted)
+                    self._partitions[name, wanted.partition] = partition
+                    self._to_end(partition)
+                partition.wanted = wanted
+                self._ready[partition] = None
+                if pieces.ends():
+                    yield
+
+    def _forget(self, request: FetchRequest) -> Work[None]:
+        pieces = Pieces(_AT_A_TIME)
+        for forgotten in request.forgotten_topics_data:
+            if pieces.ends():
+                yield
+            name = forgotten.topic_id if self.by_id else forgotten.topic
+            for number in forgotten.partitions:
+                gone = self._partitions.pop((name, number), None)
+                if gone is not None:
+                    gone.unfollow()
+                    self._ready.pop(gone, None)
+                if pieces.ends():
+                    yield
+
+    def to_read(self) -> list[SessionPartition]:
+        """Return the partitions that may have something new, in their order."""
+        return sorted(self._ready, key=_turn)
+
+    @property
+    def ready(self) -> int:
+        """How many partitions may have something new."""
+        return len(self._ready)
+
+    def was_read(self, partition: SessionPartition, log: Watched | None, *, is_at_end: bool) -> None:
+        """Take note of a read.
+
+        Args:
+            partition: what was read.
+            log: where; None if there is none.
+            is_at_end: whether there was no error and nothing is left, so that the log will say when there is more.
+        """
+        if partition.read_from(log):
+            self._unfollowed.append(partition)
+        if is_at_end:
+            self._ready.pop(partition, None)
+
+    def changed(self, partition: SessionPartition, size_bytes: int) -> None:
+        """Take note that there may be something new in a partition."""
+        self._ready[partition] = None
+        self.has_news = True
+        if self.waiting is not None:
+            self.waiting.more(size_bytes)
+
+    def follow(self) -> None:
+        """Have the logs of all partitions say what changes from now on."""
+        for partition in self._unfollowed:
+            self._follow(partition)
+        self._unfollowed.clear()
+
+    def tell(self, partition: SessionPartition, data: PartitionData) -> None:
+        """Take note of what the response says of the next partition in its order."""
+        partition.tell(data)
+        if data.records or self.is_full:
+            self._to_end(partition)
+
+    def end(self) -> Work[None]:
+        """Forget all partitions, and leave their logs alone; yield now and then."""
+        partitions, self._partitions = self._partitions, {}
+        self._ready = {}
+        self._unfollowed = []
+        pieces = Pieces(_AT_A_TIME)
+        while partitions:
+            partitions.popitem()[1].unfollow()
+            if pieces.ends():
+                yield
+
+    def check(self) -> None:
+        """Check that the session is there after others had their turn.
+
+        Raises:
+            BrokerError: FETCH_SESSION_ID_NOT_FOUND.
+        """
+        if self.is_removed:
+            raise BrokerError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"session {self.id}")
+
+    def interrupt(self, code: ErrorCode) -> None:
+        """Respond to the fetch that waits."""
+        if self.waiting is not None:
+            self.waiting.interrupted(code)
+
+    def _follow(self, partition: SessionPartition) -> None:
+        partition.follow(is_committed=self._isolation_level == IsolationLevel.READ_COMMITTED)
+
+    def _to_end(self, partition: SessionPartition) -> None:
+        self._turns += 1
+        partition.turn = self._turns
+
+
+class FetchSessions:
+    """The sessions of all clients.
+
+    Args:
+        slots: most sessions; without room, a fetch is answered as one outside a session.
+        new_id: returns a text that is never repeated.
+        slices: where sessions that have ended leave their logs.
+    """
+
+    def __init__(self, slots: int, new_id: Callable[[], str], slices: Slices) -> None:
+        self._slots = slots
+        self._new_id = new_id
+        self._slices = slices
+        #: In the order of their last use.
+        self._sessions: dict[int, FetchSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def begin(self, request: FetchRequest, now_ms: int, *, by_id: bool) -> Work[FetchSession]:
+        """Return the session of a request, brought up to date by it; yield now and then.
+
+        Args:
+            request: the request.
+            now_ms: the current time.
+            by_id: whether topics are called by their ids.
+
+        Raises:
+            BrokerError: FETCH_SESSION_ID_NOT_FOUND; INVALID_FETCH_SESSION_EPOCH, another request was expected;
+                FETCH_SESSION_TOPIC_ID_ERROR, topics are called by their ids now and were by their names, or the other
+                way round.
+        """
+        session = self._sessions.get(request.session_id)
+        if request.session_epoch in (INITIAL_FETCH_SESSION_EPOCH, FINAL_FETCH_SESSION_EPOCH):
+            if session is not None:
+                self._remove(session, now_ms)
+            new = FetchSession(request, by_id)
+            yield from new.want(request)
+            return new
+        if session is None:
+            raise BrokerError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"session {request.session_id}")
+        if request.session_epoch != session.epoch or session.is_busy:
+            reason = f"epoch {request.session_epoch}, expected {session.epoch}"
+            raise BrokerError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, reason)
+        if by_id != session.by_id:
+            raise BrokerError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "names and ids of topics in one session")
+        session.interrupt(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        session.is_full = False
+        session.is_busy = True
+        session.epoch = _after(session.epoch)
+        self._touch(session, now_ms)
+        try:
+            yield from session.update(request)
+            session.check()
+        except GeneratorExit:
+            # Its client has gone, and nobody knows what has been updated.
+            if not session.is_removed:
+                self._remove(session, now_ms)
+            raise
+        finally:
+            session.is_busy = False
+        if not session:
+            self._remove(session, now_ms)
+            new = FetchSession(request, by_id)
+            yield from new.want(request)
+            return new
+        return session
+
+    def keep(self, session: FetchSession, now_ms: int) -> bool:
+        """Give a new session an id, if there is room for it or can be made; return whether there is."""
+        if len(self._sessions) >= self._slots and not self._evict(session, now_ms):
+            return False
+        session.id = self._unused_id()
+        session.epoch = _after(INITIAL_FETCH_SESSION_EPOCH)
+        session.created_ms = now_ms
+        self._touch(session, now_ms)
+        return True
+
+    def _evict(self, session: FetchSession, now_ms: int) -> bool:
+        """Remove the session that was not used for longest, or else the smallest that `session` may replace."""
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None:
+            return False
+        if now_ms - oldest.used_ms > EVICTION_MS:
+            self._remove(oldest, now_ms)
+            return True
+        # A look at each: 1,000 by default, and only when all slots are in use.
+        candidates = (each for each in self._sessions.values() if _gives_way(each, session))
+        least = min(candidates, key=_value, default=None)
+        if least is None or _value(session) < _value(least):
+            return False
+        self._remove(least, now_ms)
+        return True
+
+    def end(self, session: FetchSession, now_ms: int) -> None:
+        """Have a session that the cache does not keep leave its logs alone; what is large does so in pieces."""
+        self._slices.begin(session.end(), lambda: True, lambda _, __: None, now_ms)
+
+    def _remove(self, session: FetchSession, now_ms: int) -> None:
+        del self._sessions[session.id]
+        session.is_removed = True
+        self.end(session, now_ms)
+        session.interrupt(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+
+    def _touch(self, session: FetchSession, now_ms: int) -> None:
+        self._sessions.pop(session.id, None)
+        self._sessions[session.id] = session
+        session.used_ms = now_ms
+
+    def _unused_id(self) -> int:
+        """Return an id that a client of an earlier run does not take for its own."""
+        session_id = NO_FETCH_SESSION_ID
+        while session_id == NO_FETCH_SESSION_ID or session_id in self._sessions:
+            session_id = zlib.crc32(self._new_id().encode()) & INT32_MAX
+        return session_id
+
+
+def _turn(partition: SessionPartition) -> int:
+    return partition.turn
+
+
+def _after(epoch: int) -> int:
+    """Return the epoch after `epoch`; 0 would begin a session."""
+    return epoch + 1 if epoch < INT32_MAX else INITIAL_FETCH_SESSION_EPOCH + 1
+
+
+def _gives_way(session: FetchSession, other: FetchSession) -> bool:
+    """Return whether a session may be replaced by `other` at all: a consumer's by a broker's, or any that is old."""
+    return session.used_ms - session.created_ms > EVICTION_MS or (other.is_follower and not session.is_follower)
+
+
+def _value(session: FetchSession) -> tuple[bool, int, int]:
+    """Return how much a session is worth keeping: the more partitions, the more it saves."""
+    return session.is_follower, len(session), session.id

@@ -1,0 +1,239 @@
+"""A delayed operation: what a handler returns for a request whose response comes later.
+
+A fetch waits for data, JoinGroup for the other members, SyncGroup for the leader, Produce for the disk. Logs,
+timers and the coordinator hold what completes it; no purgatory is needed, since each is watched in one place.
+
+Source: `DelayedOperation`, `DelayedFetch`, `DelayedJoin` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, Generic, TypeVar
+
+from kafkawire.reference_broker.work.broker_end import BrokerEnd
+from kafkawire.reference_broker.work.timers import Timer, Timers
+from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
+from kafkawire.sdk.protocol.schema import Message
+
+__all__ = ["DelayedOperation", "OnError", "Parts", "finished"]
+
+M = TypeVar("M", bound=Message)
+R = TypeVar("R")
+
+#: Returns what yields now and then, and returns the response.
+OnError = Callable[[BaseException], Generator[None, None, Message]]
+
+
+class DelayedOperation:
+    """A response that may not be known yet.
+
+    Attributes:
+        response: None until the operation is completed.
+        failure: why the connection is closed instead; None if it is not.
+        is_cancelled: whether the client has gone.
+        on_cancel: called once when the operation is cancelled, to release what it holds; what it raises is logged.
+        on_error: returns the work that makes the response of an error, or raises `RemoteProtocolError` if there is
+            none; None while the handler itself runs: its errors are answered anyway.
+        check_unsent: called with the response instead of sending it, if the client expects none; what it raises closes
+            the connection.
+        steps: what is to be done before the response, in pieces between which others may have their turn; None if
+            nothing is left. If they return something, it is the response, or what has it later.
+    """
+
+    __slots__ = (
+        "_otherwise",
+        "_then",
+        "check_unsent",
+        "failure",
+        "is_cancelled",
+        "on_cancel",
+        "on_error",
+        "response",
+        "steps",
+    )
+
+    def __init__(self) -> None:
+        self.response: Message | None = None
+        self.failure: RemoteProtocolError | None = None
+        self.is_cancelled = False
+        self.on_cancel: Callable[[], None] | None = None
+        self.on_error: OnError | None = None
+        self.check_unsent: Callable[[Any], None] | None = None
+        self.steps: Iterator[None] | None = None
+        self._then: Callable[[Message], object] | None = None
+        self._otherwise: Callable[[RemoteProtocolError], object] | None = None
+
+    @property
+    def _is_over(self) -> bool:
+        return self.response is not None or self.failure is not None or self.is_cancelled
+
+    def answers(self, on_error: OnError) -> None:
+        """Note that this is the answer to a request.
+
+        Args:
+            on_error: see above.
+
+        Raises:
+            LocalProtocolError: it is the answer to another one, too.
+        """
+        if self.on_error is not None:
+            raise LocalProtocolError("a delayed operation is returned for a second request: each needs one of its own")
+        self.on_error = on_error
+
+    def step(self) -> None:
+        """Do the next of the steps; if that fails, the client gets an error."""
+        assert self.steps is not None, "there is no step left"
+        try:
+            next(self.steps)
+        except StopIteration as end:
+            self.steps = None
+            if isinstance(end.value, DelayedOperation):
+                self._follow(end.value)
+            elif end.value is not None:
+                self.complete(end.value)
+        except BrokerEnd:
+            raise
+        except BaseException as error:
+            self.steps = None
+            if self.on_error is None:
+                raise
+            try:
+                self.steps = self.on_error(error)
+            except RemoteProtocolError as failure:
+                self._end(failure)
+
+    def _follow(self, other: DelayedOperation) -> None:
+        """Complete the operation when another is, which nobody knows but this one."""
+        if self.on_error is not None:
+            other.answers(self.on_error)
+        self.on_cancel = other.cancel
+        other.then(self.complete, self._end)
+
+    def complete_by(self, make: Callable[[], Message]) -> None:
+        """Complete the operation with what `make` returns; if that fails, or is None, the client gets an error."""
+        if self._is_over:
+            return
+        try:
+            response = _checked(make())
+        except BrokerEnd:
+            raise
+        except BaseException as error:
+            if self.on_error is None:
+                raise
+            self._fail(error)
+            return
+        if not self._is_over:  # which `make` may have changed
+            self.response = response
+            then, _ = self._let_go()
+            if then is not None:
+                then(response)
+
+    def _let_go(self) -> tuple[Callable[[Message], object] | None, Callable[[RemoteProtocolError], object] | None]:
+        """Forget who waits, and what is cancelled: they refer to this operation, and to all of the request."""
+        waiting = self._then, self._otherwise
+        self.on_cancel = self._then = self._otherwise = None
+        return waiting
+
+    def _fail(self, error: BaseException) -> None:
+        """Complete the operation with the response of an error, if there is one."""
+        assert self.on_error is not None, "there is a request to answer"
+        try:
+            work = self.on_error(error)
+        except RemoteProtocolError as failure:
+            self._end(failure)
+        else:
+            self.complete(finished(work))
+
+    def _end(self, failure: RemoteProtocolError) -> None:
+        """Close the connection, because there is no answer."""
+        if not self._is_over:
+            self.failure = failure
+            _, otherwise = self._let_go()
+            if otherwise is not None:
+                otherwise(failure)
+
+    def complete(self, response: Message) -> None:
+        """Complete the operation; ignored if it is completed or cancelled. For None the client gets an error."""
+        self.complete_by(lambda: response)
+
+    def then(
+        self, action: Callable[[Message], object], otherwise: Callable[[RemoteProtocolError], object] | None = None
+    ) -> None:
+        """Call `action` with the response, or `otherwise` with the failure, immediately if it is known."""
+        if self.response is not None:
+            action(self.response)
+        elif self.failure is None:
+            self._then, self._otherwise = action, otherwise
+        elif otherwise is not None:
+            otherwise(self.failure)
+
+    def cancel(self) -> None:
+        """Cancel the operation, because the connection is gone."""
+        if not self._is_over:
+            self.is_cancelled = True
+            self.steps = None
+            on_cancel = self.on_cancel
+            self._let_go()
+            if on_cancel is not None:
+                on_cancel()
+
+
+def finished(work: Generator[None, None, R]) -> R:
+    """Do all of a piece of work at once; return its result."""
+    try:
+        while True:
+            next(work)
+    except StopIteration as end:
+        result: R = end.value
+        return result
+
+
+def _checked(response: Message | None) -> Message:
+    if response is None:
+        raise LocalProtocolError("a delayed operation is completed with None, which is no response")
+    return response
+
+
+class Parts(Generic[M]):
+    """The parts of one response that may come later: partitions that are appended to, topics that are created."""
+
+    __slots__ = ("_deadline", "_delayed", "_missing", "_response")
+
+    def __init__(self) -> None:
+        self._missing = 0
+        self._response: M | None = None
+        self._delayed: DelayedOperation | None = None
+        self._deadline: Timer | None = None
+
+    def expect(self) -> None:
+        """Expect one more part."""
+        self._missing += 1
+
+    def arrived(self) -> None:
+        """Note that a part is in the response."""
+        self._missing -= 1
+        if not self._missing and self._delayed is not None and self._response is not None:
+            self._delayed.complete(self._response)
+            if self._deadline is not None:
+                self._deadline.cancel()
+
+    def respond(self, response: M) -> M | DelayedOperation:
+        """Return the response, delayed until all parts have arrived."""
+        if not self._missing:
+            return response
+        self._response, self._delayed = response, DelayedOperation()
+        return self._delayed
+
+    def respond_by(self, deadline_ms: int, timers: Timers, response: M) -> M | DelayedOperation:
+        """Return the response, delayed until all parts have arrived or the deadline has passed.
+
+        Args:
+            deadline_ms: when the client gets what there is; the parts that are missing then must say so themselves.
+            timers: the broker's timers.
+            response: see `respond`.
+        """
+        answer = self.respond(response)
+        if isinstance(answer, DelayedOperation):
+            self._deadline = timers.at(deadline_ms, lambda now_ms: answer.complete(response))
+        return answer

@@ -1,0 +1,132 @@
+"""The response that says, in the form of any API, that a request as a whole has failed.
+
+Where the response has an error code of its own, that is set. Otherwise each element of the request (topic, partition,
+group, …) is answered with the error: the response's arrays are filled along the request's, and what names an element is
+taken over. Nothing is known here of single APIs; the field tables say it all.
+
+Source: Apache Kafka, `getErrorResponse` of every class derived from `AbstractRequest`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from kafkawire.reference_broker.apis.registry import Call
+from kafkawire.reference_broker.requests.long_requests import Work
+from kafkawire.sdk.errors import RemoteProtocolError
+from kafkawire.sdk.protocol.schema import Field, Message
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import Acks
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["error_response"]
+
+_CODES = ("error_code", "partition_error_code")
+_TEXT = "error_message"
+
+#: What says which element of the request is meant.
+_IDENTITIES = (
+    "group_id",
+    "index",
+    "key",
+    "name",
+    "partition",
+    "partition_index",
+    "producer_id",
+    "resource_name",
+    "resource_type",
+    "topic",
+    "topic_id",
+    "topic_name",
+    "transactional_id",
+)
+
+
+def error_response(call: Call, message: Any, code: ErrorCode, text: str) -> Work[Message]:
+    """Return the response to a request that has failed; yield after each element.
+
+    Args:
+        call: its context.
+        message: the request; None for ApiVersions in an unknown version.
+        code: why.
+        text: for people, where the response has a place for it; may be empty.
+
+    Raises:
+        RemoteProtocolError: the client expects no response (acks=0), or the API's response has no error code.
+    """
+    response = call.api.response()
+    if (call.api.key == ApiKey.PRODUCE and message.acks == Acks.NONE) or not _has_code(type(response), call.version):
+        raise RemoteProtocolError(f"{call.api.name} version {call.version} failed with {code.name}")
+    return _filled(response, message, call.version, code, text)
+
+
+def _filled(response: Message, message: Any, version: int, code: ErrorCode, text: str) -> Work[Message]:
+    yield from _fill(response, message, version, code, text)
+    return response
+
+
+def _fill(response: Message, request: Message | None, version: int, code: ErrorCode, text: str) -> Work[None]:
+    """Set the error of a response, or of one of its elements, and of everything inside that has one of its own."""
+    fields = _fields(type(response), version)
+    own = [name for name in _CODES if name in fields]
+    for name in own:
+        setattr(response, name, code)
+    if own and text and _TEXT in fields:
+        setattr(response, _TEXT, text)
+    if own or request is None:
+        return
+    for field in fields.values():
+        if not isinstance(field.type, type) or not _has_code(field.type, version):
+            continue
+        if field.array:
+            elements = []
+            for asked in _elements(request, version):
+                element = field.type()
+                _identify(element, asked, version)
+                yield from _fill(element, asked, version, code, text)
+                elements.append(element)
+                yield
+            setattr(response, field.name, elements)
+        else:
+            inner = field.type()
+            yield from _fill(inner, request, version, code, text)
+            setattr(response, field.name, inner)
+
+
+def _identify(element: Message, asked: Any, version: int) -> None:
+    """Say in an element of the response which element of the request it answers."""
+    own = [name for name in _IDENTITIES if name in _fields(type(element), version)]
+    if not isinstance(asked, Message):
+        fitting = (name for name in own if isinstance(getattr(element, name), type(asked)))
+        if (name := next(fitting, None)) is not None:
+            setattr(element, name, asked)
+        return
+    theirs = [name for name in _IDENTITIES if name in _fields(type(asked), version)]
+    shared = [name for name in own if name in theirs]
+    for name, their_name in zip(shared, shared, strict=True) if shared else zip(own, theirs, strict=False):
+        value, nullable = getattr(asked, their_name), _fields(type(element), version)[name].nullable
+        if value is not None or (nullable is not None and version in nullable):
+            setattr(element, name, value)
+
+
+def _elements(request: Message, version: int) -> Iterator[Any]:
+    """Give what a request, or one element of it, asks about."""
+    for field in _fields(type(request), version).values():
+        if field.array:
+            yield from getattr(request, field.name) or ()
+
+
+@cache
+def _has_code(kind: type[Message], version: int) -> bool:
+    """Return whether a response, or anything inside it, has an error code."""
+    fields = _fields(kind, version)
+    return any(name in fields for name in _CODES) or any(
+        isinstance(field.type, type) and _has_code(field.type, version) for field in fields.values()
+    )
+
+
+@cache
+def _fields(kind: type[Message], version: int) -> dict[str, Field]:
+    return {field.name: field for field in kind.FIELDS if version in field.versions}

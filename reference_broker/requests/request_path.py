@@ -1,0 +1,87 @@
+"""What surrounds every handler: a chain of elements, which see the request before it, and the answer after it.
+
+An element is a function of the handler that follows it, the call and the request. It answers as that handler does, or
+by itself: one that authorises does not call it, one that throttles adds to its answer. `ELEMENTS` lists them from the
+outside in; a new one is a function and a line there.
+
+Source: Apache Kafka, `KafkaApis.handle`, `RequestChannel` (its request log).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from kafkawire.reference_broker.apis.registry import Answer, Call
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.error_responses import error_response
+from kafkawire.reference_broker.requests.long_requests import Work, begin
+from kafkawire.reference_broker.work.broker_end import BrokerEnd
+from kafkawire.sdk.errors import BrokerError, DecodeError, RemoteProtocolError
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["ELEMENTS", "Element", "Following", "answer_errors", "chain", "log_requests"]
+
+#: A line for each request, at the level DEBUG; Kafka calls it the request log.
+_requests = logging.getLogger("kafkawire.broker.requests")
+
+#: What follows an element.
+Following = Callable[[Call, Any], Answer]
+
+Element = Callable[[Following, Call, Any], Answer]
+
+
+def answer_errors(following: Following, call: Call, message: Any) -> Answer:
+    """Answer what goes wrong in the handler, or later in its delayed operation, with an error code.
+
+    Raises:
+        RemoteProtocolError: there is no answer to such a request; the connection must be closed.
+    """
+    try:
+        answer = following(call, message)
+        if isinstance(answer, DelayedOperation):
+            answer.answers(partial(_answer_of, call, message))
+    except BrokerEnd:
+        raise
+    except BaseException as error:
+        return begin(_answer_of(call, message, error))
+    return answer
+
+
+def _answer_of(call: Call, message: Any, error: BaseException) -> Work[Message]:
+    """Return the answer to a request that an error has ended, in the form of the API's response."""
+    if isinstance(error, BrokerError) and error.code != ErrorCode.NONE:  # which says that nothing has failed
+        return error_response(call, message, error.code, error.detail)
+    if isinstance(error, RemoteProtocolError) and not isinstance(error, DecodeError):
+        raise error  # said on purpose: there is no answer
+    name = call.api.name
+    text = "%s version %d from %s failed"
+    call.core.lines.exception((name, type(error)), call.now_ms, text, name, call.version, call.peer)
+    return error_response(call, message, ErrorCode.UNKNOWN_SERVER_ERROR, "")
+
+
+def log_requests(following: Following, call: Call, message: Any) -> Answer:
+    """Write the request log."""
+    answer = following(call, message)
+    if _requests.isEnabledFor(logging.DEBUG):
+        outcome = "no response" if answer is None else "answered"
+        if isinstance(answer, DelayedOperation) and answer.response is None:
+            outcome = "delayed"
+        _requests.debug(
+            "%s version %d, client id %r, from %s: %s", call.api.name, call.version, call.client_id, call.peer, outcome
+        )
+    return answer
+
+
+#: From the outside in.
+ELEMENTS: tuple[Element, ...] = (log_requests, answer_errors)
+
+
+def chain(elements: Iterable[Element], handler: Following) -> Following:
+    """Return a handler that passes each request through the elements, the first one first."""
+    for element in reversed(tuple(elements)):
+        handler = partial(element, handler)
+    return handler

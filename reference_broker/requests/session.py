@@ -1,0 +1,348 @@
+"""One client of the broker: frames in, responses out, one request at a time.
+
+As in Kafka, a request is handled after the previous one of its connection is answered, so a delayed fetch or join holds
+up what the client sent after it. What accumulates meanwhile is bounded: reading pauses while a request is queued, while
+the client does not read its responses, and while a quota mutes the connection (KIP-219). The responses to all requests
+that came together are written together.
+
+Runs over any `Wire`: TCP through `network/client_wire.py`, or inside the process for tests.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from kafkawire.reference_broker.apis.registry import Call
+from kafkawire.reference_broker.core import Core
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, finished
+from kafkawire.reference_broker.requests.error_responses import error_response
+from kafkawire.reference_broker.requests.peer import Peer
+from kafkawire.reference_broker.storage.disk.disk import FileSlice
+from kafkawire.reference_broker.work.broker_end import BrokerEnd
+from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError, RemoteProtocolError
+from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.protocol.connection import Request, ServerConnection
+from kafkawire.sdk.protocol.schema import Buffer, Message
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.wire import Wire
+
+__all__ = ["FRAME_BYTES_MAX", "SENDFILE_BYTES_MIN", "TURN_MS", "WRITE_BYTES", "Session"]
+
+#: Smaller regions are read into memory and sent with what precedes them: one packet and one wake-up fewer for the
+#: client.
+SENDFILE_BYTES_MIN = 32 * 1024
+
+#: Largest request of an API that carries no records. A commit, or the assignment of a group, for 100,000 partitions
+#: has a third of it.
+FRAME_BYTES_MAX = 16 * 1024 * 1024
+
+#: Responses that are not held back for those of the next requests: the client can use the time to read them.
+WRITE_BYTES = 64 * 1024
+
+#: How long the requests of one connection are handled before others have their turn.
+TURN_MS = 10
+
+
+class _Lost:
+    """The wire of a session whose connection is gone."""
+
+    is_open = is_congested = has_unsent = False
+
+    def write(self, parts: Iterable[object]) -> None:
+        """Nobody reads it."""
+
+    def close(self) -> None:
+        """It is closed."""
+
+    abort = close
+
+    async def drain(self) -> None:
+        """Nothing is sent."""
+
+    sent = drain
+
+
+_LOST = _Lost()
+
+
+def _ignore(frame: Buffer) -> None:
+    """Nothing comes any more."""
+
+
+class Session:
+    """The broker's side of one connection.
+
+    Args:
+        core: handles the requests.
+        wire: where responses are written.
+        peer: the client.
+        clock: returns the time in milliseconds.
+        defer: calls a function soon but not now: a delayed response must not be sent from inside the request that
+            completed it.
+        sends_files: whether the wire takes `FileSlice`s; otherwise they are read into memory.
+
+    Attributes:
+        peer: the client.
+        has_dropped: whether requests came that are not taken any more.
+        take: takes the next frame, as a request; a login that sends bare SASL tokens has its own.
+        on_pause: called with True to pause reading, with False to resume it.
+        on_answer: called after a response that was delayed: `held_bytes` may be fewer.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        wire: Wire,
+        peer: Peer,
+        clock: Callable[[], int],
+        defer: Callable[[Callable[[], None]], object],
+        *,
+        sends_files: bool = False,
+    ) -> None:
+        self._core = core
+        self._wire: Wire = wire
+        self.peer = peer
+        self._clock = clock
+        self._defer = defer
+        self._sends_files = sends_files
+        self._protocol = ServerConnection(core.served, core.apis, core.options.max_frame_bytes)
+        self.take: Callable[[Buffer], None] = self._handle
+        self._frames: deque[Buffer] = deque()
+        self._outgoing: list[Buffer] = []
+        self._outgoing_bytes = 0
+        self._now_ms = clock()
+        self._delayed: DelayedOperation | None = None
+        #: Of the request that is delayed, if one is.
+        self._delayed_bytes = 0
+        self._is_writing_blocked = False
+        self._is_muted = False
+        self._is_paused = False
+        self._is_ending = False
+        self.has_dropped = False
+        self.on_pause: Callable[[bool], None] | None = None
+        self.on_answer: Callable[[], None] | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the client waits for the broker, not the broker for the client."""
+        return self._delayed is not None or self._is_muted
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether the request that is handled has no response: its client may have gone without waiting."""
+        return self._delayed is not None and self._delayed.check_unsent is not None
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the requests that wait for their turn, and of the one that is not answered yet."""
+        delayed_bytes = 0 if self._delayed is None else self._delayed_bytes
+        return sum(map(len, self._frames)) + delayed_bytes if self._frames else delayed_bytes
+
+    def frame_bytes_max(self, key: int) -> int:
+        """Return the size of the largest request of an API.
+
+        Args:
+            key: of the API, as the client gave it.
+
+        Raises:
+            RemoteProtocolError: the API is not served.
+        """
+        if key not in self._core.served:
+            raise RemoteProtocolError(f"API key {key} is not served here")
+        limit_bytes = self._core.options.max_frame_bytes
+        return limit_bytes if key == ApiKey.PRODUCE else min(limit_bytes, FRAME_BYTES_MAX)
+
+    # What the wire calls.
+
+    def receive_frame(self, frame: Buffer) -> None:
+        self.receive_frames((frame,))
+
+    def receive_frames(self, frames: Iterable[Buffer]) -> None:
+        """Handle whole frames that came together."""
+        if self._is_ending:
+            self.has_dropped = True
+        else:
+            self._frames.extend(frames)
+            self._work()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._is_ending = True
+        self._frames.clear()
+        delayed, self._delayed = self._delayed, None
+        if delayed is not None:
+            self._cancel(delayed)
+        # No reference cycle is left: a broker that makes little garbage would keep it for long.
+        self._wire = _LOST
+        self.on_pause = self.on_answer = None
+        self.take = _ignore
+
+    def _cancel(self, delayed: DelayedOperation) -> None:
+        """Cancel what nobody waits for any more; if that fails, the connection ends nevertheless."""
+        try:
+            delayed.cancel()
+        except BrokerEnd:
+            raise
+        except BaseException:
+            text = "cancelling the request of %s failed"
+            self._lines.exception("cancel", self._clock(), text, self.peer)
+
+    def writing_blocked(self, is_blocked: bool) -> None:
+        """Note that the client has stopped or resumed reading its responses."""
+        self._is_writing_blocked = is_blocked
+        if not is_blocked:
+            self._defer(self._work)
+
+    def begin_end(self) -> None:
+        """Take no more requests; a response that is delayed is still sent."""
+        self._is_ending = True
+        self.has_dropped = bool(self._frames)
+        self._frames.clear()
+
+    # The rest.
+
+    def _work(self) -> None:
+        """Handle what is queued, for a while."""
+        until_ms = None
+        while self._frames and self._may_handle():
+            self._now_ms = now_ms = self._clock()
+            if until_ms is None:
+                until_ms = now_ms + TURN_MS
+            elif now_ms > until_ms:
+                self._defer(self._work)
+                break
+            self._guarded(self.take, self._frames.popleft())
+        self._write()
+        self._pause_or_resume()
+
+    def _may_handle(self) -> bool:
+        is_held_up = self._delayed is not None or self._is_writing_blocked or self._is_muted
+        return not is_held_up and self._wire.is_open
+
+    def _write(self) -> None:
+        if self._outgoing:
+            parts, self._outgoing = self._outgoing, []
+            self._outgoing_bytes = 0
+            self._wire.write(parts)
+
+    def _pause_or_resume(self) -> None:
+        # A client that has sent a request without a response may go; the rest of it is done nevertheless.
+        has_steps = self._delayed is not None and self._delayed.steps is not None
+        should_pause = bool(self._frames) or self._is_writing_blocked or self._is_muted or has_steps
+        if should_pause != self._is_paused:
+            self._is_paused = should_pause
+            if self.on_pause is not None:
+                self.on_pause(should_pause)
+
+    def _guarded(self, step: Callable[..., None], *arguments: object) -> None:
+        """Close the connection if a step fails: later requests could not be answered in order."""
+        try:
+            step(*arguments)
+        except KafkaWireError as error:
+            self.break_off(str(error))
+        except BrokerEnd:
+            raise
+        except BaseException:
+            self._lines.exception("session", self._clock(), "closing the connection of %s", self.peer)
+            self._close()
+
+    def break_off(self, reason: str) -> None:
+        """Close the connection and say why."""
+        self._lines.info("closed", self._clock(), "closing the connection of %s: %s", self.peer, reason)
+        self._close()
+
+    def _close(self) -> None:
+        self._frames.clear()
+        self._write()
+        self._wire.close()
+
+    @property
+    def _lines(self) -> LogLimit:
+        return self._core.lines
+
+    def _handle(self, frame: Buffer) -> None:
+        request = self._protocol.receive(frame)
+        call = Call(self._core, request, self.peer, self._now_ms)
+        answer = self._core.handle(call, None if request.version_error else request.message)
+        if not isinstance(answer, DelayedOperation):
+            self._respond(request, call, answer)
+        else:
+            self._delayed = answer
+            self._delayed_bytes = request.size_bytes
+            self._take_steps(request, call, answer, self._core.timers.jumped_ms)
+
+    def _take_steps(self, request: Request, call: Call, answer: DelayedOperation, jumped_ms: int) -> None:
+        """Do what comes before a response, for a while, and wait for what it needs otherwise."""
+        until_ms = self._now_ms + TURN_MS
+        while answer.steps is not None:
+            if self._clock() > until_ms:
+                self._core.turns.later(partial(self._go_on, request, call, answer, jumped_ms), self._defer)
+                return
+            self._core.timers.as_of(jumped_ms, answer.step)
+        if answer.response is not None:
+            self._delayed = None
+            self._respond_late(request, call, answer, answer.response)
+        else:
+            answer.then(
+                lambda response: self._defer(partial(self._finish, request, call, response)),
+                lambda failure: self._defer(partial(self._give_up, failure)),
+            )
+
+    def _go_on(self, request: Request, call: Call, answer: DelayedOperation, jumped_ms: int) -> None:
+        """Do more of a request after others had their turn; none of it once the connection has ended."""
+        if self._delayed is answer and self._wire.is_open:
+            self._now_ms = self._clock()
+            self._guarded(self._take_steps, request, call, answer, jumped_ms)
+            self._work()
+            if self.on_answer is not None:
+                self.on_answer()
+
+    def _finish(self, request: Request, call: Call, response: Message) -> None:
+        """Send a delayed response and continue with the next request."""
+        delayed, self._delayed = self._delayed, None
+        if delayed is not None:
+            self._guarded(self._respond_late, request, call, delayed, response)
+            self._work()
+            if self.on_answer is not None:
+                self.on_answer()
+
+    def _give_up(self, failure: RemoteProtocolError) -> None:
+        """Close the connection, because there is no answer to its request."""
+        if self._delayed is not None and self._delayed.failure is failure:
+            self.break_off(str(failure))
+
+    def _respond_late(self, request: Request, call: Call, delayed: DelayedOperation, response: Message) -> None:
+        if delayed.check_unsent is None:
+            self._respond(request, call, response)
+        else:
+            delayed.check_unsent(response)
+            self._respond(request, call, None)
+
+    def _respond(self, request: Request, call: Call, response: Message | None) -> None:
+        try:
+            parts = self._protocol.respond(request, response)
+        except LocalProtocolError:
+            name = request.api.name
+            self._lines.exception(("response", name), call.now_ms, "the response of %s cannot be written", name)
+            failed = finished(error_response(call, request.message, ErrorCode.UNKNOWN_SERVER_ERROR, ""))
+            parts = self._protocol.respond(request, failed)
+        for part in parts:
+            self._outgoing.append(self._part(part))
+            self._outgoing_bytes += len(part)
+        if self._outgoing_bytes >= WRITE_BYTES:
+            self._write()
+        if call.throttle_ms:
+            self._is_muted = True
+            self._core.timers.at(self._clock() + call.throttle_ms, self._unmute)
+
+    def _unmute(self, now_ms: int) -> None:
+        self._is_muted = False
+        self._defer(self._work)
+
+    def _part(self, part: Buffer | FileSlice) -> Buffer:
+        """Return a part of a response in a form that the wire takes."""
+        if isinstance(part, FileSlice) and (not self._sends_files or len(part) < SENDFILE_BYTES_MIN):
+            return part.read()
+        return part  # type: ignore[return-value]  # this wire takes slices too

@@ -1,0 +1,1 @@
+"""What removes and compacts old records."""

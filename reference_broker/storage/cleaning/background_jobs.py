@@ -1,0 +1,122 @@
+"""Long work in small pieces: what blocks runs in the background, what decides runs where requests are handled.
+
+A job is a generator. It yields what it waits for: a function that begins something, and is given a callback for the end
+of it. The job goes on with the result, or with the error. Jobs run one at a time, in order.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, TypeAlias
+
+from kafkawire.reference_broker.work.background_queue import Steps
+
+__all__ = ["Job", "Jobs", "Wait", "in_background"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+#: Begins something, and calls what it is given with the result or the error, once.
+Wait: TypeAlias = Callable[[Callable[[Any], None]], None]
+
+Job: TypeAlias = Generator[Wait, Any, None]
+
+
+def in_background(steps: Steps, work: Callable[[], Any], is_wanted: Callable[[], bool] = lambda: True) -> Wait:
+    """Return what waits for `work`, done as one of the steps.
+
+    Args:
+        steps: see `Steps`.
+        work: blocks; what it returns is the result.
+        is_wanted: asked when the step's turn comes; if it says no, nothing is done and the result is None.
+    """
+
+    def begin(done: Callable[[Any], None]) -> None:
+        results: list[Any] = [None]
+
+        def run() -> None:
+            try:
+                results[0] = work()
+            except Exception as error:
+                results[0] = error
+
+        def ended(error: Exception | None) -> None:
+            done(results[0] if error is None else error)
+
+        steps.do(lambda: run if is_wanted() else lambda: None, ended)
+
+    return begin
+
+
+class _Planned(NamedTuple):
+    job: Job
+    failed: Callable[[Exception], None]
+
+
+class Jobs:
+    """Jobs that run one at a time."""
+
+    def __init__(self) -> None:
+        self._jobs: deque[_Planned] = deque()
+        self._is_busy = False
+        self._is_stopped = False
+
+    def add(self, job: Job, failed: Callable[[Exception], None]) -> None:
+        """Run a job after those that wait.
+
+        Args:
+            job: see above.
+            failed: called with the error that ends it, if one does.
+        """
+        self._jobs.append(_Planned(job, failed))
+        if not self._is_busy:
+            self._run(None)
+
+    def stop(self) -> None:
+        """Let no job go on."""
+        self._is_stopped = True
+        self._jobs.clear()
+
+    def _run(self, result: Any) -> None:
+        """Go on with the first job, and those after it, until one has to wait."""
+        self._is_busy = True
+        while self._jobs and not self._is_stopped:
+            wait = self._advance(result)
+            result = None
+            if wait is not None:
+                arrival = _Arrival()
+                wait(arrival)
+                if not arrival.values:
+                    arrival.go_on = self._run
+                    return
+                (result,) = arrival.values
+        self._is_busy = False
+
+    def _advance(self, result: Any) -> Wait | None:
+        """Return what the first job waits for next; None if it has ended, and was removed."""
+        job, failed = self._jobs[0]
+        try:
+            return job.throw(result) if isinstance(result, Exception) else job.send(result)
+        except StopIteration:
+            self._jobs.popleft()
+        except Exception as error:
+            self._jobs.popleft()
+            failed(error)
+        return None
+
+
+class _Arrival:
+    """Takes the result of what a job waits for, at once or later."""
+
+    __slots__ = ("go_on", "values")
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self.go_on: Callable[[Any], None] | None = None
+
+    def __call__(self, value: Any) -> None:
+        if self.go_on is not None:
+            self.go_on(value)
+        else:
+            self.values.append(value)

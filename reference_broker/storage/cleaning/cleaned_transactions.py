@@ -1,0 +1,75 @@
+"""Which batches belong to aborted transactions, and which markers are no longer needed, as compaction meets them.
+
+A marker stays until no batch of its transaction is left, and then until its delete horizon.
+
+Source: `CleanedTransactionMetadata` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from kafkawire.reference_broker.storage.segments.transaction_index import AbortedTransaction
+from kafkawire.sdk.protocol.tables.enums import ControlRecordType
+from kafkawire.sdk.records import RecordBatch
+from kafkawire.sdk.records.control import control_type
+
+__all__ = ["CleanedTransactions"]
+
+
+class CleanedTransactions:
+    """The transactions of a log, from the first batch that is compacted.
+
+    Args:
+        aborted: all aborted transactions with a marker from there on.
+    """
+
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        #: Those with a batch that was met, in the order of their markers.
+        self._kept: list[AbortedTransaction] = []
+        self._coming = deque(sorted(aborted, key=lambda transaction: transaction.first_offset))
+        #: By producer: the aborted transaction that is open, and whether a batch of it was met.
+        self._aborted: dict[int, tuple[AbortedTransaction, bool]] = {}
+        #: Producers whose open transaction has a batch that was met, and is committed later.
+        self._committed: set[int] = set()
+
+    def is_aborted(self, batch: RecordBatch) -> bool:
+        """Return whether a batch of records belongs to an aborted transaction."""
+        self._begin(batch.last_offset)
+        if not batch.is_transactional:
+            return False
+        found = self._aborted.get(batch.producer_id)
+        if found is None:
+            self._committed.add(batch.producer_id)
+            return False
+        self._aborted[batch.producer_id] = found[0], True
+        return True
+
+    def is_needless(self, batch: RecordBatch) -> bool:
+        """Return whether no batch is left of the transaction that a control batch ends."""
+        self._begin(batch.last_offset)
+        if not batch.records_count:
+            return True  # the marker is gone
+        kind = control_type(next(batch.views())).type
+        if kind == ControlRecordType.ABORT:
+            transaction, was_met = self._aborted.pop(batch.producer_id, (None, False))
+            if transaction is not None and was_met:
+                self._kept.append(transaction)
+                return False
+            return True
+        if kind == ControlRecordType.COMMIT:
+            was_met = batch.producer_id in self._committed
+            self._committed.discard(batch.producer_id)
+            return not was_met
+        return False
+
+    def take_kept(self) -> list[AbortedTransaction]:
+        """Return the aborted transactions whose markers were met and are still needed, each once."""
+        kept, self._kept = self._kept, []
+        return kept
+
+    def _begin(self, offset: int) -> None:
+        while self._coming and self._coming[0].first_offset <= offset:
+            transaction = self._coming.popleft()
+            self._aborted.setdefault(transaction.producer_id, (transaction, False))

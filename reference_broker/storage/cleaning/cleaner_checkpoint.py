@@ -1,0 +1,64 @@
+"""How far each log was compacted, in `cleaner-offset-checkpoint`; what the file does not know is compacted again.
+
+Source: `LogCleanerManager.updateCheckpoints` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from kafkawire.reference_broker.storage.checkpoints import (
+    CLEANER_OFFSETS,
+    DamagedFile,
+    read_offsets,
+)
+from kafkawire.reference_broker.storage.cleaning.background_jobs import Job
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
+from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+
+__all__ = ["CleanerCheckpoint"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+
+class CleanerCheckpoint:
+    """The offset up to which each log was compacted.
+
+    Args:
+        directory: has the logs and the file.
+    """
+
+    def __init__(self, directory: LogDirectory) -> None:
+        self._directory = directory
+        #: By log, since a topic of the same name may come after one that is gone.
+        self._offsets: dict[PartitionLog, int] = {}
+        try:
+            offsets = read_offsets(directory.services.disk, CLEANER_OFFSETS)
+        except (DamagedFile, OSError) as error:
+            _log.warning("%s; logs are compacted again", error)
+            return
+        for topic, number, log in directory.logs():
+            if (topic, number) in offsets:
+                # A log that was cut, or put aside, ends earlier now.
+                self._offsets[log] = min(offsets[topic, number], log.next_offset)
+
+    def offset_of(self, log: PartitionLog) -> int:
+        """Return where the dirty part of a log begins, as far as is known."""
+        return self._offsets.get(log, log.log_start_offset)
+
+    def note(self, log: PartitionLog, offset: int) -> Job:
+        """Write down that a log was compacted up to an offset.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        self._offsets[log] = offset
+        yield lambda done: self._directory.steps.do(self._write_work, done)
+
+    def _write_work(self) -> Callable[[], None]:
+        """Return what writes the file; asked when its turn comes, since a topic may go while it waits."""
+        places = {known: (topic, number) for topic, number, known in self._directory.logs()}
+        self._offsets = {known: at for known, at in self._offsets.items() if known in places}
+        offsets = {places[known]: at for known, at in self._offsets.items()}
+        return lambda: self._directory.checkpoints.write(CLEANER_OFFSETS, offsets)

@@ -1,0 +1,254 @@
+"""Compacting a log: the latest record of each key stays; tombstones and markers go after a while.
+
+First the keys of the dirty part are read, as many as fit; then the segments before its end are rewritten in
+groups, each of which becomes one segment. Whatever takes time is done in the background, in small pieces.
+
+Source: `Cleaner` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from kafkawire.reference_broker.storage.batches import DamagedSegment, parse_header
+from kafkawire.reference_broker.storage.cleaning.background_jobs import Wait, in_background
+from kafkawire.reference_broker.storage.cleaning.cleaned_batch import Cleaning, LastRecord
+from kafkawire.reference_broker.storage.cleaning.cleaned_transactions import CleanedTransactions
+from kafkawire.reference_broker.storage.cleaning.dirtiness import Dirt, grouped
+from kafkawire.reference_broker.storage.cleaning.key_offsets import KeyOffsets
+from kafkawire.reference_broker.storage.cleaning.removal import Retired
+from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.reference_broker.storage.producers.producers import Producer
+from kafkawire.reference_broker.storage.segments.replacement import CLEANED_SUFFIX, commit, complete, discard, prepare
+from kafkawire.reference_broker.storage.segments.segment import Segment
+from kafkawire.reference_broker.storage.segments.transaction_index import AbortedTransaction
+from kafkawire.reference_broker.storage.services import LogServices
+from kafkawire.reference_broker.work.background_queue import Steps
+from kafkawire.sdk.errors import BrokerError, DecodeError
+from kafkawire.sdk.records import RecordBatch
+
+__all__ = ["Compacted", "Compaction", "Tools"]
+
+T = TypeVar("T")
+
+#: How much is read in one piece of work: a few milliseconds.
+_PIECE_BYTES = 256 * 1024
+
+
+class Tools(NamedTuple):
+    """What a compaction needs from outside.
+
+    Attributes:
+        services: disk and timers.
+        steps: where blocking work is done.
+        keys_bytes: how much memory the keys may take.
+        retired: see `Retired`.
+    """
+
+    services: LogServices
+    steps: Steps
+    keys_bytes: int
+    retired: Retired
+
+
+class Compacted(NamedTuple):
+    """What became of a compaction.
+
+    Attributes:
+        end_offset: everything before it is compacted.
+        bytes_before: the size of the segments that were rewritten.
+        bytes_after: their size now.
+    """
+
+    end_offset: int
+    bytes_before: int
+    bytes_after: int
+
+
+class Compaction:
+    """The compaction of a log.
+
+    Args:
+        tools: see `Tools`.
+        log: what is compacted.
+        dirt: what is dirty.
+        now_ms: the current time.
+    """
+
+    def __init__(self, tools: Tools, log: PartitionLog, dirt: Dirt, now_ms: int) -> None:
+        self._tools = tools
+        self._disk = tools.services.disk
+        self._log = log
+        self._dirt = dirt
+        self._now_ms = now_ms
+
+    def run(self) -> Generator[Wait, Any, Compacted]:
+        """Compact the log: a job, see `background_jobs.py`.
+
+        Raises:
+            BrokerError: what has ended the log meanwhile.
+            DecodeError: a batch is damaged.
+            EncodeError: a batch cannot be rewritten.
+            OSError: the disk failed.
+        """
+        log, dirt = self._log, self._dirt
+        before = [segment for segment in log.segments if segment.base_offset < dirt.end_offset]
+        aborted = yield from self._blocking(
+            lambda: [transaction for segment in log.segments for transaction in segment.transactions]
+        )
+        keys = KeyOffsets(self._tools.keys_bytes)
+        yield from self._in_pieces(self._read_keys(before, keys, aborted))
+        if keys.end_offset <= dirt.first_offset:
+            raise OSError(f"no progress at offset {dirt.first_offset}")
+        before = [segment for segment in before if segment.base_offset < keys.end_offset]
+        transactions = yield from self._blocking(lambda: CleanedTransactions(aborted))  # there may be millions
+        cleaning = Cleaning(
+            keys,
+            transactions,
+            {producer.producer_id: _last_record(producer) for producer in log.producers},
+            dirt.end_offset,
+            log.config.delete_retention_ms,
+            self._now_ms,
+        )
+        bytes_before = sum(segment.size_bytes for segment in before)
+        bytes_after = 0
+        groups = yield from self._blocking(lambda: grouped(before, log.config, dirt.end_offset))
+        ends = [group[0].base_offset for group in groups[1:]] + [_end_of(log, before)]
+        for group, end_offset in zip(groups, ends, strict=True):
+            bytes_after += yield from self._replace(group, end_offset, cleaning)
+        return Compacted(keys.end_offset, bytes_before, bytes_after)
+
+    # Pieces of work.
+
+    def _blocking(self, work: Callable[[], T]) -> Generator[Wait, Any, T]:
+        """Do something in the background, unless the log has ended."""
+        result: T = yield in_background(self._tools.steps, work, lambda: self._log.error is None)
+        if self._log.error is not None:
+            raise self._log.error.again()
+        return result
+
+    def _in_pieces(self, pieces: Iterator[None]) -> Generator[Wait, Any, None]:
+        while (yield from self._blocking(lambda: next(pieces, True))) is None:
+            pass
+
+    # The keys.
+
+    def _read_keys(
+        self, segments: Sequence[Segment], keys: KeyOffsets, aborted: Sequence[AbortedTransaction]
+    ) -> Iterator[None]:
+        """Read the keys of the dirty part, in pieces, until there is no room for more."""
+        first = self._dirt.first_offset
+        keys.end_offset = first
+        transactions = CleanedTransactions(entry for entry in aborted if entry.last_offset >= first)
+        dirty = [segment for segment in segments if _end_of(self._log, [segment]) > first]
+        for segment in dirty:
+            for batch in _batches(segment):
+                if batch is None:
+                    yield
+                elif batch.last_offset < first:
+                    continue
+                elif batch.is_control:
+                    transactions.is_needless(batch)
+                    keys.end_offset = batch.next_offset
+                elif transactions.is_aborted(batch):
+                    keys.end_offset = batch.next_offset
+                else:
+                    for record in batch.views():
+                        if (
+                            record.key is not None
+                            and record.offset >= first
+                            and not keys.put(record.key, record.offset)
+                        ):
+                            return
+                    keys.end_offset = batch.next_offset
+            keys.end_offset = _end_of(self._log, [segment])
+
+    # The segments.
+
+    def _replace(self, group: Sequence[Segment], end_offset: int, cleaning: Cleaning) -> Generator[Wait, Any, int]:
+        """Rewrite a group of segments as one, and put it in their place; return its size."""
+        log, disk, base_offset = self._log, self._disk, group[0].base_offset
+        others = [segment.base_offset for segment in group[1:]]
+        cleaned = yield from self._blocking(self._create_at(base_offset))
+        try:
+            yield from self._in_pieces(_write(group, cleaned, cleaning))
+            yield from self._blocking(lambda: _finish(cleaned, end_offset, cleaning))
+            yield from self._blocking(lambda: prepare(disk, log.folder, base_offset, others))
+        except Exception:
+            with contextlib.suppress(OSError, BrokerError):
+                yield from self._blocking(lambda: discard(disk, log.folder))
+            raise
+        try:
+            yield from self._blocking(lambda: commit(disk, log.folder, base_offset))
+            # From here on it is read through its open files, until they have their final names.
+            log.segments = log.segments.replaced(group, cleaned)
+            self._tools.retired((yield from self._blocking(lambda: complete(disk, log.folder))))
+            stored = yield from self._blocking(lambda: self._opened(base_offset, end_offset))
+            log.segments = log.segments.replaced([cleaned], stored)
+            self._tools.retired((yield from self._blocking(lambda: log.snapshots.retire(others))))
+        except OSError as error:
+            if log.error is None:
+                log.fail(error)
+            raise
+        return stored.size_bytes
+
+    def _create_at(self, base_offset: int) -> Callable[[], Segment]:
+        disk, log = self._disk, self._log
+
+        def create() -> Segment:
+            discard(disk, log.folder)  # what a failed attempt may have left
+            return Segment.create(disk, log.folder, base_offset, log.config, CLEANED_SUFFIX)
+
+        return create
+
+    def _opened(self, base_offset: int, end_offset: int) -> Segment:
+        segment = Segment(self._disk, self._log.folder, base_offset, self._log.config, end_offset)
+        segment.transactions.load()
+        return segment
+
+
+def _end_of(log: PartitionLog, segments: Sequence[Segment]) -> int:
+    """Return where the next segment begins."""
+    return log.segments.since(segments[-1].base_offset)[1].base_offset
+
+
+def _last_record(producer: Producer) -> LastRecord:
+    return LastRecord(producer.epoch, producer.batches[-1].last_offset if producer.batches else None)
+
+
+def _batches(segment: Segment) -> Iterator[RecordBatch | None]:
+    """Yield the batches of a segment, of which none is damaged; None whenever a piece of the work is done."""
+    piece_bytes = 0
+    for header in segment.headers(0):
+        batch = RecordBatch(segment.file.read(header.position, header.size_bytes))
+        try:
+            batch.check_crc()
+        except DecodeError as error:
+            raise DamagedSegment(segment.base_offset, "batch", header.position, str(error)) from None
+        yield batch
+        piece_bytes += header.size_bytes
+        if piece_bytes >= _PIECE_BYTES:
+            piece_bytes = 0
+            yield None
+
+
+def _write(group: Sequence[Segment], cleaned: Segment, cleaning: Cleaning) -> Iterator[None]:
+    """Write what is left of a group into a new segment, in pieces."""
+    for segment in group:
+        for batch in _batches(segment):
+            if batch is None:
+                yield
+            elif (left := cleaning.left_of(batch)) is not None:
+                cleaned.append(left, parse_header(left), batch.base_offset)
+
+
+def _finish(cleaned: Segment, end_offset: int, cleaning: Cleaning) -> None:
+    """Make a written segment durable; it goes to where the next one begins."""
+    for transaction in cleaning.transactions.take_kept():
+        cleaned.transactions.append(transaction)
+    cleaned.seal()
+    cleaned.sync(with_indexes=True)
+    cleaned.is_stored = True
+    cleaned.next_offset = end_offset

@@ -1,0 +1,229 @@
+"""The upkeep of logs: retention, compaction, and the removal of files, in the background and one log at a time.
+
+An error concerns its log alone and is logged once; that log is not compacted again before the next start.
+
+Source: `LogManager.cleanupLogs`, `LogCleaner`, `LogCleanerManager` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from kafkawire.reference_broker.storage.cleaning.background_jobs import Job, Jobs, Wait, in_background
+from kafkawire.reference_broker.storage.cleaning.cleaner_checkpoint import CleanerCheckpoint
+from kafkawire.reference_broker.storage.cleaning.compaction import Compaction, Tools
+from kafkawire.reference_broker.storage.cleaning.dirtiness import Bounds, Dirt, dirt_of
+from kafkawire.reference_broker.storage.cleaning.removal import remove_files, remove_old
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
+from kafkawire.reference_broker.storage.disk.disk import is_short_of_descriptors
+from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.reference_broker.storage.segments.segment import Segment
+from kafkawire.sdk.errors import DecodeError, EncodeError
+
+__all__ = ["Upkeep", "UpkeepLimits"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+
+class _Dirty(NamedTuple):
+    """A log worth compacting."""
+
+    log: PartitionLog
+    dirt: Dirt
+
+
+class UpkeepLimits(NamedTuple):
+    """When the upkeep does what.
+
+    Attributes:
+        retention_check_delay_ms: how long after the start logs are first looked at for segments that may go.
+        retention_check_interval_ms: how often that follows.
+        cleaner_backoff_ms: how often to look for logs to compact.
+        cleaner_keys_bytes: how much memory the keys of a log may take while it is compacted.
+        is_cleaner_enabled: whether logs are compacted.
+    """
+
+    retention_check_delay_ms: int
+    retention_check_interval_ms: int
+    cleaner_backoff_ms: int
+    cleaner_keys_bytes: int
+    is_cleaner_enabled: bool
+
+
+class Upkeep:
+    """The upkeep of all logs of a directory.
+
+    Args:
+        directory: has the logs.
+        limits: see `UpkeepLimits`.
+        now_ms: the current time.
+    """
+
+    def __init__(self, directory: LogDirectory, limits: UpkeepLimits, now_ms: int) -> None:
+        self._directory = directory
+        self._limits = limits
+        self._timers = directory.services.timers
+        self._jobs = Jobs()
+        #: Logs that have had an error.
+        self._failed: set[PartitionLog] = set()
+        self._is_checking = False
+        self._checkpoint = CleanerCheckpoint(directory)
+        self._timers.at(now_ms + limits.retention_check_delay_ms, self._check_retention)
+        if limits.is_cleaner_enabled:
+            self._timers.at(now_ms + limits.cleaner_backoff_ms, self._check_compaction)
+
+    def stop(self) -> None:
+        """Begin nothing further."""
+        self._jobs.stop()
+
+    # Retention.
+
+    def _check_retention(self, now_ms: int) -> None:
+        self._timers.at(now_ms + self._limits.retention_check_interval_ms, self._check_retention)
+        if self._is_checking:
+            return  # the last check still runs
+        self._is_checking = True
+        logs = {log for _, _, log in self._directory.logs()}
+        self._failed &= logs
+        for log in logs:
+            # Compacted logs are checked when the cleaner looks at them, if it runs.
+            if not (log.config.is_compacted and self._limits.is_cleaner_enabled):
+                self._add(log, self._remove_old(log, now_ms - self._timers.jumped_ms))
+        self._jobs.add(self._checked(), lambda error: None)
+
+    def _checked(self) -> Job:
+        self._is_checking = False
+        yield from ()
+
+    def _now_of(self, begun_ms: int) -> int:
+        """Return when a job began, by the clock as it is now: it may have jumped since.
+
+        Args:
+            begun_ms: the time then, minus how much the clock had jumped until then.
+        """
+        return begun_ms + self._timers.jumped_ms
+
+    def _remove_old(self, log: PartitionLog, begun_ms: int) -> Job:
+        retired = partial(self._retired, log, begun_ms)
+        yield from remove_old(self._directory, log, retired, self._now_of(begun_ms))
+
+    def _retired(self, log: PartitionLog, begun_ms: int, paths: Sequence[str]) -> None:
+        if paths:
+            self._timers.at(
+                self._now_of(begun_ms) + log.config.file_delete_delay_ms, lambda _: self._remove_files(log, paths)
+            )
+
+    def _remove_files(self, log: PartitionLog, paths: Sequence[str]) -> None:
+        disk = self._directory.services.disk
+        # A folder of this name may be another topic's by then.
+        work = in_background(self._directory.steps, lambda: remove_files(disk, paths), lambda: log.error is None)
+        self._add(log, (wait for wait in (work,)))
+
+    # Compaction.
+
+    def _check_compaction(self, now_ms: int) -> None:
+        begun_ms = now_ms - self._timers.jumped_ms
+
+        def done(error: Exception | None = None) -> None:
+            if error is not None:
+                _log.error("compaction failed: %s", error, exc_info=error)
+            self._timers.at(self._now_of(begun_ms) + self._limits.cleaner_backoff_ms, self._check_compaction)
+
+        def compact_or_end() -> Job:
+            if (yield from self._compact_dirtiest(begun_ms)):
+                # The next one comes after what was added meanwhile: with much to compact, retention goes on.
+                self._jobs.add(compact_or_end(), done)
+            else:
+                yield from self._trim_compacted(begun_ms)
+                done()
+
+        self._jobs.add(compact_or_end(), done)
+
+    def _compact_dirtiest(self, begun_ms: int) -> Generator[Wait, Any, bool]:
+        """Compact the dirtiest log; return whether there was one."""
+        found = yield from self._dirtiest(begun_ms)
+        if found is None:
+            return False
+        log, dirt = found
+        try:
+            yield from self._compact(log, dirt, begun_ms)
+        except Exception as error:
+            self._fail(log, error)
+            return not is_short_of_descriptors(error)  # the same log would be the dirtiest again, at once
+        return True
+
+    def _trim_compacted(self, begun_ms: int) -> Job:
+        """Remove what is old in compacted logs."""
+        for _, _, log in list(self._directory.logs()):
+            has_old = log.config.has_retention or log.log_start_offset > log.segments.first.base_offset
+            if log.config.is_compacted and has_old and log.error is None:
+                try:
+                    yield from self._remove_old(log, begun_ms)
+                except Exception as error:
+                    self._fail(log, error)
+
+    def _dirtiest(self, begun_ms: int) -> Generator[Wait, Any, _Dirty | None]:
+        found = None
+        for topic, number, log in list(self._directory.logs()):
+            if not log.config.is_compacted or len(log.segments) == 1 or log.error is not None or log in self._failed:
+                continue
+            # Also those whose indexes a reader has found to be lost: compaction stops at the first.
+            unstored = [segment for segment in log.segments if segment.is_sealed and not segment.is_stored]
+            if unstored:
+                yield partial(_store, log, unstored)
+            durable_to = self._directory.checkpoints.recovery_points.get((topic, number), 0)
+            clean_to = self._checkpoint.offset_of(log)
+            bounds = Bounds(clean_to, log.log_start_offset, log.last_stable_offset, durable_to)
+            look = partial(dirt_of, log.segments, log.config, bounds, self._now_of(begun_ms))
+            try:
+                dirt = yield in_background(self._directory.steps, look, partial(_is_there, log))
+            except Exception as error:
+                self._fail(log, error)
+                continue
+            if dirt is not None and dirt.is_worth_it(log.config) and (found is None or dirt.ratio > found.dirt.ratio):
+                found = _Dirty(log, dirt)
+        return found
+
+    def _compact(self, log: PartitionLog, dirt: Dirt, begun_ms: int) -> Job:
+        tools = Tools(
+            self._directory.services,
+            self._directory.steps,
+            self._limits.cleaner_keys_bytes,
+            partial(self._retired, log, begun_ms),
+        )
+        compacted = yield from Compaction(tools, log, dirt, self._now_of(begun_ms)).run()
+        _log.info(
+            "%s: compacted to offset %d, from %d bytes to %d",
+            self._directory.services.disk.describe(log.folder),
+            *compacted,
+        )
+        yield from self._checkpoint.note(log, compacted.end_offset)
+
+    # Errors.
+
+    def _add(self, log: PartitionLog, job: Job) -> None:
+        self._jobs.add(job, partial(self._fail, log))
+
+    def _fail(self, log: PartitionLog, error: Exception) -> None:
+        if is_short_of_descriptors(error) and log.error is None:
+            services = self._directory.services
+            where, now_ms = services.disk.describe(log.folder), services.clock()
+            services.lines.error(("upkeep", where), now_ms, "%s: upkeep is tried again later: %s", where, error)
+            return
+        # Once, although retention is retried; and not for what has ended the log.
+        if log not in self._failed and log.error is None:
+            self._failed.add(log)
+            where = self._directory.services.disk.describe(log.folder)
+            is_known = isinstance(error, OSError | DecodeError | EncodeError)
+            _log.error("%s: upkeep failed: %s", where, error, exc_info=None if is_known else error)
+
+
+def _store(log: PartitionLog, segments: Sequence[Segment], done: Callable[[Any], None]) -> None:
+    log.store(segments, lambda: done(None))
+
+
+def _is_there(log: PartitionLog) -> bool:
+    return log.error is None

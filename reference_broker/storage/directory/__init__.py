@@ -1,0 +1,1 @@
+"""A data directory: its topics, their logs, its checkpoints."""

@@ -1,0 +1,166 @@
+"""The checkpoints of a data directory: where logs begin, and what of them is durable.
+
+The files are Kafka's and name a topic, not its id. So no topic begins to exist while one of them may have an entry of
+another topic of its name: deletions drop the entries, together if many come at once, and what they left because of a
+crash, or of an error of the disk, the next start or the creation drops.
+
+Recovery points on the disk never go back while a broker runs: what compaction has left before them has gaps, which
+after them a start takes for damage.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from kafkawire.reference_broker.storage.checkpoints import (
+    CLEANER_OFFSETS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    offsets_if_sound,
+    write_offsets,
+)
+from kafkawire.reference_broker.storage.disk.disk import Disk
+from kafkawire.reference_broker.storage.file_names import Partition
+from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+
+__all__ = ["DirectoryCheckpoints"]
+
+logger = logging.getLogger("kafkawire.broker")
+
+#: The files, and what follows if one is damaged.
+_FILES = {
+    LOG_START_OFFSETS: "logs start at their first segment",
+    RECOVERY_POINTS: "all segments are checked",
+    CLEANER_OFFSETS: "logs are compacted again",
+}
+
+
+class DirectoryCheckpoints:
+    """The checkpoints of all logs. Whatever blocks is one step after the other, see `Steps`.
+
+    Args:
+        disk: the data directory.
+
+    Raises:
+        OSError: the disk failed.
+
+    Attributes:
+        are_points_sound: whether the recovery points could be read at the start.
+        recovery_points: by topic and partition, as they are on the disk.
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        found = {path: offsets_if_sound(disk, path, otherwise) for path, otherwise in _FILES.items()}
+        points = found[RECOVERY_POINTS]
+        self.are_points_sound = points is not None
+        self.recovery_points: Mapping[Partition, int] = points or {}
+        self._starts: Mapping[Partition, int] = found[LOG_START_OFFSETS] or {}
+        # What the file does not name yet was not compacted; if the file is gone, that is not known of any log.
+        self._unnamed = 0 if self.are_points_sound and RECOVERY_POINTS in disk.names("") else None
+        #: Topics that are gone, and may have entries.
+        self._gone = {name for offsets in found.values() for name, _ in offsets or ()}
+        #: Files of which nobody knows whether the last write is durable.
+        self._unsure = {LOG_START_OFFSETS}
+
+    def start_of(self, place: Partition) -> int:
+        """Return where a log began at the start."""
+        return self._starts.get(place, 0)
+
+    def recovery_point_of(self, place: Partition) -> int | None:
+        """Return the offset before which everything is durable in a log, None if nobody knows."""
+        return self.recovery_points.get(place, self._unnamed)
+
+    # Topics that are gone.
+
+    def keep_only(self, present: Collection[str]) -> None:
+        """Drop the entries of all topics but these, at the start; an error of the disk is no reason not to start."""
+        self._gone.difference_update(present)
+        self.forget_if_possible()
+
+    def note_deleted(self, name: str) -> None:
+        """Note that a topic does not exist any more."""
+        self._gone.add(name)
+
+    def forget_if_possible(self) -> None:
+        """Drop the entries of topics that are gone; if that fails, they go before others of their names come."""
+        try:
+            self._forget()
+        except OSError as error:
+            logger.warning("checkpoints keep entries of deleted topics for now: %s", error)
+
+    def clear_name(self, name: str) -> None:
+        """Have no entry of another topic of this name, before one begins to exist.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        if name in self._gone:
+            self._forget()
+
+    def _forget(self) -> None:
+        if not self._gone:
+            return
+        present = set(self._disk.names(""))
+        for path, otherwise in _FILES.items():
+            offsets = offsets_if_sound(self._disk, path, otherwise) if path in present else None
+            if offsets is None:
+                continue  # nor does a start find anything there
+            kept = self._without_gone(offsets)
+            if len(kept) < len(offsets) or path in self._unsure:
+                self.write(path, kept)
+        self._starts, self.recovery_points = map(self._without_gone, (self._starts, self.recovery_points))
+        self._gone.clear()
+
+    def _without_gone(self, offsets: Mapping[Partition, int]) -> Mapping[Partition, int]:
+        return {place: offset for place, offset in offsets.items() if place[0] not in self._gone}
+
+    # Writing.
+
+    def write(self, path: str, offsets: Mapping[Partition, int]) -> None:
+        """Replace a file.
+
+        Raises:
+            OSError: the disk failed; the file says what it did before, or this.
+        """
+        self._unsure.add(path)
+        write_offsets(self._disk, path, offsets)
+        self._unsure.remove(path)
+
+    def work(self, logs: Iterable[tuple[str, int, PartitionLog]]) -> Callable[[], None]:
+        """Return what writes where the logs begin now, and what of them is durable.
+
+        Args:
+            logs: all of them, with topic and partition.
+        """
+        points: dict[Partition, int] = {}
+        starts: dict[Partition, int] = {}
+        changed = []
+        are_known = True
+        for name, number, log in logs:
+            place = (name, number)
+            if log.log_start_offset:
+                starts[place] = log.log_start_offset
+            if not log.is_offline:
+                points[place] = log.stored_to
+                if not log.epochs.is_stored:
+                    changed.append(log)
+            # What a log that went offline says may not be true.
+            elif place in self.recovery_points:
+                points[place] = self.recovery_points[place]
+            else:
+                # A file without this log would say that it was not compacted.
+                are_known = are_known and self._unnamed is not None
+
+        def work() -> None:
+            if starts != self._starts or LOG_START_OFFSETS in self._unsure:
+                self.write(LOG_START_OFFSETS, starts)
+                self._starts = starts
+            if are_known:
+                self.write(RECOVERY_POINTS, points)
+                self.recovery_points, self._unnamed = points, 0
+            for log in changed:
+                log.epochs.store(self._disk, log.folder)
+
+        return work

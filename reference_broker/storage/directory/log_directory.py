@@ -1,0 +1,427 @@
+"""The data directory of a broker: its identity, its topics, and the log of every partition.
+
+Layout, Kafka's own apart from the folder `topics`, which stands in for the metadata log of a KRaft controller:
+
+    .lock, meta.properties, recovery-point-offset-checkpoint, log-start-offset-checkpoint, .kafka_cleanshutdown
+    producer-ids                        the first producer id that was not reserved yet
+    topics/                             see `topic_files.py`
+    <topic>-<partition>/                segments, leader-epoch-checkpoint, partition.metadata
+
+Topics are created and deleted, and checkpoints written, in the background, one after the other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from kafkawire.reference_broker.config.properties import properties_text
+from kafkawire.reference_broker.config.topic_configs import LogConfig, log_config
+from kafkawire.reference_broker.storage.checkpoints import (
+    CLEAN_SHUTDOWN,
+    LOCK,
+    META_PROPERTIES,
+    PRODUCER_IDS,
+    RECOVERY_POINTS,
+    DamagedFile,
+    clean_shutdown_text,
+    read_properties,
+    write_offsets,
+)
+from kafkawire.reference_broker.storage.directory.directory_checkpoints import DirectoryCheckpoints
+from kafkawire.reference_broker.storage.directory.topic_files import TopicFile, TopicFiles, UndecidedError, folder_of
+from kafkawire.reference_broker.storage.disk.disk import has_file, replace_file
+from kafkawire.reference_broker.storage.log.durable_log import when_all_quiet
+from kafkawire.reference_broker.storage.log.epochs import read_last_epoch, write_last_epoch
+from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.reference_broker.storage.services import Each, LogServices, one_by_one, storage_error
+from kafkawire.reference_broker.work.background_queue import Steps
+from kafkawire.sdk.errors import BrokerError, ConfigurationError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import format_uuid
+
+__all__ = ["LogDirectory", "Topic"]
+
+logger = logging.getLogger("kafkawire.broker")
+
+_NEXT_PRODUCER_ID = "next.producer.id"
+
+#: No broker gives as many ids in its life; a higher one in a file is damage, one in a log a client's invention.
+_GIVEN_IDS_MAX = 2**62
+_KNOWN_IDS_MAX = _GIVEN_IDS_MAX // 2
+
+#: Where the reservation of producer ids is lost, so many are left out after those in logs: producers that have written
+#: nothing so far may have them, and two producers with one id would be taken for one that repeats itself.
+_SILENT_IDS = 2**32
+
+#: Version of `meta.properties`, and what must be in it.
+_META_VERSION = 1
+_META_NAMES = ("cluster.id", "node.id")
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic and the logs of its partitions.
+
+    Attributes:
+        name: unique among the present topics.
+        topic_id: 16 bytes, never reused.
+        configs: configurations that differ from the defaults, by Kafka's names.
+        logs: one per partition, in order of partition number.
+    """
+
+    name: str
+    topic_id: bytes
+    configs: Mapping[str, str]
+    logs: list[PartitionLog] = field(default_factory=list)
+
+    def as_file(self) -> TopicFile:
+        """Return what is written down of it."""
+        return TopicFile(self.name, self.topic_id, len(self.logs), self.configs)
+
+
+class LogDirectory:
+    """The topics on disk, and the files that concern all of them.
+
+    Args:
+        services: the disk is the data directory.
+        node_id: the broker's id; must be that of the broker that created the directory.
+        new_uuid: returns 16 bytes for cluster, directory and topic ids.
+        defaults: topic configurations that apply unless a topic overrides them.
+
+    Raises:
+        ConfigurationError: the directory belongs to another broker, is in use, or has a file that cannot be understood.
+        OSError: the disk failed.
+
+    Attributes:
+        services: see above.
+        steps: see `Steps`.
+        cluster_id: in Kafka's text form.
+        topics: by name.
+        topics_by_id: by topic id.
+        topics_came: how many topics have come so far, those found at the start included.
+        was_clean: whether the last shutdown was clean.
+        checkpoints: see `DirectoryCheckpoints`.
+    """
+
+    def __init__(
+        self,
+        services: LogServices,
+        node_id: int,
+        new_uuid: Callable[[], bytes],
+        defaults: Mapping[str, str] | None = None,
+    ) -> None:
+        self.services = services
+        self.topics: dict[str, Topic] = {}
+        self.topics_by_id: dict[bytes, Topic] = {}
+        self.topics_came = 0
+        self._disk = services.disk
+        self._new_uuid = new_uuid
+        self._defaults = dict(defaults or {})
+        #: Topics that are being created, with the callbacks that wait for them.
+        self._creating: dict[str, list[Callable[[Topic | BrokerError], None]]] = {}
+        self.steps = Steps(services.background)
+        self._is_forgetting = False
+        self._checkpoint_waiting: list[Callable[[BrokerError | None], None]] = []
+        try:
+            self._lock = self._disk.lock(LOCK)
+        except BlockingIOError:
+            raise ConfigurationError("data_dir", self._disk.describe(""), "another broker uses it") from None
+        try:
+            self.cluster_id = self._identify(node_id)
+            self.was_clean = self._take_marker()
+            self._files = TopicFiles(self._disk)
+            self.checkpoints = DirectoryCheckpoints(self._disk)
+            self._open_topics()
+            self._next_producer_id = self._find_next_producer_id()
+            if self._files.doomed:  # beside the steps: nobody else knows these folders
+                self.services.background(partial(self._files.remove, self._files.doomed), self._removed)
+        except DamagedFile as error:
+            self._lock.release()
+            raise ConfigurationError("data_dir", self._disk.describe(""), str(error)) from error
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _identify(self, node_id: int) -> str:
+        where = self._disk.describe(META_PROPERTIES)
+        if not has_file(self._disk, META_PROPERTIES):
+            if any(name.endswith("-0") for name in self._disk.names("")):
+                raise DamagedFile(where, "it is missing, although there are partitions")
+            known = {
+                "version": str(_META_VERSION),
+                "cluster.id": format_uuid(self._new_uuid()),
+                "directory.id": format_uuid(self._new_uuid()),
+                "node.id": str(node_id),
+            }
+            write_offsets(self._disk, RECOVERY_POINTS, {})
+            self._write_next_producer_id(0)
+            replace_file(self._disk, META_PROPERTIES, properties_text(known).encode())
+        known = read_properties(self._disk, META_PROPERTIES)
+        missing = [name for name in _META_NAMES if not known.get(name)]
+        if missing:
+            raise DamagedFile(where, f"it has no {' and no '.join(missing)}")
+        if known["node.id"] != str(node_id):
+            raise ConfigurationError(
+                "node_id", node_id, f"{self._disk.describe('')} belongs to node {known['node.id']}"
+            )
+        return known["cluster.id"]
+
+    def _take_marker(self) -> bool:
+        """Remove the mark of a clean shutdown, durably, before anything is written."""
+        if not has_file(self._disk, CLEAN_SHUTDOWN):
+            return False
+        self._disk.remove(CLEAN_SHUTDOWN)
+        self._disk.sync_folder("")
+        return True
+
+    def _open_topics(self) -> None:
+        is_checked = self.was_clean and self.checkpoints.are_points_sound
+        last_epoch = read_last_epoch(self._disk)
+        has_new_folders = False
+        present = set(self._disk.names(""))
+        for file in self._files.topics():
+            topic = Topic(file.name, file.topic_id, file.configs)
+            config = self._config_in(file)
+            for number in range(file.partitions):
+                place, folder, problem = (file.name, number), folder_of(file.name, number), None
+                try:
+                    has_new_folders |= self._files.settle_folder(file, number, is_there=folder in present)
+                except OSError as error:
+                    problem = error  # which stops no other partition
+                log = PartitionLog(
+                    self.services,
+                    folder,
+                    config,
+                    problem=problem,
+                    is_clean=is_checked,
+                    log_start_offset=self.checkpoints.start_of(place),
+                    recovery_point=self.checkpoints.recovery_point_of(place),
+                    last_epoch=last_epoch,
+                )
+                topic.logs.append(log)
+            self._register(topic)
+        write_last_epoch(self._disk, last_epoch, (log.leader_epoch for _, _, log in self.logs()))
+        self.checkpoints.keep_only(self.topics)
+        self._files.tell_strays({log.folder for _, _, log in self.logs()})
+        if has_new_folders:
+            self._disk.sync_folder("")
+
+    def _config_in(self, file: TopicFile) -> LogConfig:
+        try:
+            return self.config_of(file.configs)
+        except ValueError as error:
+            raise DamagedFile(f"the configuration of the topic {file.name}", str(error)) from None
+
+    def _register(self, topic: Topic) -> None:
+        self.topics[topic.name] = topic
+        self.topics_came += 1
+        self.topics_by_id[topic.topic_id] = topic
+        for log in topic.logs:
+            log.on_sealed = self.checkpoint
+
+    def config_of(self, configs: Mapping[str, str]) -> LogConfig:
+        """Return the log configuration of a topic with these overrides."""
+        return log_config({**self._defaults, **configs})
+
+    def logs(self) -> Iterator[tuple[str, int, PartitionLog]]:
+        """Yield topic, partition and log of all partitions."""
+        for topic in self.topics.values():
+            for number, log in enumerate(topic.logs):
+                yield topic.name, number, log
+
+    def log(self, topic: str, partition: int) -> PartitionLog | None:
+        """Return the log of a partition, None if there is none."""
+        known = self.topics.get(topic)
+        return known.logs[partition] if known is not None and 0 <= partition < len(known.logs) else None
+
+    # Creating and deleting.
+
+    def is_creating(self, name: str) -> bool:
+        """Return whether a topic is being created."""
+        return name in self._creating
+
+    def create(
+        self, name: str, partitions: int, configs: Mapping[str, str], done: Callable[[Topic | BrokerError], None]
+    ) -> None:
+        """Create a topic that does not exist; name and configurations must have been checked.
+
+        Args:
+            name: if the topic is being created already, `done` waits for that.
+            partitions: their number.
+            configs: configurations that differ from the defaults.
+            done: called with the topic, or with KAFKA_STORAGE_ERROR.
+        """
+        if name in self._creating:
+            self._creating[name].append(done)
+            return
+        self._creating[name] = [done]
+        topic = Topic(name, self._new_uuid(), dict(configs))
+        config = self.config_of(configs)
+
+        def make_partition(number: int) -> None:
+            log = PartitionLog(self.services, folder_of(name, number), config)
+            if log.error is not None:
+                raise OSError(str(log.error))
+            topic.logs.append(log)
+
+        def work() -> None:
+            self.checkpoints.clear_name(name)
+            self._files.create(TopicFile(name, topic.topic_id, partitions, topic.configs), make_partition)
+
+        def created(error: Exception | None) -> None:
+            result: Topic | BrokerError = topic
+            if error is None:
+                self._register(topic)
+            else:
+                logger.error("the topic %s cannot be created: %s", name, error)
+                result = storage_error(error)
+            for waiting in self._creating.pop(name):
+                waiting(result)
+
+        self.steps.do(lambda: work, created)
+
+    def delete(
+        self, topic: Topic, done: Callable[[BrokerError | None], None], gone: Callable[[], None] = lambda: None
+    ) -> None:
+        """Delete a topic and its files; slices handed out before stay readable.
+
+        Args:
+            topic: a present one.
+            done: called when the topic will not come back, with None, or with the error: it was deleted before, or
+                KAFKA_STORAGE_ERROR.
+            gone: called before that if the topic is deleted: it is not listed any more, its logs have not ended yet.
+        """
+        file = topic.as_file()
+
+        def deleted(error: Exception | None) -> None:
+            if isinstance(error, UndecidedError):
+                for log in topic.logs:
+                    log.fail(error)
+            if error is not None:
+                logger.error("the topic %s cannot be deleted: %s", topic.name, error)
+                done(storage_error(error))
+            elif self.topics_by_id.pop(topic.topic_id, None) is None:
+                done(
+                    BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+                )
+            else:
+                del self.topics[topic.name]
+                self.checkpoints.note_deleted(topic.name)
+                gone()
+                end = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic.name} was deleted")
+                for log in topic.logs:
+                    log.end(end)
+                # A sync or a roll in flight would write into the folder of the next topic of this name.
+                remove = partial(self._files.finish_delete, file)
+                self.steps.do(lambda: remove, self._removed, place=0, when=partial(when_all_quiet, topic.logs))
+                self._forget_deleted()
+                done(None)
+
+        def prepare() -> Callable[[], None]:
+            is_there = topic.topic_id in self.topics_by_id
+            return lambda: self._files.begin_delete(file) if is_there else None
+
+        self.steps.do(prepare, deleted)
+
+    def _forget_deleted(self) -> None:
+        """Drop the entries of deleted topics from the checkpoints, once for all whose deletion waits already."""
+        if self._is_forgetting:
+            return
+        self._is_forgetting = True
+
+        def prepare() -> Callable[[], None]:
+            self._is_forgetting = False
+            return self.checkpoints.forget_if_possible
+
+        self.steps.do(prepare, lambda error: None)
+
+    def _removed(self, error: Exception | None) -> None:
+        if error is not None:
+            logger.warning("files of a deleted topic stay until the next start: %s", error)
+
+    # Checkpoints and the end.
+
+    def reserve_producer_ids(self, count: int) -> int:
+        """Reserve producer ids on the disk, so that they are never given twice, and return the first of them.
+
+        Raises:
+            OSError: the reservation could not be written.
+        """
+        first = self._next_producer_id
+        self._write_next_producer_id(first + count)
+        self._next_producer_id = first + count
+        return first
+
+    def _write_next_producer_id(self, number: int) -> None:
+        replace_file(self._disk, PRODUCER_IDS, properties_text({_NEXT_PRODUCER_ID: number}).encode())
+
+    def _find_next_producer_id(self) -> int:
+        """Return the first id that was not reserved; if that is lost, one far after those that logs know."""
+        where = self._disk.describe(PRODUCER_IDS)
+        try:
+            if not has_file(self._disk, PRODUCER_IDS):
+                raise DamagedFile(where, "it is missing")
+            text = read_properties(self._disk, PRODUCER_IDS).get(_NEXT_PRODUCER_ID, "")
+            if text.isdecimal() and len(text) <= len(str(_GIVEN_IDS_MAX)) and int(text) <= _GIVEN_IDS_MAX:
+                return int(text)
+            raise DamagedFile(where, f"{_NEXT_PRODUCER_ID} is {text!r:.40}")
+        except DamagedFile as error:
+            known = (producer.producer_id for _, _, log in self.logs() for producer in log.producers)
+            first = max((number for number in known if number <= _KNOWN_IDS_MAX), default=-1) + 1 + _SILENT_IDS
+            logger.warning("%s; producer ids go on at %d, far after those in the logs", error, first)
+            return first
+
+    def checkpoint(self, done: Callable[[BrokerError | None], None] = lambda error: None) -> None:
+        """Write the checkpoints of recovery points and log start offsets, in the background.
+
+        Args:
+            done: called when what they are now is durable, with None, or with KAFKA_STORAGE_ERROR.
+        """
+        self._checkpoint_waiting.append(done)
+        if len(self._checkpoint_waiting) > 1:
+            return
+        waiting: list[Callable[[BrokerError | None], None]] = []
+
+        def prepare() -> Callable[[], None]:
+            waiting[:], self._checkpoint_waiting = self._checkpoint_waiting, []
+            return self.checkpoints.work(self.logs())
+
+        def written(error: Exception | None) -> None:
+            if error is not None:
+                logger.warning("the checkpoints cannot be written, a restart after a crash takes longer: %s", error)
+            for waiting_done in waiting:
+                waiting_done(None if error is None else storage_error(error))
+
+        self.steps.do(prepare, written, place=1)  # not behind thousands of topics, which come forward too
+
+    def begin_end(self) -> None:
+        """Leave what is still there of deleted topics to the next start."""
+        self._files.is_ending = True
+
+    def close(self, each: Each = one_by_one) -> None:
+        """Sync everything, mark a clean shutdown, and release the files.
+
+        Args:
+            each: closes the logs; a disk syncs several at once in less time than one after the other.
+        """
+        self.steps.close()
+        each(log.close for _, _, log in self.logs())
+        try:
+            self.checkpoints.work(self.logs())()
+            # A log that is offline has to be checked at the next start.
+            if not any(log.is_offline for _, _, log in self.logs()):
+                replace_file(self._disk, CLEAN_SHUTDOWN, clean_shutdown_text().encode())
+        except OSError as error:
+            logger.error("%s: the shutdown is not clean: %s", self._disk.describe(""), error)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the directory as a crash would: nothing more is written."""
+        self.begin_end()
+        self.steps.close()
+        self.topics.clear()
+        self.topics_by_id.clear()
+        self._lock.release()

@@ -1,0 +1,370 @@
+"""Which topics exist, kept in the folder `topics` so that a crash leaves each one whole or not at all.
+
+    <name>.topic          the topic exists: its id, number of partitions, configurations
+    <topic id>.creating   its partitions are being made; at a restart they are removed
+    <topic id>.deleting   it is deleted; its folders are being renamed, at a restart the rest of them
+
+A topic begins to exist when `.creating` is renamed to `.topic`, after everything else is durable, and ceases to exist
+when `.deleting` is durable. Its renamed folders are removed one by one, which takes long: a stop leaves the rest, and a
+start does not wait for them. Every step blocks, and runs in the background.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import chain, count
+from operator import ne
+from typing import NamedTuple
+
+from kafkawire.reference_broker.config.properties import properties_text
+from kafkawire.reference_broker.storage.checkpoints import (
+    DIRECTORY_FILES,
+    PARTITION_METADATA,
+    DamagedFile,
+    partition_metadata_text,
+    read_properties,
+)
+from kafkawire.reference_broker.storage.disk.disk import (
+    TEMPORARY_SUFFIX,
+    Disk,
+    has_file,
+    is_short_of_descriptors,
+    read_file,
+    remove_tree,
+    replace_file,
+    write_file,
+)
+from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.protocol.uuids import format_uuid, parse_uuid
+
+__all__ = ["TopicFile", "TopicFiles", "UndecidedError", "folder_of"]
+
+logger = logging.getLogger("kafkawire.broker")
+
+_FOLDER = "topics"
+_TOPIC = ".topic"
+_CREATING = ".creating"
+_DELETING = ".deleting"
+#: Folders whose files are being removed, and folders that belong to no topic.
+_DELETED = "-delete"
+_STRAY = "-stray"
+
+#: Of `partition.metadata`; what has more is something else.
+_METADATA_BYTES_MAX = 1024
+
+#: What differs from our own in so few bytes is damage: the ids of two topics hardly agree in more than a few.
+_DAMAGED_BYTES_MAX = 4
+
+_TOPIC_ID = "topic.id"
+_TOPIC_NAME = "topic.name"
+_PARTITIONS = "partitions"
+
+
+class TopicFile(NamedTuple):
+    """What is written down of a topic.
+
+    Attributes:
+        name: unique among the present topics.
+        topic_id: 16 bytes, never reused.
+        partitions: their number.
+        configs: configurations that differ from the defaults.
+    """
+
+    name: str
+    topic_id: bytes
+    partitions: int
+    configs: Mapping[str, str]
+
+
+def folder_of(topic: str, number: int) -> str:
+    """Return the folder of a partition."""
+    return f"{topic}-{number}"
+
+
+class TopicFiles:
+    """The topics written down on a disk; what a crash has interrupted is finished or undone here.
+
+    Args:
+        disk: the data directory.
+
+    Raises:
+        DamagedFile: a file of a topic cannot be understood.
+        OSError: the disk failed.
+
+    Attributes:
+        doomed: the folders that earlier deletions have left, to be removed by `remove`.
+        is_ending: whether the folders of deleted topics that are still there stay until the next start.
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self.is_ending = False
+        self._disk = disk
+        disk.make_folder(_FOLDER)
+        self._tidy()
+        self.doomed = [name for name in disk.names("") if name.endswith(_DELETED)]
+
+    def topics(self) -> list[TopicFile]:
+        """Return the topics that exist.
+
+        Raises:
+            DamagedFile: a file of a topic cannot be understood.
+            OSError: the disk failed.
+        """
+        return [self._read(name) for name in self._disk.names(_FOLDER) if name.endswith(_TOPIC)]
+
+    def create(self, topic: TopicFile, make_partition: Callable[[int], None]) -> None:
+        """Create a topic.
+
+        Args:
+            topic: what to write down.
+            make_partition: creates what is in the folder of a partition.
+
+        Raises:
+            OSError: the disk failed; the topic does not exist.
+        """
+        journal = self._journal(topic, _CREATING)
+        try:
+            replace_file(self._disk, journal, _content(topic))
+            for number in range(topic.partitions):
+                self.make_folder(topic, number)
+                self.write_metadata(topic, number)
+                make_partition(number)
+            self._disk.sync_folder("")
+            self._disk.rename(journal, self._file(topic.name))
+            self._disk.sync_folder(_FOLDER)
+        except OSError:
+            self._undo_create(topic)
+            raise
+
+    def make_folder(self, topic: TopicFile, number: int) -> None:
+        """Make the folder of a partition; one that is there is put aside.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        folder = folder_of(topic.name, number)
+        if self._exists(folder):
+            # Renamed, not removed: nobody knows whose records these are.
+            stray = self._free_name(topic, number, _STRAY)
+            describe = self._disk.describe
+            logger.warning("%s belongs to no topic and becomes %s", describe(folder), describe(stray))
+            self._disk.rename(folder, stray)
+        self._disk.make_folder(folder)
+
+    def _free_name(self, topic: TopicFile, number: int, suffix: str) -> str:
+        """Return a name for a folder that counts no more: another that an earlier error has left may have the first."""
+        stem = f"{format_uuid(topic.topic_id)}.{number}"
+        others = (f"{stem}.{again}{suffix}" for again in count(1))
+        return next(name for name in chain((f"{stem}{suffix}",), others) if not self._exists(name))
+
+    def _exists(self, folder: str) -> bool:
+        try:
+            self._disk.names(folder)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def settle_folder(self, topic: TopicFile, number: int, *, is_there: bool) -> bool:
+        """Have the folder of a partition at the start, one that says whose it is; return whether it is a new one.
+
+        Args:
+            topic: whose partition it is.
+            number: of the partition.
+            is_there: whether there is something of its name.
+
+        Raises:
+            OSError: the disk failed, or what is there is no such folder.
+        """
+        is_new = not is_there or self.is_of_another(topic, number)
+        if is_new:
+            logger.error("%s is missing: the partition is empty", self._disk.describe(folder_of(topic.name, number)))
+            self.make_folder(topic, number)
+        self.write_metadata(topic, number)
+        return is_new
+
+    def is_of_another(self, topic: TopicFile, number: int) -> bool:
+        """Return whether the folder of a partition says that it belongs to another topic of the same name."""
+        metadata = self._metadata(folder_of(topic.name, number))
+        return metadata is not None and _names_another(metadata, topic.topic_id)
+
+    def write_metadata(self, topic: TopicFile, number: int) -> None:
+        """Write the topic's id into the folder of a partition; it is not synced, since it can be written again."""
+        path = f"{folder_of(topic.name, number)}/{PARTITION_METADATA}"
+        content = partition_metadata_text(topic.topic_id).encode()
+        if self._metadata(folder_of(topic.name, number)) != content:
+            write_file(self._disk, path, content)
+
+    def _metadata(self, folder: str) -> bytes | None:
+        return read_file(self._disk, f"{folder}/{PARTITION_METADATA}", _METADATA_BYTES_MAX)
+
+    def _undo_create(self, topic: TopicFile) -> None:
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                self._disk.remove(self._file(topic.name))
+                self._disk.sync_folder(_FOLDER)
+            self.remove(self._rename_folders(topic))
+            for suffix in (_CREATING, _CREATING + TEMPORARY_SUFFIX):
+                with contextlib.suppress(FileNotFoundError):
+                    self._disk.remove(self._journal(topic, suffix))
+            self._disk.sync_folder(_FOLDER)
+        except OSError as error:
+            logger.warning("what was made of the topic %s stays until the next start: %s", topic.name, error)
+
+    def begin_delete(self, topic: TopicFile) -> None:
+        """Delete a topic; after this call it never comes back.
+
+        Raises:
+            OSError: the disk failed; the topic still exists.
+            UndecidedError: the disk failed twice; nobody knows whether the topic will exist after a restart.
+        """
+        journal = self._journal(topic, _DELETING)
+        try:
+            replace_file(self._disk, journal, _content(topic))
+        except OSError as error:
+            try:
+                self._undo_delete(journal, error)
+            except OSError:
+                raise UndecidedError(error.errno, error.strerror, error.filename) from error
+            raise
+
+    def _undo_delete(self, journal: str, error: OSError) -> None:
+        try:
+            self._disk.remove(journal)
+        except FileNotFoundError:
+            if is_short_of_descriptors(error):
+                return  # not even begun, and there may be none to sync the folder either
+        self._disk.sync_folder(_FOLDER)
+
+    def finish_delete(self, topic: TopicFile) -> None:
+        """Remove the files of a deleted topic; what cannot be removed is removed after the next start.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        self.remove(self._retire(topic))
+
+    def _retire(self, topic: TopicFile) -> list[str]:
+        """Have no file of a deleted topic under a name that counts, and return the folders that are to be removed."""
+        if self._id_in(self._file(topic.name)) == topic.topic_id:
+            self._disk.remove(self._file(topic.name))
+        doomed = self._rename_folders(topic)
+        with contextlib.suppress(FileNotFoundError):
+            self._disk.remove(self._journal(topic, _DELETING))
+        return doomed
+
+    def _rename_folders(self, topic: TopicFile) -> list[str]:
+        """Rename the folders of a topic, so that a half-removed one is never taken for a partition, and return them."""
+        doomed = []
+        for number in range(topic.partitions):
+            folder = folder_of(topic.name, number)
+            if self._is_of(topic, folder):
+                doomed.append(self._free_name(topic, number, _DELETED))
+                self._disk.rename(folder, doomed[-1])
+        self._disk.sync_folder("")
+        return doomed
+
+    def remove(self, doomed: Sequence[str]) -> None:
+        """Remove folders that were renamed, as long as the broker does not stop.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        for folder in doomed:
+            if self.is_ending:
+                return
+            remove_tree(self._disk, folder)
+
+    def _is_of(self, topic: TopicFile, folder: str) -> bool:
+        """Return whether a folder belongs to a topic, and not to a later one of the same name."""
+        try:
+            self._disk.names(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        try:
+            metadata = self._metadata(folder)
+        except OSError as error:
+            if is_short_of_descriptors(error):
+                raise
+            metadata = None  # a folder of this name, for example
+        if metadata == partition_metadata_text(topic.topic_id).encode():
+            return True
+        if metadata is not None and _names_another(metadata, topic.topic_id):
+            return False
+        # The file is not synced: a crash may have emptied it. Then the name decides.
+        return self._id_in(self._file(topic.name)) in (None, topic.topic_id)
+
+    # At the start.
+
+    def _tidy(self) -> None:
+        """Finish or undo what a crash has interrupted."""
+        for name in self._disk.names(_FOLDER):
+            path = f"{_FOLDER}/{name}"
+            if name.endswith(TEMPORARY_SUFFIX):
+                self._disk.remove(path)
+            elif name.endswith(_DELETING):
+                self._retire(self._read(name))
+            elif name.endswith(_CREATING):
+                self._rename_folders(self._read(name))
+                self._disk.remove(path)
+
+    def tell_strays(self, folders: Collection[str]) -> None:
+        """Log what is in the data directory and does not belong there; it is left alone.
+
+        Apache Kafka puts aside folders of partitions that no topic has, and does not start beside others.
+
+        Args:
+            folders: of the partitions.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        known = {*folders, *DIRECTORY_FILES, _FOLDER}
+        for name in self._disk.names(""):
+            if name.removesuffix(TEMPORARY_SUFFIX) not in known and not name.endswith((_DELETED, _STRAY)):
+                logger.warning("%s belongs to no topic and is left alone", self._disk.describe(name))
+
+    def _read(self, name: str) -> TopicFile:
+        path = f"{_FOLDER}/{name}"
+        configs = read_properties(self._disk, path)
+        stem = name.rpartition(".")[0]
+        try:
+            topic_id, partitions = parse_uuid(configs.pop(_TOPIC_ID)), int(configs.pop(_PARTITIONS))
+            return TopicFile(configs.pop(_TOPIC_NAME, stem), topic_id, partitions, configs)
+        except (KeyError, ValueError, LocalProtocolError) as error:
+            raise DamagedFile(self._disk.describe(path), f"{type(error).__name__}: {error}") from None
+
+    def _id_in(self, path: str) -> bytes | None:
+        """Return the topic id in the file of a topic, None if there is no file."""
+        if not has_file(self._disk, path):
+            return None
+        return self._read(path.removeprefix(f"{_FOLDER}/")).topic_id
+
+    def _file(self, name: str) -> str:
+        return f"{_FOLDER}/{name}{_TOPIC}"
+
+    def _journal(self, topic: TopicFile, suffix: str) -> str:
+        # By id: a name may have 249 characters, and a file's name at most 255.
+        return f"{_FOLDER}/{format_uuid(topic.topic_id)}{suffix}"
+
+
+class UndecidedError(OSError):
+    """The disk failed, and what it did cannot be undone."""
+
+
+def _names_another(metadata: bytes, topic_id: bytes) -> bool:
+    """Return whether a `partition.metadata` is that of another topic, and not what a crash or the disk made of ours."""
+    own = partition_metadata_text(topic_id).encode()
+    if len(metadata) != len(own) or sum(map(ne, metadata, own)) <= _DAMAGED_BYTES_MAX:
+        return False
+    try:
+        text = metadata.decode()
+        return partition_metadata_text(parse_uuid(text.rpartition(" ")[2].strip())) == text
+    except (ValueError, LocalProtocolError):
+        return False
+
+
+def _content(topic: TopicFile) -> bytes:
+    own = {_TOPIC_ID: format_uuid(topic.topic_id), _TOPIC_NAME: topic.name, _PARTITIONS: topic.partitions}
+    return properties_text({**topic.configs, **own}).encode()

@@ -1,0 +1,197 @@
+"""The leader epochs of a partition: which epoch began at which offset, in `leader-epoch-checkpoint`.
+
+A start after a crash begins an epoch: the log may have been cut, and a client that has read what is gone finds out by
+asking where an older epoch ends. (Kafka begins one at every start.) The file can be rebuilt from the batches, each of
+which names its epoch, so it is not synced. What a power cut leaves of both may name a lower epoch than clients have
+seen; so the highest one of all partitions is kept durably, in a file of the data directory, and no partition starts
+below it.
+
+Source: `LeaderEpochFileCache` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from kafkawire.reference_broker.storage.checkpoints import (
+    LAST_EPOCH,
+    LEADER_EPOCHS,
+    DamagedFile,
+    read_epochs,
+    write_epochs,
+)
+from kafkawire.reference_broker.storage.disk.disk import Disk, read_file, replace_file
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH, UNKNOWN_OFFSET
+from kafkawire.sdk.records.java_integers import INT32_MAX
+
+__all__ = ["LeaderEpochs", "load_epochs", "read_last_epoch", "write_last_epoch"]
+
+logger = logging.getLogger("kafkawire.broker")
+
+#: The first epoch of a partition.
+_FIRST_EPOCH = 0
+
+#: More than any epoch has digits.
+_EPOCH_BYTES_MAX = 20
+
+
+class LeaderEpochs:
+    """The leader epochs of a partition.
+
+    Args:
+        entries: (epoch, first offset), both ascending; at least one.
+
+    Attributes:
+        is_stored: whether the file says the same.
+    """
+
+    def __init__(self, entries: list[tuple[int, int]]) -> None:
+        self.is_stored = True
+        self._epochs = [epoch for epoch, _ in entries]
+        self._starts = [start for _, start in entries]
+
+    @property
+    def current(self) -> int:
+        """The epoch in which batches are appended."""
+        return self._epochs[-1]
+
+    def at(self, offset: int) -> int:
+        """Return the epoch in which `offset` was, or will be, written."""
+        return self._epochs[max(bisect_right(self._starts, offset) - 1, 0)]
+
+    def end_of(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """Return the highest epoch up to `epoch`, and where it ends; (-1, -1) for an epoch that has not begun.
+
+        Everything of an epoch before the first known one is gone, up to where that one begins.
+        """
+        if epoch == self.current:
+            return epoch, log_end_offset
+        later = bisect_right(self._epochs, epoch)
+        if epoch == NO_PARTITION_LEADER_EPOCH or later == len(self._epochs):
+            return NO_PARTITION_LEADER_EPOCH, UNKNOWN_OFFSET
+        return self._epochs[later - 1] if later else epoch, self._starts[later]
+
+    def begin(self, epoch: int, offset: int) -> None:
+        """Begin a new epoch at the end of the log; one that nothing was written in is forgotten."""
+        while self._starts and self._starts[-1] >= offset:
+            del self._epochs[-1], self._starts[-1]
+        self._epochs.append(epoch)
+        self._starts.append(offset)
+        self.is_stored = False
+
+    def begin_at(self, offset: int) -> None:
+        """Forget what was before `offset`, where the log now begins."""
+        first = max(bisect_right(self._starts, offset) - 1, 0)
+        if first or self._starts[0] < offset:
+            self._epochs, self._starts = (
+                self._epochs[first:],
+                [max(self._starts[first], offset), *self._starts[first + 1 :]],
+            )
+            self.is_stored = False
+
+    def store(self, disk: Disk, folder: str) -> None:
+        """Write the file, on any thread, if it says something else.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        if not self.is_stored:
+            self.is_stored = True  # until another thread changes it again
+            try:
+                write_epochs(disk, f"{folder}/{LEADER_EPOCHS}", self.entries())
+            except OSError:
+                self.is_stored = False
+                raise
+
+    def entries(self) -> list[tuple[int, int]]:
+        """Return (epoch, first offset) of each epoch."""
+        return list(zip(self._epochs, self._starts, strict=True))
+
+
+def load_epochs(
+    disk: Disk,
+    folder: str,
+    end_offset: int,
+    segments: Iterable[Iterable[tuple[int, int]]],
+    *,
+    last_epoch: int = 0,
+    is_cut: bool = False,
+) -> LeaderEpochs:
+    """Load the epochs of a partition, or rebuild them if the file is missing or damaged.
+
+    Args:
+        disk: where the file is.
+        folder: the partition's folder.
+        end_offset: the end of the log; an epoch may begin there, but not after it, where recovery may have cut.
+        segments: of each, the epochs of batches with the offset of the first of those; read only to rebuild the file.
+            What is behind damage in one is not known: an epoch that begins there seems to begin in the next. If there
+            is none, a new epoch begins, since an older one must not go on.
+        last_epoch: the partition goes on in this one at least; an epoch that begins is higher.
+        is_cut: whether a new epoch begins, since what clients have read may be gone.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    path = f"{folder}/{LEADER_EPOCHS}"
+    try:
+        stored = read_epochs(disk, path)
+    except DamagedFile as error:
+        logger.warning("%s; it is rebuilt from the batches", error)
+        stored = None
+    known = stored or []
+    is_unknown = False
+    if stored is None:
+        for starts in segments:
+            try:
+                for epoch, offset in starts:
+                    is_unknown = False
+                    if not known or epoch > known[-1][0]:
+                        while known and known[-1][1] > offset:
+                            del known[-1]  # the offset of its batch is damaged
+                        known.append((epoch, offset))
+            except DecodeError as error:
+                is_unknown = True
+                where = disk.describe(folder)
+                logger.warning("%s: %s; leader epochs after it, in its segment, may be unknown", where, error)
+    epochs = LeaderEpochs([entry for entry in known if entry[1] <= end_offset] or [(_FIRST_EPOCH, end_offset)])
+    if is_cut or is_unknown:
+        # Also after one of which everything is gone.
+        epochs.begin(max([last_epoch, epochs.current, *(epoch for epoch, _ in known)]) + 1, end_offset)
+    elif epochs.current < last_epoch:
+        # Nothing is gone, but the file may be older than the partition's last epoch.
+        epochs.begin(last_epoch, end_offset)
+    epochs.is_stored = epochs.entries() == stored
+    epochs.store(disk, folder)
+    return epochs
+
+
+def read_last_epoch(disk: Disk) -> int:
+    """Return the highest epoch of all partitions when the broker started last.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    content = (read_file(disk, LAST_EPOCH, _EPOCH_BYTES_MAX) or b"0").strip()
+    if content.isdigit() and len(content) <= len(str(INT32_MAX)) and int(content) < INT32_MAX:
+        return int(content)
+    logger.warning("%s: %.20r is no leader epoch and is left out", disk.describe(LAST_EPOCH), content)
+    return 0
+
+
+def write_last_epoch(disk: Disk, before: int, epochs: Iterable[int]) -> None:
+    """Keep the highest epoch of all partitions, durably, before anything is written in it.
+
+    Args:
+        disk: of the data directory.
+        before: what the file says.
+        epochs: the current one of each partition.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    last = max(epochs, default=before)
+    if last > before:
+        replace_file(disk, LAST_EPOCH, b"%d\n" % last)

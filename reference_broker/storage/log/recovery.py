@@ -1,0 +1,228 @@
+"""Open the segments of a partition, and repair what a crash has left.
+
+After a clean shutdown only the end of the last segment is read. After a crash every segment that is not known to be
+durable is checked batch by batch; the log ends before the first batch that is damaged or missing, and a log line says
+what was cut off, where and why.
+
+Source: `LogLoader` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from typing import NamedTuple
+
+from kafkawire.reference_broker.config.topic_configs import LogConfig
+from kafkawire.reference_broker.storage.checkpoints import LEADER_EPOCHS, PARTITION_METADATA
+from kafkawire.reference_broker.storage.disk.disk import TEMPORARY_SUFFIX, Disk
+from kafkawire.reference_broker.storage.file_names import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    file_name,
+    offset_in,
+)
+from kafkawire.reference_broker.storage.segments.replacement import CLEANED_SUFFIX, SWAP_SUFFIX, settle
+from kafkawire.reference_broker.storage.segments.segment import Segment
+from kafkawire.reference_broker.storage.segments.syncing import SYNC_FAILED
+from kafkawire.sdk.errors import DecodeError
+
+__all__ = ["Opened", "Places", "open_segments"]
+
+logger = logging.getLogger("kafkawire.broker")
+
+_COPY_SUFFIX = ".copy"
+_LEFTOVERS = (_COPY_SUFFIX, DELETED_SUFFIX, TEMPORARY_SUFFIX)
+
+#: Of the files that are named after an offset, and the names of the others.
+_KINDS = (LOG_SUFFIX, *INDEX_SUFFIXES, SNAPSHOT_SUFFIX)
+_OTHERS = (LEADER_EPOCHS, PARTITION_METADATA, SYNC_FAILED)
+
+#: Most that is copied at once.
+_CHUNK_BYTES_MAX = 4 * 1024 * 1024
+
+
+class Places(NamedTuple):
+    """What the checkpoints say of a partition.
+
+    Attributes:
+        log_start_offset: the base offset of the first segment, if it has to be created.
+        recovery_point: everything before this offset is durable.
+        may_have_gaps: whether offsets may be missing after it too, because of compaction; before it they always may.
+    """
+
+    log_start_offset: int
+    recovery_point: int
+    may_have_gaps: bool = False
+
+
+class Opened(NamedTuple):
+    """The segments of a partition.
+
+    Attributes:
+        segments: in order of their base offsets; never empty, and only the last one can be appended to.
+        truncated_bytes: what was cut off or deleted.
+    """
+
+    segments: list[Segment]
+    truncated_bytes: int
+
+
+def open_segments(disk: Disk, folder: str, config: LogConfig, places: Places, *, is_clean: bool) -> Opened:
+    """Open the segments of a partition; create the first one if there is none.
+
+    Args:
+        disk: where the files are.
+        folder: the partition's folder.
+        config: of the log.
+        places: what the checkpoints say.
+        is_clean: whether the last shutdown was clean.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    log_start_offset, recovery_point, may_have_gaps = places
+    names = _without_leftovers(disk, folder)
+    present = set(names)
+    bases = sorted(base for name in names if (base := offset_in(name, LOG_SUFFIX)) is not None)
+    _remove_orphans(disk, folder, names, set(bases))
+    bases = _without_deleted(disk, folder, config, bases, log_start_offset)
+    if SYNC_FAILED in names:
+        last_synced = max((base for base in bases if base <= recovery_point), default=0)
+        _write_again(disk, folder, [base for base in bases if base >= last_synced])
+    segments: list[Segment] = []
+    truncated = 0
+    for number, base in enumerate(bases):
+        following = bases[number + 1] if number + 1 < len(bases) else None
+        is_checked = following is not None and (is_clean or following <= recovery_point)
+        segment = Segment(disk, folder, base, config, following if is_checked else None)
+        reason = _reason_to_delete(segments, segment, may_have_gaps=may_have_gaps, has_cut=truncated > 0)
+        if reason:
+            truncated += _delete_from(disk, folder, config, bases[number:], reason)
+            break
+        if file_name(base, TRANSACTION_INDEX_SUFFIX) in present:
+            segment.transactions.load()
+        if not is_checked:
+            truncated += _load_last(segment) if is_clean else segment.recover()
+        segments.append(segment)
+    if not segments:
+        segments.append(Segment.create(disk, folder, log_start_offset, config))
+    for segment in segments[:-1]:
+        segment.seal()
+    end = segments[-1].next_offset
+    if end < recovery_point:
+        logger.error(
+            "%s: the log ends at offset %d, although everything before offset %d was durable: the rest is gone",
+            disk.describe(folder),
+            end,
+            recovery_point,
+        )
+    if end < log_start_offset:
+        # Clients know the start of the log: no offset before it may be given again.
+        reason = f"the log begins at offset {log_start_offset}"
+        truncated += _delete_from(disk, folder, config, [segment.base_offset for segment in segments], reason)
+        segments = [Segment.create(disk, folder, log_start_offset, config)]
+    return Opened(segments, truncated)
+
+
+def _load_last(segment: Segment) -> int:
+    """Load the last segment of a log that was closed in order; damage at its end is cut off."""
+    try:
+        return segment.load()
+    except DecodeError:
+        return segment.recover()
+
+
+def _reason_to_delete(segments: list[Segment], segment: Segment, *, may_have_gaps: bool, has_cut: bool) -> str:
+    """Return why a segment cannot follow those before it, empty if it can."""
+    if has_cut:
+        return "it follows what was cut off"
+    if segments and segments[-1].next_offset > segment.base_offset:
+        return f"the segment before it goes to offset {segments[-1].next_offset}"
+    if segments and segments[-1].next_offset < segment.base_offset and not may_have_gaps:
+        return f"the segment before it ends at offset {segments[-1].next_offset}, what follows was never written"
+    return ""
+
+
+def _delete_from(disk: Disk, folder: str, config: LogConfig, bases: list[int], reason: str) -> int:
+    deleted = 0
+    for base in reversed(bases):
+        # From the end, so that a crash meanwhile leaves no gap.
+        segment = Segment(disk, folder, base, config)
+        deleted += segment.size_bytes
+        segment.delete()
+    disk.sync_folder(folder)
+    logger.warning(
+        "%s: deleting all segments (%d, %d bytes) from offset %d on: %s",
+        disk.describe(folder),
+        len(bases),
+        deleted,
+        bases[0],
+        reason,
+    )
+    return deleted
+
+
+def _remove_orphans(disk: Disk, folder: str, names: list[str], bases: set[int]) -> None:
+    """Delete indexes whose segment is gone."""
+    for name in names:
+        if any(name.endswith(suffix) and offset_in(name, suffix) not in bases for suffix in INDEX_SUFFIXES):
+            logger.warning("%s: an index without its segment is removed", disk.describe(f"{folder}/{name}"))
+            disk.remove(f"{folder}/{name}")
+
+
+def _without_leftovers(disk: Disk, folder: str) -> list[str]:
+    """Return the names in a folder, without those of files that a crash has left, which are removed.
+
+    Files that no log has are left alone. (Apache Kafka does not open a log with `x-1.log` in its folder.)
+    """
+    names = disk.names(folder)
+    if settle(disk, folder, names):
+        names = disk.names(folder)
+    kept = []
+    for name in names:
+        if not _is_of_log(name):
+            logger.warning("%s: no log has a file of this name, it is left alone", disk.describe(f"{folder}/{name}"))
+        elif name.endswith(_LEFTOVERS):
+            disk.remove(f"{folder}/{name}")
+        else:
+            kept.append(name)
+    return kept
+
+
+def _is_of_log(name: str) -> bool:
+    """Return whether a log may have written a file of this name."""
+    while name.endswith((*_LEFTOVERS, CLEANED_SUFFIX, SWAP_SUFFIX)):
+        name = name.rpartition(".")[0]
+    return name in _OTHERS or any(offset_in(name, kind) is not None for kind in _KINDS)
+
+
+def _without_deleted(disk: Disk, folder: str, config: LogConfig, bases: list[int], log_start_offset: int) -> list[int]:
+    """Return the base offsets of the segments that count; those before the start of the log were to be removed."""
+    first = max(bisect_right(bases, log_start_offset) - 1, 0)
+    for base in bases[:first]:
+        segment = Segment(disk, folder, base, config)
+        logger.info("%s: removing it, the log begins at offset %d", segment.where, log_start_offset)
+        segment.delete()
+    return bases[first:]
+
+
+def _write_again(disk: Disk, folder: str, bases: list[int]) -> None:
+    """Write what no sync will write any more: the segments that were not durable when a sync failed."""
+    what = "a sync has failed, what may not be durable is written again"
+    logger.warning("%s: %s (segments: %d)", disk.describe(folder), what, len(bases))
+    for base in bases:
+        path = f"{folder}/{file_name(base, LOG_SUFFIX)}"
+        original, copy = disk.open(path), disk.open(path + _COPY_SUFFIX, create=True)
+        while copy.size_bytes < original.size_bytes:
+            chunk = original.read(copy.size_bytes, _CHUNK_BYTES_MAX)
+            if not chunk:
+                break
+            copy.append(chunk)
+        copy.sync()
+        disk.rename(path + _COPY_SUFFIX, path)
+    disk.sync_folder(folder)
+    disk.remove(f"{folder}/{SYNC_FAILED}")

@@ -1,0 +1,1 @@
+"""Which producers a log knows, for duplicates and transactions."""

@@ -1,0 +1,150 @@
+"""Producer snapshots: the `<offset>.snapshot` files, with the producers of the log before that offset.
+
+A snapshot is written when the log rolls and when it is closed. It spares a restart the records before it.
+
+Source: `ProducerStateManager.readSnapshot`, `writeSnapshot` in Apache Kafka; `schemas/storage/producer_snapshot.yaml`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import NamedTuple, TypeVar
+
+from kafkawire.reference_broker.storage.producers.producers import AppendedBatch, Producer
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.java_order import java_order, long_hash
+from kafkawire.sdk.protocol.messages.storage.producer_snapshot import ProducerSnapshot
+from kafkawire.sdk.protocol.primitives import FIXED
+from kafkawire.sdk.protocol.programs import program
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
+from kafkawire.sdk.records import crc32c
+
+__all__ = ["Known", "checked_snapshot", "decode_snapshot", "encode_snapshot", "in_table_order", "known_of"]
+
+_VERSIONS = ProducerSnapshot.SCHEMA.versions
+_VERSION = Struct(">h")
+
+#: The checksum is of what follows it; it is the first field.
+_CRC_BYTES = Struct(f">{FIXED['uint32'].format}").size
+
+_NO_OFFSET = -1
+
+
+class Known(NamedTuple):
+    """What a snapshot says of a producer.
+
+    Attributes:
+        producer_id: 0 or higher.
+        epoch: of its last batch or marker, -1 if there was none.
+        coordinator_epoch: of the coordinator that wrote its last marker, -1 if none did.
+        last_timestamp: of its last batch or marker.
+        transaction_start: the first offset of its open transaction; None if none is open.
+        last: its last batch of this epoch; None if there is none.
+    """
+
+    producer_id: int
+    epoch: int
+    coordinator_epoch: int
+    last_timestamp: int
+    transaction_start: int | None
+    last: AppendedBatch | None
+
+
+P = TypeVar("P", Producer, Known)
+
+
+def known_of(producers: Iterable[Producer]) -> list[Known]:
+    """Return what a snapshot says of producers; taken in a moment, so that the rest may be done in the background."""
+    return [
+        Known(
+            producer.producer_id,
+            producer.epoch,
+            producer.coordinator_epoch,
+            producer.last_timestamp,
+            producer.transaction_start,
+            producer.batches[-1] if producer.batches else None,
+        )
+        for producer in producers
+    ]
+
+
+def encode_snapshot(known: Iterable[Known]) -> bytes:
+    """Return the content of a snapshot, with the producers in Kafka's order.
+
+    May be called on any thread; 30,000 producers take a tenth of a second.
+    """
+    entries = []
+    for producer in in_table_order(known):
+        last = producer.last
+        entries.append(
+            ProducerSnapshot.ProducerEntry(
+                producer_id=producer.producer_id,
+                epoch=producer.epoch,
+                last_sequence=NO_SEQUENCE if last is None else last.last_sequence,
+                last_offset=_NO_OFFSET if last is None else last.last_offset,
+                offset_delta=0 if last is None else last.offset_delta,
+                timestamp=producer.last_timestamp,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_first_offset=_offset(producer.transaction_start),
+            )
+        )
+    codec = program(ProducerSnapshot, _VERSIONS.last)
+    message = ProducerSnapshot(producer_entries=entries)
+    message.crc = crc32c(codec.encode(message)[_CRC_BYTES:])
+    return _VERSION.pack(_VERSIONS.last) + codec.encode(message)
+
+
+def decode_snapshot(data: Buffer) -> list[Producer]:
+    """Return the producers of a snapshot; of the batches of each only the last is known.
+
+    Raises:
+        DecodeError: its version is not known, or it is damaged.
+    """
+    return [_producer(entry) for entry in checked_snapshot(data).producer_entries]
+
+
+def checked_snapshot(data: Buffer) -> ProducerSnapshot:
+    """Return what a snapshot says.
+
+    Raises:
+        DecodeError: its version is not known, or it is damaged.
+    """
+    view = memoryview(data)
+    if len(view) < _VERSION.size:
+        raise DecodeError("version", 0, f"a snapshot of {len(view)} bytes")
+    (version,) = _VERSION.unpack_from(view)
+    if not _VERSIONS.first <= version <= _VERSIONS.last:
+        reason = f"version {version}, {_VERSIONS.first} to {_VERSIONS.last} are known"
+        raise DecodeError("version", 0, reason)
+    body = view[_VERSION.size :]
+    message, _ = program(ProducerSnapshot, version).decode(body)
+    computed = crc32c(body[_CRC_BYTES:])
+    if computed != message.crc:
+        reason = f"checksum {message.crc:#010x}, the content has {computed:#010x}"
+        raise DecodeError("crc", _VERSION.size, reason)
+    return message
+
+
+def _producer(entry: ProducerSnapshot.ProducerEntry) -> Producer:
+    batches = []
+    if entry.last_offset >= 0:
+        batches.append(AppendedBatch(entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp))
+    start = entry.current_txn_first_offset
+    return Producer(
+        entry.producer_id, entry.epoch, entry.coordinator_epoch, entry.timestamp, start if start >= 0 else None, batches
+    )
+
+
+def _offset(offset: int | None) -> int:
+    return _NO_OFFSET if offset is None else offset
+
+
+def in_table_order(producers: Iterable[P]) -> list[P]:
+    """Return producers as Kafka's hash table orders them, for the same bytes from the same history.
+
+    Those that share a bucket stay in the given order, that of arrival. After a restart it may be another, since it is
+    not known of producers which batch was their first.
+    """
+    return java_order(list(producers), lambda producer: long_hash(producer.producer_id))

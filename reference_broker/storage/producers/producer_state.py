@@ -1,0 +1,265 @@
+"""The producers of a log when it is opened: its latest snapshot, and the batches after it.
+
+Source: `UnifiedLog.rebuildProducerState`, `ProducerStateManager.truncateAndReload`, `removeStraySnapshots` in Apache
+Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+
+from kafkawire.reference_broker.storage.batches import BatchHeader
+from kafkawire.reference_broker.storage.disk.disk import Disk, read_file
+from kafkawire.reference_broker.storage.file_names import DELETED_SUFFIX, SNAPSHOT_SUFFIX, file_name, offset_in
+from kafkawire.reference_broker.storage.producers.markers import ReadableFile, markers_in
+from kafkawire.reference_broker.storage.producers.producer_snapshots import decode_snapshot, encode_snapshot, known_of
+from kafkawire.reference_broker.storage.producers.producers import (
+    BATCHES_KEPT,
+    AppendedBatch,
+    CompletedTransaction,
+    Producers,
+)
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
+from kafkawire.sdk.records.java_integers import sequence_after
+
+__all__ = ["Snapshots", "load_producers", "note_stored"]
+
+logger = logging.getLogger("kafkawire.broker")
+
+#: The batches of a log from an offset on, up to those that begin at another or after it, with the file that each is in;
+#: at least those that `last_batches` in `sdk/records/` chooses.
+StoredBatches = Callable[[int, int], Iterable[tuple[ReadableFile, BatchHeader]]]
+
+
+class Snapshots:
+    """The snapshots of a log.
+
+    Args:
+        disk: has them.
+        folder: of the partition.
+
+    Attributes:
+        offsets: of the snapshots, ascending.
+    """
+
+    def __init__(self, disk: Disk, folder: str) -> None:
+        self._disk = disk
+        self._folder = folder
+        self.offsets: list[int] = []
+        #: Of the one that was synced when it was written.
+        self._synced: int | None = None
+
+    @property
+    def where(self) -> str:
+        """How a log line names the partition."""
+        return self._disk.describe(self._folder)
+
+    def find(self) -> None:
+        """Find out which snapshots there are."""
+        names = self._disk.names(self._folder)
+        self.offsets = sorted(offset for name in names if (offset := offset_in(name, SNAPSHOT_SUFFIX)) is not None)
+
+    def prepared(self, producers: Producers, *, is_last: bool = False) -> Callable[[], None]:
+        """Return what writes the producers as they are now, on any thread; nothing if the last snapshot says the same.
+
+        Args:
+            producers: of the log.
+            is_last: whether the log is closed. The snapshot is synced then: at any other time a damaged one is noticed
+                and does no harm. Without a producer and without a snapshot there is nothing for the next start to find.
+        """
+        offset = producers.end_offset
+        if (self.offsets and self.offsets[-1] >= offset) or (is_last and not self.offsets and not len(producers)):
+            return lambda: None
+        known = known_of(producers)
+
+        def write() -> None:
+            file = self._disk.open(self._path(offset), create=True)
+            file.truncate(0)
+            file.append(encode_snapshot(known))
+            if is_last:
+                file.sync()
+                self._synced = offset
+            self.offsets.append(offset)
+
+        return write
+
+    def store(self, producers: Producers) -> None:
+        """Write the producers as they are now, durably; nothing if there are none.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        if len(producers):
+            self.prepared(producers)()
+            self.sync_from(producers.end_offset)
+            self._disk.sync_folder(self._folder)
+
+    def read(self, offset: int) -> bytes:
+        """Return the content of a snapshot."""
+        return read_file(self._disk, self._path(offset)) or b""
+
+    def remove(self, offset: int) -> None:
+        """Remove a snapshot."""
+        self._disk.remove(self._path(offset))
+        self.offsets.remove(offset)
+
+    def sync_from(self, offset: int) -> None:
+        """Make the first snapshot at an offset or after it durable, on any thread: the records before it may go.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        later = min((each for each in tuple(self.offsets) if each >= offset), default=None)
+        if later is not None and later != self._synced:
+            self._disk.open(self._path(later)).sync()
+
+    def retire(self, offsets: Collection[int]) -> list[str]:
+        """Rename snapshots, so that they do not count any more, and return what is to be removed later, on any thread.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        retired = []
+        for offset in sorted(set(self.offsets).intersection(offsets)):
+            path = self._path(offset)
+            self._disk.rename(path, path + DELETED_SUFFIX)
+            self.offsets.remove(offset)
+            retired.append(path + DELETED_SUFFIX)
+        return retired
+
+    def _path(self, offset: int) -> str:
+        return f"{self._folder}/{file_name(offset, SNAPSHOT_SUFFIX)}"
+
+
+def load_producers(
+    snapshots: Snapshots,
+    base_offsets: Collection[int],
+    end_offset: int,
+    batches: StoredBatches,
+    *,
+    is_clean: bool,
+    aborted: Callable[[CompletedTransaction], None] = lambda ended: None,
+    aborted_from: int | None = None,
+    recalled_from: int | None = None,
+) -> Producers:
+    """Return the producers of a log, and remove the snapshots that nothing needs.
+
+    Args:
+        snapshots: of the log.
+        base_offsets: of its segments; the snapshots there are kept, and the latest.
+        end_offset: of the log.
+        batches: see `StoredBatches`.
+        is_clean: whether the log was closed in order; without a snapshot it had no producers then.
+        aborted: called with the aborted transactions whose markers are found on the way.
+        aborted_from: the offset from which on all of them have to be found; None if nobody needs them.
+        recalled_from: where to look for the last batches of each producer, beside the very last, which a snapshot has;
+            None if all was answered.
+    """
+    snapshots.find()
+    bases = set(base_offsets)
+    for offset in snapshots.offsets[:]:
+        is_stray = offset not in bases and offset != snapshots.offsets[-1]
+        if is_stray or offset > end_offset:
+            snapshots.remove(offset)
+    had_snapshots = bool(snapshots.offsets)
+    producers = _latest(snapshots)
+    if recalled_from is not None:
+        _recall(producers, recalled_from, batches)
+    if aborted_from is not None and aborted_from < producers.end_offset:
+        _note_all(_latest(snapshots, aborted_from), batches, producers.end_offset, aborted, snapshots.where)
+    if producers.end_offset < end_offset and (had_snapshots or not is_clean or aborted_from is not None):
+        last_base = max(bases)
+        if not is_clean and producers.end_offset < last_base:
+            # A power cut took the snapshot of the last roll, and retention may take the records before the next roll.
+            _note_all(producers, batches, last_base, aborted, snapshots.where)
+            producers.end_offset = last_base
+            snapshots.store(producers)
+        _note_all(producers, batches, end_offset, aborted, snapshots.where)
+    producers.end_offset = end_offset
+    return producers
+
+
+def _recall(producers: Producers, from_offset: int, batches: StoredBatches) -> None:
+    """Find the batches before the last one of each producer: a snapshot does not have them.
+
+    A batch whose answer was lost in a crash is sent again, and must not be refused. Kafka answers it with
+    OUT_OF_ORDER_SEQUENCE_NUMBER; its client then begins a new epoch, and sends what follows a second time.
+    """
+    recent: dict[int, deque[BatchHeader]] = {}
+    for _, header in batches(from_offset, producers.end_offset) if len(producers) else ():
+        if header.producer_id >= 0 and not header.is_control:
+            recent.setdefault(header.producer_id, deque(maxlen=BATCHES_KEPT)).append(header)
+    for producer in producers:
+        for header in reversed(recent.get(producer.producer_id, ())):
+            if not producer.batches or header.producer_epoch != producer.epoch:
+                break
+            first = producer.batches[0]
+            if header.last_offset >= first.first_offset:
+                continue  # the snapshot has it
+            before = AppendedBatch(
+                sequence_after(header.base_sequence, header.last_offset_delta),
+                header.last_offset,
+                header.last_offset_delta,
+                header.max_timestamp,
+            )
+            if sequence_after(before.last_sequence, 1) != first.first_sequence or header.base_sequence == NO_SEQUENCE:
+                break
+            producer.batches.appendleft(before)
+
+
+def _note_all(
+    producers: Producers,
+    batches: StoredBatches,
+    end_offset: int,
+    aborted: Callable[[CompletedTransaction], None],
+    where: str,
+) -> None:
+    """Take account of the batches up to `end_offset`; what is damaged there is left out, with a log line."""
+    for file, header in batches(producers.end_offset, end_offset):
+        try:
+            for ended in note_stored(producers, file, header):
+                if ended.is_aborted:
+                    aborted(ended)
+        except DecodeError as error:
+            logger.error("%s: the marker at offset %d is damaged: %s", where, header.base_offset, error)
+
+
+def note_stored(producers: Producers, file: ReadableFile, header: BatchHeader) -> list[CompletedTransaction]:
+    """Take account of a batch that is found in the log.
+
+    Args:
+        producers: of the log.
+        file: has the batch.
+        header: of the batch.
+
+    Returns:
+        The transactions that it ends; the aborted ones belong in the transaction index.
+    """
+    if not header.is_control:
+        producers.note(header, header.base_offset)
+        return []
+    ended = [producers.note_marker(*stored) for stored in markers_in(file, header)]
+    return [transaction for transaction in ended if transaction is not None]
+
+
+def _latest(snapshots: Snapshots, up_to: int | None = None) -> Producers:
+    """Return what the latest snapshot, or the latest up to an offset, says; damaged ones are removed."""
+    producers = Producers()
+    for offset in sorted(snapshots.offsets, reverse=True):
+        if up_to is not None and offset > up_to:
+            continue
+        try:
+            producers.restore(decode_snapshot(snapshots.read(offset)), offset)
+            break
+        except DecodeError as error:
+            logger.warning(
+                "%s: the producer snapshot at offset %d is damaged, the one before it is used: %s",
+                snapshots.where,
+                offset,
+                error,
+            )
+            snapshots.remove(offset)
+    return producers

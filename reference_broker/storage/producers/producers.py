@@ -1,0 +1,440 @@
+"""What a log knows of its idempotent and transactional producers: a machine without I/O.
+
+A batch is checked before it is appended and noted afterwards; when a log is opened, its batches are noted again. An
+unknown producer may begin with any sequence number: its earlier records may be gone. UNKNOWN_PRODUCER_ID is no longer
+answered.
+
+Source: `ProducerStateManager`, `ProducerAppendInfo`, `ProducerStateEntry`, `VerificationStateEntry` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from kafkawire.reference_broker.storage.batches import BatchHeader
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.records.java_integers import INT32_MAX, sequence_after
+
+__all__ = [
+    "BATCHES_KEPT",
+    "NO_COORDINATOR_EPOCH",
+    "AppendedBatch",
+    "CompletedTransaction",
+    "Marker",
+    "Producer",
+    "Producers",
+    "Verification",
+]
+
+#: Batches of a producer among which a duplicate is recognised; as many as a client may have in flight.
+BATCHES_KEPT = 5
+
+NO_COORDINATOR_EPOCH = -1
+
+_INT16_MAX = 2**15 - 1
+
+#: The first version of transactions whose markers have an epoch of their own (KIP-890).
+_EPOCH_PER_TRANSACTION = 2
+
+
+class AppendedBatch(NamedTuple):
+    """A batch that a producer has appended.
+
+    Attributes:
+        last_sequence: of its last record.
+        last_offset: likewise.
+        offset_delta: number of its records minus one.
+        timestamp: its highest.
+    """
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        """The sequence number of its first record; they wrap from 2147483647 to 0."""
+        first = self.last_sequence - self.offset_delta
+        return first if first >= 0 else first + INT32_MAX + 1
+
+    @property
+    def first_offset(self) -> int:
+        """The offset of its first record."""
+        return self.last_offset - self.offset_delta
+
+
+class Producer:
+    """What is known of one producer.
+
+    Attributes:
+        producer_id: 0 or higher.
+        epoch: of its last batch or marker, -1 if there was none.
+        coordinator_epoch: of the coordinator that wrote its last marker, -1 if none did.
+        last_timestamp: of its last batch or marker.
+        transaction_start: the first offset of its open transaction; None if none is open.
+        batches: the last ones of this epoch, the oldest first.
+    """
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "producer_id", "transaction_start")
+
+    def __init__(
+        self,
+        producer_id: int,
+        epoch: int = NO_PRODUCER_EPOCH,
+        coordinator_epoch: int = NO_COORDINATOR_EPOCH,
+        last_timestamp: int = NO_TIMESTAMP,
+        transaction_start: int | None = None,
+        batches: Iterable[AppendedBatch] = (),
+    ) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.coordinator_epoch = coordinator_epoch
+        self.last_timestamp = last_timestamp
+        self.transaction_start = transaction_start
+        self.batches = deque(batches, BATCHES_KEPT)
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence number of its last record, -1 if none of this epoch is known."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def begin(self, epoch: int) -> None:
+        """Forget the batches of another epoch."""
+        if epoch != self.epoch:
+            self.batches.clear()
+            self.epoch = epoch
+
+
+class Marker(NamedTuple):
+    """The end of a transaction, as a coordinator writes it.
+
+    Attributes:
+        producer_id: whose transaction ends.
+        producer_epoch: that the producer has from then on.
+        is_commit: commit or abort.
+        coordinator_epoch: of the coordinator.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    coordinator_epoch: int
+
+
+class CompletedTransaction(NamedTuple):
+    """A transaction that a marker has ended.
+
+    Attributes:
+        producer_id: whose it was.
+        first_offset: of its first record.
+        last_offset: of the marker.
+        is_aborted: whether it belongs in the transaction index.
+        last_stable_offset: the one after it, once the high watermark has passed the marker.
+    """
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+    last_stable_offset: int
+
+
+class Verification:
+    """A request that has asked the coordinator whether its transaction is open; only its own batch may begin there.
+
+    Attributes:
+        epoch: of the producer.
+        lowest_sequence: of the batches of this epoch that have asked.
+        has_epoch_per_transaction: whether the producer's epoch rises with each transaction (KIP-890).
+        since_ms: when it asked first.
+    """
+
+    __slots__ = ("epoch", "has_epoch_per_transaction", "lowest_sequence", "since_ms")
+
+    def __init__(self, epoch: int, sequence: int, has_epoch_per_transaction: bool, now_ms: int) -> None:
+        self.epoch = epoch
+        self.lowest_sequence = sequence
+        self.has_epoch_per_transaction = has_epoch_per_transaction
+        self.since_ms = now_ms
+
+
+class Producers:
+    """The producers of one log.
+
+    Args:
+        end_offset: the offset after the last batch that has been noted.
+
+    Attributes:
+        end_offset: see above.
+    """
+
+    def __init__(self, end_offset: int = 0) -> None:
+        self.end_offset = end_offset
+        self._producers: dict[int, Producer] = {}
+        self._verifications: dict[int, Verification] = {}
+        # Transactions by first offset. The open ones, with their producer, are in order; the ended ones, with the
+        # offset of their marker, stay until the high watermark has passed that.
+        self._open: dict[int, int] = {}
+        self._ended: dict[int, int] = {}
+
+    def __iter__(self) -> Iterator[Producer]:
+        return iter(self._producers.values())
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def get(self, producer_id: int) -> Producer | None:
+        """Return what is known of a producer."""
+        return self._producers.get(producer_id)
+
+    def restore(self, producers: Iterable[Producer], end_offset: int) -> None:
+        """Begin with what a snapshot says of the log before `end_offset`."""
+        self._producers = {producer.producer_id: producer for producer in producers}
+        starts = [(found.transaction_start, found.producer_id) for found in self if found.transaction_start is not None]
+        self._open = dict(sorted(starts))
+        self._ended.clear()
+        self.end_offset = end_offset
+
+    # Batches.
+
+    def check(
+        self, batch: BatchHeader, *, is_client: bool = True, verification: Verification | None = None
+    ) -> AppendedBatch | None:
+        """Check a batch of records before it is appended.
+
+        Args:
+            batch: its header; only one with a producer id can be refused.
+            is_client: whether a client produced it; coordinators write without sequence numbers.
+            verification: what `begin_verification` returned to the request, once the coordinator has agreed.
+
+        Returns:
+            What was appended before, if the batch is a duplicate; it must not be appended again.
+
+        Raises:
+            BrokerError: INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE.
+        """
+        if batch.producer_id < 0:
+            return None
+        producer = self._producers.get(batch.producer_id)
+        if is_client and producer is not None and (found := _duplicate(producer, batch)) is not None:
+            return found
+        epoch = NO_PRODUCER_EPOCH if producer is None else producer.epoch
+        if batch.producer_epoch < epoch:
+            reason = f"producer {batch.producer_id} has epoch {epoch}, the batch has {batch.producer_epoch}"
+            raise BrokerError(ErrorCode.INVALID_PRODUCER_EPOCH, reason)
+        start = None if producer is None else producer.transaction_start
+        if batch.is_transactional and (start is None or batch.producer_epoch != epoch):
+            known = self._verifications.get(batch.producer_id)
+            if verification is None or verification is not known:
+                reason = f"producer {batch.producer_id} has no open transaction here"
+                raise BrokerError(ErrorCode.INVALID_TXN_STATE, reason)
+        if is_client:
+            self._check_sequence(producer, batch)
+        if start is not None and not batch.is_transactional:
+            reason = f"producer {batch.producer_id} has an open transaction from offset {start} on"
+            raise BrokerError(ErrorCode.INVALID_TXN_STATE, reason)
+        return None
+
+    def _check_sequence(self, producer: Producer | None, batch: BatchHeader) -> None:
+        first, epoch = batch.base_sequence, batch.producer_epoch
+        verification = self._verifications.get(batch.producer_id)
+        if verification is not None:
+            is_unknown = producer is None or not producer.batches
+            if verification.has_epoch_per_transaction and is_unknown and first != 0:
+                raise _out_of_order(batch, "0 from a producer without state")
+            if first > verification.lowest_sequence:
+                raise _out_of_order(batch, f"{verification.lowest_sequence}, the lowest seen")
+        if producer is None or producer.epoch == NO_PRODUCER_EPOCH:
+            return
+        if epoch != producer.epoch:
+            if first != 0:
+                raise _out_of_order(batch, f"0 for the new epoch {epoch} after {producer.epoch}")
+        elif first != (expected := sequence_after(producer.last_sequence, 1)):
+            raise _out_of_order(batch, str(expected))
+
+    def note(self, batch: BatchHeader, base_offset: int) -> None:
+        """Take account of a batch of records that was appended, or is found in the log.
+
+        Args:
+            batch: its header.
+            base_offset: the offset of its first record.
+        """
+        last_offset = base_offset + batch.last_offset_delta
+        self.end_offset = last_offset + 1
+        if batch.producer_id < 0:
+            return
+        producer = self._known(batch.producer_id)
+        producer.begin(batch.producer_epoch)
+        # Coordinators write without sequence numbers; their batches can have no duplicates.
+        last_sequence = NO_SEQUENCE
+        if batch.base_sequence != NO_SEQUENCE:
+            last_sequence = sequence_after(batch.base_sequence, batch.last_offset_delta)
+        timestamp = batch.max_timestamp
+        producer.batches.append(AppendedBatch(last_sequence, last_offset, batch.last_offset_delta, timestamp))
+        producer.last_timestamp = timestamp
+        if batch.is_transactional:
+            if producer.transaction_start is None:
+                producer.transaction_start = base_offset
+                self._open[base_offset] = producer.producer_id
+            self._verifications.pop(batch.producer_id, None)
+
+    def _known(self, producer_id: int) -> Producer:
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            producer = self._producers[producer_id] = Producer(producer_id)
+        return producer
+
+    # Transactions.
+
+    def begin_verification(
+        self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, has_epoch_per_transaction: bool
+    ) -> Verification | None:
+        """Note that a request asks the coordinator whether a transaction is open.
+
+        Args:
+            producer_id: who wants to append.
+            epoch: of its batch.
+            sequence: of the first record in its batch.
+            now_ms: the current time.
+            has_epoch_per_transaction: see `Verification`.
+
+        Returns:
+            What the request must bring to `check`; None if it needs none, since the transaction is open here.
+
+        Raises:
+            BrokerError: INVALID_PRODUCER_EPOCH.
+        """
+        producer = self._producers.get(producer_id)
+        if producer is not None and epoch < producer.epoch:
+            reason = f"producer {producer_id} has epoch {producer.epoch}, the batch has {epoch}"
+            raise BrokerError(ErrorCode.INVALID_PRODUCER_EPOCH, reason)
+        if self.has_open_transaction(producer_id, epoch):
+            return None
+        found = self._verifications.get(producer_id)
+        if found is None:
+            found = Verification(epoch, sequence, has_epoch_per_transaction, now_ms)
+            self._verifications[producer_id] = found
+        elif epoch > found.epoch:
+            found.epoch, found.lowest_sequence = epoch, sequence
+        elif epoch == found.epoch:
+            found.lowest_sequence = min(found.lowest_sequence, sequence)
+        return found
+
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Return whether a producer of this epoch has a transaction open in the log."""
+        producer = self._producers.get(producer_id)
+        return producer is not None and producer.transaction_start is not None and producer.epoch == epoch
+
+    def has_transaction_from(self, first_offset: int) -> bool:
+        """Return whether a transaction that is open begins at an offset."""
+        return first_offset in self._open
+
+    def check_marker(self, marker: Marker, transaction_version: int) -> None:
+        """Check a marker before it is appended.
+
+        Args:
+            marker: what the coordinator wants to write.
+            transaction_version: the coordinator's; from 2 on each transaction has an epoch of its own.
+
+        Raises:
+            BrokerError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
+        """
+        producer = self._producers.get(marker.producer_id) or Producer(marker.producer_id)
+        is_late = marker.producer_epoch < producer.epoch
+        if transaction_version >= _EPOCH_PER_TRANSACTION and marker.producer_epoch == producer.epoch:
+            # Written again, it finds no transaction open. The highest epoch cannot rise.
+            is_late = producer.transaction_start is not None and marker.producer_epoch != _INT16_MAX
+        if is_late:
+            reason = f"producer {marker.producer_id} has epoch {producer.epoch}, the marker has {marker.producer_epoch}"
+            raise BrokerError(ErrorCode.INVALID_PRODUCER_EPOCH, reason)
+        if marker.coordinator_epoch < producer.coordinator_epoch:
+            reason = f"coordinator epoch {marker.coordinator_epoch}, {producer.coordinator_epoch} has written before"
+            raise BrokerError(ErrorCode.TRANSACTION_COORDINATOR_FENCED, reason)
+
+    def note_marker(self, marker: Marker, offset: int, timestamp: int) -> CompletedTransaction | None:
+        """Take account of a marker that was appended, or is found in the log.
+
+        Args:
+            marker: the marker.
+            offset: where it is.
+            timestamp: when it was written.
+
+        Returns:
+            The transaction that it ends; None if it finds none open.
+        """
+        self.end_offset = offset + 1
+        producer = self._known(marker.producer_id)
+        producer.begin(marker.producer_epoch)
+        producer.coordinator_epoch = marker.coordinator_epoch
+        producer.last_timestamp = timestamp
+        start, producer.transaction_start = producer.transaction_start, None
+        verification = self._verifications.get(marker.producer_id)
+        if verification is not None and not (
+            verification.has_epoch_per_transaction and verification.epoch == marker.producer_epoch
+        ):  # the next transaction may have begun to ask
+            del self._verifications[marker.producer_id]
+        if start is None:
+            return None
+        del self._open[start]
+        self._ended[start] = offset
+        stable = next(iter(self._open), offset + 1)
+        return CompletedTransaction(marker.producer_id, start, offset, not marker.is_commit, stable)
+
+    def note_high_watermark(self, high_watermark: int) -> list[int]:
+        """Forget the transactions whose markers are before the high watermark, and return their first offsets."""
+        if not self._ended:
+            return []
+        decided = [first for first, last in self._ended.items() if last < high_watermark]
+        for first in decided:
+            del self._ended[first]
+        return decided
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The first offset of the oldest transaction that is open, or whose marker is not before the high watermark."""
+        first_open = next(iter(self._open), None)
+        first_ended = min(self._ended, default=None)
+        if first_open is None or first_ended is None:
+            return first_ended if first_open is None else first_open
+        return min(first_open, first_ended)
+
+    # Expiry.
+
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget the producers without an open transaction that have been idle.
+
+        Args:
+            now_ms: the current time.
+            expiration_ms: `producer.id.expiration.ms`; verifications are forgotten after it too.
+        """
+        idle = [
+            producer.producer_id
+            for producer in self
+            if producer.transaction_start is None and now_ms - producer.last_timestamp >= expiration_ms
+        ]
+        for producer_id in idle:
+            del self._producers[producer_id]
+        stale = [key for key, found in self._verifications.items() if now_ms - found.since_ms >= expiration_ms]
+        for producer_id in stale:
+            del self._verifications[producer_id]
+
+
+def _duplicate(producer: Producer, batch: BatchHeader) -> AppendedBatch | None:
+    """Return the batch with the same sequence numbers, if it is among the last ones."""
+    if batch.producer_epoch != producer.epoch:
+        return None
+    last_sequence = sequence_after(batch.base_sequence, batch.last_offset_delta)
+    for appended in producer.batches:
+        if appended.last_sequence == last_sequence and appended.first_sequence == batch.base_sequence:
+            return appended
+    return None
+
+
+def _out_of_order(batch: BatchHeader, expected: str) -> BrokerError:
+    reason = f"producer {batch.producer_id} sent sequence {batch.base_sequence}, expected {expected}"
+    return BrokerError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, reason)

@@ -1,0 +1,1 @@
+"""The files of a log: batches, and the indexes that find them."""

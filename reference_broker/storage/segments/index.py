@@ -1,0 +1,184 @@
+"""The two sparse indexes of a segment: offset to position, timestamp to offset.
+
+Entries of the segment that is appended to are kept in memory; the file is written when the segment is complete, and
+read again when somebody searches there. Both can be rebuilt from the segment, so a damaged file is dropped rather than
+repaired.
+
+Source: Kafka's `OffsetIndex` (`.index`) and `TimeIndex` (`.timeindex`); `schemas/records/*_index_entry.yaml`.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from bisect import bisect_left, bisect_right
+
+from kafkawire.reference_broker.storage.disk.disk import TEMPORARY_SUFFIX, Disk, read_file
+from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
+from kafkawire.sdk.protocol.tables.record_formats import OFFSET_INDEX_ENTRY_HEADER, TIME_INDEX_ENTRY_HEADER
+from kafkawire.sdk.records.index_columns import index_columns
+
+__all__ = ["OffsetIndex", "TimeIndex"]
+
+#: The second number of an entry, as `array` names an int32; the first is int32 or int64.
+_VALUE = "i"
+
+
+class _Index:
+    """Pairs of numbers, both ascending.
+
+    Args:
+        disk: where the file is.
+        path: the file, which `store` writes.
+        base_offset: the segment's base offset, which the offsets in the file are relative to.
+        max_bytes: largest size of the file, Kafka's `segment.index.bytes`.
+    """
+
+    _ENTRY: struct.Struct
+    _KEY: str
+
+    def __init__(self, disk: Disk, path: str, base_offset: int, max_bytes: int) -> None:
+        self._disk = disk
+        self._path = path
+        self._base_offset = base_offset
+        self._max_entries = max_bytes // self._ENTRY.size
+        # Arrays, since a segment of 1 GiB has 262,144 entries.
+        self._keys: array[int] = array(self._KEY)
+        self._values: array[int] = array(_VALUE)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further entry may be added, so that the segment must be rolled."""
+        return len(self._keys) >= self._max_entries
+
+    def load(self) -> bool:
+        """Read the file.
+
+        Returns:
+            False if it is missing or damaged; the index is then empty and must be rebuilt.
+        """
+        content = read_file(self._disk, self._path)
+        if content is None:
+            return False
+        # Kafka preallocates the file of an active segment; a broker that crashed leaves it full of zeros.
+        if len(content) % self._ENTRY.size or (content and not any(content[-self._ENTRY.size :])):
+            self.clear()
+            return False
+        columns = index_columns(content, array(self._KEY).itemsize)
+        if columns is None:
+            self.clear()
+            return False
+        self._keys, self._values = columns
+        return True
+
+    def stored_bytes(self) -> int:
+        """Return the size of the file, on any thread; 0 if it is missing, and rebuilt when it is needed.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        try:
+            return self._disk.size_of(self._path)
+        except FileNotFoundError:
+            return 0
+
+    def clear(self) -> None:
+        """Forget all entries."""
+        del self._keys[:], self._values[:]
+
+    def store(self) -> None:
+        """Replace the file, on any thread; the caller syncs the folder.
+
+        Not in place: the old one may be trusted already, and a power cut may leave a part that looks whole.
+        """
+        temporary = self._path + TEMPORARY_SUFFIX
+        file = self._disk.open(temporary, create=True)
+        had_content = file.size_bytes > 0
+        if had_content:
+            file.truncate(0)
+        if self._keys or had_content:  # a file that was always empty is durable with its name
+            file.append(b"".join(map(self._ENTRY.pack, self._keys, self._values)))
+            file.sync()
+        self._disk.rename(temporary, self._path)
+
+    def _add(self, key: int, value: int) -> None:
+        self._keys.append(key)
+        self._values.append(value)
+
+
+class OffsetIndex(_Index):
+    """Positions of batches: the last offset of a batch and the position at which it begins."""
+
+    _ENTRY = OFFSET_INDEX_ENTRY_HEADER
+    _KEY = "i"
+
+    def append(self, last_offset: int, position: int) -> None:
+        """Add an entry for a batch.
+
+        Args:
+            last_offset: the batch's last offset, higher than in any earlier entry.
+            position: its first byte in the segment.
+        """
+        self._add(last_offset - self._base_offset, position)
+
+    def position_for(self, offset: int) -> int:
+        """Return the highest indexed position that is not after the batch with `offset`."""
+        entry = bisect_right(self._keys, offset - self._base_offset) - 1
+        return self._values[entry] if entry >= 0 else 0
+
+    def offset_from(self, position: int) -> int | None:
+        """Return the last offset of the first indexed batch at `position` or after it; None if there is none.
+
+        Kafka's search does not find the first entry by its own position, but the one after it.
+        """
+        entry = bisect_left(self._values, position)
+        if not entry and self._values and self._values[0] == position:
+            entry = 1
+        return self._base_offset + self._keys[entry] if entry < len(self._keys) else None
+
+    @property
+    def last_position(self) -> int:
+        """The position in the last entry, 0 without entries."""
+        return self._values[-1] if self._values else 0
+
+    @property
+    def last_offset(self) -> int:
+        """The offset in the last entry, the base offset without entries."""
+        return self._base_offset + (self._keys[-1] if self._keys else 0)
+
+
+class TimeIndex(_Index):
+    """Timestamps of batches: the highest timestamp so far, and the last offset of its batch."""
+
+    _ENTRY = TIME_INDEX_ENTRY_HEADER
+    _KEY = "q"
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is room for the last entry only, which is added when the segment is complete."""
+        return len(self._keys) >= self._max_entries - 1
+
+    def append(self, timestamp: int, last_offset: int) -> None:
+        """Add an entry for the highest timestamp so far, if there is one, and it is higher than that of the last entry.
+
+        Args:
+            timestamp: milliseconds since the epoch.
+            last_offset: the last offset of the batch that has it.
+        """
+        if timestamp > (self._keys[-1] if self._keys else NO_TIMESTAMP):
+            self._add(timestamp, last_offset - self._base_offset)
+
+    def offset_before(self, timestamp: int) -> int:
+        """Return the highest indexed offset before which no batch has a record at or after `timestamp`."""
+        entry = bisect_left(self._keys, timestamp) - 1
+        return self._base_offset + self._values[entry] if entry >= 0 else self._base_offset
+
+    @property
+    def last_entry(self) -> tuple[int, int] | None:
+        """The last entry, (timestamp, offset); None without entries."""
+        if not self._keys:
+            return None
+        return self._keys[-1], self._base_offset + self._values[-1]

@@ -1,0 +1,56 @@
+"""Making the indexes of a segment anew from its batches, where their files are missing or damaged.
+
+Source: `LogSegment.recover` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafkawire.reference_broker.storage.disk.disk import File
+from kafkawire.reference_broker.storage.segments.index import OffsetIndex, TimeIndex
+from kafkawire.reference_broker.storage.segments.stored_batches import survey_file
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.records.survey import PythonSurvey, Survey, SurveyEntry
+
+__all__ = ["Rebuilt", "rebuild"]
+
+
+class Rebuilt(NamedTuple):
+    """Indexes that were made anew.
+
+    Attributes:
+        offsets: the index by offset.
+        times: the index by time.
+        survey: what the batches say together.
+        problem: what is wrong with the first that is damaged; the indexes end before it.
+    """
+
+    offsets: OffsetIndex
+    times: TimeIndex
+    survey: PythonSurvey
+    problem: DecodeError | None
+
+
+def rebuild(file: File, base_offset: int, interval_bytes: int, index: OffsetIndex, time_index: TimeIndex) -> Rebuilt:
+    """Fill the indexes of a segment as far as no batch is damaged, on any thread.
+
+    Args:
+        file: with the batches.
+        base_offset: of the segment.
+        interval_bytes: how far entries are apart.
+        index: an empty one.
+        time_index: likewise.
+
+    Raises:
+        OSError: the disk failed.
+    """
+
+    def note(entry: SurveyEntry) -> None:
+        last_offset, position, max_timestamp, max_timestamp_offset = entry
+        index.append(last_offset, position)
+        time_index.append(max_timestamp, max_timestamp_offset)
+
+    survey = Survey(base_offset, interval_bytes)
+    problem = survey_file(file, survey, note)
+    return Rebuilt(index, time_index, survey, problem)

@@ -1,0 +1,153 @@
+"""Put a compacted segment in place of those that it was made from, so that a crash leaves the old ones or the new one.
+
+    1. the files of the new segment are written as `.cleaned`, and synced
+    2. they become `.swap`, the `.log` file last: from then on it counts; each further segment that it replaces has an
+       empty `.log.swap`, since the new one may end before it
+    3. the old files become `.deleted`, and the new ones lose their suffix, the `.log` file first
+
+A start undoes what it finds before the end of step 2, and completes the rest.
+
+Source: `LocalLog.replaceSegments`, `LogLoader` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Sequence
+
+from kafkawire.reference_broker.storage.disk.disk import Disk
+from kafkawire.reference_broker.storage.file_names import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    file_name,
+    offset_in,
+)
+
+__all__ = ["CLEANED_SUFFIX", "SWAP_SUFFIX", "commit", "complete", "discard", "prepare", "settle"]
+
+logger = logging.getLogger("kafkawire.broker")
+
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+
+
+def prepare(disk: Disk, folder: str, base_offset: int, others: Sequence[int]) -> None:
+    """Do everything that can still be undone before a written segment counts.
+
+    Args:
+        disk: has the partition.
+        folder: of the partition.
+        base_offset: of the new segment, and of the first that it replaces.
+        others: base offsets of the others that it replaces.
+
+    Raises:
+        OSError: the disk failed; `discard` undoes what was done.
+    """
+    for other in others:
+        disk.open(_stem(folder, other) + LOG_SUFFIX + SWAP_SUFFIX, create=True)
+    stem = _stem(folder, base_offset)
+    for suffix in INDEX_SUFFIXES:
+        with contextlib.suppress(FileNotFoundError):
+            disk.rename(stem + suffix + CLEANED_SUFFIX, stem + suffix + SWAP_SUFFIX)
+    disk.sync_folder(folder)
+
+
+def commit(disk: Disk, folder: str, base_offset: int) -> None:
+    """Let a prepared segment count.
+
+    Args:
+        disk: has the partition.
+        folder: of the partition.
+        base_offset: of the new segment.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    stem = _stem(folder, base_offset)
+    disk.rename(stem + LOG_SUFFIX + CLEANED_SUFFIX, stem + LOG_SUFFIX + SWAP_SUFFIX)
+    disk.sync_folder(folder)
+
+
+def complete(disk: Disk, folder: str) -> list[str]:
+    """Let a segment that counts take its place; return the files that are to be removed later.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    swapped = [name.removesuffix(SWAP_SUFFIX) for name in _written(disk.names(folder), SWAP_SUFFIX)]
+    logs = [name.removesuffix(LOG_SUFFIX) for name in swapped if name.endswith(LOG_SUFFIX)]
+    indexes = [name for name in swapped if not name.endswith(LOG_SUFFIX)]
+    new = {stem for stem in logs if _is_new(disk, f"{folder}/{stem}", stem, indexes)}
+    retired = []
+    for stem in sorted(logs, reverse=True):  # the new segment, which has the lowest offset, comes last
+        path = f"{folder}/{stem}"
+        if not any(each <= stem for each in new):
+            # Nothing takes the place of its segment.
+            stray = path + LOG_SUFFIX + SWAP_SUFFIX
+            logger.warning("%s: an empty file, of no compaction, is removed", disk.describe(stray))
+            disk.remove(stray)
+            continue
+        for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
+            with contextlib.suppress(FileNotFoundError):
+                disk.rename(path + suffix, path + suffix + DELETED_SUFFIX)
+                retired.append(path + suffix + DELETED_SUFFIX)
+        if stem in new:
+            disk.rename(path + LOG_SUFFIX + SWAP_SUFFIX, path + LOG_SUFFIX)
+        else:
+            disk.remove(path + LOG_SUFFIX + SWAP_SUFFIX)
+    for name in indexes:
+        disk.rename(f"{folder}/{name}{SWAP_SUFFIX}", f"{folder}/{name}")
+    disk.sync_folder(folder)
+    return retired
+
+
+def discard(disk: Disk, folder: str) -> None:
+    """Remove what was written of a segment that does not count; last its `.log` file, which says so.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    names = disk.names(folder)
+    written = [*_written(names, CLEANED_SUFFIX), *_written(names, SWAP_SUFFIX)]
+    for name in sorted(written, key=lambda name: name.endswith(LOG_SUFFIX + CLEANED_SUFFIX)):
+        disk.remove(f"{folder}/{name}")
+
+
+def settle(disk: Disk, folder: str, names: Sequence[str]) -> bool:
+    """Undo or complete what a crash has interrupted; return whether there was anything.
+
+    Args:
+        disk: has the partition.
+        folder: of the partition.
+        names: in the folder.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    if cleaned := _written(names, CLEANED_SUFFIX):
+        logger.info("%s: a compaction was interrupted: removing %s", disk.describe(folder), ", ".join(cleaned))
+        discard(disk, folder)
+    elif swapped := _written(names, SWAP_SUFFIX):
+        logger.info("%s: a compaction was interrupted: using %s", disk.describe(folder), ", ".join(swapped))
+        complete(disk, folder)
+    else:
+        return False
+    return True
+
+
+def _written(names: Sequence[str], suffix: str) -> list[str]:
+    """Return the names of files of a new segment."""
+    kinds = (LOG_SUFFIX, *INDEX_SUFFIXES)
+    found = [name for name in names if name.endswith(suffix)]
+    return [name for name in found if any(offset_in(name, kind + suffix) is not None for kind in kinds)]
+
+
+def _is_new(disk: Disk, path: str, stem: str, indexes: Sequence[str]) -> bool:
+    """Return whether a segment is the new one, and no mark of one that it replaces."""
+    return any(name.startswith(stem) for name in indexes) or disk.size_of(path + LOG_SUFFIX + SWAP_SUFFIX) > 0
+
+
+def _stem(folder: str, base_offset: int) -> str:
+    return f"{folder}/{file_name(base_offset)}"

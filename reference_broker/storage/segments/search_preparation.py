@@ -1,0 +1,120 @@
+"""What a search in a segment has to wait for: indexes that are made anew, and a highest timestamp that has to be read.
+
+Both may take seconds for a segment of 1 GiB, so they are done in the background, once for all who wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from kafkawire.reference_broker.storage.segments.segment import Segment
+from kafkawire.reference_broker.storage.segments.segments import Segments
+from kafkawire.reference_broker.storage.services import Background, call
+from kafkawire.sdk.errors import BrokerError, DecodeError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["NotPrepared", "Preparation"]
+
+T = TypeVar("T")
+
+#: So many highest timestamps are looked up before a search begins again: a few milliseconds.
+_LOOKED_UP_TOGETHER = 64
+
+
+class NotPrepared(BrokerError):
+    """A segment cannot be searched yet; `Preparation.when_done` says when to try again.
+
+    Args:
+        base_offset: of the segment.
+    """
+
+    def __init__(self, base_offset: int) -> None:
+        super().__init__(ErrorCode.OFFSET_NOT_AVAILABLE, f"the indexes of segment {base_offset} are being read")
+
+
+class Preparation:
+    """Prepares the segments of one log for searches.
+
+    Args:
+        background: where that is done.
+        told: called whenever more is prepared, or could not be.
+    """
+
+    def __init__(self, background: Background, told: Callable[[], None]) -> None:
+        self._background = background
+        self._told = told
+        self._running: set[Segment] = set()
+        #: What the next search is told of a failure; the one after it tries again.
+        self._failed: dict[Segment, Exception] = {}
+        self._waiting: list[Callable[[], None]] = []
+
+    def when_done(self, callback: Callable[[], None]) -> None:
+        """Call back once, the next time that `told` is called; what waits is one entry for a partition of a request."""
+        self._waiting.append(callback)
+
+    def indexes(self, segment: Segment) -> None:
+        """Have the indexes of a segment; see `Prepare`.
+
+        Raises:
+            NotPrepared: they are being rebuilt.
+            OSError: the disk failed.
+        """
+        self._check(segment)
+        if segment.needs_rebuild():
+            self._begin(segment, segment.rebuild, segment.take)
+
+    def times(self, segments: Segments, segment: Segment) -> None:
+        """Have the highest timestamp of a segment; see `Prepare`.
+
+        Args:
+            segments: of the log; others of them may be wanted next.
+            segment: one of them.
+
+        Raises:
+            NotPrepared: it is being looked up.
+            OSError: the disk failed.
+        """
+        self._check(segment)
+        if not segment.knows_highest_timestamp:
+            following = segments.since(segment.base_offset)[:_LOOKED_UP_TOGETHER]
+            self._begin(segment, lambda: _look_up(segment, following), lambda _: None)
+
+    def _check(self, segment: Segment) -> None:
+        if segment in self._running:
+            raise NotPrepared(segment.base_offset)
+        error = self._failed.pop(segment, None)
+        if error is not None:
+            raise error
+
+    def _begin(self, segment: Segment, work: Callable[[], T], take: Callable[[T], None]) -> None:
+        found: list[T] = []
+
+        def run() -> None:
+            found.append(work())
+
+        def done(error: Exception | None) -> None:
+            self._running.remove(segment)
+            if error is None:
+                take(found[0])
+            else:
+                self._failed[segment] = error
+            waiting, self._waiting = self._waiting, []
+            for callback in (self._told, *waiting):
+                call(callback)
+
+        self._running.add(segment)
+        self._background(run, done)
+        self._check(segment)
+
+
+def _look_up(wanted: Segment, segments: Sequence[Segment]) -> None:
+    for segment in segments:
+        try:
+            segment.highest_timestamp()
+        except DecodeError:
+            pass  # a request that asks is told
+        except OSError:
+            if segment is wanted:
+                raise
+            return  # it is tried again when it is wanted

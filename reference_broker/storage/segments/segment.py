@@ -1,0 +1,449 @@
+"""One segment of a log: the batches from a base offset on, with their indexes.
+
+A segment is appended to until it is sealed, and read by position. An append is one write to the `.log` file. Indexes
+are written when the segment is sealed, and rebuilt from that file if need be; all have Kafka's formats. The files of a
+segment are opened when somebody needs them, so that a restart is quick, and partitions that nobody uses have none open.
+
+Source: `LogSegment` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from itertools import islice
+from threading import Lock
+
+from kafkawire.reference_broker.config.topic_configs import LogConfig
+from kafkawire.reference_broker.storage.batches import BatchHeader, DamagedSegment, check_offsets, headers
+from kafkawire.reference_broker.storage.disk.disk import Disk, File
+from kafkawire.reference_broker.storage.file_names import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, file_name
+from kafkawire.reference_broker.storage.segments.index import OffsetIndex, TimeIndex
+from kafkawire.reference_broker.storage.segments.rebuilding import Rebuilt, rebuild
+from kafkawire.reference_broker.storage.segments.transaction_index import TransactionIndex
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
+from kafkawire.sdk.records import crc32c
+from kafkawire.sdk.records.java_integers import INT32_MAX
+
+__all__ = ["Segment"]
+
+logger = logging.getLogger("kafkawire.broker")
+
+
+class Segment:
+    """A segment file and its indexes.
+
+    Args:
+        disk: where the files are.
+        folder: the partition's folder.
+        base_offset: names the files; the lowest offset allowed in them.
+        config: sizes and intervals.
+        sealed_at: the offset after the last one, if the segment is complete and its content was checked before; it is
+            then loaded when it is first used. None for a segment to `create`, `load` or `recover`.
+        suffix: of the names of its files, as long as it does not count.
+
+    Attributes:
+        next_offset: the offset after the last one in the file.
+        is_sealed: whether it is complete.
+        is_stored: whether the files of its indexes are complete and durable.
+        has_producers: whether a batch may be of an idempotent producer, or a marker; `recover` may find that none is.
+        transactions: the transactions that were aborted here.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        folder: str,
+        base_offset: int,
+        config: LogConfig,
+        sealed_at: int | None = None,
+        suffix: str = "",
+    ) -> None:
+        self.base_offset = base_offset
+        self.next_offset = base_offset if sealed_at is None else sealed_at
+        self.is_sealed = self.is_stored = sealed_at is not None
+        self.has_producers = True
+        self._disk = disk
+        self._paths = [f"{folder}/{file_name(base_offset, kind)}{suffix}" for kind in (LOG_SUFFIX, *INDEX_SUFFIXES)]
+        self._path, *_, transactions_path = self._paths
+        self._config = config
+        self._file: File | None = None
+        self._opening = Lock()  # a file knows its size: two of them would soon disagree
+        self._size_bytes: int | None = None
+        self._index, self._time_index = self._new_indexes()
+        self.transactions = TransactionIndex(disk, transactions_path, base_offset)
+        self._is_indexed = sealed_at is None
+        #: Whether a damaged batch has ended the index by time before the segment ends: it is never stored.
+        self._is_partial = False
+        self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, base_offset
+        #: Of a sealed segment, once somebody has asked.
+        self._highest: int | DecodeError | None = None
+        self._bytes_since_entry = 0
+        self._first_timestamp: int | None = None
+        #: When something was appended first, in this run: the age of a segment whose first batch has no timestamp.
+        self._since_ms: int | None = None
+        #: Not by chance, but as good: it differs between segments, so that not all partitions roll at once.
+        self._jitter_ms = crc32c(self._path.encode()) % config.segment_jitter_ms if config.segment_jitter_ms else 0
+
+    @classmethod
+    def create(cls, disk: Disk, folder: str, base_offset: int, config: LogConfig, suffix: str = "") -> Segment:
+        """Return a new, empty segment; the arguments are those of the class.
+
+        Raises:
+            OSError: its file could not be created.
+        """
+        segment = cls(disk, folder, base_offset, config, suffix=suffix)
+        file = disk.open(segment._path, create=True)
+        if file.size_bytes:
+            file.truncate(0)  # what is left of a segment of this name that no longer counts
+        segment._size_bytes = 0
+        return segment
+
+    @property
+    def file(self) -> File:
+        """The file with the batches, opened when first asked for, on any thread."""
+        if (file := self._file) is None:  # another thread may release it meanwhile
+            with self._opening:
+                file = self._file = self._file or self._disk.open(self._path, stays=True)
+        return file
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the batches."""
+        if (file := self._file) is not None:
+            return file.size_bytes
+        if self._size_bytes is None:
+            self._size_bytes = self._disk.size_of(self._path)
+        return self._size_bytes
+
+    @property
+    def where(self) -> str:
+        """How a log line names the file with the batches."""
+        return self._disk.describe(self._path)
+
+    @property
+    def knows_highest_timestamp(self) -> bool:
+        """Whether `highest_timestamp` needs no disk."""
+        return (self._is_indexed and not self._is_partial) or self._highest is not None
+
+    def highest_timestamp(self) -> int:
+        """Return the highest timestamp of its batches, `NO_TIMESTAMP` if none has any, on any thread.
+
+        Raises:
+            DamagedSegment: its time index cannot be right, and a batch is damaged.
+            OSError: the disk failed.
+        """
+        if self._is_indexed and not self._is_partial:
+            return self._max_timestamp
+        if self._highest is None:
+            try:
+                self._highest = self._look_up_highest()
+            except DecodeError as error:
+                logger.error("%s: the highest timestamp is not known: %s", self.where, error)
+                self._highest = error
+        if isinstance(self._highest, DecodeError):
+            raise self._highest.again()
+        return max(self._highest, self._max_timestamp)  # more may have been appended since
+
+    def _look_up_highest(self) -> int:
+        _, index = self._new_indexes()
+        if self._load_times(index):
+            return NO_TIMESTAMP if (entry := index.last_entry) is None else entry[0]
+        return max((batch.max_timestamp for batch in self.headers(0)), default=NO_TIMESTAMP)
+
+    def index_sizes(self) -> tuple[int, int]:
+        """Return the sizes of the indexes by offset and by time, on any thread; the segment is stored.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        return self._index.stored_bytes(), self._time_index.stored_bytes()
+
+    # Writing.
+
+    def is_full_for(self, batch: BatchHeader, now_ms: int) -> bool:
+        """Return whether the log must be rolled before `batch` is appended.
+
+        Args:
+            batch: its header; if the topic uses log append time, with that.
+            now_ms: the current time.
+        """
+        config = self._config
+        return self.size_bytes > 0 and (
+            self.size_bytes + batch.size_bytes > config.segment_bytes
+            or self._index.is_full
+            or self._time_index.is_full
+            or self.next_offset + batch.last_offset_delta - self.base_offset > INT32_MAX
+            or self._age_ms(batch, now_ms) > config.segment_ms - self._jitter_ms
+        )
+
+    def _age_ms(self, batch: BatchHeader, now_ms: int) -> int:
+        """Return the age by the clock that sets timestamps, the producer's or the broker's, as in Kafka."""
+        if self._first_timestamp is not None and self._first_timestamp >= 0:
+            return batch.max_timestamp - self._first_timestamp
+        return 0 if self._since_ms is None else now_ms - self._since_ms
+
+    def append(self, data: Buffer, batch: BatchHeader, base_offset: int, now_ms: int = 0) -> None:
+        """Append a batch.
+
+        Args:
+            data: the stamped batch.
+            batch: its header, as produced.
+            base_offset: its base offset in the log.
+            now_ms: the current time; only the age of a segment that is appended to depends on it.
+
+        Raises:
+            OSError: it could not be written; the file was cut back, unless that failed too.
+        """
+        position = (file := self.file).size_bytes
+        self.is_stored = False
+        self.has_producers = True
+        try:
+            file.append(data)
+        except OSError:
+            # If the disk refuses this as well, recovery finds half a batch.
+            with contextlib.suppress(OSError):
+                file.truncate(position)
+            raise
+        if self._since_ms is None:
+            self._since_ms = now_ms
+        self._note(batch, base_offset + batch.last_offset_delta, position)
+
+    def _note(self, batch: BatchHeader, last_offset: int, position: int) -> None:
+        """Account for a batch in the file: index entries, highest timestamp, next offset."""
+        if self._first_timestamp is None:
+            self._first_timestamp = batch.max_timestamp
+        if batch.max_timestamp > self._max_timestamp:
+            self._max_timestamp, self._max_timestamp_offset = batch.max_timestamp, last_offset
+        if self._bytes_since_entry > self._config.index_interval_bytes:
+            self._index.append(last_offset, position)
+            self._time_index.append(self._max_timestamp, self._max_timestamp_offset)
+            self._bytes_since_entry = 0
+        self._bytes_since_entry += batch.size_bytes
+        self.next_offset = last_offset + 1
+
+    def seal(self) -> None:
+        """Complete the segment: nothing is appended any more; the highest timestamp ends the time index."""
+        if not self.is_sealed:
+            self.is_sealed = True
+            self._time_index.append(self._max_timestamp, self._max_timestamp_offset)
+
+    def sync(self, *, with_indexes: bool) -> bool:
+        """Make the batches durable, and which of them were aborted, on any thread.
+
+        Args:
+            with_indexes: whether to write and sync the other indexes too; the segment must be sealed.
+
+        Returns:
+            Whether the transaction index has a new file, or none any more.
+        """
+        self.file.sync()
+        if with_indexes:
+            self._index.store()
+            if not self._is_partial:
+                self._time_index.store()
+        return self.transactions.store()
+
+    def stored(self) -> None:
+        """Note that the indexes are durable; they are read again when somebody needs them."""
+        if not self.is_stored:
+            self.is_stored = True
+            self._is_indexed = False
+            self._index.clear()
+            self._time_index.clear()
+
+    def release(self) -> None:
+        """Let go of the file of a segment that is stored or empty, until somebody needs it: a log may never be used."""
+        if self._file is not None and (self.is_stored or not self.size_bytes):
+            self._size_bytes, self._file = self._file.size_bytes, None
+
+    def retire(self) -> list[str]:
+        """Rename the files, so that they do not count any more, and return what is to be removed later, on any thread.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        retired = []
+        for path in self._paths:
+            with contextlib.suppress(FileNotFoundError):
+                self._disk.rename(path, path + DELETED_SUFFIX)
+                retired.append(path + DELETED_SUFFIX)
+        return retired
+
+    def delete(self) -> None:
+        """Delete the files; slices handed out before stay readable."""
+        for path in self._paths:
+            with contextlib.suppress(FileNotFoundError):
+                self._disk.remove(path)
+
+    # Opening.
+
+    def load(self) -> int:
+        """Load the last segment of a log that was closed in order; if its index is damaged, recover the segment.
+
+        Returns:
+            The number of bytes that recovery cut off.
+
+        Raises:
+            DecodeError: the first batch is damaged, or one after the last index entry.
+        """
+        if not self.size_bytes:
+            self.is_stored = True
+            return 0
+        if not self._has_offsets():
+            return self.recover()
+        self._first_timestamp = next((first.max_timestamp for first in self.headers(0)), None)
+        self.is_stored = True
+        if not self._has_times():
+            self.take(self.rebuild())
+        next_offset = self.base_offset
+        for batch in self.headers(self._index.last_position):
+            self._bytes_since_entry += batch.size_bytes
+            if batch.position + batch.size_bytes == self.size_bytes:  # the log goes on after it
+                lowest = max(next_offset, self._index.last_offset - batch.last_offset_delta)
+                check_offsets(batch, lowest, self.base_offset + INT32_MAX)
+            next_offset = batch.last_offset + 1
+            if batch.max_timestamp > self._max_timestamp:
+                self._max_timestamp, self._max_timestamp_offset = batch.max_timestamp, batch.last_offset
+        self.next_offset = next_offset
+        return 0
+
+    def recover(self) -> int:
+        """Check every batch, truncate the file after the last valid one, and rebuild the indexes by offset and time.
+
+        Returns:
+            The number of bytes cut off.
+        """
+        self.transactions.forget()
+        rebuilt = self.rebuild()
+        survey, problem = rebuilt.survey, rebuilt.problem
+        self._index, self._time_index = rebuilt.offsets, rebuilt.times
+        self.is_stored = self._is_partial = False
+        self.next_offset = survey.next_offset
+        self._max_timestamp, self._max_timestamp_offset = survey.max_timestamp, survey.max_timestamp_offset
+        self._first_timestamp, self._bytes_since_entry = survey.first_timestamp, survey.bytes_since_entry
+        if problem is None:
+            self.has_producers = survey.has_producers
+            return 0
+        cut = self.size_bytes - survey.size_bytes
+        line = "%s: cutting off the last %d of %d bytes, the log goes on at offset %d: %s"
+        logger.warning(line, self.where, cut, self.size_bytes, self.next_offset, problem)
+        self.file.truncate(survey.size_bytes)
+        return cut
+
+    def needs_rebuild(self) -> bool:
+        """Load the indexes of a sealed segment; return whether one is lost: then a search begins with `rebuild`.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        if not self._is_indexed:
+            # Not before: `highest_timestamp` may be asked on another thread.
+            self._is_indexed = self._has_offsets() and self._has_times()
+        return not self._is_indexed
+
+    def rebuild(self) -> Rebuilt:
+        """Return new indexes by offset and by time, as far as no batch is damaged; on any thread, for `take`.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        return rebuild(self.file, self.base_offset, self._config.index_interval_bytes, *self._new_indexes())
+
+    def take(self, rebuilt: Rebuilt) -> None:
+        """Use rebuilt indexes, where the files are lost; one that ends at damage is not stored.
+
+        What is damaged stays: fetches fail there, and everything after it can be read.
+        """
+        if not len(self._index):
+            self._index = rebuilt.offsets
+        self._time_index, survey = rebuilt.times, rebuilt.survey
+        if survey.max_timestamp > self._max_timestamp:
+            self._max_timestamp, self._max_timestamp_offset = survey.max_timestamp, survey.max_timestamp_offset
+        if self.is_sealed:
+            self._time_index.append(self._max_timestamp, self._max_timestamp_offset)
+        if rebuilt.problem is not None:
+            logger.error("%s: %s; what is behind it is read slowly", self.where, rebuilt.problem)
+        self._is_partial = self.is_stored = rebuilt.problem is not None
+        self._is_indexed = True
+
+    def _new_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        disk, base_offset, size = self._disk, self.base_offset, self._config.segment_index_bytes
+        _, path, time_path, _ = self._paths
+        return OffsetIndex(disk, path, base_offset, size), TimeIndex(disk, time_path, base_offset, size)
+
+    def _has_offsets(self) -> bool:
+        """Load the index by offset; return whether it can be right."""
+        if self._index.load() and self._index.last_position < max(self.size_bytes, 1):
+            return True
+        self._index.clear()
+        logger.warning("%s: an index is missing or damaged and is rebuilt", self.where)
+        return False
+
+    def _has_times(self) -> bool:
+        """Load the index by time; return whether it can be right."""
+        if not self._load_times(self._time_index):
+            logger.warning("%s: an index is missing or damaged and is rebuilt", self.where)
+            return False
+        if (entry := self._time_index.last_entry) is not None:
+            self._max_timestamp, self._max_timestamp_offset = entry
+        return True
+
+    def _load_times(self, index: TimeIndex) -> bool:
+        """Load an index by time; return whether it can be right, on any thread.
+
+        It has no entry if no batch has a timestamp: the first one answers for all, which would have to be read.
+        """
+        if not index.load():
+            return False
+        with contextlib.suppress(DecodeError):
+            return len(index) > 0 or all(batch.max_timestamp <= NO_TIMESTAMP for batch in islice(self.headers(0), 1))
+        return True
+
+    def _need_indexes(self) -> None:
+        if self.needs_rebuild():
+            self.take(self.rebuild())
+
+    # Reading.
+
+    def headers(self, position: int, lowest: int | None = None) -> Iterator[BatchHeader]:
+        """Yield the headers of the batches from `position`, the start of a batch, to the end; `lowest` as in `batches`.
+
+        Raises:
+            DamagedSegment: a batch is damaged, or the file ends inside it.
+        """
+        try:
+            yield from headers(self.file, position, self.next_offset, lowest)
+        except DecodeError as error:
+            raise DamagedSegment(self.base_offset, error.path, error.offset, error.reason) from None
+
+    def find(self, offset: int) -> BatchHeader | None:
+        """Return the header of the batch with `offset` or, if compaction left a gap there, of the next one.
+
+        Raises:
+            DamagedSegment: a batch before it is damaged, or cannot be where it is.
+        """
+        self._need_indexes()
+        for batch in self.headers(self._index.position_for(offset), self.base_offset):
+            if batch.last_offset >= offset:
+                return batch
+        return None
+
+    def offset_from(self, position: int) -> int | None:
+        """Return an offset that no batch before `position` has; None if the segment has no such index entry."""
+        self._need_indexes()
+        return self._index.offset_from(position)
+
+    def from_time(self, timestamp: int) -> Iterator[BatchHeader]:
+        """Yield the headers of the batches whose highest timestamp is at least `timestamp`.
+
+        Raises:
+            DamagedSegment: a batch on the way there is damaged.
+        """
+        self._need_indexes()
+        offset = self.base_offset if self._is_partial else self._time_index.offset_before(timestamp)
+        found = self.headers(self._index.position_for(offset), self.base_offset)
+        yield from (batch for batch in found if batch.max_timestamp >= timestamp)

@@ -1,0 +1,137 @@
+"""Reading all batches of a segment at the start, in pieces: for its indexes, and for the producers of the log.
+
+A piece goes through the record engine, which makes no object of most batches. Where that stops, the batch is looked at
+alone: it is damaged, or larger than a piece.
+
+Source: `LogSegment.recover` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from kafkawire.reference_broker.storage.batches import (
+    BatchHeader,
+    DamagedSegment,
+    Window,
+    check_no_gap,
+    check_offsets,
+    check_stored,
+    parse_header,
+)
+from kafkawire.reference_broker.storage.disk.disk import File
+from kafkawire.reference_broker.storage.producers.producers import BATCHES_KEPT
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.records.java_integers import INT32_MAX
+from kafkawire.sdk.records.last_batches import last_batches
+from kafkawire.sdk.records.survey import PythonSurvey, Survey, SurveyEntry
+
+__all__ = ["PIECE_BYTES", "epoch_starts", "producer_batches", "survey_file"]
+
+#: Read at once: of the smallest batches 15,000, for which the extension needs a millisecond.
+PIECE_BYTES = 1024 * 1024
+
+
+def survey_file(file: File, survey: PythonSurvey, note: Callable[[SurveyEntry], None]) -> DecodeError | None:
+    """Add the batches of a file to a survey, up to the first that is cut, damaged or out of order.
+
+    Args:
+        file: begins with the batches of the survey.
+        survey: gets the rest.
+        note: called with each entry for the indexes.
+
+    Returns:
+        What is wrong with the batch that follows; None at the end of the file.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    size_bytes = PIECE_BYTES
+    while (position := survey.size_bytes) < file.size_bytes:
+        entries: list[SurveyEntry] = []
+        if survey.add(file.read(position, size_bytes), entries):
+            size_bytes = PIECE_BYTES
+        else:
+            try:
+                header = Window(file).header(position)
+                check_stored(file, header, survey.next_offset, survey.base_offset + INT32_MAX)
+            except DecodeError as error:
+                return error
+            if header.size_bytes <= size_bytes:  # only a file that changes meanwhile comes here
+                return DecodeError("batch", position, "changed while it was read")
+            size_bytes = header.size_bytes
+        for entry in entries:
+            note(entry)
+    return None
+
+
+def epoch_starts(
+    file: File, base_offset: int, headers: Callable[[int], Iterator[BatchHeader]]
+) -> Iterator[tuple[int, int]]:
+    """Yield the leader epochs of the batches of a file, each with the base offset of the first batch that has it.
+
+    No checksum covers the epoch: behind a damaged batch, those count that follow it as far as headers lead.
+
+    Args:
+        file: a segment's.
+        base_offset: of the segment.
+        headers: yields the headers of the batches from a position on, up to one that does not lead to the next.
+
+    Raises:
+        DamagedSegment: a batch is damaged, and there may be more epochs than what has been yielded.
+        OSError: the disk failed.
+    """
+    survey = Survey(base_offset, INT32_MAX)
+    problem = survey_file(file, survey, lambda entry: None)
+    yield from survey.epochs
+    if problem is None:
+        return
+    with contextlib.suppress(DecodeError):
+        for header in headers(survey.size_bytes):
+            if header.base_offset >= survey.next_offset:
+                yield header.leader_epoch, header.base_offset
+    raise DamagedSegment(base_offset, problem.path, problem.offset, problem.reason)
+
+
+def producer_batches(
+    file: File, base_offset: int, from_offset: int, end_offset: int, next_offset: int, size_bytes: int = PIECE_BYTES
+) -> Iterator[BatchHeader]:
+    """Yield the headers of those batches of a file that say everything about producers, see `last_batches`.
+
+    Args:
+        file: a segment's.
+        base_offset: of the segment.
+        from_offset: batches that begin before it are left out.
+        end_offset: likewise those that do not begin before it.
+        next_offset: the offset after the segment.
+        size_bytes: how much is read at once.
+
+    Raises:
+        DecodeError: a batch is damaged or out of order, or the file ends inside it; it has been yielded if it may be
+            whole.
+        OSError: the disk failed.
+    """
+    position, lowest, before = 0, base_offset, None
+    while position < file.size_bytes:
+        data = file.read(position, size_bytes)
+        chosen, passed, last = last_batches(data, from_offset, min(end_offset, next_offset), BATCHES_KEPT)
+        header = Window(file).header(position)
+        check_offsets(header, lowest, next_offset - 1)
+        if before is not None:
+            check_no_gap(file, before, header.base_offset)
+        if last is None:
+            if header.base_offset >= end_offset:
+                return
+            if header.base_offset >= from_offset and (header.producer_id >= 0 or header.is_control):
+                yield header
+            passed = header.size_bytes
+        else:
+            header = parse_header(data, last, position + last)
+        for at in chosen:
+            yield parse_header(data, at, position + at)
+        before, lowest = header, header.last_offset + 1
+        position += passed
+    if before is not None:
+        check_offsets(before, base_offset, next_offset - 1)
+        check_no_gap(file, before, next_offset)

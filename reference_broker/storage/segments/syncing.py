@@ -1,0 +1,48 @@
+"""Make segments durable, on any thread, and remember a failure.
+
+After a failed sync the operating system takes the pages for written, and every later sync succeeds without writing
+them. A file in the folder says so, and the next start writes those segments again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+from kafkawire.reference_broker.storage.disk.disk import Disk, is_short_of_descriptors
+from kafkawire.reference_broker.storage.segments.segment import Segment
+
+__all__ = ["SYNC_FAILED", "make_durable"]
+
+#: The file that says that a sync has failed.
+SYNC_FAILED = ".sync-failed"
+
+
+def make_durable(
+    disk: Disk, folder: str, sealed: Sequence[Segment], others: Sequence[Segment], *, with_names: bool
+) -> None:
+    """Make segments durable.
+
+    Args:
+        disk: where they are.
+        folder: the partition's folder.
+        sealed: complete segments, which are stored with their indexes.
+        others: segments whose batches have to be durable, and which of them were aborted.
+        with_names: whether there are new names in the folder.
+
+    Raises:
+        OSError: the disk failed; or there was no file descriptor, and the same may be tried again.
+    """
+    try:
+        for segment in sealed:
+            with_names |= segment.sync(with_indexes=True)
+        for segment in others:
+            with_names |= segment.sync(with_indexes=False)
+        if with_names:
+            disk.sync_folder(folder)
+    except OSError as error:
+        if is_short_of_descriptors(error):
+            raise
+        with contextlib.suppress(OSError):
+            disk.open(f"{folder}/{SYNC_FAILED}", create=True)
+        raise

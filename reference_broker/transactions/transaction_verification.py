@@ -1,0 +1,155 @@
+"""Whether a produced batch may begin a transaction in its partition: the transaction coordinator is asked (KIP-890).
+
+A partition in which the transaction is open already needs no question. Old clients add partitions themselves, so theirs
+are only looked up; for clients of Produce 12 and later the coordinator adds them.
+
+Source: `ReplicaManager.handleProduceAppend`, `AddPartitionsToTxnManager` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from kafkawire.reference_broker.storage.batches import BatchHeader
+from kafkawire.reference_broker.storage.file_names import Partition
+from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.reference_broker.storage.producers.producers import Verification
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.enums import TransactionVersion
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["Unverified", "Verifier", "append_verified", "transaction_version"]
+
+#: Called with the partitions that are refused, and why.
+Answered = Callable[[Mapping[Partition, BrokerError]], None]
+
+#: KIP-890 added no field for TRANSACTION_ABORTABLE in version 11, nor for partitions that are added in version 12.
+_ABORTABLE_SINCE = 11
+_ADDS_SINCE = 12
+
+#: What passes by itself. Not every client sends its batch again after these, but all do after NOT_ENOUGH_REPLICAS.
+_PASSING = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+
+class Verifier(Protocol):
+    """The transaction coordinator, as Produce sees it."""
+
+    def ensure_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        topic_partitions: Sequence[Partition],
+        transaction_version: int,
+        done: Answered,
+        now_ms: int,
+    ) -> None:
+        """Look whether partitions are in a transaction, or add them.
+
+        Args:
+            transactional_id: of the producer.
+            producer_id: of the producer.
+            epoch: of the producer.
+            topic_partitions: in question.
+            transaction_version: what the client understands, see `transaction_version`.
+            done: called once.
+            now_ms: the current time.
+        """
+        ...
+
+
+class Unverified(NamedTuple):
+    """A checked batch of a transaction that has not been appended.
+
+    Attributes:
+        partition: where it belongs.
+        log: of the partition.
+        header: of the batch.
+        append: appends it, with what `Producers.begin_verification` returned.
+        refuse: called instead if the coordinator does not agree.
+    """
+
+    partition: Partition
+    log: PartitionLog
+    header: BatchHeader
+    append: Callable[[Verification | None], None]
+    refuse: Callable[[BrokerError], None]
+
+
+def transaction_version(produce_version: int) -> TransactionVersion:
+    """Return what a client that sends this version of Produce understands.
+
+    Returns:
+        `TV_2` if its partitions are added; `TV_1` if it knows TRANSACTION_ABORTABLE; `TV_0` otherwise.
+    """
+    if produce_version >= _ADDS_SINCE:
+        return TransactionVersion.TV_2
+    return TransactionVersion.TV_1 if produce_version >= _ABORTABLE_SINCE else TransactionVersion.TV_0
+
+
+def append_verified(
+    verifier: Verifier | None,
+    transactional_id: str,
+    batches: Sequence[Unverified],
+    version: TransactionVersion,
+    now_ms: int,
+) -> None:
+    """Append the batches that belong to an open transaction, and refuse the others.
+
+    Args:
+        verifier: the transaction coordinator; None to believe the producer.
+        transactional_id: of the producer.
+        batches: of one producer and one request.
+        version: see `transaction_version`.
+        now_ms: the current time.
+    """
+    asked: list[tuple[Unverified, Verification]] = []
+    for batch in batches:
+        producer_id, epoch, sequence = batch.header.producer_id, batch.header.producer_epoch, batch.header.base_sequence
+        try:
+            verification = batch.log.producers.begin_verification(
+                producer_id, epoch, sequence, now_ms, has_epoch_per_transaction=version >= TransactionVersion.TV_2
+            )
+        except BrokerError as error:
+            batch.refuse(error)
+            continue
+        if verification is None or verifier is None:
+            batch.append(verification)
+        else:
+            asked.append((batch, verification))
+    if verifier is None or not asked:
+        return
+
+    def answered(refused: Mapping[Partition, BrokerError]) -> None:
+        for batch, verification in asked:
+            error = refused.get(batch.partition)
+            if error is None:
+                batch.append(verification)
+            else:
+                batch.refuse(_told(error, version))
+
+    first = asked[0][0].header
+    partitions = list(dict.fromkeys(batch.partition for batch, _ in asked))
+    verifier.ensure_partitions(
+        transactional_id, first.producer_id, first.producer_epoch, partitions, version, answered, now_ms
+    )
+
+
+def _told(error: BrokerError, version: TransactionVersion) -> BrokerError:
+    """Return what the client is told of an error of the coordinator."""
+    if error.code == ErrorCode.INVALID_TXN_STATE:
+        return BrokerError(error.code, "the partition is not in the transaction")
+    if error.code == ErrorCode.CONCURRENT_TRANSACTIONS and version >= TransactionVersion.TV_2:
+        return error  # these clients know that the last transaction is about to end
+    if error.code in _PASSING:
+        reason = f"the transaction coordinator cannot say whether the partition is in the transaction: {error}"
+        return BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS, reason)
+    return error

@@ -1,0 +1,91 @@
+"""Long computations in slices: the broker's timers run one slice of one of them at a time, in turn, so that neither
+requests nor each other wait for more than that.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from kafkawire.reference_broker.work.timers import Timers
+
+__all__ = ["Slices"]
+
+R = TypeVar("R")
+
+#: Computations that take turns; others wait, so that what they need of memory is bounded.
+_ACTIVE_MAX = 64
+
+
+class _Work(NamedTuple, Generic[R]):
+    """A computation: its slices, whether anybody still waits for it, and who gets the result."""
+
+    slices: Generator[None, None, R]
+    is_wanted: Callable[[], bool]
+    done: Callable[[R, int], None]
+
+
+class Slices:
+    """Computations that take turns.
+
+    Args:
+        timers: the broker's.
+    """
+
+    def __init__(self, timers: Timers) -> None:
+        self._timers = timers
+        self._works: deque[_Work[Any]] = deque()
+        self._is_due = False
+
+    def add(
+        self,
+        slices: Generator[None, None, R],
+        is_wanted: Callable[[], bool],
+        done: Callable[[R, int], None],
+        now_ms: int,
+    ) -> None:
+        """Begin a computation.
+
+        Args:
+            slices: yields after each slice, and returns the result.
+            is_wanted: asked before each slice; if nobody waits any more, the rest is not computed.
+            done: called with the result and the time.
+            now_ms: the current time.
+        """
+        self._works.append(_Work(slices, is_wanted, done))
+        self._go_on(now_ms)
+
+    def begin(
+        self,
+        slices: Generator[None, None, R],
+        is_wanted: Callable[[], bool],
+        done: Callable[[R, int], None],
+        now_ms: int,
+    ) -> None:
+        """Do the first slice of a computation now, and the others as `add` does."""
+        try:
+            next(slices)
+        except StopIteration as end:
+            done(end.value, now_ms)
+        else:
+            self.add(slices, is_wanted, done, now_ms)
+
+    def _go_on(self, now_ms: int) -> None:
+        if self._works and not self._is_due:
+            self._is_due = True
+            self._timers.at(now_ms, self._slice)
+
+    def _slice(self, now_ms: int) -> None:
+        self._is_due = False
+        work = self._works.popleft()
+        try:
+            if not work.is_wanted():
+                return
+            next(work.slices)
+        except StopIteration as end:
+            work.done(end.value, now_ms)
+        else:
+            self._works.insert(_ACTIVE_MAX - 1, work)
+        finally:
+            self._go_on(now_ms)

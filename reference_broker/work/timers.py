@@ -1,0 +1,166 @@
+"""Timers without a clock: callbacks with a deadline, fired by a caller that knows the time.
+
+The core and the group coordinator set timers; the server (or a test) asks for the next deadline, waits, and calls
+`fire`. A deadline that moves often (a member's session) is stored beside its timer and checked when the timer fires,
+which costs less than a new timer for each move. A callback that fails is logged and takes no other timer with it.
+
+A piece of work gets the time when it begins. If it ends later, the clock may have jumped: what is done then is done
+`as_of` its beginning, so that the deadlines it sets, or keeps, are moved as if they had been set at once.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import ParamSpec
+
+from kafkawire.reference_broker.work.broker_end import BrokerEnd
+from kafkawire.sdk.log_limit import LogLimit
+
+__all__ = ["Timer", "Timers"]
+
+P = ParamSpec("P")
+
+Action = Callable[[int], None]
+
+#: Below this number of entries, cancelled ones are not worth removing.
+_SIZE_MIN = 1_000
+
+_log = logging.getLogger("kafkawire.broker")
+
+
+class Timer:
+    """One callback with a deadline; created by `Timers.at`."""
+
+    __slots__ = ("_action", "deadline_ms")
+
+    def __init__(self, deadline_ms: int, action: Action) -> None:
+        self.deadline_ms = deadline_ms
+        self._action: Action | None = action
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it has been neither fired nor cancelled."""
+        return self._action is not None
+
+    def cancel(self) -> None:
+        """Drop the callback; may be called more than once."""
+        self._action = None
+
+    def fire(self, now_ms: int) -> None:
+        """Call the callback, unless it was already called or cancelled."""
+        action, self._action = self._action, None
+        if action is not None:
+            action(now_ms)
+
+
+class Timers:
+    """Timers in the order of their deadlines.
+
+    Attributes:
+        on_earlier: called with the deadline when a new timer becomes the earliest one.
+    """
+
+    def __init__(self) -> None:
+        self.on_earlier: Callable[[int], None] | None = None
+        self._jumped_ms = 0
+        #: What `jumped_ms` was when the work began that goes on now, None for one that has the current time.
+        self._as_of_ms: int | None = None
+        self._heap: list[tuple[int, int, Timer]] = []
+        self._made = 0
+        self._size_max = _SIZE_MIN
+        self._lines = LogLimit(_log)
+        #: What waits for its turn, and whether somebody has had the present one.
+        self._turns: deque[Timer] = deque()
+        self._is_turn_taken = False
+
+    @property
+    def jumped_ms(self) -> int:
+        """By how much the clock has jumped in all. Deadlines that are kept elsewhere are stored minus this."""
+        return self._jumped_ms if self._as_of_ms is None else self._as_of_ms
+
+    def as_of(self, jumped_ms: int, step: Callable[P, object], *arguments: P.args, **named: P.kwargs) -> None:
+        """Do a step that knows the time only from when the clock had jumped by `jumped_ms`."""
+        before, self._as_of_ms = self._as_of_ms, jumped_ms
+        try:
+            step(*arguments, **named)
+        finally:
+            self._as_of_ms = before
+
+    def as_of_now(self, step: Callable[P, object]) -> Callable[P, None]:
+        """Return a step for later that will know the time only from now; see `as_of`."""
+        return partial(self.as_of, self.jumped_ms, step)
+
+    def at(self, deadline_ms: int, action: Action) -> Timer:
+        """Call `action(now_ms)` once the deadline has passed.
+
+        Args:
+            deadline_ms: when; equal deadlines fire in the order in which they were set.
+            action: may set and cancel timers.
+        """
+        if self._as_of_ms is not None:
+            deadline_ms += self._jumped_ms - self._as_of_ms
+        if len(self._heap) >= self._size_max:
+            self._forget_cancelled()
+        timer = Timer(deadline_ms, action)
+        self._made += 1
+        heapq.heappush(self._heap, (deadline_ms, self._made, timer))
+        if self.on_earlier is not None and self._heap[0][2] is timer:
+            self.on_earlier(deadline_ms)
+        return timer
+
+    def in_turn(self, now_ms: int, action: Action) -> Timer:
+        """Call `action(now_ms)` at once, or later if somebody was called like this since the timers have fired.
+
+        For long work in pieces: requests come between any two of them.
+        """
+        timer = Timer(now_ms, action)
+        self._turns.append(timer)
+        if not self._is_turn_taken:
+            self._take_turn(now_ms)
+        return timer
+
+    def _take_turn(self, now_ms: int) -> None:
+        self._is_turn_taken = False
+        while self._turns and not self._is_turn_taken:
+            timer = self._turns.popleft()
+            if timer.is_pending:
+                self._is_turn_taken = True
+                self.at(now_ms, self._take_turn)
+                timer.fire(now_ms)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """The earliest deadline of a pending timer, None if there is none."""
+        while self._heap and not self._heap[0][2].is_pending:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def _forget_cancelled(self) -> None:
+        """Keep the heap within twice the pending timers: clients choose how far away a cancelled deadline is."""
+        self._heap = [entry for entry in self._heap if entry[2].is_pending]
+        heapq.heapify(self._heap)
+        self._size_max = max(2 * len(self._heap), _SIZE_MIN)
+
+    def fire(self, now_ms: int) -> None:
+        """Call everything that is due at `now_ms`, but nothing that is set meanwhile: that waits for the next call."""
+        due = []
+        while self._heap and self._heap[0][0] <= now_ms:
+            due.append(heapq.heappop(self._heap)[2])
+        for timer in due:
+            try:
+                timer.fire(now_ms)
+            except BrokerEnd:
+                raise
+            except BaseException:  # a handler's too: without the others, the broker would hang
+                self._lines.exception("timer", now_ms, "a timer that was due at %d ms failed", timer.deadline_ms)
+
+    def shift(self, by_ms: int) -> None:
+        """Move all deadlines, because the clock has jumped: what was to happen in 5 s still happens in 5 s."""
+        self._jumped_ms += by_ms
+        for _, _, timer in self._heap:
+            timer.deadline_ms += by_ms
+        self._heap = [(deadline_ms + by_ms, made, timer) for deadline_ms, made, timer in self._heap]

@@ -1,0 +1,86 @@
+"""An auto-created topic gets the broker's defaults, and only a name that Kafka allows.
+
+Method: a broker without sockets; what CreateTopics can ask for is tested in `apis/test_create_topics.py`.
+"""
+
+import errno
+from typing import NoReturn
+
+import pytest
+
+from kafkawire.reference_broker.metadata.topics import check_name, create_by_default
+from kafkawire.reference_broker.storage.directory.log_directory import Topic
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_sometimes
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
+from tests.reference_broker.broker_bench import BrokerBench
+from tests.reference_broker.storage.held_work import HeldWork
+
+
+def test_defaults(tmp_path):
+    bench = BrokerBench(tmp_path / "data", num_partitions=4)
+    made = []
+    create_by_default(bench.core, "new", made.append)
+    (topic,) = made
+    assert (len(topic.logs), topic.configs) == (4, {})
+    assert bench.core.directory.topics["new"] is topic
+
+
+@pytest.mark.parametrize("name", ["a", "x" * 249, "A.b_c-9", "...", "_"])
+def test_allowed_names(bench, name):
+    check_name(bench.core, name)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "x" * 250, "a/b", "ä", "a\n", "__cluster_metadata"])
+def test_names_that_are_not_allowed(bench, name):
+    with pytest.raises(BrokerError):
+        create_by_default(bench.core, name, lambda result: None)
+    assert not bench.core.directory.topics
+
+
+@pytest.mark.parametrize(("first", "second"), [("a.b", "a_b"), ("a_b", "a.b"), ("a.b", "a.b")])
+def test_names_that_collide(bench, first, second):
+    bench.create(first)
+    with pytest.raises(BrokerError):
+        check_name(bench.core, second)
+
+
+def test_name_is_free_again_when_the_topic_is_gone(bench):
+    bench.create("a.b")
+    bench.ask(DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState("a.b")], timeout_ms=60_000))
+    bench.create("a_b")
+    with pytest.raises(BrokerError, match="collides with existing topic: a_b"):
+        check_name(bench.core, "a.b")
+
+
+def test_names_collide_from_the_start_of_creation_and_after_a_restart():
+    bench = BrokerBench(disk := MemoryDisk(), work := HeldWork())
+    bench.core.create_topic("a.b", 1, {}, lambda made: None)
+    for _ in range(2):
+        with pytest.raises(BrokerError, match=r"collides with existing topic: a\.b"):
+            check_name(bench.core, "a_b")
+        work.run()
+    with pytest.raises(BrokerError, match=r"collides with existing topic: a\.b"):
+        check_name(BrokerBench(disk.crash()).core, "a_b")
+
+
+def test_a_name_is_not_compared_with_every_other(bench):
+    """A request may have thousands of names, and a broker as many topics."""
+
+    class Unlisted(dict[str, Topic]):
+        def __iter__(self) -> NoReturn:
+            raise AssertionError("all names were looked at")
+
+    bench.core.directory.topics = Unlisted(bench.core.directory.topics)
+    check_name(bench.core, "a.b")
+
+
+def test_names_of_topics_that_were_never_made_are_not_kept():
+    """Clients may try any number of them while the disk is full."""
+    bench = BrokerBench(disk := MemoryDisk())
+    disk.plan = fail_sometimes(0, 1.0, errno.ENOSPC)
+    made: list[Topic | BrokerError] = []
+    for number in range(3):
+        bench.core.create_topic(f"t.{number}", 1, {}, made.append)
+    assert [type(each) for each in made] == [BrokerError] * 3
+    assert not bench.core._similar_names

@@ -1,0 +1,15 @@
+"""A client that asks for its authorized operations gets all that there are.
+
+Method: the numbers are those of an Apache Kafka 4.3.0 without an authorizer; who is told which, and when, is in
+`apis/`, in the tests of Metadata, DescribeGroups and ConsumerGroupDescribe.
+"""
+
+from kafkawire.reference_broker.requests.authorized_operations import (
+    CLUSTER_OPERATIONS,
+    GROUP_OPERATIONS,
+    TOPIC_OPERATIONS,
+)
+
+
+def test_numbers():
+    assert (TOPIC_OPERATIONS, GROUP_OPERATIONS, CLUSTER_OPERATIONS) == (3576, 3400, 8096)

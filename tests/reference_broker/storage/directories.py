@@ -1,0 +1,28 @@
+"""Short ways to open a data directory, make topics and append to them."""
+
+from itertools import count
+
+from kafkawire.reference_broker.storage.batches import parse_header
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, Topic
+from kafkawire.reference_broker.storage.services import LogServices, at_once
+from tests.reference_broker.storage.produced_batches import NOW_MS, produced
+
+__all__ = ["append", "create", "on"]
+
+
+def create(directory, name, partitions=1, configs=None):
+    made = []
+    directory.create(name, partitions, configs or {}, made.append)
+    (topic,) = made
+    assert isinstance(topic, Topic), topic
+    return topic
+
+
+def append(log, *values):
+    data = produced(*values)
+    log.append(data, parse_header(data), NOW_MS, lambda result: None)
+
+
+def on(disk, background=at_once, node_id=1):
+    numbers = count(1)
+    return LogDirectory(LogServices(disk, background), node_id, lambda: next(numbers).to_bytes(16, "big"))

@@ -1,0 +1,367 @@
+"""The checkpoints of a directory say what is so, for offline logs too, and nothing of topics that are gone.
+
+Method: a directory on a disk in memory, closed or left as by a crash.
+"""
+
+import errno
+
+import pytest
+
+from kafkawire.reference_broker.storage.batches import parse_header
+from kafkawire.reference_broker.storage.disk.disk import read_file, write_file
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
+from kafkawire.reference_broker.storage.log.recovery import open_segments
+from kafkawire.reference_broker.storage.services import at_once
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.storage.compacting import compact, entries_of
+from tests.reference_broker.storage.directories import append, create, on
+from tests.reference_broker.storage.held_work import HeldWork
+from tests.reference_broker.storage.produced_batches import NOW_MS, produced
+
+
+def test_offline_log_keeps_its_place_in_the_checkpoints():
+    disk = MemoryDisk()
+    directory = on(disk)
+    topic = create(directory, "t", 1, {"flush.messages": "1"})
+    for _ in range(3):
+        append(topic.logs[0], b"x")
+    topic.logs[0].begin_at(2)
+    topic.logs[0].roll(lambda: None)
+    directory.checkpoint()
+    topic.logs[0].fail(OSError("gone"))
+    create(directory, "other", 1)
+    directory.checkpoint()
+    assert read_file(disk, "recovery-point-offset-checkpoint") == b"0\n2\nother 0 0\nt 0 3\n"
+    assert read_file(disk, "log-start-offset-checkpoint") == b"0\n1\nt 0 2\n"
+
+
+def test_no_checkpoint_passes_indexes_that_are_not_durable():
+    """Or the next start trusts files from before, and retention takes the segment for as old as they say."""
+    disk, configs = MemoryDisk(), {"flush.messages": "1", "retention.ms": "1000"}
+    directory = on(disk)
+    append(create(directory, "t", 1, configs).logs[0], b"old")
+    directory.close()
+    disk, work = disk.crash(), HeldWork()
+    directory = on(disk, work)
+    (log,) = directory.topics["t"].logs
+    data = produced(b"young", timestamps=(NOW_MS + 10_000,))
+    log.append(data, parse_header(data), NOW_MS, lambda appended: None)
+    work.run()
+    directory.checkpoint()
+    work.run()
+    log.roll(lambda: None)
+    work.run(1)  # the file is there, the sync has not begun
+    (again,) = on(disk.crash()).topics["t"].logs
+    assert [segment.base_offset for segment in again.segments] == [0, 2]
+    assert again.segments.first.highest_timestamp() == NOW_MS + 10_000
+
+
+def test_topic_does_not_begin_where_one_of_its_name_did():
+    disk, work = MemoryDisk(), HeldWork()
+    directory = on(disk)
+    topic = create(directory, "t", 1, {"flush.messages": "1"})
+    for _ in range(3):
+        append(topic.logs[0], b"x")
+    topic.logs[0].begin_at(2)
+    directory.checkpoint()
+    directory.close()
+    directory = on(disk, work)
+    directory.delete(directory.topics["t"], lambda error: None)
+    made = []
+    directory.create("t", 1, {"flush.messages": "1"}, made.append)
+    while not made:
+        work.run(1)
+    append(directory.topics["t"].logs[0], b"new")
+    again = on(disk.crash())
+    (log,) = again.topics["t"].logs
+    assert (log.log_start_offset, log.next_offset) == (0, 1)
+
+
+FILES = ("log-start-offset-checkpoint", "recovery-point-offset-checkpoint", "cleaner-offset-checkpoint")
+
+
+def with_entries(disk, work=at_once):
+    """Return a directory with a topic that all files name, as they do after a restart."""
+    directory = on(disk)
+    topic = create(directory, "t")
+    for _ in range(3):
+        append(topic.logs[0], b"x")
+    topic.logs[0].begin_at(2)
+    directory.close()
+    write_file(disk, "cleaner-offset-checkpoint", b"0\n1\nt 0 3\n")
+    return on(disk, work)
+
+
+def entries(disk):
+    return [path for path in FILES if b"t 0" in (read_file(disk, path) or b"")]
+
+
+def full_for(path):
+    def plan(call):
+        if call.path == f"{path}.tmp" and call.name == "append":
+            raise OSError(errno.ENOSPC, "No space left on device", call.path)
+
+    return plan
+
+
+def test_crash_right_after_a_deletion_leaves_no_entries():
+    disk, work = MemoryDisk(), HeldWork()
+    directory = with_entries(disk, work)
+    told = []
+    directory.delete(directory.topics["t"], told.append)
+    work.run(1)
+    assert (told, entries(disk)) == ([None], list(FILES))
+    disk = disk.crash()
+    directory = on(disk)
+    assert entries(disk) == []
+    append(create(directory, "t").logs[0], b"new")
+    (log,) = on(disk.crash()).topics["t"].logs
+    assert (log.log_start_offset, log.next_offset) == (0, 1)
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_entries_that_could_not_be_dropped_go_before_a_topic_of_their_name_comes(path, caplog):
+    disk = MemoryDisk()
+    directory = with_entries(disk)
+    disk.plan = full_for(path)
+    told = []
+    directory.delete(directory.topics["t"], told.append)
+    assert (told, path in entries(disk)) == ([None], True)
+    assert "checkpoints keep entries of deleted topics for now: [Errno 28] No space" in caplog.text
+    assert not [name for name in disk.names("") if name.startswith("t-")], "files go, and make room"
+    directory.create("t", 1, {}, told.append)
+    assert told[1].code == ErrorCode.KAFKA_STORAGE_ERROR
+    append(create(directory, "other").logs[0], b"another name")
+    directory.abandon()
+    directory = on(disk)
+    assert directory.topics.keys() == {"other"}, "no reason not to start"
+    disk.plan = None
+    create(directory, "t")
+    assert (entries(disk), directory.checkpoints.recovery_points.get(("t", 0))) == ([], None)
+    append(directory.topics["t"].logs[0], b"new")
+    (log,) = on(disk.crash()).topics["t"].logs
+    assert (log.log_start_offset, log.next_offset) == (0, 1)
+
+
+@pytest.mark.parametrize("path", FILES)
+@pytest.mark.parametrize("is_written", [False, True])
+def test_write_of_which_nobody_knows_whether_it_is_durable_is_repeated(path, is_written):
+    """The name of the new file was there, and its sync failed: a power cut may bring back the old one."""
+    disk = MemoryDisk()
+    directory = with_entries(disk)
+    renamed = []
+
+    def plan(call):
+        if call.name == "rename" and call.path == f"{path}.tmp":
+            renamed.append(call)
+        elif call.name == "sync_folder" and call.path == "" and renamed:
+            raise OSError(errno.EIO, "Input/output error", call.path)
+
+    disk.plan = plan
+    directory.delete(directory.topics["t"], lambda error: None)
+    assert renamed
+    if is_written:
+        directory.checkpoint()
+    disk.plan = None
+    create(directory, "t")
+    for seed in range(10):
+        assert entries(disk.crash(seed)) == []
+
+
+def test_topics_that_are_deleted_together_are_dropped_together():
+    disk, work = MemoryDisk(), HeldWork()
+    directory = on(disk)
+    for number in range(20):
+        append(create(directory, f"t{number}").logs[0], b"x")
+    directory.close()
+    directory = on(disk, work)
+    told, written = [], []
+    disk.plan = lambda call: written.append(call) if call.path == "recovery-point-offset-checkpoint.tmp" else None
+    for topic in list(directory.topics.values())[:19]:
+        directory.delete(topic, told.append)
+    work.run()
+    assert told == [None] * 19
+    assert len([call for call in written if call.name == "rename"]) <= 2
+    assert read_file(disk, "recovery-point-offset-checkpoint") == b"0\n1\nt9 0 1\n"
+    assert disk.names("topics") == ["t9.topic"]
+
+
+def test_start_is_written_again_for_the_next_topic_of_a_name():
+    disk = MemoryDisk()
+    directory = with_entries(disk)
+    directory.checkpoint()
+    directory.delete(directory.topics["t"], lambda error: None)
+    log = create(directory, "t").logs[0]
+    for _ in range(3):
+        append(log, b"x")
+    log.begin_at(2)
+    directory.checkpoint()
+    assert read_file(disk, "log-start-offset-checkpoint") == b"0\n1\nt 0 2\n"
+
+
+def test_those_who_wait_for_a_checkpoint_are_told():
+    disk, work = MemoryDisk(), HeldWork()
+    directory = on(disk, work)
+    told = []
+    for name in "abc":
+        directory.checkpoint(lambda error, name=name: told.append((name, error and error.code)))
+    work.run(1)
+    assert told == [("a", None)]
+    disk.plan = fail_at(disk.calls + 1)
+    work.run()
+    assert told[1:] == [("b", ErrorCode.KAFKA_STORAGE_ERROR), ("c", ErrorCode.KAFKA_STORAGE_ERROR)]
+
+
+def with_a_gap(disk):
+    """Return a directory with a compacted log, in which a segment begins later than the one before it ends."""
+    directory = on(disk)
+    configs = {"cleanup.policy": "compact", "flush.messages": "1"}
+    small = {"segment.index.bytes": "12", "index.interval.bytes": "0"}  # or what is left becomes one segment
+    log = create(directory, "t", 1, configs | small).logs[0]
+    for key in (b"a", b"b"):
+        data = produced(b"v", key=key)
+        log.append(data, parse_header(data), NOW_MS, lambda result: None)
+    log.roll(lambda: None)
+    data = produced(b"v", key=b"b")
+    log.append(data, parse_header(data), NOW_MS, lambda result: None)
+    log.roll(lambda: None)
+    append(log, b"end")
+    directory.checkpoint()
+    compact(log, directory.services)
+    assert [offset for offset, _, _ in entries_of(log)] == [0, 2, 3]
+    return directory
+
+
+def test_recovery_points_do_not_go_back_where_indexes_are_made_anew():
+    """Or what compaction has left is cut off at its first gap."""
+    disk = MemoryDisk()
+    directory = with_a_gap(disk)
+    (log,) = directory.topics["t"].logs
+    for name in disk.names("t-0"):
+        if name.endswith((".index", ".timeindex")):
+            disk.remove(f"t-0/{name}")
+    log.read(0, 1, at_least_one=True)
+    assert not log.segments.first.is_stored
+    directory.checkpoint()
+    (log,) = on(disk.crash()).topics["t"].logs
+    assert [offset for offset, _, _ in entries_of(log)] == [0, 2, 3]
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_gaps_outlive_lost_recovery_points_and_the_next_checkpoint(is_damaged):
+    disk = MemoryDisk()
+    with_a_gap(disk)
+    path = "recovery-point-offset-checkpoint"
+    write_file(disk, path, b"0\n") if is_damaged else disk.remove(path)
+    for _ in range(2):
+        disk = disk.crash()
+        directory = on(disk)
+        directory.checkpoint()
+        assert read_file(disk, path) == b"0\n1\nt 0 3\n"
+        assert [offset for offset, _, _ in entries_of(directory.topics["t"].logs[0])] == [0, 2, 3]
+
+
+def test_gaps_outlive_lost_recovery_points_of_a_log_that_is_offline():
+    disk = MemoryDisk()
+    with_a_gap(disk)
+    disk.remove("recovery-point-offset-checkpoint")
+    disk = disk.crash()
+    directory = on(disk)
+    directory.topics["t"].logs[0].fail(OSError("gone"))
+    append(create(directory, "other").logs[0], b"x")
+    directory.close()
+    directory = on(disk.crash())
+    assert [offset for offset, _, _ in entries_of(directory.topics["t"].logs[0])] == [0, 2, 3]
+    assert directory.topics["other"].logs[0].next_offset == 1
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_log_that_no_checkpoint_names_was_not_compacted(is_lost):
+    """A gap there is damage, as in any other log; unless the file is gone."""
+    disk = MemoryDisk()
+    directory = on(disk)
+    log = create(directory, "t", 1, {"cleanup.policy": "compact"}).logs[0]
+    append(log, b"a")
+    log.roll(lambda: None)
+    append(log, b"b")
+    write_file(disk, "t-0/00000000000000000000.log", b"")
+    disk = disk.crash()
+    write_file(disk, "recovery-point-offset-checkpoint", b"0\n0\n")
+    if is_lost:
+        disk.remove("recovery-point-offset-checkpoint")
+    assert on(disk).topics["t"].logs[0].next_offset == (2 if is_lost else 0)
+
+
+def test_recovery_points_that_were_lost_once_are_written_again_whatever_new_log_goes_offline():
+    disk = MemoryDisk()
+    create(on(disk), "t", 1, {"flush.messages": "1"})
+    disk.remove("recovery-point-offset-checkpoint")
+    disk = disk.crash()
+    directory = on(disk)
+    directory.checkpoint()
+    create(directory, "other").logs[0].fail(OSError("gone"))
+    (log,) = directory.topics["t"].logs
+    append(log, b"x")
+    log.roll(lambda: None)
+    directory.checkpoint()
+    assert read_file(disk, "recovery-point-offset-checkpoint") == b"0\n1\nt 0 1\n"
+
+
+def test_new_directory_has_a_checkpoint_at_once():
+    disk = MemoryDisk()
+    on(disk)
+    for seed in range(8):
+        assert read_file(disk.crash(seed), "recovery-point-offset-checkpoint") == b"0\n0\n"
+
+
+@pytest.mark.parametrize("name", ["log-start-offset-checkpoint", "recovery-point-offset-checkpoint"])
+def test_offset_that_no_log_has_does_not_empty_it(name, caplog):
+    """The log was deleted, and began again in a file with a name of 21 digits."""
+    disk = MemoryDisk()
+    directory = on(disk)
+    append(create(directory, "t").logs[0], b"x")
+    directory.close()
+    write_file(disk, name, b"0\n1\nt 0 %d\n" % 10**20)
+    for _ in range(2):
+        directory = on(disk)
+        (log,) = directory.topics["t"].logs
+        assert (log.next_offset, log.segments.base_offsets) == (1, [0])
+        directory.close()
+    assert f"is too high, {2**63 - 1} is the limit" in caplog.text
+
+
+@pytest.mark.defect
+def test_defect_of_one_log_does_not_stop_the_start(monkeypatch, caplog):
+    disk = MemoryDisk()
+    directory = on(disk)
+    for name in ("good", "t"):
+        append(create(directory, name).logs[0], b"x")
+    directory.close()
+
+    def fail_one(*arguments, **options):
+        if arguments[1] == "t-0":
+            raise OverflowError("a defect")
+        return open_segments(*arguments, **options)
+
+    monkeypatch.setattr("kafkawire.reference_broker.storage.log.partition_log.open_segments", fail_one)
+    directory = on(disk)
+    logs = {name: log for name, _, log in directory.logs()}
+    assert (logs["good"].next_offset, logs["t"].is_offline) == (1, True)
+    append(logs["good"], b"y")
+    assert "t-0: the log cannot be opened" in caplog.text
+    assert "Traceback" in caplog.text
+    directory.close()
+    monkeypatch.undo()
+    directory = on(disk)
+    assert {name: log.next_offset for name, _, log in directory.logs()} == {"good": 2, "t": 1}
+    assert not directory.was_clean
+
+
+def test_a_data_directory_of_its_own_has_no_strays(caplog):
+    disk = MemoryDisk()
+    for _ in range(2):
+        directory = on(disk)
+        create(directory, f"t{len(directory.topics)}", 2)
+        directory.reserve_producer_ids(1)
+        directory.close()
+    assert not caplog.records

@@ -1,0 +1,305 @@
+"""Topics begin and end to exist in one step, whatever call fails and wherever the power goes.
+
+Method: the files alone, on a disk in memory, with a partition of one file that stands for its records.
+"""
+
+import pytest
+
+from kafkawire.reference_broker.storage.checkpoints import DamagedFile
+from kafkawire.reference_broker.storage.directory.topic_files import TopicFile, TopicFiles, UndecidedError, folder_of
+from kafkawire.reference_broker.storage.disk.disk import read_file, remove_tree, write_file
+from kafkawire.reference_broker.storage.disk.machine import MachineDisk
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, PowerCut, cut_power_at, fail_at
+
+FIRST = TopicFile("t", b"1" * 16, 2, {"retention.ms": "5"})
+SECOND = TopicFile("t", b"2" * 16, 2, {})
+
+
+def create(disk, topic):
+    def make_partition(number):
+        write_file(disk, f"{folder_of(topic.name, number)}/records", topic.topic_id)
+
+    files = TopicFiles(disk)
+    files.create(topic, make_partition)
+    return files
+
+
+def delete(disk, topic):
+    files = TopicFiles(disk)
+    files.begin_delete(topic)
+    files.finish_delete(topic)
+
+
+def started(disk):
+    """Return the files after a start, with all that it does in the background."""
+    files = TopicFiles(disk)
+    files.remove(files.doomed)
+    return files
+
+
+def state(disk):
+    """Return the topics, and whose records are in the folder of each partition."""
+    topics = started(disk).topics()
+    folders = [name for name in disk.names("") if name.startswith("t-")]
+    return topics, {name: read_file(disk, f"{name}/records") for name in folders}
+
+
+def test_create_and_delete():
+    disk = MemoryDisk()
+    create(disk, FIRST)
+    assert state(disk) == ([FIRST], {"t-0": b"1" * 16, "t-1": b"1" * 16})
+    assert read_file(disk, "t-1/partition.metadata") == b"version: 0\ntopic_id: MTExMTExMTExMTExMTExMQ"
+    delete(disk, FIRST)
+    assert state(disk) == ([], {})
+    assert disk.names("") == ["topics"]
+    assert disk.names("topics") == []
+
+
+def test_a_stop_leaves_the_rest_of_a_deletion_to_the_next_start():
+    disk = MemoryDisk()
+    topic = FIRST._replace(partitions=5)
+    files = create(disk, topic)
+    files.begin_delete(topic)
+
+    def stop(call):
+        files.is_ending |= call.name == "remove_folder"
+
+    disk.plan = stop
+    files.finish_delete(topic)
+    left = [name for name in disk.names("") if name != "topics"]
+    assert len(left) == 4, "the one that was being removed is gone"
+    assert disk.names("topics") == []
+    create(disk, SECOND)
+    later = disk.crash(0)
+    files = TopicFiles(later)
+    assert (files.topics(), files.doomed) == ([SECOND], left)
+    assert set(later.names("")) == {"topics", "t-0", "t-1", *left}
+    files.remove(files.doomed)
+    assert later.names("") == ["t-0", "t-1", "topics"]
+
+
+@pytest.mark.parametrize("name", ["u.creating", "u.topic.tmp"])
+def test_what_a_crash_left_is_removed(name):
+    disk = MemoryDisk()
+    create(disk, FIRST)
+    (whole,) = disk.names("topics")
+    content = read_file(disk, f"topics/{whole}") or b""
+    nameless = [line for line in content.splitlines() if b"name" not in line]
+    disk.open(f"topics/{name}", create=True).append(b"\n".join(nameless))
+    assert TopicFiles(disk).topics() == [FIRST]
+    assert disk.names("topics") == [whole]
+
+
+def workload(disk):
+    create(disk, FIRST)
+    delete(disk, FIRST)
+    create(disk, SECOND)
+
+
+def calls_of(action):
+    disk, calls = MemoryDisk(), []
+    disk.plan = calls.append
+    action(disk)
+    return len(calls)
+
+
+def test_power_goes_at_every_call():
+    """Deleted topics came back after a crash, with old records under the new id."""
+    seen = set()
+    for number in range(1, calls_of(workload) + 1):
+        for seed in range(8):
+            disk = MemoryDisk()
+            disk.plan = cut_power_at(number)
+            with pytest.raises(PowerCut):
+                workload(disk)
+            topics, records = state(disk.crash(seed))
+            seen.add(tuple(topic.topic_id for topic in topics))
+            assert topics in ([], [FIRST], [SECOND])
+            for topic in topics:
+                # Their content was not synced, so it may be gone; but it is never another topic's.
+                assert set(records) == {"t-0", "t-1"}
+                assert {content for content in records.values() if content} <= {topic.topic_id}
+            if not topics:
+                assert not records
+    assert seen == {(), (FIRST.topic_id,), (SECOND.topic_id,)}
+
+
+def test_every_call_of_creating_fails():
+    count = calls_of(lambda disk: create(disk, FIRST))
+    for number in range(calls_of(TopicFiles) + 1, count + 1):
+        disk = MemoryDisk()
+        disk.plan = fail_at(number)
+        with pytest.raises(OSError, match="planned"):
+            create(disk, FIRST)
+        assert state(disk) == ([], {})
+        assert disk.names("topics") == []
+        for seed in range(4):
+            assert state(disk.crash(seed)) == ([], {}), number
+        create(disk, SECOND)
+        assert state(disk)[0] == [SECOND]
+
+
+def test_every_call_of_deleting_fails():
+    kept = deleted = 0
+    for number in range(1, 50):
+        disk = MemoryDisk()
+        files = create(disk, FIRST)
+        disk.plan = fail_at(disk.calls + number)
+        try:
+            files.begin_delete(FIRST)
+        except OSError:
+            kept += 1
+            for left in (disk, *(disk.crash(seed) for seed in range(4))):
+                assert state(left)[0] == [FIRST], number
+            continue
+        try:
+            files.finish_delete(FIRST)
+        except OSError:
+            deleted += 1
+        disk.plan = None
+        # Whatever is left is removed at the next start, and is in nobody's way until then.
+        files.create(SECOND, lambda number: None)
+        for left in (disk, *(disk.crash(seed) for seed in range(4))):
+            topics, records = state(left)
+            assert topics == [SECOND], number
+            assert set(records.values()) <= {None}, number
+            assert not [name for name in left.names("") if name.endswith("-delete")]
+    assert kept > 4
+    assert deleted > 8
+
+
+def test_deletion_that_can_neither_be_finished_nor_undone_is_reported():
+    disk = MemoryDisk()
+    files = create(disk, FIRST)
+
+    def plan(call):
+        if call.name == "sync_folder":
+            raise OSError(5, "gone")
+
+    disk.plan = plan
+    with pytest.raises(UndecidedError):
+        files.begin_delete(FIRST)
+
+
+def test_folder_of_no_topic_is_put_aside_not_removed(caplog):
+    disk = MemoryDisk()
+    disk.make_folder("t-0")
+    write_file(disk, "t-0/records", b"somebody's")
+    create(disk, FIRST)
+    stray = "MTExMTExMTExMTExMTExMQ.0-stray"
+    assert read_file(disk, f"{stray}/records") == b"somebody's"
+    assert f"memory:t-0 belongs to no topic and becomes memory:{stray}" in caplog.text
+
+
+def test_folder_of_another_topic(caplog):
+    disk = MemoryDisk()
+    files = create(disk, FIRST)
+    assert not files.is_of_another(FIRST, 0)
+    assert files.is_of_another(SECOND, 0)
+    for content in (b"", b"version: 0", bytes(47)):
+        write_file(disk, "t-0/partition.metadata", content)
+        assert not files.is_of_another(SECOND, 0), "it is not synced, so a crash may have taken it"
+        files.write_metadata(FIRST, 0)
+        assert files.is_of_another(SECOND, 0)
+
+
+def test_folder_that_is_put_aside_again(caplog):
+    disk = MemoryDisk()
+    for number in range(3):
+        disk.make_folder("t-0")
+        write_file(disk, "t-0/records", b"%d" % number)
+        TopicFiles(disk).make_folder(FIRST, 0)
+        remove_tree(disk, "t-0")
+    found = [read_file(disk, f"MTExMTExMTExMTExMTExMQ.0{more}-stray/records") for more in ("", ".1", ".2")]
+    assert found == [b"0", b"1", b"2"]
+
+
+def test_topic_made_anew_before_the_folders_of_the_former_are_gone():
+    """The start takes each folder for that of the topic which is named in it, although neither topic exists."""
+    disk = MemoryDisk()
+    files = create(disk, FIRST)
+    files.begin_delete(FIRST)
+    disk.plan = lambda call: fail_at(call.number)(call) if call.name == "sync_folder" else None
+    with pytest.raises(OSError, match="planned"):
+        files.finish_delete(FIRST)
+    assert "MTExMTExMTExMTExMTExMQ.0-deleted" not in (left := disk.names(""))
+
+    def cut(call):
+        if call.name == "rename" and call.path.endswith(".creating"):
+            raise PowerCut(call)
+
+    disk.plan = cut
+    with pytest.raises(PowerCut):
+        create(disk, SECOND)
+    disk.plan = None
+    assert {"t-0", *left} < {*disk.names("")}
+    assert state(disk) == ([], {})
+    assert disk.names("") == ["topics"]
+
+
+@pytest.mark.parametrize("length", [1, 245, 246, 247, 248, 249])
+def test_long_names(tmp_path, length):
+    """From 246 characters on, the temporary file had a name too long for the file system."""
+    disk = MachineDisk(tmp_path)
+    topic = TopicFile("x" * length, b"1" * 16, 2, {})
+    files = create(disk, topic)
+    assert files.topics() == [topic]
+    delete(disk, topic)
+    assert TopicFiles(disk).topics() == []
+
+
+@pytest.mark.parametrize("value", ["1\n2", "topic.id=x\n", "a=b", " ", "\\"])
+def test_no_value_of_a_configuration_can_break_the_file(value):
+    """A newline made the broker unable to start."""
+    disk = MemoryDisk()
+    topic = FIRST._replace(configs={"leader.replication.throttled.replicas": value})
+    assert create(disk, topic).topics() == [topic]
+
+
+def test_file_of_an_earlier_release_has_no_name_inside():
+    disk = MemoryDisk()
+    TopicFiles(disk)
+    write_file(disk, "topics/t.topic", b"partitions=2\nretention.ms=5\ntopic.id=MTExMTExMTExMTExMTExMQ\n")
+    assert TopicFiles(disk).topics() == [FIRST]
+    delete(disk, FIRST)
+    assert TopicFiles(disk).topics() == []
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "KeyError: 'topic.id'"),
+        (b"topic.id=MTExMTExMTExMTExMTExMQ\n", "KeyError: 'partitions'"),
+        (b"topic.id=x\npartitions=1\n", "topic.topic is damaged"),
+        (b"topic.id=MTExMTExMTExMTExMTExMQ\npartitions=some\n", "ValueError"),
+    ],
+)
+def test_damaged_file_is_refused(content, why):
+    disk = MemoryDisk()
+    TopicFiles(disk)
+    write_file(disk, "topics/topic.topic", content)
+    with pytest.raises(DamagedFile, match=why):
+        TopicFiles(disk).topics()
+
+
+def test_folder_that_is_half_removed_goes(caplog):
+    disk = MemoryDisk()
+    create(disk, FIRST)
+    disk.rename("t-1", "MTExMTExMTExMTExMTExMQ.1-delete")
+    remove_tree(disk, "t-0")
+    started(disk)
+    assert disk.names("") == ["topics"]
+
+
+def test_what_does_not_belong_there_is_named_and_left_alone(caplog):
+    disk = MemoryDisk()
+    for name in ("t-0", "t-1", "t-abc", "lost+found", "x.0-stray", "topics"):
+        disk.make_folder(name)
+    for name in ("meta.properties", ".lock", "producer-ids.tmp", "notes"):
+        disk.open(name, create=True)
+    before = disk.names("")
+    TopicFiles(disk).tell_strays(["t-0"])
+    assert disk.names("") == before
+    assert [record.getMessage() for record in caplog.records] == [
+        f"memory:{name} belongs to no topic and is left alone" for name in ("lost+found", "notes", "t-1", "t-abc")
+    ]

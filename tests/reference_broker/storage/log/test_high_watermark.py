@@ -1,0 +1,88 @@
+"""The high watermark tells everybody who waits, once, in order, and whatever others do.
+
+Method: each promise alone; how a log moves it is tested in `test_log_state.py`.
+"""
+
+import pytest
+
+from kafkawire.reference_broker.storage.log.high_watermark import HighWatermark
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+
+def test_callbacks_in_the_order_of_offsets():
+    mark = HighWatermark(10)
+    order = []
+    for offset in (13, 11, 12, 11, 10, 9):
+        mark.when_reached(offset, lambda error, offset=offset: order.append((offset, error)))
+    assert order == [(10, None), (9, None)], "at once"
+    mark.advance(12)
+    assert order[2:] == [(11, None), (11, None), (12, None)]
+    mark.advance(11)
+    assert mark.offset == 12
+    mark.advance(20)
+    assert order[5:] == [(13, None)]
+
+
+def test_watchers_hear_of_what_has_become_readable():
+    mark = HighWatermark(0)
+    heard = []
+    mark.watch(heard.append)
+    for end, size in ((2, 100), (5, 30), (6, 7)):
+        mark.appended(end, size)
+    mark.advance(5)
+    mark.advance(5)
+    mark.advance(6)
+    assert heard == [130, 7]
+    mark.unwatch(heard.append)
+    mark.unwatch(heard.append)
+    mark.advance(7)
+    assert (len(heard), mark.is_watched) == (2, False)
+
+
+def test_failure_is_told_to_all_and_to_those_who_come():
+    mark = HighWatermark(5)
+    error = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR)
+    told, heard = [], []
+    for offset in (8, 6):
+        mark.when_reached(offset, lambda error, offset=offset: told.append((offset, error)))
+    mark.watch(heard.append)
+    mark.fail(error)
+    assert told == [(6, error), (8, error)]
+    assert heard == [2**31]
+    mark.when_reached(5, told.append)
+    mark.when_reached(6, told.append)
+    assert told[2:] == [None, error]
+
+
+@pytest.mark.defect
+def test_callback_that_breaks_takes_nobody_with_it(caplog):
+    mark = HighWatermark(0)
+    told = []
+
+    def broken(argument):
+        raise ValueError("broken")
+
+    mark.when_reached(1, broken)
+    mark.when_reached(1, told.append)
+    mark.watch(broken)
+    mark.watch(told.append)
+    mark.appended(1, 50)
+    mark.advance(1)
+    assert told == [None, 50]
+    assert caplog.text.count("ValueError: broken") == 2
+
+
+def test_callback_may_move_it_on():
+    mark = HighWatermark(0)
+    order = []
+
+    def first(error):
+        order.append(1)
+        mark.advance(3)
+
+    mark.when_reached(1, first)
+    mark.when_reached(2, lambda error: order.append(2))
+    mark.when_reached(3, lambda error: order.append(3))
+    mark.advance(2)
+    assert (order, mark.offset) == ([1, 2, 3], 3)

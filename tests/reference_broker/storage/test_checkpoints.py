@@ -1,0 +1,105 @@
+"""Kafka's small files are written as Kafka writes them and read back; damaged ones are not taken for missing ones.
+
+Method: exact contents, written by hand from files of Apache Kafka 4.3.
+"""
+
+import pytest
+
+from kafkawire.reference_broker.config.properties import properties_text
+from kafkawire.reference_broker.storage.checkpoints import (
+    DamagedFile,
+    clean_shutdown_text,
+    offsets_if_sound,
+    partition_metadata_text,
+    read_epochs,
+    read_offsets,
+    read_properties,
+    write_epochs,
+    write_offsets,
+)
+from kafkawire.reference_broker.storage.disk.disk import read_file, write_file
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
+
+
+@pytest.fixture
+def disk():
+    return MemoryDisk()
+
+
+def test_offsets(disk):
+    offsets = {("b", 0): 7, ("a", 10): 3, ("a", 2): 2**40}
+    write_offsets(disk, "recovery-point-offset-checkpoint", offsets)
+    content = read_file(disk, "recovery-point-offset-checkpoint")
+    assert content == f"0\n3\na 2 {2**40}\na 10 3\nb 0 7\n".encode()
+    assert read_offsets(disk, "recovery-point-offset-checkpoint") == offsets
+    assert read_offsets(disk, "none") == {}
+
+
+def test_epochs(disk):
+    write_epochs(disk, "leader-epoch-checkpoint", [(0, 0), (3, 120)])
+    assert read_file(disk, "leader-epoch-checkpoint") == b"0\n2\n0 0\n3 120\n"
+    assert read_epochs(disk, "leader-epoch-checkpoint") == [(0, 0), (3, 120)]
+    assert read_epochs(disk, "none") is None
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"), [(b"1\n0\n", "not with version 0"), (b"0\n1\n\xff 0 5\n", "can't decode")]
+)
+def test_damaged_checkpoint(disk, content, problem):
+    write_file(disk, "c", content)
+    with pytest.raises(DamagedFile, match=f"memory:c is damaged: .*{problem}"):
+        read_offsets(disk, "c")
+
+
+def test_checkpoint_that_a_crash_has_cut_is_damaged(disk):
+    whole = b"0\n2\n0 0\n3 120\n"
+    for size in range(len(whole)):
+        write_file(disk, "e", whole[:size])
+        with pytest.raises(DamagedFile, match="memory:e is damaged: "):
+            read_epochs(disk, "e")
+
+
+def test_properties(disk):
+    write_file(
+        disk, "p", b"#\n#Sat Nov 21 13:39:46 UTC 2026\nnode.id=1\r\nversion = 1\n\ncluster.id=a=b\n!x\ny: z\nempty=\n"
+    )
+    assert read_properties(disk, "p") == {
+        "node.id": "1",
+        "version": "1",
+        "cluster.id": "a=b",
+        "y": "z",
+        "empty": "",
+    }
+    assert properties_text({"b": 2, "a": "x"}) == "a=x\nb=2\n"
+    assert read_properties(disk, "none") == {}
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["a\nb=c", "\n", "\r\n", " x ", " ", "", "#x", "!x", "a=b:c", "\\n", "\\", "t\tf\f", "ü \u2028\u0085\x1c", "😀\0"],
+)
+def test_no_value_can_break_a_file(disk, value):
+    text = properties_text({"first": value, value or "name": "x", "last": "y"})
+    write_file(disk, "p", text.encode())
+    assert read_properties(disk, "p") == {"first": value, value or "name": "x", "last": "y"}
+    assert text.count("\n") == len(text.splitlines()) == 3
+
+
+@pytest.mark.parametrize("content", [b"no separator\n", b"a=1\n=value\n", b"a=\xff\n", b"a=\\u12\n"])
+def test_damaged_properties(disk, content):
+    write_file(disk, "p", content)
+    with pytest.raises(DamagedFile, match=r"^memory:p is damaged: "):
+        read_properties(disk, "p")
+
+
+def test_texts():
+    assert partition_metadata_text(ZERO_UUID) == "version: 0\ntopic_id: " + "A" * 22
+    assert clean_shutdown_text() == '{"version":0,"brokerEpoch":-1}'
+
+
+def test_damaged_checkpoint_is_reported(disk, caplog):
+    write_file(disk, "c", b"odd")
+    assert offsets_if_sound(disk, "c", "all is looked at") is None
+    assert "; all is looked at" in caplog.text
+    assert offsets_if_sound(disk, "none", "all is looked at") == {}
