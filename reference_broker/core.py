@@ -1,37 +1,36 @@
 """The broker without sockets, clocks and threads: requests in, responses out.
 
-`handle` returns a response or a `DelayedOperation`; `timers` says when something is due. The server, or a test,
-provides bytes, time and threads. What handlers share lives here: topics and logs, groups, offsets,
-transactions, fetch sessions, options.
+Its parts are put together here, and handlers get those that they name. `requests` answers with a response or a
+`DelayedOperation`; `timers` says when something is due. The server, or a test, provides bytes, time and threads.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
-from types import GeneratorType
-from typing import Any
 
-from kafkawire.reference_broker.apis.registry import Answer, Call, Handler, ServedApis, load
+from kafkawire.reference_broker.apis import load
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.coordinators.topic_log import TopicLog
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
 from kafkawire.reference_broker.groups.topics import TopicFacts, Topics
-from kafkawire.reference_broker.metadata.internal_topics import plan_topic, warn_of_removal
+from kafkawire.reference_broker.metadata.internal_topics import warn_of_removal
+from kafkawire.reference_broker.metadata.local_topics import LocalTopics
 from kafkawire.reference_broker.replicas.fetch_sessions import FetchSessions
-from kafkawire.reference_broker.requests.long_requests import Turns, begin
-from kafkawire.reference_broker.requests.request_path import ELEMENTS, chain
+from kafkawire.reference_broker.requests.api_handlers import ServedApis
+from kafkawire.reference_broker.requests.call import RequestServices
+from kafkawire.reference_broker.requests.dispatcher import Dispatcher
 from kafkawire.reference_broker.storage.cleaning.upkeep import Upkeep, UpkeepLimits
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, Topic
-from kafkawire.reference_broker.storage.services import Each, one_by_one
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
 from kafkawire.reference_broker.transactions.participants import verify_commit, write_marker
 from kafkawire.reference_broker.transactions.producer_ids import ProducerIds
-from kafkawire.reference_broker.work.computations import Slices
-from kafkawire.sdk.errors import BrokerError
+from kafkawire.reference_broker.work.background import Each, one_by_one
+from kafkawire.reference_broker.work.computations import Computations
+from kafkawire.reference_broker.work.round_robin import RoundRobin
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 
@@ -58,13 +57,10 @@ class Core:
         transactions: see `TransactionCoordinator`.
         fetch_sessions: what consumers fetch.
         producer_ids: gives ids to producers.
-        apis: what it knows.
-        served: the versions of each API that are served.
-        advertised: the versions of each API that clients are told.
-        lines: what the parts of the broker write to the log, repetitions held back.
+        parts: what handlers may name, see `PARTS`.
+        requests: handles requests.
         timers: pending deadlines.
-        slices: long computations.
-        turns: requests that take long.
+        topics: creates and deletes topics.
         upkeep: see `Upkeep`.
     """
 
@@ -78,30 +74,27 @@ class Core:
     ) -> None:
         self.directory = directory
         self.options = options
-        self.lines = LogLimit(_log)
         self.timers = directory.services.timers
-        self.slices = Slices(self.timers)
-        self.turns = Turns()
+        computations = Computations(self.timers)
+        self.topics = LocalTopics(directory, options, self.timers, self._topic_gone, self._forget_topic)
         self.groups = GroupCoordinator(
             self.timers,
             new_id,
             GroupLimits.of(options),
             lambda: self._coordinator_logs(CONSUMER_OFFSETS_TOPIC),
             _TopicsOf(directory),
-            partial(verify_commit, self),
-            self.slices,
+            partial(verify_commit, directory, lambda: self.transactions),
+            computations,
         )
-        self.fetch_sessions = FetchSessions(options.max_incremental_fetch_session_cache_slots, new_id, self.slices)
+        self.fetch_sessions = FetchSessions(options.max_incremental_fetch_session_cache_slots, new_id, computations)
         self.producer_ids = ProducerIds(directory.reserve_producer_ids, directory.services)
-        self.transactions = TransactionCoordinator(
+        self.transactions: TransactionCoordinator = TransactionCoordinator(
             self.timers,
             TransactionLimits.of(options),
             lambda: self._coordinator_logs(TRANSACTION_STATE_TOPIC),
             self.producer_ids,
-            partial(write_marker, self),
+            partial(write_marker, directory, self.groups),
         )
-        #: By name with underscores for periods, which metrics cannot tell apart.
-        self._similar_names = {_folded(name): name for name in directory.topics}
         warn_of_removal({name: topic.configs for name, topic in directory.topics.items()}, options, _log)
         self._expire_producers(now_ms)
         upkeep = UpkeepLimits(
@@ -113,33 +106,23 @@ class Core:
             is_cleaner_enabled=options.log_cleaner_enable,
         )
         self.upkeep = Upkeep(directory, upkeep, now_ms)
-        self.apis, handlers = load() if served is None else served
-        self.served = {key: each.versions for key, each in handlers.items()}
-        self.advertised = {key: each.advertised for key, each in handlers.items()}
-        self._handlers: dict[int, Handler] = {key: each.handle for key, each in handlers.items()}
-        self._answer = chain(ELEMENTS, self._dispatch)
+        served = load() if served is None else served
+        self.parts = {
+            "advertised": {key: each.advertised for key, each in served.handlers.items()},
+            "directory": directory,
+            "fetch_sessions": self.fetch_sessions,
+            "groups": self.groups,
+            "options": options,
+            "producer_ids": self.producer_ids,
+            "topics": self.topics,
+            "transactions": self.transactions,
+        }
+        # Responses may take half of the memory that all connections share with what is repeated in them.
+        repeated_bytes_max = options.queued_max_request_bytes // 2
+        services = RequestServices(self.timers, computations, RoundRobin(), LogLimit(_log), repeated_bytes_max)
+        self.requests = Dispatcher(served, self.parts, services, options.max_frame_bytes)
         self.groups.load(now_ms)
         self.transactions.load(now_ms)
-
-    def handle(self, call: Call, message: Any) -> Answer:
-        """Handle a request.
-
-        Args:
-            call: its context; the API and version are in `served`.
-            message: the request; None for ApiVersions in an unknown version.
-
-        Returns:
-            The response, a delayed operation, or None for a request without a response (acks=0).
-
-        Raises:
-            RemoteProtocolError: the request cannot be answered; the connection must be closed.
-        """
-        return self._answer(call, message)
-
-    def _dispatch(self, call: Call, message: Any) -> Answer:
-        outcome: Any = self._handlers[call.api.key](call, message)
-        answer: Answer = begin(outcome) if isinstance(outcome, GeneratorType) else outcome
-        return answer
 
     def advance(self, now_ms: int) -> None:
         """Fire the timers that are due at `now_ms`."""
@@ -166,69 +149,15 @@ class Core:
 
     # Topics.
 
-    def create_topic(
-        self, name: str, partitions: int, configs: Mapping[str, str], done: Callable[[Topic | BrokerError], None]
-    ) -> None:
-        """Create a topic that does not exist; name, partition count and configurations must have been checked.
+    def _topic_gone(self, topic: Topic) -> None:
+        """Have a coordinator whose topic goes forget everything, before the end of its logs is taken for a failure."""
+        if topic.name == CONSUMER_OFFSETS_TOPIC:
+            self.groups.unload()
+        elif topic.name == TRANSACTION_STATE_TOPIC:
+            self.transactions.unload()
 
-        `done` is called with the topic, or with KAFKA_STORAGE_ERROR if it could not be written.
-        """
-
-        def created(made: Topic | BrokerError) -> None:
-            if isinstance(made, BrokerError):
-                self._forget_name(name)
-            done(made)
-
-        self._similar_names[_folded(name)] = name
-        self.directory.create(name, partitions, configs, created)
-
-    def _forget_name(self, name: str) -> None:
-        """Forget a name that no topic has any more, or ever got: clients may try any number of them."""
-        if self._similar_names.get(_folded(name)) == name and self.similar_topic(name) is None:
-            del self._similar_names[_folded(name)]
-
-    def similar_topic(self, name: str) -> str | None:
-        """Return the topic, created or being created, whose name is this one or differs in periods and underscores."""
-        known = self._similar_names.get(_folded(name))
-        is_there = known is not None and (known in self.directory.topics or self.directory.is_creating(known))
-        return known if is_there else None
-
-    def delete_topic(self, topic: Topic, now_ms: int, done: Callable[[BrokerError | None], None]) -> None:
-        """Delete a topic, its data and the offsets committed for it; `done` is called with None or the error.
-
-        A coordinator whose topic goes forgets everything.
-        """
-
-        def gone() -> None:
-            self._forget_name(topic.name)
-            # Before its logs end, which would be taken for a failure.
-            if topic.name == CONSUMER_OFFSETS_TOPIC:
-                self.groups.unload()
-            elif topic.name == TRANSACTION_STATE_TOPIC:
-                self.transactions.unload()
-
-        def deleted(error: BrokerError | None) -> None:
-            if error is not None:
-                done(error)
-            else:
-                self.groups.forget_topic(topic.name, topic.topic_id, lambda: done(None), now_ms)
-
-        self.directory.delete(topic, self.timers.as_of_now(deleted), gone)
-
-    def create_offsets_topic(self, done: Callable[[Topic | BrokerError], None]) -> None:
-        """Create the offsets topic, if it does not exist; `done` is called as by `create_topic`."""
-        self._create_coordinator_topic(CONSUMER_OFFSETS_TOPIC, done)
-
-    def create_transactions_topic(self, done: Callable[[Topic | BrokerError], None]) -> None:
-        """Create the topic of transactions, if it does not exist; `done` is called as by `create_topic`."""
-        self._create_coordinator_topic(TRANSACTION_STATE_TOPIC, done)
-
-    def _create_coordinator_topic(self, name: str, done: Callable[[Topic | BrokerError], None]) -> None:
-        topic = self.directory.topics.get(name)
-        if topic is not None:
-            done(topic)
-        else:
-            self.create_topic(name, *plan_topic(name, self.options), done)
+    def _forget_topic(self, topic: Topic, done: Callable[[], None], now_ms: int) -> None:
+        self.groups.forget_topic(topic.name, topic.topic_id, done, now_ms)
 
     def _coordinator_logs(self, name: str) -> list[TopicLog]:
         topic = self.directory.topics.get(name)
@@ -240,10 +169,6 @@ class Core:
         for _, _, log in self.directory.logs():
             log.producers.expire(now_ms, self.options.producer_id_expiration_ms)
         self.timers.at(now_ms + _PRODUCER_EXPIRATION_CHECK_MS, self._expire_producers)
-
-
-def _folded(name: str) -> str:
-    return name.replace(".", "_")
 
 
 class _TopicsOf(Topics):

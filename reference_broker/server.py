@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from kafkawire.reference_broker.apis.registry import ApiHandler, load
+from kafkawire.reference_broker.apis import load
 from kafkawire.reference_broker.config.listeners import read_listeners
 from kafkawire.reference_broker.config.options import NO_LIMIT, read_options
 from kafkawire.reference_broker.core import Core
@@ -31,6 +31,7 @@ from kafkawire.reference_broker.network.descriptors import Descriptors
 from kafkawire.reference_broker.network.event_loop import loop_factory
 from kafkawire.reference_broker.network.memory_budget import MemoryBudget
 from kafkawire.reference_broker.network.request_frames import shared_buffer
+from kafkawire.reference_broker.requests.api_handlers import ApiHandler
 from kafkawire.reference_broker.requests.peer import Peer
 from kafkawire.reference_broker.requests.session import Session
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
@@ -288,7 +289,7 @@ class Broker:
         loop = asyncio.get_running_loop()
 
         def session(wire: Wire) -> Session:
-            return Session(core, wire, peer, self._clock, loop.call_soon, sends_files=True)
+            return Session(core.requests, wire, peer, self._clock, loop.call_soon, sends_files=True)
 
         def closed(wire: ClientWire) -> None:
             del self._wires[wire]

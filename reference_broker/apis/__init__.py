@@ -1,1 +1,45 @@
-"""The request handlers: one file per API."""
+"""The request handlers: one file per API. Each module registers its handler when it is imported."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterable
+from importlib import import_module
+
+from kafkawire.reference_broker.requests.api_handlers import REGISTERED, ApiHandler, ServedApis
+from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry
+
+__all__ = ["load"]
+
+
+def load(handlers: Iterable[ApiHandler] = ()) -> ServedApis:
+    """Import the handlers of Kafka's APIs, and return them with those of somebody else.
+
+    Args:
+        handlers: of other APIs, or of those of Kafka's that have none here.
+
+    Raises:
+        TypeError: one of them is no `ApiHandler`.
+        LocalProtocolError: two of them serve the same API, or their APIs clash; see `ApiRegistry`.
+    """
+    for module in pkgutil.iter_modules(__path__):
+        import_module(f"{__name__}.{module.name}")
+    own = _checked(handlers)
+    apis = ApiRegistry(KAFKA_APIS, *({handler.api.key: handler.api} for handler in own)) if own else KAFKA_APIS
+    served = dict(REGISTERED)
+    for handler in own:
+        if handler.api.key in served:
+            raise LocalProtocolError(f"{handler!r}: {served[handler.api.key]!r} serves it already")
+        served[handler.api.key] = handler
+    return ServedApis(apis, {key: served[key] for key in sorted(served)})
+
+
+def _checked(handlers: Iterable[ApiHandler]) -> tuple[ApiHandler, ...]:
+    if not isinstance(handlers, Iterable):
+        raise TypeError(f"handlers is {handlers!r:.60}, a sequence of ApiHandler is needed")
+    own = tuple(handlers)
+    for number, handler in enumerate(own):
+        if not isinstance(handler, ApiHandler):
+            raise TypeError(f"handlers[{number}] is {handler!r:.60}, no ApiHandler")
+    return own

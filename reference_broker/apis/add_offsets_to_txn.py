@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.coordinators.placement import partition_of
+from kafkawire.reference_broker.metadata.local_topics import LocalTopics
+from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.storage.directory.log_directory import Topic
+from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -23,7 +26,9 @@ _FENCED_SINCE = 2
 
 
 @serves(ApiKey.ADD_OFFSETS_TO_TXN)
-def handle(call: Call, request: AddOffsetsToTxnRequest) -> DelayedOperation:
+def handle(
+    call: Call, request: AddOffsetsToTxnRequest, *, topics: LocalTopics, transactions: TransactionCoordinator
+) -> DelayedOperation:
     """Handle AddOffsetsToTxn; the response is delayed while the topic of groups is created."""
     delayed = DelayedOperation()
 
@@ -38,7 +43,7 @@ def handle(call: Call, request: AddOffsetsToTxnRequest) -> DelayedOperation:
             added(BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, topic.detail))
             return
         # Clients of transaction.version 2 leave this to TxnOffsetCommit.
-        call.core.transactions.add_partitions(
+        transactions.add_partitions(
             request.transactional_id,
             ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
             [(CONSUMER_OFFSETS_TOPIC, partition_of(request.group_id, len(topic.logs)))],
@@ -47,5 +52,5 @@ def handle(call: Call, request: AddOffsetsToTxnRequest) -> DelayedOperation:
             call.now_ms,
         )
 
-    call.core.create_offsets_topic(created)
+    topics.ensure(CONSUMER_OFFSETS_TOPIC, created)
     return delayed

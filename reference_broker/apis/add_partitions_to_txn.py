@@ -10,13 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS
+from kafkawire.reference_broker.requests.api_handlers import serves, since
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.long_requests import Work, complete_by_work
+from kafkawire.reference_broker.requests.long_requests import complete_by_work
 from kafkawire.reference_broker.requests.merged_response import Gathering
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.file_names import Partition
+from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -49,12 +53,14 @@ _FENCED_SINCE = 2
 
 
 @serves(ApiKey.ADD_PARTITIONS_TO_TXN)
-def handle(call: Call, request: AddPartitionsToTxnRequest) -> Work[DelayedOperation]:
+def handle(
+    call: Call, request: AddPartitionsToTxnRequest, *, directory: LogDirectory, transactions: TransactionCoordinator
+) -> Work[DelayedOperation]:
     """Handle AddPartitionsToTxn."""
     delayed = DelayedOperation()
-    transactions = request.transactions
+    asked = request.transactions
     if call.version < _SEVERAL_SINCE:
-        transactions = [
+        asked = [
             Transaction(
                 request.v3_and_below_transactional_id,
                 request.v3_and_below_producer_id,
@@ -64,16 +70,22 @@ def handle(call: Call, request: AddPartitionsToTxnRequest) -> Work[DelayedOperat
         ]
 
     def complete(outcomes: list[_Outcome]) -> None:
-        complete_by_work(call, delayed, _respond(call.version, transactions, outcomes))
+        complete_by_work(call, delayed, _respond(call.version, asked, outcomes))
 
-    parts = Gathering[_Outcome](len(transactions), complete)
-    for number, transaction in enumerate(transactions):
-        yield from _add(call, transaction, partial(parts.put, number))
+    parts = Gathering[_Outcome](len(asked), complete)
+    for number, transaction in enumerate(asked):
+        yield from _add(call, directory, transactions, transaction, partial(parts.put, number))
         yield
     return delayed
 
 
-def _add(call: Call, transaction: Transaction, put: Callable[[_Outcome], None]) -> Work[None]:
+def _add(
+    call: Call,
+    directory: LogDirectory,
+    transactions: TransactionCoordinator,
+    transaction: Transaction,
+    put: Callable[[_Outcome], None],
+) -> Work[None]:
     """Add the partitions of one transaction, all or none."""
 
     def added(outcome: Mapping[Partition, BrokerError] | BrokerError | None) -> None:
@@ -91,25 +103,24 @@ def _add(call: Call, transaction: Transaction, put: Callable[[_Outcome], None]) 
     for topic in transaction.topics:
         for index in topic.partitions:
             partitions[topic.name, index] = None
-            if code := _refusal(call, topic.name, index):
+            if code := _refusal(call.version, directory, topic.name, index):
                 refused[topic.name, index] = code
             yield
         yield
     producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
-    coordinator = call.core.transactions
     if refused:
         put(_Outcome(refused, ErrorCode.OPERATION_NOT_ATTEMPTED))
     elif transaction.verify_only:
-        coordinator.check_partitions(transaction.transactional_id, producer, partitions, added, call.now_ms)
+        transactions.check_partitions(transaction.transactional_id, producer, partitions, added, call.now_ms)
     else:
         version = TransactionVersion.TV_2 if call.version >= _SEVERAL_SINCE else TransactionVersion.TV_0
-        coordinator.add_partitions(transaction.transactional_id, producer, partitions, version, added, call.now_ms)
+        transactions.add_partitions(transaction.transactional_id, producer, partitions, version, added, call.now_ms)
 
 
-def _refusal(call: Call, name: str, index: int) -> ErrorCode:
+def _refusal(version: int, directory: LogDirectory, name: str, index: int) -> ErrorCode:
     """Return why a partition cannot be in a transaction; only brokers add those of internal topics."""
-    topic = call.core.directory.topics.get(name)
-    if call.version < _SEVERAL_SINCE and name in INTERNAL_TOPICS:
+    topic = directory.topics.get(name)
+    if version < _SEVERAL_SINCE and name in INTERNAL_TOPICS:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if topic is None or not 0 <= index < len(topic.logs):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -8,12 +8,15 @@ client can ask again (KIP-511).
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
-from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.config.features import features
+from kafkawire.reference_broker.requests.api_handlers import serves, since
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.versions import VersionRange
 
 __all__ = ["handle"]
 
@@ -31,9 +34,10 @@ _FEATURES_EPOCH = 0
 
 
 @serves(ApiKey.API_VERSIONS)
-def handle(call: Call, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
+def handle(
+    call: Call, request: ApiVersionsRequest | None, *, advertised: Mapping[int, VersionRange]
+) -> ApiVersionsResponse:
     """Handle ApiVersions; `request` is None if its version is unknown."""
-    advertised = call.core.advertised
     if request is None:
         own = ApiVersionsResponse.ApiVersion(ApiKey.API_VERSIONS, *advertised[ApiKey.API_VERSIONS])
         return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [own])
@@ -46,7 +50,7 @@ def handle(call: Call, request: ApiVersionsRequest | None) -> ApiVersionsRespons
     if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     call.peer.software_name, call.peer.software_version = name, version
-    known = features(call.core.served)
+    known = features(advertised)
     response.supported_features = [
         ApiVersionsResponse.SupportedFeatureKey(feature.name, *feature.supported)
         for feature in known

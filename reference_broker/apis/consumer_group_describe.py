@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.groups.consumer.changes import preferred_assignor
 from kafkawire.reference_broker.groups.consumer.group import NOTHING, ConsumerGroup, Partitions
+from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
+from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.authorized_operations import GROUP_OPERATIONS
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.long_requests import Work
 from kafkawire.reference_broker.requests.merged_response import gather
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -31,22 +34,24 @@ _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 
 @serves(ApiKey.CONSUMER_GROUP_DESCRIBE)
-def handle(call: Call, request: ConsumerGroupDescribeRequest) -> Work[Message | DelayedOperation]:
+def handle(
+    call: Call, request: ConsumerGroupDescribeRequest, *, directory: LogDirectory, groups: GroupCoordinator
+) -> Work[Message | DelayedOperation]:
     """Handle ConsumerGroupDescribe."""
 
     def ask(group_id: str, put: Callable[[Described], None]) -> None:
         def answer(outcome: ConsumerGroup | BrokerError) -> None:
-            described = _described(call, group_id, outcome)
+            described = _described(directory, group_id, outcome)
             if request.include_authorized_operations and not described.error_code:
                 described.authorized_operations = GROUP_OPERATIONS
             put(described)
 
-        call.core.groups.describe_consumer(group_id, answer, call.now_ms)
+        groups.describe_consumer(group_id, answer, call.now_ms)
 
     return (yield from gather(call, request.group_ids, ask, lambda found: ConsumerGroupDescribeResponse(groups=found)))
 
 
-def _described(call: Call, group_id: str, outcome: ConsumerGroup | BrokerError) -> Described:
+def _described(directory: LogDirectory, group_id: str, outcome: ConsumerGroup | BrokerError) -> Described:
     if isinstance(outcome, BrokerError):
         return Described(outcome.code, outcome.detail, group_id)
     group = outcome
@@ -66,8 +71,8 @@ def _described(call: Call, group_id: str, outcome: ConsumerGroup | BrokerError) 
                 member.client_host,
                 list(member.topics),
                 member.regex,
-                _assignment(call, member.owned),
-                _assignment(call, group.target.get(member.member_id, NOTHING)),
+                _assignment(directory, member.owned),
+                _assignment(directory, group.target.get(member.member_id, NOTHING)),
                 _CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
             )
             for member in group.members.values()
@@ -75,8 +80,8 @@ def _described(call: Call, group_id: str, outcome: ConsumerGroup | BrokerError) 
     )
 
 
-def _assignment(call: Call, owned: Partitions) -> ConsumerGroupDescribeResponse.Assignment:
-    topics = call.core.directory.topics_by_id
+def _assignment(directory: LogDirectory, owned: Partitions) -> ConsumerGroupDescribeResponse.Assignment:
+    topics = directory.topics_by_id
     return ConsumerGroupDescribeResponse.Assignment(
         [
             ConsumerGroupDescribeResponse.TopicPartitions(topic_id, topics[topic_id].name, sorted(numbers))

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.apis.registry import Call, serves, since
+from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import Beat
+from kafkawire.reference_broker.requests.api_handlers import serves, since
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.long_requests import Work
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -23,7 +25,7 @@ _IDS_OF_MEMBERS_SINCE = since(ConsumerGroupHeartbeatRequest, "subscribed_topic_r
 
 
 @serves(ApiKey.CONSUMER_GROUP_HEARTBEAT)
-def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> Work[DelayedOperation]:
+def handle(call: Call, request: ConsumerGroupHeartbeatRequest, *, groups: GroupCoordinator) -> Work[DelayedOperation]:
     """Handle ConsumerGroupHeartbeat."""
     delayed = DelayedOperation()
     owned: dict[bytes, frozenset[int]] | None = None
@@ -53,5 +55,5 @@ def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> Work[DelayedOp
         call.client_host,
         may_lack_id=call.version < _IDS_OF_MEMBERS_SINCE,
     )
-    call.core.groups.beat(beat, answer, call.now_ms)
+    groups.beat(beat, answer, call.now_ms)
     return delayed

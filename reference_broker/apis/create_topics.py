@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.config.topic_configs import TOPIC_CONFIGS
-from kafkawire.reference_broker.metadata.topics import (
+from kafkawire.reference_broker.metadata.local_topics import LocalTopics
+from kafkawire.reference_broker.metadata.new_topics import (
     DEFAULT,
     PARTITIONS_MAX,
-    check_name,
     plan_configs,
     plan_partitions,
 )
+from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
-from kafkawire.reference_broker.requests.long_requests import Work, each
 from kafkawire.reference_broker.storage.directory.log_directory import Topic
+from kafkawire.reference_broker.work.pieces import Work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -33,36 +35,38 @@ _REPLICATION_FACTOR = 1
 
 
 @serves(ApiKey.CREATE_TOPICS)
-def handle(call: Call, request: CreateTopicsRequest) -> Work[CreateTopicsResponse | DelayedOperation]:
+def handle(
+    call: Call, request: CreateTopicsRequest, *, options: BrokerOptions, topics: LocalTopics
+) -> Work[CreateTopicsResponse | DelayedOperation]:
     """Handle CreateTopics; the response is delayed until the topics are on the disk, or for as long as it may take."""
     parts: Parts[CreateTopicsResponse] = Parts()
-    topics: dict[str, list[CreateTopicsRequest.CreatableTopic]] = {}
+    asked: dict[str, list[CreateTopicsRequest.CreatableTopic]] = {}
     for topic in request.topics:
-        topics.setdefault(topic.name, []).append(topic)
+        asked.setdefault(topic.name, []).append(topic)
         yield
-    refusal = yield from _refusal(call, request, [same[0] for same in topics.values() if len(same) == 1])
+    refusal = yield from _refusal(options, request, [same[0] for same in asked.values() if len(same) == 1])
     results = []
-    for name, same in topics.items():
+    for name, same in asked.items():
         try:
             if len(same) > 1:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             if refusal is not None:
                 raise refusal.again()
-            results.append(_create(call, same[0], parts, request.validate_only))
+            results.append(_create(options, topics, same[0], parts, request.validate_only))
         except BrokerError as error:
             result = CreateTopicsResponse.CreatableTopicResult(name)
             _refuse(result, error)
             results.append(result)
         yield
     deadline_ms = call.now_ms + request.timeout_ms
-    return parts.respond_by(deadline_ms, call.core.timers, CreateTopicsResponse(topics=results))
+    return parts.respond_by(deadline_ms, call.timers, CreateTopicsResponse(topics=results))
 
 
 def _refusal(
-    call: Call, request: CreateTopicsRequest, topics: Sequence[CreateTopicsRequest.CreatableTopic]
+    options: BrokerOptions, request: CreateTopicsRequest, topics: Sequence[CreateTopicsRequest.CreatableTopic]
 ) -> Work[BrokerError | None]:
     """Return why none of the topics is created, if there is a reason."""
-    default = call.core.options.num_partitions
+    default = options.num_partitions
     asked = yield from each(topics, lambda topic: len(topic.assignments) or topic.num_partitions)
     if sum(default if count == DEFAULT else max(count, 0) for count in asked) > PARTITIONS_MAX:
         return BrokerError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
@@ -72,19 +76,22 @@ def _refusal(
 
 
 def _create(
-    call: Call, topic: CreateTopicsRequest.CreatableTopic, parts: Parts[CreateTopicsResponse], validate_only: bool
+    options: BrokerOptions,
+    topics: LocalTopics,
+    topic: CreateTopicsRequest.CreatableTopic,
+    parts: Parts[CreateTopicsResponse],
+    validate_only: bool,
 ) -> CreateTopicsResponse.CreatableTopicResult:
-    core = call.core
-    check_name(core, topic.name)
-    configs = plan_configs(core, topic.configs)
-    partitions = plan_partitions(core, topic)
+    topics.check_name(topic.name)
+    configs = plan_configs(options, topic.configs)
+    partitions = plan_partitions(options, topic)
     result = CreateTopicsResponse.CreatableTopicResult(topic.name)
 
     def fill(topic_id: bytes) -> None:
         result.topic_id = topic_id
         result.error_code, result.error_message = ErrorCode.NONE, None
         result.num_partitions, result.replication_factor = partitions, _REPLICATION_FACTOR
-        result.configs = _configs(configs, core.options.topic_defaults)
+        result.configs = _configs(configs, options.topic_defaults)
 
     def created(made: Topic | BrokerError) -> None:
         if isinstance(made, BrokerError):
@@ -99,7 +106,7 @@ def _create(
     # What the client is told if the topic is not there in time; it is still created.
     _refuse(result, BrokerError(ErrorCode.REQUEST_TIMED_OUT))
     parts.expect()
-    core.create_topic(topic.name, partitions, configs, created)
+    topics.create(topic.name, partitions, configs, created)
     return result
 
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
+from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.long_requests import Work, counted
 from kafkawire.reference_broker.requests.merged_response import gather
+from kafkawire.reference_broker.work.pieces import Work, counted
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kafkawire.sdk.protocol.schema import Message
@@ -23,14 +25,14 @@ Deleted = DeleteGroupsResponse.DeletableGroupResult
 
 
 @serves(ApiKey.DELETE_GROUPS)
-def handle(call: Call, request: DeleteGroupsRequest) -> Work[Message | DelayedOperation]:
+def handle(call: Call, request: DeleteGroupsRequest, *, groups: GroupCoordinator) -> Work[Message | DelayedOperation]:
     """Handle DeleteGroups; a group that is named twice is deleted once."""
 
     def ask(group_id: str, put: Callable[[Deleted], None]) -> None:
         def answer(outcome: BrokerError | None) -> None:
             put(Deleted(group_id, ErrorCode.NONE if outcome is None else outcome.code))
 
-        call.core.groups.delete(group_id, answer, call.now_ms)
+        groups.delete(group_id, answer, call.now_ms)
 
     group_ids = yield from counted(request.groups_names)
     return (yield from gather(call, list(group_ids), ask, lambda found: DeleteGroupsResponse(results=found)))

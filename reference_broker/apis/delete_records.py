@@ -8,10 +8,12 @@ retention.
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS
+from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
-from kafkawire.reference_broker.requests.long_requests import Work
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -27,7 +29,9 @@ _HIGH_WATERMARK = -1
 
 
 @serves(ApiKey.DELETE_RECORDS)
-def handle(call: Call, request: DeleteRecordsRequest) -> Work[DeleteRecordsResponse | DelayedOperation]:
+def handle(
+    call: Call, request: DeleteRecordsRequest, *, directory: LogDirectory
+) -> Work[DeleteRecordsResponse | DelayedOperation]:
     """Handle DeleteRecords; of a partition that is named twice, the last offset counts, as in Kafka."""
     parts: Parts[DeleteRecordsResponse] = Parts()
     asked: dict[str, dict[int, int]] = {}
@@ -42,20 +46,22 @@ def handle(call: Call, request: DeleteRecordsRequest) -> Work[DeleteRecordsRespo
         results: list[Result] = []
         topics.append(DeleteRecordsResponse.DeleteRecordsTopicResult(name, results))
         for number, offset in offsets.items():
-            results.append(_delete(call, name, number, offset, parts))
+            results.append(_delete(directory, name, number, offset, parts))
             yield
         yield
     deadline_ms = call.now_ms + request.timeout_ms
     if request.timeout_ms <= 0:
         # Who gives no time is answered when it is done: in Kafka the time is that of the other replicas alone.
         return parts.respond(DeleteRecordsResponse(topics=topics))
-    return parts.respond_by(deadline_ms, call.core.timers, DeleteRecordsResponse(topics=topics))
+    return parts.respond_by(deadline_ms, call.timers, DeleteRecordsResponse(topics=topics))
 
 
-def _delete(call: Call, topic: str, number: int, offset: int, parts: Parts[DeleteRecordsResponse]) -> Result:
+def _delete(
+    directory: LogDirectory, topic: str, number: int, offset: int, parts: Parts[DeleteRecordsResponse]
+) -> Result:
     result = Result(number, UNKNOWN_OFFSET)
     try:
-        log = call.core.directory.log(topic, number)
+        log = directory.log(topic, number)
         if log is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if topic in INTERNAL_TOPICS:
@@ -82,5 +88,5 @@ def _delete(call: Call, topic: str, number: int, offset: int, parts: Parts[Delet
         parts.arrived()
 
     parts.expect()
-    call.core.directory.checkpoint(durable)
+    directory.checkpoint(durable)
     return result

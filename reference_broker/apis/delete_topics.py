@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.metadata.local_topics import LocalTopics
+from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
-from kafkawire.reference_broker.requests.long_requests import Work, counted
-from kafkawire.reference_broker.storage.directory.log_directory import Topic
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, Topic
+from kafkawire.reference_broker.work.pieces import Work, counted
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -25,7 +27,9 @@ __all__ = ["handle"]
 
 
 @serves(ApiKey.DELETE_TOPICS)
-def handle(call: Call, request: DeleteTopicsRequest) -> Work[DeleteTopicsResponse | DelayedOperation]:
+def handle(
+    call: Call, request: DeleteTopicsRequest, *, directory: LogDirectory, topics: LocalTopics
+) -> Work[DeleteTopicsResponse | DelayedOperation]:
     """Handle DeleteTopics; the response is delayed until the topics cannot come back, or for as long as it may take."""
     parts: Parts[DeleteTopicsResponse] = Parts()
     by_state = (_Wanted(state.name, state.topic_id) for state in request.topics)
@@ -34,11 +38,11 @@ def handle(call: Call, request: DeleteTopicsRequest) -> Work[DeleteTopicsRespons
     is_late = request.timeout_ms <= 0
     results = []
     for wanted in counts:
-        if not _is_named(call, wanted, counts):
-            results.append(_delete(call, wanted, counts, parts, is_late=is_late))
+        if not _is_named(directory, wanted, counts):
+            results.append(_delete(call, directory, topics, wanted, counts, parts, is_late=is_late))
         yield
     deadline_ms = call.now_ms + request.timeout_ms
-    return parts.respond_by(deadline_ms, call.core.timers, DeleteTopicsResponse(responses=results))
+    return parts.respond_by(deadline_ms, call.timers, DeleteTopicsResponse(responses=results))
 
 
 class _Wanted(NamedTuple):
@@ -48,9 +52,9 @@ class _Wanted(NamedTuple):
     topic_id: bytes
 
 
-def _is_named(call: Call, wanted: _Wanted, counts: Mapping[_Wanted, int]) -> bool:
+def _is_named(directory: LogDirectory, wanted: _Wanted, counts: Mapping[_Wanted, int]) -> bool:
     """Return whether an id is that of a topic which the request names too; the name is answered."""
-    topic = call.core.directory.topics_by_id.get(wanted.topic_id)
+    topic = directory.topics_by_id.get(wanted.topic_id)
     return (
         counts[wanted] == 1
         and wanted.name is None
@@ -60,11 +64,18 @@ def _is_named(call: Call, wanted: _Wanted, counts: Mapping[_Wanted, int]) -> boo
 
 
 def _delete(
-    call: Call, wanted: _Wanted, counts: Mapping[_Wanted, int], parts: Parts[DeleteTopicsResponse], *, is_late: bool
+    call: Call,
+    directory: LogDirectory,
+    topics: LocalTopics,
+    wanted: _Wanted,
+    counts: Mapping[_Wanted, int],
+    parts: Parts[DeleteTopicsResponse],
+    *,
+    is_late: bool,
 ) -> DeleteTopicsResponse.DeletableTopicResult:
     result = DeleteTopicsResponse.DeletableTopicResult(*wanted)
     try:
-        topic = _find(call, wanted, counts)
+        topic = _find(directory, wanted, counts)
         result.name, result.topic_id = topic.name, topic.topic_id
         if wanted.name is not None and counts.get(_Wanted(None, topic.topic_id)) == 1:
             reason = "The provided topic name maps to an ID that was already supplied."
@@ -84,11 +95,11 @@ def _delete(
     # What the client is told if that takes too long.
     result.error_code = ErrorCode.REQUEST_TIMED_OUT
     parts.expect()
-    call.core.delete_topic(topic, call.now_ms, deleted)
+    topics.delete(topic, call.now_ms, deleted)
     return result
 
 
-def _find(call: Call, wanted: _Wanted, counts: Mapping[_Wanted, int]) -> Topic:
+def _find(directory: LogDirectory, wanted: _Wanted, counts: Mapping[_Wanted, int]) -> Topic:
     """Return the topic that is wanted.
 
     Raises:
@@ -101,7 +112,6 @@ def _find(call: Call, wanted: _Wanted, counts: Mapping[_Wanted, int]) -> Topic:
         raise BrokerError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
     if counts[wanted] > 1:
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.")
-    directory = call.core.directory
     if name is None:
         topic = directory.topics_by_id.get(topic_id)
         if topic is None:

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.config.options import TOPIC_DEFAULTS, BrokerOptions
 from kafkawire.reference_broker.config.topic_configs import TOPIC_CONFIGS
-from kafkawire.reference_broker.metadata.topics import check_characters
+from kafkawire.reference_broker.metadata.new_topics import check_characters
+from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.long_requests import Work
 from kafkawire.reference_broker.requests.merged_response import gather
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from kafkawire.sdk.protocol.schema import Message
@@ -60,7 +62,9 @@ class _Resource(NamedTuple):
 
 
 @serves(ApiKey.DESCRIBE_CONFIGS)
-def handle(call: Call, request: DescribeConfigsRequest) -> Work[Message | DelayedOperation]:
+def handle(
+    call: Call, request: DescribeConfigsRequest, *, directory: LogDirectory, options: BrokerOptions
+) -> Work[Message | DelayedOperation]:
     """Handle DescribeConfigs.
 
     Raises:
@@ -76,15 +80,17 @@ def handle(call: Call, request: DescribeConfigsRequest) -> Work[Message | Delaye
         yield
 
     def ask(resource: _Resource, put: Callable[[Result], None]) -> None:
-        put(_result(call, request, resource))
+        put(_result(directory, options, request, resource))
 
     return (yield from gather(call, resources, ask, lambda found: DescribeConfigsResponse(results=found)))
 
 
-def _result(call: Call, request: DescribeConfigsRequest, resource: _Resource) -> Result:
+def _result(
+    directory: LogDirectory, options: BrokerOptions, request: DescribeConfigsRequest, resource: _Resource
+) -> Result:
     result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None)
     try:
-        entries = _entries(call, resource)
+        entries = _entries(directory, options, resource)
     except BrokerError as error:
         result.error_code, result.error_message = error.code, error.detail
         return result
@@ -97,23 +103,22 @@ def _result(call: Call, request: DescribeConfigsRequest, resource: _Resource) ->
     return result
 
 
-def _entries(call: Call, resource: _Resource) -> list[Entry]:
-    core = call.core
+def _entries(directory: LogDirectory, options: BrokerOptions, resource: _Resource) -> list[Entry]:
     if resource.resource_type == ConfigResourceType.TOPIC:
         check_characters(resource.resource_name)
-        topic = core.directory.topics.get(resource.resource_name)
+        topic = directory.topics.get(resource.resource_name)
         if topic is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return _topic_entries(topic.configs, core.options.topic_defaults)
+        return _topic_entries(topic.configs, options.topic_defaults)
     if resource.resource_type == ConfigResourceType.BROKER:
-        if resource.resource_name not in ("", str(core.options.node_id)):
+        if resource.resource_name not in ("", str(options.node_id)):
             raise BrokerError(
                 ErrorCode.INVALID_REQUEST,
-                f"Unexpected broker id, expected {core.options.node_id} or empty string, but received "
+                f"Unexpected broker id, expected {options.node_id} or empty string, but received "
                 f"{resource.resource_name}",
             )
         # The empty name asks for dynamic defaults of the cluster, which do not exist here.
-        return _broker_entries(core.options) if resource.resource_name else []
+        return _broker_entries(options) if resource.resource_name else []
     raise BrokerError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
 
 

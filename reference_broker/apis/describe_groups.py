@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafkawire.reference_broker.apis.registry import Call, serves, since
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState
+from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
+from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.authorized_operations import GROUP_OPERATIONS
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.long_requests import Work
 from kafkawire.reference_broker.requests.merged_response import gather
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafkawire.sdk.protocol.schema import Message
@@ -28,7 +30,7 @@ _NOT_FOUND_SINCE = since(DescribedGroup, "error_message")
 
 
 @serves(ApiKey.DESCRIBE_GROUPS)
-def handle(call: Call, request: DescribeGroupsRequest) -> Work[Message | DelayedOperation]:
+def handle(call: Call, request: DescribeGroupsRequest, *, groups: GroupCoordinator) -> Work[Message | DelayedOperation]:
     """Handle DescribeGroups."""
 
     def ask(group_id: str, put: Callable[[DescribedGroup], None]) -> None:
@@ -38,7 +40,7 @@ def handle(call: Call, request: DescribeGroupsRequest) -> Work[Message | Delayed
                 described.authorized_operations = GROUP_OPERATIONS
             put(described)
 
-        call.core.groups.describe(group_id, answer, call.now_ms)
+        groups.describe(group_id, answer, call.now_ms)
 
     return (yield from gather(call, request.groups, ask, lambda found: DescribeGroupsResponse(groups=found)))
 

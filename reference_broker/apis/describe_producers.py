@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.reference_broker.metadata.topics import check_characters
-from kafkawire.reference_broker.requests.long_requests import Work, each
+from kafkawire.reference_broker.metadata.new_topics import check_characters
+from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.producers.producer_snapshots import in_table_order
+from kafkawire.reference_broker.work.pieces import Work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -24,20 +26,22 @@ ProducerState = DescribeProducersResponse.ProducerState
 
 
 @serves(ApiKey.DESCRIBE_PRODUCERS)
-def handle(call: Call, request: DescribeProducersRequest) -> Work[DescribeProducersResponse]:
+def handle(
+    call: Call, request: DescribeProducersRequest, *, directory: LogDirectory
+) -> Work[DescribeProducersResponse]:
     """Handle DescribeProducers."""
     topics = []
     for topic in request.topics:
-        partitions = yield from each(topic.partition_indexes, partial(_describe, call, topic.name))
+        partitions = yield from each(topic.partition_indexes, partial(_describe, directory, topic.name))
         topics.append(DescribeProducersResponse.TopicResponse(topic.name, partitions))
         yield
     return DescribeProducersResponse(topics=topics)
 
 
-def _describe(call: Call, name: str, number: int) -> PartitionResponse:
+def _describe(directory: LogDirectory, name: str, number: int) -> PartitionResponse:
     try:
         check_characters(name)
-        topic = call.core.directory.topics.get(name)
+        topic = directory.topics.get(name)
         if topic is None:
             reason = "This server does not host this topic-partition."
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)

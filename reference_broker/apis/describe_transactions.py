@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import groupby
 
-from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.long_requests import Work
 from kafkawire.reference_broker.requests.merged_response import gather
+from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.transaction import Transaction, state_name
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -29,7 +31,9 @@ TopicData = DescribeTransactionsResponse.TopicData
 
 
 @serves(ApiKey.DESCRIBE_TRANSACTIONS)
-def handle(call: Call, request: DescribeTransactionsRequest) -> Work[Message | DelayedOperation]:
+def handle(
+    call: Call, request: DescribeTransactionsRequest, *, transactions: TransactionCoordinator
+) -> Work[Message | DelayedOperation]:
     """Handle DescribeTransactions."""
 
     def ask(transactional_id: str, put: Callable[[State], None]) -> None:
@@ -37,7 +41,7 @@ def handle(call: Call, request: DescribeTransactionsRequest) -> Work[Message | D
             put(_state(transactional_id, outcome))
 
         if transactional_id:
-            call.core.transactions.describe(transactional_id, answer, call.now_ms)
+            transactions.describe(transactional_id, answer, call.now_ms)
         else:
             answer(BrokerError(ErrorCode.INVALID_REQUEST))
 

@@ -6,8 +6,10 @@ the epoch, and the response has the producer of the next transaction (KIP-890).
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -22,7 +24,7 @@ _FENCED_SINCE = 2
 
 
 @serves(ApiKey.END_TXN)
-def handle(call: Call, request: EndTxnRequest) -> DelayedOperation:
+def handle(call: Call, request: EndTxnRequest, *, transactions: TransactionCoordinator) -> DelayedOperation:
     """Handle EndTxn; the markers are written afterwards."""
     delayed = DelayedOperation()
 
@@ -36,7 +38,7 @@ def handle(call: Call, request: EndTxnRequest) -> DelayedOperation:
             delayed.complete(EndTxnResponse(producer_id=outcome.producer_id, producer_epoch=outcome.epoch))
 
     is_tv_2 = call.version > END_TXN_LAST_BEFORE_TV_2
-    call.core.transactions.end(
+    transactions.end(
         request.transactional_id,
         ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
         request.committed,

@@ -10,14 +10,17 @@ depends on how many partitions have something new.
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.apis.registry import Call, serves, since
-from kafkawire.reference_broker.replicas.fetch_sessions import FetchSession, SessionPartition
+from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.replicas.fetch_sessions import FetchSession, FetchSessions, SessionPartition
+from kafkawire.reference_broker.requests.api_handlers import serves, since
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, finished
-from kafkawire.reference_broker.requests.long_requests import AT_A_TIME, Pieces, Work, complete_by_work
-from kafkawire.reference_broker.storage.directory.log_directory import Topic
+from kafkawire.reference_broker.requests.long_requests import AT_A_TIME, complete_by_work
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, Topic
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.storage.segments.search_preparation import NotPrepared
 from kafkawire.reference_broker.storage.segments.segments import Read
+from kafkawire.reference_broker.work.pieces import Pieces, Work
 from kafkawire.reference_broker.work.timers import Timer
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -49,21 +52,34 @@ _Found = tuple[SessionPartition, PartitionData]
 
 
 @serves(ApiKey.FETCH)
-def handle(call: Call, request: FetchRequest) -> Work[FetchResponse | DelayedOperation]:
+def handle(
+    call: Call, request: FetchRequest, *, directory: LogDirectory, fetch_sessions: FetchSessions, options: BrokerOptions
+) -> Work[FetchResponse | DelayedOperation]:
     """Handle Fetch: respond at once with enough bytes or an error of reading, otherwise delay the response."""
     check_isolation(request.isolation_level)
     try:
-        session = yield from call.core.fetch_sessions.begin(request, call.now_ms, by_id=call.version >= _BY_ID_SINCE)
+        session = yield from fetch_sessions.begin(request, call.now_ms, by_id=call.version >= _BY_ID_SINCE)
     except BrokerError as error:
         return FetchResponse(error_code=error.code)
-    return (yield from _Fetch(call, request, session).answer())
+    return (yield from _Fetch(call, request, session, fetch_sessions, directory, options.fetch_max_bytes).answer())
 
 
 class _Fetch:
     """One request: what was found so far, and the wait for more."""
 
-    def __init__(self, call: Call, request: FetchRequest, session: FetchSession) -> None:
+    def __init__(
+        self,
+        call: Call,
+        request: FetchRequest,
+        session: FetchSession,
+        sessions: FetchSessions,
+        directory: LogDirectory,
+        bytes_max: int,
+    ) -> None:
         self._call = call
+        self._sessions = sessions
+        self._directory = directory
+        self._bytes_max = bytes_max
         self._request = request
         self._session = session
         self._is_committed = request.isolation_level == IsolationLevel.READ_COMMITTED
@@ -115,13 +131,13 @@ class _Fetch:
             BrokerError: the session has ended meanwhile.
         """
         call, request, session, found = self._call, self._request, self._session, self._found
-        left = max(min(request.max_bytes, call.core.options.fetch_max_bytes), 0)
+        left = max(min(request.max_bytes, self._bytes_max), 0)
         self._size_bytes, self._has_errors, self._unknown = 0, False, 0
         self._reads += 1
         session.has_news = False
         pieces = Pieces(AT_A_TIME)
         for partition in session.to_read():
-            topic = _find(call, partition)
+            topic = _find(call.version, self._directory, partition)
             # The first partition with data returns at least one batch; otherwise a large one could never be read.
             data = _read_partition(call, topic, partition.wanted, left, not self._size_bytes, self._is_committed)
             size = len(data.records or b"")
@@ -154,7 +170,7 @@ class _Fetch:
 
     def _response(self) -> Work[FetchResponse]:
         """Return what was found."""
-        session, sessions, request = self._session, self._call.core.fetch_sessions, self._request
+        session, request = self._session, self._request
         may_last = not session.is_full or request.session_epoch == INITIAL_FETCH_SESSION_EPOCH
         topics: list[FetchResponse.FetchableTopicResponse] = []
         last: tuple[str, bytes] | None = None
@@ -171,7 +187,7 @@ class _Fetch:
             if pieces.ends():
                 yield
         session.check()
-        if session.is_full and not (may_last and sessions.keep(session, self._call.now_ms)):
+        if session.is_full and not (may_last and self._sessions.keep(session, self._call.now_ms)):
             yield from session.end()
         else:
             session.follow()
@@ -197,7 +213,7 @@ class _Fetch:
         call = self._call
         self._delayed = DelayedOperation()
         self._delayed.on_cancel = self._cancel
-        self._timer = call.core.timers.at(call.now_ms + self._request.max_wait_ms, self._finish)
+        self._timer = call.timers.at(call.now_ms + self._request.max_wait_ms, self._finish)
         self._session.waiting = self
         self._session.follow()
         return self._delayed
@@ -226,7 +242,7 @@ class _Fetch:
     def _cancel(self) -> None:
         self._stop_waiting()
         if self._session.is_full:
-            self._call.core.fetch_sessions.end(self._session, self._call.now_ms)
+            self._sessions.end(self._session, self._call.now_ms)
 
     def _stop_waiting(self) -> None:
         self._session.waiting = None
@@ -234,9 +250,8 @@ class _Fetch:
             self._timer.cancel()
 
 
-def _find(call: Call, partition: SessionPartition) -> Topic | None:
-    directory = call.core.directory
-    if call.version >= _BY_ID_SINCE:
+def _find(version: int, directory: LogDirectory, partition: SessionPartition) -> Topic | None:
+    if version >= _BY_ID_SINCE:
         return directory.topics_by_id.get(partition.topic_id)
     return directory.topics.get(partition.topic)
 

@@ -11,18 +11,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kafkawire.reference_broker.apis.registry import Call, serves, since
+from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.coordinators.placement import partition_of
+from kafkawire.reference_broker.metadata.local_topics import LocalTopics
+from kafkawire.reference_broker.requests.api_handlers import serves, since
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.long_requests import Work
 from kafkawire.reference_broker.requests.merged_response import gather
 from kafkawire.reference_broker.storage.directory.log_directory import Topic
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError, LocalProtocolError
 from kafkawire.sdk.options import parse_integer
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import NO_LEADER_ID, CoordinatorType
+from kafkawire.sdk.protocol.tables.enums import (
+    CONSUMER_OFFSETS_TOPIC,
+    NO_LEADER_ID,
+    TRANSACTION_STATE_TOPIC,
+    CoordinatorType,
+)
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import parse_uuid
 
@@ -41,19 +49,21 @@ _NO_PORT = -1
 
 
 @serves(ApiKey.FIND_COORDINATOR)
-def handle(call: Call, request: FindCoordinatorRequest) -> Work[Message | DelayedOperation]:
+def handle(
+    call: Call, request: FindCoordinatorRequest, *, options: BrokerOptions, topics: LocalTopics
+) -> Work[Message | DelayedOperation]:
     """Handle FindCoordinator; the response is delayed while the coordinator's topic is created."""
 
     def ask(key: str, put: Callable[[Coordinator], None]) -> None:
         def created(made: Topic | BrokerError) -> None:
-            put(_find(call, request, key, made))
+            put(_find(call, options, request, key, made))
 
         if request.key_type == CoordinatorType.GROUP:
-            call.core.create_offsets_topic(created)
+            topics.ensure(CONSUMER_OFFSETS_TOPIC, created)
         elif request.key_type == CoordinatorType.TRANSACTION:
-            call.core.create_transactions_topic(created)
+            topics.ensure(TRANSACTION_STATE_TOPIC, created)
         else:
-            put(_find(call, request, key, None))
+            put(_find(call, options, request, key, None))
 
     if call.version >= _SEVERAL_SINCE:
         return (
@@ -76,7 +86,9 @@ def _single(found: Sequence[Coordinator]) -> FindCoordinatorResponse:
     )
 
 
-def _find(call: Call, request: FindCoordinatorRequest, key: str, made: Topic | BrokerError | None) -> Coordinator:
+def _find(
+    call: Call, options: BrokerOptions, request: FindCoordinatorRequest, key: str, made: Topic | BrokerError | None
+) -> Coordinator:
     if request.key_type not in _KINDS or (request.key_type == CoordinatorType.SHARE and call.version < _SHARE_SINCE):
         return _none(key, ErrorCode.INVALID_REQUEST, f"key type {request.key_type} is unknown")
     if made is None and not _is_share_partition(key):
@@ -87,7 +99,7 @@ def _find(call: Call, request: FindCoordinatorRequest, key: str, made: Topic | B
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, made.detail)
     if made.logs[number := partition_of(key, len(made.logs))].is_offline:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the log of {made.name}-{number} is offline")
-    return Coordinator(key, call.core.options.node_id, *call.peer.listener.advertised)
+    return Coordinator(key, options.node_id, *call.peer.listener.advertised)
 
 
 def _is_share_partition(key: str) -> bool:

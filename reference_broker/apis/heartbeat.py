@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
+from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -14,10 +16,10 @@ __all__ = ["handle"]
 
 
 @serves(ApiKey.HEARTBEAT)
-def handle(call: Call, request: HeartbeatRequest) -> DelayedOperation:
+def handle(call: Call, request: HeartbeatRequest, *, groups: GroupCoordinator) -> DelayedOperation:
     """Handle Heartbeat."""
     delayed = DelayedOperation()
-    call.core.groups.heartbeat(
+    groups.heartbeat(
         request.group_id,
         request.generation_id,
         request.member_id,

@@ -8,8 +8,11 @@ Version 6, with which a transaction is prepared for an external coordinator (KIP
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
+from kafkawire.reference_broker.transactions.producer_ids import ProducerIds
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -26,7 +29,9 @@ _FENCED_SINCE = 4
 
 
 @serves(ApiKey.INIT_PRODUCER_ID)
-def handle(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse | DelayedOperation:
+def handle(
+    call: Call, request: InitProducerIdRequest, *, producer_ids: ProducerIds, transactions: TransactionCoordinator
+) -> InitProducerIdResponse | DelayedOperation:
     """Handle InitProducerId; the response is delayed while ids are reserved, or until the epoch is committed."""
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _refused(ErrorCode.INVALID_REQUEST)
@@ -50,12 +55,12 @@ def handle(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse
 
     if request.transactional_id is None:
         # Without a transaction, an id is of no use any more once its owner asks again: Kafka gives a new one, too.
-        call.core.producer_ids.take(given)
+        producer_ids.take(given)
     else:
         expected = None
         if request.producer_id != NO_PRODUCER_ID:
             expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
-        call.core.transactions.initialize(
+        transactions.initialize(
             request.transactional_id, request.transaction_timeout_ms, expected, initialized, call.now_ms
         )
     return operation

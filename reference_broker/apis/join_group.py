@@ -7,10 +7,12 @@ reason. 9: the leader may be told to skip the assignment (KIP-814).
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.apis.registry import Call, serves, since
+from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import Join
+from kafkawire.reference_broker.requests.api_handlers import serves, since
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.long_requests import Work, each
+from kafkawire.reference_broker.work.pieces import Work, each
 from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 
@@ -25,7 +27,7 @@ _MEMBER_ID_REQUIRED_SINCE = 4
 
 
 @serves(ApiKey.JOIN_GROUP)
-def handle(call: Call, request: JoinGroupRequest) -> Work[DelayedOperation]:
+def handle(call: Call, request: JoinGroupRequest, *, groups: GroupCoordinator) -> Work[DelayedOperation]:
     """Handle JoinGroup; the response usually waits until the other members have joined."""
     delayed_join = DelayedOperation()
     has_rebalance_timeout = call.version >= _REBALANCE_TIMEOUT_SINCE
@@ -50,5 +52,5 @@ def handle(call: Call, request: JoinGroupRequest) -> Work[DelayedOperation]:
             response.protocol_name = None
         delayed_join.complete(response)
 
-    call.core.groups.join(join, reply, call.now_ms)
+    groups.join(join, reply, call.now_ms)
     return delayed_join

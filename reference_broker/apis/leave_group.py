@@ -9,10 +9,13 @@ from __future__ import annotations
 from functools import partial
 from itertools import chain
 
-from kafkawire.reference_broker.apis.registry import Call, serves, since
+from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
+from kafkawire.reference_broker.requests.api_handlers import serves, since
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.long_requests import Work, complete_by_work, each
+from kafkawire.reference_broker.requests.long_requests import complete_by_work
 from kafkawire.reference_broker.requests.merged_response import Gathering
+from kafkawire.reference_broker.work.pieces import Work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -29,7 +32,7 @@ _SEVERAL_SINCE = since(LeaveGroupRequest, "members")
 
 
 @serves(ApiKey.LEAVE_GROUP)
-def handle(call: Call, request: LeaveGroupRequest) -> Work[DelayedOperation]:
+def handle(call: Call, request: LeaveGroupRequest, *, groups: GroupCoordinator) -> Work[DelayedOperation]:
     """Handle LeaveGroup."""
     delayed = DelayedOperation()
     if call.version < _SEVERAL_SINCE:
@@ -43,7 +46,7 @@ def handle(call: Call, request: LeaveGroupRequest) -> Work[DelayedOperation]:
     together = [leaving[first : first + _AT_A_TIME] for first in range(0, len(leaving) or 1, _AT_A_TIME)]
     parts = Gathering[list[ErrorCode] | BrokerError](len(together), complete)
     for number, members in enumerate(together):
-        call.core.groups.leave(request.group_id, members, partial(parts.put, number), call.now_ms)
+        groups.leave(request.group_id, members, partial(parts.put, number), call.now_ms)
         yield
     return delayed
 

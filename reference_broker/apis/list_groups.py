@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.apis.registry import Call, serves
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
+from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.unserved import UnservedGroup
-from kafkawire.reference_broker.requests.long_requests import Work
+from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_PROTOCOL_TYPE
@@ -22,9 +24,8 @@ Group = ClassicGroup | ConsumerGroup | UnservedGroup
 
 
 @serves(ApiKey.LIST_GROUPS)
-def handle(call: Call, request: ListGroupsRequest) -> Work[ListGroupsResponse]:
+def handle(call: Call, request: ListGroupsRequest, *, groups: GroupCoordinator) -> Work[ListGroupsResponse]:
     """Handle ListGroups."""
-    groups = call.core.groups
     if groups.is_loading:
         return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     states = {state.strip().lower() for state in request.states_filter}

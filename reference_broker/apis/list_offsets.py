@@ -11,12 +11,14 @@ from collections.abc import Callable
 from functools import partial
 
 from kafkawire.reference_broker.apis.fetch import check_isolation, check_partition
-from kafkawire.reference_broker.apis.registry import Call, serves, since
+from kafkawire.reference_broker.requests.api_handlers import serves, since
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
-from kafkawire.reference_broker.requests.long_requests import Work
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.storage.segments.segments import TimestampAndOffset
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
@@ -41,7 +43,9 @@ _NOTHING = TimestampAndOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, NO_PARTITION_LEADER_
 
 
 @serves(ApiKey.LIST_OFFSETS)
-def handle(call: Call, request: ListOffsetsRequest) -> Work[ListOffsetsResponse | DelayedOperation]:
+def handle(
+    call: Call, request: ListOffsetsRequest, *, directory: LogDirectory
+) -> Work[ListOffsetsResponse | DelayedOperation]:
     """Handle ListOffsets: respond at once, unless the index of a segment has to be rebuilt first."""
     asked: dict[Partition, int] = {}
     for topic in request.topics:
@@ -61,17 +65,26 @@ def handle(call: Call, request: ListOffsetsRequest) -> Work[ListOffsetsResponse 
         topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(topic.name, partitions))
         for partition in topic.partitions:
             is_twice = asked[topic.name, partition.partition_index] > 1
-            partitions.append(_find(call, parts, topic.name, partition, is_committed=is_committed, is_twice=is_twice))
+            partitions.append(
+                _find(call, directory, parts, topic.name, partition, is_committed=is_committed, is_twice=is_twice)
+            )
             yield
         yield
     return parts.respond(ListOffsetsResponse(topics=topics))
 
 
 def _find(
-    call: Call, parts: Parts[ListOffsetsResponse], topic: str, partition: Wanted, *, is_committed: bool, is_twice: bool
+    call: Call,
+    directory: LogDirectory,
+    parts: Parts[ListOffsetsResponse],
+    topic: str,
+    partition: Wanted,
+    *,
+    is_committed: bool,
+    is_twice: bool,
 ) -> PartitionResponse:
     """Return the response for a partition; it is complete when its part has arrived."""
-    log = call.core.directory.log(topic, partition.partition_index)
+    log = directory.log(topic, partition.partition_index)
     response = PartitionResponse(partition.partition_index)
     parts.expect()
 

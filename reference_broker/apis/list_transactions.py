@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator
 
-from kafkawire.reference_broker.apis.registry import Answer, Call, serves
 from kafkawire.reference_broker.patterns.pattern_characters import Characters
 from kafkawire.reference_broker.patterns.topic_pattern import TopicPattern
-from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.requests.delayed_operations import Answer, DelayedOperation
+from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.transaction import Transaction, state_name
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
@@ -28,16 +30,16 @@ _STATES = {state_name(state): state for state in TransactionState}
 
 
 @serves(ApiKey.LIST_TRANSACTIONS)
-def handle(call: Call, request: ListTransactionsRequest) -> Answer:
+def handle(call: Call, request: ListTransactionsRequest, *, transactions: TransactionCoordinator) -> Answer:
     """Handle ListTransactions."""
-    if call.core.transactions.is_loading:
+    if transactions.is_loading:
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     states = {_STATES[name] for name in request.state_filters if name in _STATES}
     found = [
         ListTransactionsResponse.TransactionState(
             transaction.transactional_id, transaction.producer_id, state_name(transaction.state)
         )
-        for transaction in call.core.transactions.transactions()
+        for transaction in transactions.transactions()
         if _is_wanted(request, transaction, states, call.now_ms)
     ]
     unknown = [name for name in dict.fromkeys(request.state_filters) if name not in _STATES]
@@ -59,7 +61,7 @@ def _matched(call: Call, text: str, response: ListTransactionsResponse) -> Answe
         )
 
     slices = _matching(text, [state.transactional_id for state in response.transaction_states])
-    call.core.slices.begin(slices, lambda: not delayed.is_cancelled, done, call.now_ms)
+    call.services.computations.begin(slices, lambda: not delayed.is_cancelled, done, call.now_ms)
     return delayed
 
 

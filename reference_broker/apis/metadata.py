@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafkawire.reference_broker.apis.registry import Call, serves
-from kafkawire.reference_broker.core import Core
+from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS
-from kafkawire.reference_broker.metadata.topics import PARTITIONS_MAX, check_characters, create_by_default
+from kafkawire.reference_broker.metadata.local_topics import LocalTopics
+from kafkawire.reference_broker.metadata.new_topics import PARTITIONS_MAX, check_characters
+from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
-from kafkawire.reference_broker.requests.long_requests import Work, each
-from kafkawire.reference_broker.storage.directory.log_directory import Topic
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, Topic
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.reference_broker.work.pieces import Work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
@@ -33,9 +35,10 @@ _BY_ID_SINCE = 12
 
 
 @serves(ApiKey.METADATA)
-def handle(call: Call, request: MetadataRequest) -> Work[MetadataResponse | DelayedOperation]:
+def handle(
+    call: Call, request: MetadataRequest, *, directory: LogDirectory, options: BrokerOptions, topics: LocalTopics
+) -> Work[MetadataResponse | DelayedOperation]:
     """Handle Metadata; the response is delayed while topics are created for it."""
-    core = call.core
     parts: Parts[MetadataResponse] = Parts()
     by_name = call.version < _BY_ID_SINCE
     # What is named twice is answered once; where there are ids, names do not count.
@@ -51,71 +54,81 @@ def handle(call: Call, request: MetadataRequest) -> Work[MetadataResponse | Dela
         yield
     is_first_version = call.version == APIS[ApiKey.METADATA].versions.first
     if request.topics is None or (is_first_version and not request.topics):
-        topics = yield from _describe_all(call)
+        described = yield from _describe_all(options, directory)
     else:
         if ids:
             names.clear()
-        refusal = yield from _refusal(core, names, request.allow_auto_topic_creation)
-        topics = []
+        refusal = yield from _refusal(options, directory, names, request.allow_auto_topic_creation)
+        described = []
         for topic_id in ids:
-            topics.append((yield from _find_id(call, topic_id)))
+            described.append((yield from _find_id(options, directory, topic_id)))
             yield
         for name in names:
-            topics.append((yield from _find(call, name, parts, refusal)))
+            described.append((yield from _find(options, directory, topics, name, parts, refusal)))
             yield
     response = MetadataResponse(
-        brokers=[MetadataResponse.MetadataResponseBroker(core.options.node_id, *call.peer.listener.advertised)],
-        cluster_id=core.directory.cluster_id,
-        controller_id=core.options.node_id,
-        topics=topics,
+        brokers=[MetadataResponse.MetadataResponseBroker(options.node_id, *call.peer.listener.advertised)],
+        cluster_id=directory.cluster_id,
+        controller_id=options.node_id,
+        topics=described,
     )
     if request.include_topic_authorized_operations:
-        for described in topics:
-            if described.name is not None:
-                described.topic_authorized_operations = TOPIC_OPERATIONS
+        for topic in described:
+            if topic.name is not None:
+                topic.topic_authorized_operations = TOPIC_OPERATIONS
             yield
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return parts.respond(response)
 
 
-def _describe_all(call: Call) -> Work[list[MetadataResponse.MetadataResponseTopic]]:
+def _describe_all(
+    options: BrokerOptions, directory: LogDirectory
+) -> Work[list[MetadataResponse.MetadataResponseTopic]]:
     """Describe all topics but those that are deleted meanwhile."""
-    known = call.core.directory.topics
+    known = directory.topics
     topics = []
     for topic in tuple(known.values()):
         if known.get(topic.name) is topic:
-            topics.append((yield from _describe(call, topic)))
+            topics.append((yield from _describe(options, topic)))
         yield
     return topics
 
 
-def _refusal(core: Core, names: Iterable[str | None], may_create: bool) -> Work[BrokerError | None]:
+def _refusal(
+    options: BrokerOptions, directory: LogDirectory, names: Iterable[str | None], may_create: bool
+) -> Work[BrokerError | None]:
     """Return why those topics that do not exist are not created, if there is a reason."""
-    if not (may_create and core.options.auto_create_topics):
+    if not (may_create and options.auto_create_topics):
         return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    missing = sum((yield from each(names, lambda name: name not in core.directory.topics)))
-    if missing * core.options.num_partitions > PARTITIONS_MAX:
+    missing = sum((yield from each(names, lambda name: name not in directory.topics)))
+    if missing * options.num_partitions > PARTITIONS_MAX:
         return BrokerError(ErrorCode.POLICY_VIOLATION)
     return None
 
 
-def _find_id(call: Call, topic_id: bytes) -> Work[MetadataResponse.MetadataResponseTopic]:
-    topic = call.core.directory.topics_by_id.get(topic_id)
+def _find_id(
+    options: BrokerOptions, directory: LogDirectory, topic_id: bytes
+) -> Work[MetadataResponse.MetadataResponseTopic]:
+    topic = directory.topics_by_id.get(topic_id)
     if topic is None:
         return MetadataResponse.MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
-    return (yield from _describe(call, topic))
+    return (yield from _describe(options, topic))
 
 
 def _find(
-    call: Call, name: str | None, parts: Parts[MetadataResponse], refusal: BrokerError | None
+    options: BrokerOptions,
+    directory: LogDirectory,
+    topics: LocalTopics,
+    name: str | None,
+    parts: Parts[MetadataResponse],
+    refusal: BrokerError | None,
 ) -> Work[MetadataResponse.MetadataResponseTopic]:
-    core = call.core
     if name is None:
         return MetadataResponse.MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None)
-    topic = core.directory.topics.get(name)
+    topic = directory.topics.get(name)
     if topic is not None:
-        return (yield from _describe(call, topic))
+        return (yield from _describe(options, topic))
     response = MetadataResponse.MetadataResponseTopic(name=name)
 
     def created(made: Topic | BrokerError) -> None:
@@ -123,7 +136,7 @@ def _find(
             response.error_code = made.code
         else:
             _fill(made, response)
-            response.partitions = [_partition(call, number, log) for number, log in enumerate(made.logs)]
+            response.partitions = [_partition(options, number, log) for number, log in enumerate(made.logs)]
         parts.arrived()
 
     parts.expect()
@@ -132,19 +145,19 @@ def _find(
             # An invalid name gets its own error, so that clients do not wait for the topic to appear.
             check_characters(name)
             raise refusal.again()
-        create_by_default(core, name, created)
+        topics.create_by_default(name, created)
     except BrokerError as error:
         created(error)
     return response
 
 
-def _describe(call: Call, topic: Topic) -> Work[MetadataResponse.MetadataResponseTopic]:
+def _describe(options: BrokerOptions, topic: Topic) -> Work[MetadataResponse.MetadataResponseTopic]:
     response = MetadataResponse.MetadataResponseTopic(name=topic.name)
     _fill(topic, response)
     partitions: list[MetadataResponse.MetadataResponsePartition] = []
     response.partitions = partitions
     for number, log in enumerate(topic.logs):
-        partitions.append(_partition(call, number, log))
+        partitions.append(_partition(options, number, log))
         yield
     return response
 
@@ -154,8 +167,8 @@ def _fill(topic: Topic, response: MetadataResponse.MetadataResponseTopic) -> Non
     response.is_internal = topic.name in INTERNAL_TOPICS
 
 
-def _partition(call: Call, number: int, log: PartitionLog) -> MetadataResponse.MetadataResponsePartition:
-    node = (call.core.options.node_id,)
+def _partition(options: BrokerOptions, number: int, log: PartitionLog) -> MetadataResponse.MetadataResponsePartition:
+    node = (options.node_id,)
     return MetadataResponse.MetadataResponsePartition(
         # As Kafka shows a replica on a disk that has failed.
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if log.is_offline else ErrorCode.NONE,

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkawire.reference_broker.apis.registry import Call, serves, since
+from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.config.topic_configs import NEVER_MS
 from kafkawire.reference_broker.groups.checked_offsets import CheckedOffsets
+from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.records import NO_EXPIRY
 from kafkawire.reference_broker.groups.requests import Commit
+from kafkawire.reference_broker.requests.api_handlers import serves, since
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.long_requests import Work, complete_by_work
+from kafkawire.reference_broker.requests.long_requests import complete_by_work
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -34,12 +39,19 @@ _BROKERS_RETENTION_MS = -1
 
 
 @serves(ApiKey.OFFSET_COMMIT)
-def handle(call: Call, request: OffsetCommitRequest) -> Work[OffsetCommitResponse | DelayedOperation]:
+def handle(
+    call: Call,
+    request: OffsetCommitRequest,
+    *,
+    directory: LogDirectory,
+    groups: GroupCoordinator,
+    options: BrokerOptions,
+) -> Work[OffsetCommitResponse | DelayedOperation]:
     """Handle OffsetCommit."""
-    directory, by_id = call.core.directory, call.version >= _BY_ID_SINCE
+    by_id = call.version >= _BY_ID_SINCE
     retention_ms = request.retention_time_ms
     checked = CheckedOffsets(
-        call.core.options.offset_metadata_max_bytes,
+        options.offset_metadata_max_bytes,
         call.now_ms,
         unknown=ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         with_topic_ids=True,
@@ -66,7 +78,7 @@ def handle(call: Call, request: OffsetCommitRequest) -> Work[OffsetCommitRespons
         request.group_instance_id,
         knows_epochs=call.version >= _EPOCHS_SINCE,
     )
-    call.core.groups.commit(committer, checked.offsets, answer, call.now_ms)
+    groups.commit(committer, checked.offsets, answer, call.now_ms)
     return delayed
 
 

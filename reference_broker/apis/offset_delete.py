@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
+from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.long_requests import Work, complete_by_work
+from kafkawire.reference_broker.requests.long_requests import complete_by_work
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.file_names import Partition
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -23,9 +27,11 @@ Deleted = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 
 @serves(ApiKey.OFFSET_DELETE)
-def handle(call: Call, request: OffsetDeleteRequest) -> Work[DelayedOperation]:
+def handle(
+    call: Call, request: OffsetDeleteRequest, *, directory: LogDirectory, groups: GroupCoordinator
+) -> Work[DelayedOperation]:
     """Handle OffsetDelete."""
-    topics = call.core.directory.topics
+    topics = directory.topics
     # What is named twice is deleted once.
     known: dict[Partition, None] = {}
     for topic in request.topics:
@@ -44,7 +50,7 @@ def handle(call: Call, request: OffsetDeleteRequest) -> Work[DelayedOperation]:
             codes = dict(zip(known, outcome, strict=True))
             complete_by_work(call, delayed, _respond(request, codes))
 
-    call.core.groups.delete_offsets(request.group_id, list(known), answer, call.now_ms)
+    groups.delete_offsets(request.group_id, list(known), answer, call.now_ms)
     return delayed
 
 

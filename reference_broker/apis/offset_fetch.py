@@ -11,11 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from kafkawire.reference_broker.apis.registry import Call, serves, since
+from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import Fetched
+from kafkawire.reference_broker.requests.api_handlers import serves, since
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.long_requests import Work, counted, each
 from kafkawire.reference_broker.requests.merged_response import Repetitions, collect
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
+from kafkawire.reference_broker.work.pieces import Work, counted, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kafkawire.sdk.protocol.schema import Message
@@ -41,7 +44,9 @@ _PARTITION_BYTES = 20
 
 
 @serves(ApiKey.OFFSET_FETCH)
-def handle(call: Call, request: OffsetFetchRequest) -> Work[Message | DelayedOperation]:
+def handle(
+    call: Call, request: OffsetFetchRequest, *, directory: LogDirectory, groups: GroupCoordinator
+) -> Work[Message | DelayedOperation]:
     """Handle OffsetFetch.
 
     Raises:
@@ -57,12 +62,12 @@ def handle(call: Call, request: OffsetFetchRequest) -> Work[Message | DelayedOpe
             put(_allowed(request, outcome))
 
         by = one if names_members else _Asked(one.group_id)
-        call.core.groups.fetch(one.group_id, done, call.now_ms, by.member_id, by.epoch)
+        groups.fetch(one.group_id, done, call.now_ms, by.member_id, by.epoch)
 
     def respond(found: Mapping[_Asked, Fetched | BrokerError]) -> Work[Message]:
         if call.version < _SEVERAL_SINCE:
             return _single(call, request, found[asked[0]])
-        return _several(call, request, found)
+        return _several(call, directory, request, found)
 
     return (yield from collect(call, (yield from counted(asked)), ask, respond))
 
@@ -117,7 +122,7 @@ def _single(call: Call, request: OffsetFetchRequest, outcome: Fetched | BrokerEr
 
 
 def _several(
-    call: Call, request: OffsetFetchRequest, found: Mapping[_Asked, Fetched | BrokerError]
+    call: Call, directory: LogDirectory, request: OffsetFetchRequest, found: Mapping[_Asked, Fetched | BrokerError]
 ) -> Work[OffsetFetchResponse]:
     """Return the response of the versions with any number of groups; all offsets of a group are found once."""
     repetitions = Repetitions(call)
@@ -132,12 +137,12 @@ def _several(
         elif group.topics is not None:
             topics = []
             for asked in group.topics:
-                topics.append((yield from _wanted(call, outcome, asked, repetitions)))
+                topics.append((yield from _wanted(call, directory, outcome, asked, repetitions)))
                 yield
             groups.append(FetchedGroup(group.group_id, topics))
         else:
             if one not in complete:
-                complete[one], sizes[one] = yield from _whole(call, outcome)
+                complete[one], sizes[one] = yield from _whole(directory, outcome)
             else:
                 repetitions.add(sizes[one])
             groups.append(FetchedGroup(group.group_id, complete[one]))
@@ -145,11 +150,11 @@ def _several(
     return OffsetFetchResponse(groups=groups)
 
 
-def _whole(call: Call, offsets: Fetched) -> Work[tuple[list[FetchedTopics], int]]:
+def _whole(directory: LogDirectory, offsets: Fetched) -> Work[tuple[list[FetchedTopics], int]]:
     """Return all offsets of a group, and their size in bytes."""
     topics, size_bytes = [], 0
     for name, numbers in _all(offsets):
-        known = call.core.directory.topics.get(name)
+        known = directory.topics.get(name)
         partitions: list[FetchedPartitions] = []
         topics.append(FetchedTopics(name, known.topic_id if known else ZERO_UUID, partitions))
         for number in numbers:
@@ -162,11 +167,15 @@ def _whole(call: Call, offsets: Fetched) -> Work[tuple[list[FetchedTopics], int]
 
 
 def _wanted(
-    call: Call, offsets: Fetched, asked: OffsetFetchRequest.OffsetFetchRequestTopics, repetitions: Repetitions
+    call: Call,
+    directory: LogDirectory,
+    offsets: Fetched,
+    asked: OffsetFetchRequest.OffsetFetchRequestTopics,
+    repetitions: Repetitions,
 ) -> Work[FetchedTopics]:
     """Return the offsets of a topic that are asked for; a client may name a partition any number of times."""
     by_id = call.version >= _BY_ID_SINCE
-    topic = call.core.directory.topics_by_id.get(asked.topic_id) if by_id else None
+    topic = directory.topics_by_id.get(asked.topic_id) if by_id else None
     is_unknown = by_id and topic is None
     name = topic.name if topic is not None else asked.name
     partitions: list[FetchedPartitions] = []

@@ -14,19 +14,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkawire.reference_broker.apis.registry import Call, serves, since
+from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS
+from kafkawire.reference_broker.requests.api_handlers import serves, since
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
-from kafkawire.reference_broker.requests.long_requests import AT_A_TIME, Pieces, Work
-from kafkawire.reference_broker.storage.directory.log_directory import Topic
+from kafkawire.reference_broker.requests.long_requests import AT_A_TIME
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, Topic
 from kafkawire.reference_broker.storage.log.partition_log import Appended
 from kafkawire.reference_broker.storage.log.validation import validate
 from kafkawire.reference_broker.storage.producers.producers import Verification
+from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.transaction_verification import (
     Unverified,
     append_verified,
     transaction_version,
 )
+from kafkawire.reference_broker.work.pieces import Pieces, Work
 from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -66,12 +70,19 @@ _ADVERTISED_FROM = 0
 
 
 @serves(ApiKey.PRODUCE, advertised_from=_ADVERTISED_FROM)
-def handle(call: Call, request: ProduceRequest) -> ProduceResponse | DelayedOperation | None:
+def handle(
+    call: Call,
+    request: ProduceRequest,
+    *,
+    directory: LogDirectory,
+    options: BrokerOptions,
+    transactions: TransactionCoordinator,
+) -> ProduceResponse | DelayedOperation | None:
     """Handle Produce; the response is delayed while a log syncs or begins a new segment."""
     parts: Parts[ProduceResponse] = Parts()
     responses: list[ProduceResponse.TopicProduceResponse] = []
     response = ProduceResponse(responses)
-    steps = _append_all(call, request, responses, parts)
+    steps = _append_all(call, directory, options, transactions, request, responses, parts)
     is_unfinished = next(steps, _FINISHED) is not _FINISHED
     if is_unfinished:
         parts.expect()
@@ -95,6 +106,9 @@ def _arriving(steps: Iterator[None], parts: Parts[ProduceResponse]) -> Iterator[
 
 def _append_all(
     call: Call,
+    directory: LogDirectory,
+    options: BrokerOptions,
+    transactions: TransactionCoordinator,
     request: ProduceRequest,
     responses: list[ProduceResponse.TopicProduceResponse],
     parts: Parts[ProduceResponse],
@@ -110,7 +124,7 @@ def _append_all(
     pieces = Pieces(AT_A_TIME)
     last: tuple[Buffer | None, Topic | None] | None = None
     for data in request.topic_data:
-        topic, error = _find(call, data)
+        topic, error = _find(call.version, directory, data)
         answers: list[PartitionResponse] = []
         responses.append(ProduceResponse.TopicProduceResponse(data.name, data.topic_id, answers))
         if not data.partition_data and pieces.ends():
@@ -123,9 +137,9 @@ def _append_all(
     if transactional:
         version = transaction_version(call.version)
         # Clients that leave adding partitions to the broker depend on it.
-        is_asked = version >= TransactionVersion.TV_2 or call.core.options.transaction_partition_verification_enable
+        is_asked = version >= TransactionVersion.TV_2 or options.transaction_partition_verification_enable
         append_verified(
-            call.core.transactions if is_asked else None,
+            transactions if is_asked else None,
             request.transactional_id or "",
             transactional,
             version,
@@ -164,9 +178,10 @@ def _refusal(request: ProduceRequest) -> Work[BrokerError | None]:
     return None
 
 
-def _find(call: Call, data: ProduceRequest.TopicProduceData) -> tuple[Topic | None, ErrorCode]:
-    directory = call.core.directory
-    if call.version >= _BY_ID_SINCE:
+def _find(
+    version: int, directory: LogDirectory, data: ProduceRequest.TopicProduceData
+) -> tuple[Topic | None, ErrorCode]:
+    if version >= _BY_ID_SINCE:
         return directory.topics_by_id.get(data.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
     return directory.topics.get(data.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

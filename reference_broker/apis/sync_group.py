@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.apis.registry import Call, serves, since
+from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import Sync
+from kafkawire.reference_broker.requests.api_handlers import serves, since
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.long_requests import Work
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -19,7 +21,9 @@ _PROTOCOL_SINCE = since(SyncGroupRequest, "protocol_type")
 
 
 @serves(ApiKey.SYNC_GROUP)
-def handle(call: Call, request: SyncGroupRequest) -> Work[SyncGroupResponse | DelayedOperation]:
+def handle(
+    call: Call, request: SyncGroupRequest, *, groups: GroupCoordinator
+) -> Work[SyncGroupResponse | DelayedOperation]:
     """Handle SyncGroup; the response waits for the leader's assignment."""
     if call.version >= _PROTOCOL_SINCE and None in (request.protocol_type, request.protocol_name):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -37,5 +41,5 @@ def handle(call: Call, request: SyncGroupRequest) -> Work[SyncGroupResponse | De
         request.protocol_name,
         assignments,
     )
-    call.core.groups.sync(sync, delayed_sync.complete, call.now_ms)
+    groups.sync(sync, delayed_sync.complete, call.now_ms)
     return delayed_sync

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.groups.checked_offsets import CheckedOffsets
+from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import Commit, TransactionalCommit
+from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.long_requests import Work, complete_by_work
+from kafkawire.reference_broker.requests.long_requests import complete_by_work
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -28,11 +33,18 @@ _ABORTABLE_SINCE = 4
 
 
 @serves(ApiKey.TXN_OFFSET_COMMIT)
-def handle(call: Call, request: TxnOffsetCommitRequest) -> Work[TxnOffsetCommitResponse | DelayedOperation]:
+def handle(
+    call: Call,
+    request: TxnOffsetCommitRequest,
+    *,
+    directory: LogDirectory,
+    groups: GroupCoordinator,
+    options: BrokerOptions,
+) -> Work[TxnOffsetCommitResponse | DelayedOperation]:
     """Handle TxnOffsetCommit."""
-    checked = CheckedOffsets(call.core.options.offset_metadata_max_bytes, call.now_ms)
+    checked = CheckedOffsets(options.offset_metadata_max_bytes, call.now_ms)
     for wanted in request.topics:
-        yield from checked.check(call.core.directory.topics.get(wanted.name), wanted.partitions)
+        yield from checked.check(directory.topics.get(wanted.name), wanted.partitions)
         yield
     if not checked.need_the_group:
         return (yield from _respond(request, checked.codes()))
@@ -42,7 +54,7 @@ def handle(call: Call, request: TxnOffsetCommitRequest) -> Work[TxnOffsetCommitR
         code = ErrorCode.NONE if outcome is None else outcome.code
         complete_by_work(call, delayed, _respond(request, checked.codes(code)))
 
-    call.core.groups.commit_in_transaction(
+    groups.commit_in_transaction(
         Commit(request.group_id, request.generation_id, request.member_id, request.group_instance_id),
         TransactionalCommit(request.transactional_id, request.producer_id, request.producer_epoch, _version(call)),
         checked.offsets,

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.apis.registry import Call, serves
+from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
+from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
-from kafkawire.reference_broker.requests.long_requests import Work, each
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.producers.producers import Marker
 from kafkawire.reference_broker.transactions.participants import write_marker
+from kafkawire.reference_broker.work.pieces import Work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -28,7 +31,9 @@ _NOT_HERE = frozenset(
 
 
 @serves(ApiKey.WRITE_TXN_MARKERS)
-def handle(call: Call, request: WriteTxnMarkersRequest) -> Work[WriteTxnMarkersResponse | DelayedOperation]:
+def handle(
+    call: Call, request: WriteTxnMarkersRequest, *, directory: LogDirectory, groups: GroupCoordinator
+) -> Work[WriteTxnMarkersResponse | DelayedOperation]:
     """Handle WriteTxnMarkers; the response waits until all markers can be read."""
     parts: Parts[WriteTxnMarkersResponse] = Parts()
     results: dict[int, list[TopicResult]] = {}
@@ -39,7 +44,9 @@ def handle(call: Call, request: WriteTxnMarkersRequest) -> Work[WriteTxnMarkersR
                 partitions: list[PartitionResult] = []
                 results.setdefault(marker.producer_id, []).append(TopicResult(topic.name, partitions))
                 for number in topic.partition_indexes:
-                    partitions.append(_write(call, topic.name, number, marker, wanted.transaction_version, parts))
+                    partitions.append(
+                        _write(call, directory, groups, topic.name, number, marker, wanted.transaction_version, parts)
+                    )
                     yield
             yield
     markers = yield from each(results.items(), lambda result: MarkerResult(*result))
@@ -48,6 +55,8 @@ def handle(call: Call, request: WriteTxnMarkersRequest) -> Work[WriteTxnMarkersR
 
 def _write(
     call: Call,
+    directory: LogDirectory,
+    groups: GroupCoordinator,
     topic: str,
     number: int,
     marker: Marker,
@@ -55,7 +64,7 @@ def _write(
     parts: Parts[WriteTxnMarkersResponse],
 ) -> PartitionResult:
     result = PartitionResult(number)
-    if call.core.directory.log(topic, number) is None:
+    if directory.log(topic, number) is None:
         result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return result
     if marker.producer_id < 0 or marker.producer_epoch < 0:
@@ -68,5 +77,5 @@ def _write(
             result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER if error.code in _NOT_HERE else error.code
         parts.arrived()
 
-    write_marker(call.core, (topic, number), marker, transaction_version, written, call.now_ms)
+    write_marker(directory, groups, (topic, number), marker, transaction_version, written, call.now_ms)
     return result

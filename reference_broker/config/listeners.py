@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 
+from kafkawire.reference_broker.config.endpoints import Listener
 from kafkawire.reference_broker.config.options import BrokerOptions
-from kafkawire.reference_broker.requests.peer import Listener
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import Option, number
 from kafkawire.sdk.transport.wire import MAX_PORT, Address

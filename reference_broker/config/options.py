@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from kafkawire.reference_broker.config.endpoints import SYSTEM_BUFFER, SocketBuffers
 from kafkawire.reference_broker.config.topic_configs import TOPIC_CONFIGS, InvalidConfig, check_topic_config
-from kafkawire.reference_broker.requests.peer import SYSTEM_BUFFER, SocketBuffers
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import (
     INT32_MAX,

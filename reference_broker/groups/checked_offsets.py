@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kafkawire.reference_broker.groups.records import NO_EXPIRY, Committed
-from kafkawire.reference_broker.requests.long_requests import Work
 from kafkawire.reference_broker.storage.directory.log_directory import Topic
 from kafkawire.reference_broker.storage.file_names import Partition
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

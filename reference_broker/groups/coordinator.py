@@ -41,7 +41,7 @@ from kafkawire.reference_broker.groups.topics import Topics
 from kafkawire.reference_broker.groups.unserved import UnservedGroup
 from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.storage.producers.producers import Marker, Verification
-from kafkawire.reference_broker.work.computations import Slices
+from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -97,7 +97,7 @@ class GroupCoordinator:
         find_logs: returns the logs of the offsets topic's partitions; none if it does not exist yet.
         topics: see `Topics`.
         verify_commit: see `VerifyCommit`.
-        slices: where names are matched.
+        computations: where names are matched.
     """
 
     def __init__(
@@ -108,14 +108,14 @@ class GroupCoordinator:
         find_logs: Callable[[], Sequence[CoordinatorLog]],
         topics: Topics,
         verify_commit: VerifyCommit,
-        slices: Slices,
+        computations: Computations,
     ) -> None:
         self._timers = timers
         self._verify_commit = verify_commit
         self._limits = limits
 
         def new_shard(timers: ShardTimers) -> GroupShard:
-            return GroupShard(timers, new_id, limits, topics, slices)
+            return GroupShard(timers, new_id, limits, topics, computations)
 
         self._runtime = CoordinatorRuntime(CONSUMER_OFFSETS_TOPIC, timers, new_shard, find_logs)
 

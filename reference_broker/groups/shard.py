@@ -48,7 +48,7 @@ from kafkawire.reference_broker.groups.unserved import (
     UnservedGroups,
 )
 from kafkawire.reference_broker.storage.file_names import Partition
-from kafkawire.reference_broker.work.computations import Slices
+from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.consumer_group_member_metadata import (
@@ -83,7 +83,7 @@ class GroupShard:
         new_id: returns the random part of a member id.
         limits: see `GroupLimits`.
         topics: see `Topics`.
-        slices: where long computations run.
+        computations: where long computations run.
 
     Attributes:
         classic_groups: by id.
@@ -94,7 +94,12 @@ class GroupShard:
     """
 
     def __init__(
-        self, timers: ShardTimers, new_id: Callable[[], str], limits: GroupLimits, topics: Topics, slices: Slices
+        self,
+        timers: ShardTimers,
+        new_id: Callable[[], str],
+        limits: GroupLimits,
+        topics: Topics,
+        computations: Computations,
     ) -> None:
         self._topics = topics
         self._outbox = Outbox()
@@ -104,7 +109,9 @@ class GroupShard:
         self.consumer_groups: dict[str, ConsumerGroup] = {}
         self.unserved_groups = UnservedGroups(timers, limits.group_consumer_session_timeout_ms)
         self._migration = Migration(self._outbox, limits, topics)
-        self._changes = Changes(self.consumer_groups, timers, self._outbox, limits, topics, self._migration, slices)
+        self._changes = Changes(
+            self.consumer_groups, timers, self._outbox, limits, topics, self._migration, computations
+        )
         self._heartbeats = Heartbeats(self._changes, self._outbox, new_id, limits)
         self._classic_protocol = ClassicProtocolMembers(self._changes, self._migration, self._outbox, new_id, topics)
         self._members = ClassicMembers(

@@ -13,9 +13,10 @@ import socket
 from collections.abc import Callable
 from functools import partial
 
+from kafkawire.reference_broker.config.endpoints import SYSTEM_BUFFER, Listener, SocketBuffers
 from kafkawire.reference_broker.network.client_wire import ClientWire
 from kafkawire.reference_broker.network.connection_limits import ConnectionLimits
-from kafkawire.reference_broker.requests.peer import SYSTEM_BUFFER, Listener, Peer, SocketBuffers
+from kafkawire.reference_broker.requests.peer import Peer
 from kafkawire.reference_broker.storage.disk.disk import is_short_of_descriptors
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.transport.wire import Address

@@ -41,7 +41,7 @@ STATES_MAX: Final = 3_000
 #: Characters of one expression: even one that needs few states has to be parsed at once.
 LENGTH_MAX: Final = 10_000
 
-#: Steps of a slice: states looked at, characters and names. It takes a few milliseconds.
+#: BackgroundQueue of a slice: states looked at, characters and names. It takes a few milliseconds.
 SLICE_STEPS: Final = 10_000
 
 #: States in the sets that are remembered with what follows them.

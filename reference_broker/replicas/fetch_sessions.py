@@ -13,8 +13,8 @@ import zlib
 from collections.abc import Callable
 from typing import Protocol
 
-from kafkawire.reference_broker.requests.long_requests import Pieces, Work
-from kafkawire.reference_broker.work.computations import Slices
+from kafkawire.reference_broker.work.computations import Computations
+from kafkawire.reference_broker.work.pieces import Pieces, Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.tables.enums import (
@@ -315,13 +315,13 @@ class FetchSessions:
     Args:
         slots: most sessions; without room, a fetch is answered as one outside a session.
         new_id: returns a text that is never repeated.
-        slices: where sessions that have ended leave their logs.
+        computations: where sessions that have ended leave their logs.
     """
 
-    def __init__(self, slots: int, new_id: Callable[[], str], slices: Slices) -> None:
+    def __init__(self, slots: int, new_id: Callable[[], str], computations: Computations) -> None:
         self._slots = slots
         self._new_id = new_id
-        self._slices = slices
+        self._computations = computations
         #: In the order of their last use.
         self._sessions: dict[int, FetchSession] = {}
 
@@ -405,7 +405,7 @@ class FetchSessions:
 
     def end(self, session: FetchSession, now_ms: int) -> None:
         """Have a session that the cache does not keep leave its logs alone; what is large does so in pieces."""
-        self._slices.begin(session.end(), lambda: True, lambda _, __: None, now_ms)
+        self._computations.begin(session.end(), lambda: True, lambda _, __: None, now_ms)
 
     def _remove(self, session: FetchSession, now_ms: int) -> None:
         del self._sessions[session.id]

@@ -9,14 +9,14 @@ Source: `DelayedOperation`, `DelayedFetch`, `DelayedJoin` in Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from kafkawire.reference_broker.work.broker_end import BrokerEnd
 from kafkawire.reference_broker.work.timers import Timer, Timers
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.schema import Message
 
-__all__ = ["DelayedOperation", "OnError", "Parts", "finished"]
+__all__ = ["Answer", "DelayedOperation", "OnError", "Parts", "finished"]
 
 M = TypeVar("M", bound=Message)
 R = TypeVar("R")
@@ -177,6 +177,10 @@ class DelayedOperation:
             self._let_go()
             if on_cancel is not None:
                 on_cancel()
+
+
+#: The answer to a request: a response, a delayed operation, or None if there is no response (acks=0).
+Answer: TypeAlias = Message | DelayedOperation | None
 
 
 def finished(work: Generator[None, None, R]) -> R:

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from kafkawire.reference_broker.apis.registry import Call
-from kafkawire.reference_broker.requests.long_requests import Work
+from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.schema import Field, Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey

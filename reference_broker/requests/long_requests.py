@@ -9,27 +9,19 @@ entry: no `yield` is between them.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Generator, Hashable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
+from typing import NoReturn, TypeVar
 
-from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.requests.delayed_operations import Answer, DelayedOperation
 from kafkawire.reference_broker.work.broker_end import BrokerEnd
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.schema import Message
 
-if TYPE_CHECKING:
-    from kafkawire.reference_broker.apis.registry import Answer, Call
+__all__ = ["AT_A_TIME", "begin", "complete_by_work"]
 
-__all__ = ["AT_A_TIME", "Pieces", "Turns", "Work", "begin", "complete_by_work", "counted", "each"]
-
-E = TypeVar("E")
-K = TypeVar("K", bound=Hashable)
 R = TypeVar("R")
-
-#: Yields after each entry, and returns the result.
-Work: TypeAlias = Generator[None, None, R]
 
 #: Entries of a piece: a few microseconds each as a rule, and a tenth of a millisecond where a topic is created.
 AT_A_TIME = 20
@@ -76,7 +68,7 @@ def complete_by_work(
             except RemoteProtocolError as failure:
                 delayed.complete_by(partial(_fail, failure))
 
-    call.core.slices.begin(guarded(), lambda: not delayed.is_cancelled, _ignore, call.now_ms)
+    call.services.computations.begin(guarded(), lambda: not delayed.is_cancelled, _ignore, call.now_ms)
 
 
 def _fail(error: BaseException) -> NoReturn:
@@ -103,71 +95,3 @@ def _pieces(work: Work[R], at_a_time: int = AT_A_TIME) -> Work[R]:
             result: R = end.value
             return result
         yield
-
-
-def each(entries: Iterable[E], act: Callable[[E], R]) -> Work[list[R]]:
-    """Return what a function returns for each entry."""
-    results = []
-    for entry in entries:
-        results.append(act(entry))
-        yield
-    return results
-
-
-def counted(entries: Iterable[K]) -> Work[dict[K, int]]:
-    """Return how often each entry comes, in the order in which they come first."""
-    counts: dict[K, int] = {}
-    for entry in entries:
-        counts[entry] = counts.get(entry, 0) + 1
-        yield
-    return counts
-
-
-class Pieces:
-    """Counts the entries of a large request over loops in a loop; an empty inner loop counts as an entry, too.
-
-    Args:
-        size: entries of a piece.
-    """
-
-    __slots__ = ("_left", "_size")
-
-    def __init__(self, size: int) -> None:
-        self._size = self._left = size
-
-    def ends(self) -> bool:
-        """Count one more entry; return whether others have their turn after it."""
-        self._left -= 1
-        if self._left:
-            return False
-        self._left = self._size
-        return True
-
-
-class Turns:
-    """Connections whose requests take more than one turn: of all of them, one has its turn before new requests have.
-
-    However many there are, a request that needs little waits for one of them only.
-    """
-
-    def __init__(self) -> None:
-        self._waiting: deque[Callable[[], None]] = deque()
-
-    def later(self, step: Callable[[], None], defer: Callable[[Callable[[], None]], object]) -> None:
-        """Call `step` when those that came before have been called.
-
-        Args:
-            step: what is done in a turn.
-            defer: calls a function soon, but not now.
-        """
-        self._waiting.append(step)
-        if len(self._waiting) == 1:
-            defer(lambda: self._next(defer))
-
-    def _next(self, defer: Callable[[Callable[[], None]], object]) -> None:
-        try:
-            self._waiting[0]()
-        finally:
-            self._waiting.popleft()
-            if self._waiting:
-                defer(lambda: self._next(defer))

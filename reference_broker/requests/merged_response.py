@@ -10,9 +10,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
-from kafkawire.reference_broker.apis.registry import Call
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.long_requests import Work, complete_by_work, counted, each
+from kafkawire.reference_broker.requests.long_requests import complete_by_work
+from kafkawire.reference_broker.work.pieces import Work, counted, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -57,8 +58,7 @@ class Repetitions:
     """
 
     def __init__(self, call: Call) -> None:
-        # What responses may take of the memory that all connections share.
-        self._limit_bytes = call.core.options.queued_max_request_bytes // 2
+        self._limit_bytes = call.services.repeated_bytes_max
         self._bytes = 0
 
     def add(self, size_bytes: int) -> None:

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from kafkawire.reference_broker.apis.registry import Answer, Call
-from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.requests.delayed_operations import Answer, DelayedOperation
 from kafkawire.reference_broker.requests.error_responses import error_response
-from kafkawire.reference_broker.requests.long_requests import Work, begin
+from kafkawire.reference_broker.requests.long_requests import begin
 from kafkawire.reference_broker.work.broker_end import BrokerEnd
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError, DecodeError, RemoteProtocolError
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -59,7 +60,7 @@ def _answer_of(call: Call, message: Any, error: BaseException) -> Work[Message]:
         raise error  # said on purpose: there is no answer
     name = call.api.name
     text = "%s version %d from %s failed"
-    call.core.lines.exception((name, type(error)), call.now_ms, text, name, call.version, call.peer)
+    call.services.lines.exception((name, type(error)), call.now_ms, text, name, call.version, call.peer)
     return error_response(call, message, ErrorCode.UNKNOWN_SERVER_ERROR, "")
 
 

@@ -14,9 +14,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from kafkawire.reference_broker.apis.registry import Call
-from kafkawire.reference_broker.core import Core
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, finished
+from kafkawire.reference_broker.requests.dispatcher import Dispatcher
 from kafkawire.reference_broker.requests.error_responses import error_response
 from kafkawire.reference_broker.requests.peer import Peer
 from kafkawire.reference_broker.storage.disk.disk import FileSlice
@@ -76,7 +76,7 @@ class Session:
     """The broker's side of one connection.
 
     Args:
-        core: handles the requests.
+        dispatcher: handles the requests.
         wire: where responses are written.
         peer: the client.
         clock: returns the time in milliseconds.
@@ -94,7 +94,7 @@ class Session:
 
     def __init__(
         self,
-        core: Core,
+        dispatcher: Dispatcher,
         wire: Wire,
         peer: Peer,
         clock: Callable[[], int],
@@ -102,13 +102,14 @@ class Session:
         *,
         sends_files: bool = False,
     ) -> None:
-        self._core = core
+        self._dispatcher = dispatcher
+        self._services = dispatcher.services
         self._wire: Wire = wire
         self.peer = peer
         self._clock = clock
         self._defer = defer
         self._sends_files = sends_files
-        self._protocol = ServerConnection(core.served, core.apis, core.options.max_frame_bytes)
+        self._protocol = ServerConnection(dispatcher.served, dispatcher.apis, dispatcher.frame_bytes_max)
         self.take: Callable[[Buffer], None] = self._handle
         self._frames: deque[Buffer] = deque()
         self._outgoing: list[Buffer] = []
@@ -150,9 +151,9 @@ class Session:
         Raises:
             RemoteProtocolError: the API is not served.
         """
-        if key not in self._core.served:
+        if key not in self._dispatcher.served:
             raise RemoteProtocolError(f"API key {key} is not served here")
-        limit_bytes = self._core.options.max_frame_bytes
+        limit_bytes = self._dispatcher.frame_bytes_max
         return limit_bytes if key == ApiKey.PRODUCE else min(limit_bytes, FRAME_BYTES_MAX)
 
     # What the wire calls.
@@ -260,27 +261,27 @@ class Session:
 
     @property
     def _lines(self) -> LogLimit:
-        return self._core.lines
+        return self._services.lines
 
     def _handle(self, frame: Buffer) -> None:
         request = self._protocol.receive(frame)
-        call = Call(self._core, request, self.peer, self._now_ms)
-        answer = self._core.handle(call, None if request.version_error else request.message)
+        call = Call(self._services, request, self.peer, self._now_ms)
+        answer = self._dispatcher.handle(call, None if request.version_error else request.message)
         if not isinstance(answer, DelayedOperation):
             self._respond(request, call, answer)
         else:
             self._delayed = answer
             self._delayed_bytes = request.size_bytes
-            self._take_steps(request, call, answer, self._core.timers.jumped_ms)
+            self._take_steps(request, call, answer, self._services.timers.jumped_ms)
 
     def _take_steps(self, request: Request, call: Call, answer: DelayedOperation, jumped_ms: int) -> None:
         """Do what comes before a response, for a while, and wait for what it needs otherwise."""
         until_ms = self._now_ms + TURN_MS
         while answer.steps is not None:
             if self._clock() > until_ms:
-                self._core.turns.later(partial(self._go_on, request, call, answer, jumped_ms), self._defer)
+                self._services.turns.later(partial(self._go_on, request, call, answer, jumped_ms), self._defer)
                 return
-            self._core.timers.as_of(jumped_ms, answer.step)
+            self._services.timers.as_of(jumped_ms, answer.step)
         if answer.response is not None:
             self._delayed = None
             self._respond_late(request, call, answer, answer.response)
@@ -335,7 +336,7 @@ class Session:
             self._write()
         if call.throttle_ms:
             self._is_muted = True
-            self._core.timers.at(self._clock() + call.throttle_ms, self._unmute)
+            self._services.timers.at(self._clock() + call.throttle_ms, self._unmute)
 
     def _unmute(self, now_ms: int) -> None:
         self._is_muted = False

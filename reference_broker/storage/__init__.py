@@ -4,8 +4,8 @@ Whatever may block (a sync, a file created or removed, a scan) leaves the event 
 first that is enough:
 
     Background       one piece of work of one log that changes no names but its own: a sync, a new segment
-    Steps            changes of names in the data directory, one after the other: topics, checkpoints, removal
-    Jobs             upkeep in many pieces (retention, compaction): generators, one at a time, whose pieces are queued
+    BackgroundQueue  changes of names in the data directory, one after the other: topics, checkpoints, removal
+    BackgroundJobs   upkeep in many pieces (retention, compaction): generators, one at a time, whose pieces are queued
 
 `Each` closes logs side by side at the end. `Timers` call what is due later, on the event loop.
 """

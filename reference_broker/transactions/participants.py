@@ -7,25 +7,25 @@ Kafka, whose brokers send each other requests for this.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from kafkawire.reference_broker.coordinators.shard import coordinator_error
+from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import TransactionalCommit
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.storage.log.partition_log import Appended
 from kafkawire.reference_broker.storage.producers.producers import Marker, Verification
+from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, NO_SEQUENCE, TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from kafkawire.reference_broker.core import Core
 
 __all__ = ["verify_commit", "write_marker"]
 
 
 def write_marker(
-    core: Core,
+    directory: LogDirectory,
+    groups: GroupCoordinator,
     partition: Partition,
     marker: Marker,
     transaction_version: int,
@@ -34,12 +34,12 @@ def write_marker(
 ) -> None:
     """Write a marker into a partition; see `WriteMarker`."""
     name, number = partition
-    topic = core.directory.topics.get(name)
+    topic = directory.topics.get(name)
     if topic is None or number >= len(topic.logs):
         done(BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name}-{number} does not exist"))
         return
     if name == CONSUMER_OFFSETS_TOPIC:
-        core.groups.complete_transaction(number, marker, transaction_version, done, now_ms)
+        groups.complete_transaction(number, marker, transaction_version, done, now_ms)
         return
     log = topic.logs[number]
 
@@ -53,7 +53,8 @@ def write_marker(
 
 
 def verify_commit(
-    core: Core,
+    directory: LogDirectory,
+    transactions: Callable[[], TransactionCoordinator],
     partition: Partition,
     transaction: TransactionalCommit,
     verified: Callable[[Verification | None], None],
@@ -63,7 +64,7 @@ def verify_commit(
     """Make sure that a partition of the offsets topic is in a transaction; see `VerifyCommit`."""
     name, number = partition
     transactional_id, producer_id, epoch, version = transaction
-    log = core.directory.topics[name].logs[number]
+    log = directory.topics[name].logs[number]
     if log.error is not None:
         refused(coordinator_error(log.error))
         return
@@ -84,4 +85,4 @@ def verify_commit(
         else:
             verified(verification)
 
-    core.transactions.ensure_partitions(transactional_id, producer_id, epoch, [partition], version, answered, now_ms)
+    transactions().ensure_partitions(transactional_id, producer_id, epoch, [partition], version, answered, now_ms)

@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kafkawire.reference_broker.storage.services import Background
+from kafkawire.reference_broker.work.background import Background
 
-__all__ = ["Steps"]
+__all__ = ["BackgroundQueue"]
 
 #: Calls what it is given once a step may be done.
 When = Callable[[Callable[[], None]], None]
@@ -23,7 +23,7 @@ class _Step(NamedTuple):
     Attributes:
         prepare: called when its turn comes; returns the work, see `Background`.
         done: see `Background`.
-        when: see `Steps.do`.
+        when: see `BackgroundQueue.do`.
     """
 
     prepare: Callable[[], Callable[[], None]]
@@ -31,8 +31,8 @@ class _Step(NamedTuple):
     when: When
 
 
-class Steps:
-    """Steps that are done one after the other.
+class BackgroundQueue:
+    """Pieces of blocking work that are done one after the other.
 
     Args:
         background: see `Background`.

@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from kafkawire.reference_broker.work.timers import Timers
 
-__all__ = ["Slices"]
+__all__ = ["Computations"]
 
 R = TypeVar("R")
 
@@ -26,7 +26,7 @@ class _Work(NamedTuple, Generic[R]):
     done: Callable[[R, int], None]
 
 
-class Slices:
+class Computations:
     """Computations that take turns.
 
     Args:

@@ -19,8 +19,9 @@ from types import TracebackType
 from typing import Self, Unpack
 from uuid import uuid4
 
-from kafkawire.reference_broker.apis.registry import ApiHandler, Call
 from kafkawire.reference_broker.config.keywords import BrokerKeywords
+from kafkawire.reference_broker.requests.api_handlers import ApiHandler
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.server import BackgroundBroker
 from kafkawire.sdk.client.method_hints import BROKER, Hinting
 from kafkawire.sdk.clock import now_ms

@@ -7,15 +7,19 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from kafkawire.reference_broker.apis.registry import Call
+from kafkawire.reference_broker.apis import load
+from kafkawire.reference_broker.config.endpoints import Listener
 from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.core import Core
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.peer import Listener, Peer
+from kafkawire.reference_broker.requests.dispatcher import Dispatcher
+from kafkawire.reference_broker.requests.peer import Peer
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, Topic
 from kafkawire.reference_broker.storage.disk.disk import Disk, FileSlice
 from kafkawire.reference_broker.storage.disk.machine import MachineDisk
-from kafkawire.reference_broker.storage.services import Background, LogServices, at_once
+from kafkawire.reference_broker.storage.services import LogServices
+from kafkawire.reference_broker.work.background import Background, at_once
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.connection import Request
@@ -23,6 +27,7 @@ from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC
 from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["LISTENER", "NOT_ASKED", "NOW_MS", "BrokerBench", "all_steps", "versions_of"]
@@ -110,22 +115,31 @@ class BrokerBench:
         """
         api = APIS[ApiKey(message.SCHEMA.key or 0)]
         version = versions_of(ApiKey(api.key))[-1] if version is None else version
-        assert self.core.served[ApiKey(api.key)][0] <= version <= self.core.served[ApiKey(api.key)][1]
+        assert self.core.requests.served[ApiKey(api.key)][0] <= version <= self.core.requests.served[ApiKey(api.key)][1]
         data = codec(type(message), version).encode(message)
         received, end = codec(type(message), version).decode(data)
         assert end == len(data)
         request = Request(api, version, 0, client_id, received, len(data))
-        answer = self.core.handle(Call(self.core, request, self.peer, self.now_ms), received)
+        answer = self.core.requests.handle(self.call(request), received)
         if isinstance(answer, DelayedOperation):
             all_steps(answer)
             return self.through(answer.response, version) if answer.response is not None else answer
         return answer if answer is None else self.through(answer, version)
 
+    def call(self, request: Request) -> Call:
+        """Return the context of a request."""
+        return Call(self.core.requests.services, request, self.peer, self.now_ms)
+
+    def use(self, **parts: object) -> None:
+        """Give parts of the test to the handlers that name them."""
+        given, before = {**self.core.parts, **parts}, self.core.requests
+        self.core.requests = Dispatcher(load(), given, before.services, before.frame_bytes_max)
+
     def begin(self, message: Message, version: int | None = None) -> DelayedOperation:
         """Do the first piece of a large request, as its client sent it; return what is left of it."""
         api = APIS[ApiKey(message.SCHEMA.key or 0)]
         request = Request(api, api.stable_versions.last if version is None else version, 0, "client", message, 1)
-        answer = self.core.handle(Call(self.core, request, self.peer, self.now_ms), message)
+        answer = self.core.requests.handle(self.call(request), message)
         assert isinstance(answer, DelayedOperation)
         return answer
 
@@ -162,7 +176,7 @@ class BrokerBench:
     def offsets_topic(self) -> Topic:
         """Return the offsets topic, created if it does not exist."""
         made: list[Topic | BrokerError] = []
-        self.core.create_offsets_topic(made.append)
+        self.core.topics.ensure(CONSUMER_OFFSETS_TOPIC, made.append)
         (topic,) = made
         assert isinstance(topic, Topic)
         return topic

@@ -15,6 +15,7 @@ from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest
+from kafkawire.sdk.protocol.tables.enums import TRANSACTION_STATE_TOPIC
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.group_of_one import group_in, stable
 from tests.reference_broker.apis.transaction_of_one import Transacting
@@ -86,7 +87,7 @@ def test_coordinators_do_not_take_a_log_that_cannot_be_opened_for_an_empty_one()
     bench = BrokerBench(disk, transaction_state_log_num_partitions=1)
     bench.create("t")
     bench.offsets_topic()
-    bench.core.create_transactions_topic(lambda made: None)
+    bench.core.topics.ensure(TRANSACTION_STATE_TOPIC, lambda made: None)
     Commit = OffsetCommitRequest
     offset = Commit.OffsetCommitRequestTopic("t", partitions=[Commit.OffsetCommitRequestPartition(0, 42)])
     bench.ask(Commit("g", topics=[offset]), 7)
@@ -115,5 +116,5 @@ def test_an_unloaded_broker_coordinates_nothing(bench):
 
 def test_lines_that_repeat_are_held_back(bench, caplog):
     for _ in range(3):
-        bench.core.lines.warning("a subject", bench.now_ms, "it fails")
+        bench.core.requests.services.lines.warning("a subject", bench.now_ms, "it fails")
     assert caplog.record_tuples == [("kafkawire.broker", logging.WARNING, "it fails")]

@@ -20,7 +20,9 @@ import pytest
 from examples.own_api.messages.greet import GreetRequest, GreetResponse
 from examples.own_api.tables.apis import APIS as OWN
 from examples.own_api.tables.apis import ApiKey as OwnKey
-from kafkawire.reference_broker.apis.registry import ApiHandler, Call, load
+from kafkawire.reference_broker.apis import load
+from kafkawire.reference_broker.requests.api_handlers import ApiHandler
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.sdk.errors import (
     BrokerError,
@@ -99,7 +101,7 @@ def later(make: Callable[[], Any]) -> Callable[[Call, Any], DelayedOperation]:
 
     def handle(call: Call, request: Any) -> DelayedOperation:
         delayed = DelayedOperation()
-        call.core.timers.at(call.now_ms + 1, lambda now_ms: delayed.complete_by(make))
+        call.timers.at(call.now_ms + 1, lambda now_ms: delayed.complete_by(make))
         return delayed
 
     return handle
@@ -242,7 +244,7 @@ def test_a_delayed_answer_that_is_none(
     def handle(call: Call, request: GreetRequest) -> DelayedOperation:
         delayed = DelayedOperation()
         if is_late:
-            call.core.timers.at(call.now_ms + 1, lambda now_ms: delayed.complete(nothing))
+            call.timers.at(call.now_ms + 1, lambda now_ms: delayed.complete(nothing))
         else:
             delayed.complete(nothing)
         return delayed
@@ -262,7 +264,7 @@ def test_one_delayed_answer_to_two_requests(
 
     def handle(call: Call, request: GreetRequest) -> DelayedOperation:
         if delayed.on_error is not None:
-            call.core.timers.at(call.now_ms + 1, lambda now_ms: delayed.complete(GreetResponse(throttle_time_ms=5)))
+            call.timers.at(call.now_ms + 1, lambda now_ms: delayed.complete(GreetResponse(throttle_time_ms=5)))
         return delayed
 
     greeter.handle = handle

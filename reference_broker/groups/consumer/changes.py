@@ -42,7 +42,7 @@ from kafkawire.reference_broker.groups.migration import Migration
 from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.requests import GroupLimits
 from kafkawire.reference_broker.groups.topics import Topics, metadata_hash
-from kafkawire.reference_broker.work.computations import Slices
+from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -100,7 +100,7 @@ class Changes:
         limits: see `GroupLimits`.
         topics: see `Topics`.
         migration: turns them into classic groups.
-        slices: where names are matched.
+        computations: where names are matched.
 
     Attributes:
         deadlines: of their members.
@@ -115,7 +115,7 @@ class Changes:
         limits: GroupLimits,
         topics: Topics,
         migration: Migration,
-        slices: Slices,
+        computations: Computations,
     ) -> None:
         self._outbox = outbox
         self._limits = limits
@@ -125,7 +125,7 @@ class Changes:
             groups, timers, outbox, lambda group, member, now_ms: self.fence(group, [member.member_id], now_ms)
         )
 
-        self.resolution = Resolution(groups, timers, slices, outbox, limits, topics)
+        self.resolution = Resolution(groups, timers, computations, outbox, limits, topics)
 
     # Coming and changing.
 

@@ -20,7 +20,7 @@ from kafkawire.reference_broker.groups.outbox import Outbox
 from kafkawire.reference_broker.groups.requests import GroupLimits
 from kafkawire.reference_broker.groups.topics import Topics, metadata_hash
 from kafkawire.reference_broker.patterns.topic_pattern import TopicPattern
-from kafkawire.reference_broker.work.computations import Slices
+from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -45,7 +45,7 @@ class Resolution:
     Args:
         groups: the groups by id, which change by replayed records only.
         timers: the shard's.
-        slices: where names are matched.
+        computations: where names are matched.
         outbox: gets the records.
         limits: see `GroupLimits`.
         topics: see `Topics`.
@@ -55,14 +55,14 @@ class Resolution:
         self,
         groups: Mapping[str, ConsumerGroup],
         timers: ShardTimers,
-        slices: Slices,
+        computations: Computations,
         outbox: Outbox,
         limits: GroupLimits,
         topics: Topics,
     ) -> None:
         self._groups = groups
         self._timers = timers
-        self._slices = slices
+        self._computations = computations
         self._outbox = outbox
         self._limits = limits
         self._topics = topics
@@ -97,7 +97,7 @@ class Resolution:
         """Begin to resolve the expressions that members of a group have, unless what is known will do."""
         if regexes and group.group_id not in self._running and self._is_stale(group, regexes, now_ms):
             run = self._running[group.group_id] = object()
-            self._slices.add(
+            self._computations.add(
                 self._resolve(group.group_id, sorted(regexes), now_ms),
                 lambda: self._running.get(group.group_id) is run,
                 partial(self._resolved, group.group_id, run, self.version),

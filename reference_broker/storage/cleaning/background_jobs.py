@@ -1,7 +1,7 @@
 """Long work in small pieces: what blocks runs in the background, what decides runs where requests are handled.
 
 A job is a generator. It yields what it waits for: a function that begins something, and is given a callback for the end
-of it. The job goes on with the result, or with the error. Jobs run one at a time, in order.
+of it. The job goes on with the result, or with the error. BackgroundJobs run one at a time, in order.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, TypeAlias
 
-from kafkawire.reference_broker.work.background_queue import Steps
+from kafkawire.reference_broker.work.background_queue import BackgroundQueue
 
-__all__ = ["Job", "Jobs", "Wait", "in_background"]
+__all__ = ["BackgroundJobs", "Job", "Wait", "in_background"]
 
 _log = logging.getLogger("kafkawire.broker")
 
@@ -23,11 +23,13 @@ Wait: TypeAlias = Callable[[Callable[[Any], None]], None]
 Job: TypeAlias = Generator[Wait, Any, None]
 
 
-def in_background(steps: Steps, work: Callable[[], Any], is_wanted: Callable[[], bool] = lambda: True) -> Wait:
-    """Return what waits for `work`, done as one of the steps.
+def in_background(
+    queue: BackgroundQueue, work: Callable[[], Any], is_wanted: Callable[[], bool] = lambda: True
+) -> Wait:
+    """Return what waits for `work`, done in the queue.
 
     Args:
-        steps: see `Steps`.
+        queue: see `BackgroundQueue`.
         work: blocks; what it returns is the result.
         is_wanted: asked when the step's turn comes; if it says no, nothing is done and the result is None.
     """
@@ -44,7 +46,7 @@ def in_background(steps: Steps, work: Callable[[], Any], is_wanted: Callable[[],
         def ended(error: Exception | None) -> None:
             done(results[0] if error is None else error)
 
-        steps.do(lambda: run if is_wanted() else lambda: None, ended)
+        queue.do(lambda: run if is_wanted() else lambda: None, ended)
 
     return begin
 
@@ -54,8 +56,8 @@ class _Planned(NamedTuple):
     failed: Callable[[Exception], None]
 
 
-class Jobs:
-    """Jobs that run one at a time."""
+class BackgroundJobs:
+    """BackgroundJobs that run one at a time."""
 
     def __init__(self) -> None:
         self._jobs: deque[_Planned] = deque()

@@ -54,7 +54,7 @@ class CleanerCheckpoint:
             OSError: the disk failed.
         """
         self._offsets[log] = offset
-        yield lambda done: self._directory.steps.do(self._write_work, done)
+        yield lambda done: self._directory.queue.do(self._write_work, done)
 
     def _write_work(self) -> Callable[[], None]:
         """Return what writes the file; asked when its turn comes, since a topic may go while it waits."""

@@ -25,7 +25,7 @@ from kafkawire.reference_broker.storage.segments.replacement import CLEANED_SUFF
 from kafkawire.reference_broker.storage.segments.segment import Segment
 from kafkawire.reference_broker.storage.segments.transaction_index import AbortedTransaction
 from kafkawire.reference_broker.storage.services import LogServices
-from kafkawire.reference_broker.work.background_queue import Steps
+from kafkawire.reference_broker.work.background_queue import BackgroundQueue
 from kafkawire.sdk.errors import BrokerError, DecodeError
 from kafkawire.sdk.records import RecordBatch
 
@@ -42,13 +42,13 @@ class Tools(NamedTuple):
 
     Attributes:
         services: disk and timers.
-        steps: where blocking work is done.
+        queue: where blocking work is done.
         keys_bytes: how much memory the keys may take.
         retired: see `Retired`.
     """
 
     services: LogServices
-    steps: Steps
+    queue: BackgroundQueue
     keys_bytes: int
     retired: Retired
 
@@ -124,7 +124,7 @@ class Compaction:
 
     def _blocking(self, work: Callable[[], T]) -> Generator[Wait, Any, T]:
         """Do something in the background, unless the log has ended."""
-        result: T = yield in_background(self._tools.steps, work, lambda: self._log.error is None)
+        result: T = yield in_background(self._tools.queue, work, lambda: self._log.error is None)
         if self._log.error is not None:
             raise self._log.error.again()
         return result

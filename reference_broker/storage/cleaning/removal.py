@@ -41,7 +41,7 @@ def remove_old(directory: LogDirectory, log: PartitionLog, retired: Retired, now
         return log.error is None
 
     def blocking(work: Callable[[], Any]) -> Wait:
-        return in_background(directory.steps, work, is_there)
+        return in_background(directory.queue, work, is_there)
 
     segments, end_offset = log.segments, log.next_offset
 

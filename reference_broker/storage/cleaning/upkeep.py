@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from kafkawire.reference_broker.storage.cleaning.background_jobs import Job, Jobs, Wait, in_background
+from kafkawire.reference_broker.storage.cleaning.background_jobs import BackgroundJobs, Job, Wait, in_background
 from kafkawire.reference_broker.storage.cleaning.cleaner_checkpoint import CleanerCheckpoint
 from kafkawire.reference_broker.storage.cleaning.compaction import Compaction, Tools
 from kafkawire.reference_broker.storage.cleaning.dirtiness import Bounds, Dirt, dirt_of
@@ -66,7 +66,7 @@ class Upkeep:
         self._directory = directory
         self._limits = limits
         self._timers = directory.services.timers
-        self._jobs = Jobs()
+        self._jobs = BackgroundJobs()
         #: Logs that have had an error.
         self._failed: set[PartitionLog] = set()
         self._is_checking = False
@@ -119,7 +119,7 @@ class Upkeep:
     def _remove_files(self, log: PartitionLog, paths: Sequence[str]) -> None:
         disk = self._directory.services.disk
         # A folder of this name may be another topic's by then.
-        work = in_background(self._directory.steps, lambda: remove_files(disk, paths), lambda: log.error is None)
+        work = in_background(self._directory.queue, lambda: remove_files(disk, paths), lambda: log.error is None)
         self._add(log, (wait for wait in (work,)))
 
     # Compaction.
@@ -179,7 +179,7 @@ class Upkeep:
             bounds = Bounds(clean_to, log.log_start_offset, log.last_stable_offset, durable_to)
             look = partial(dirt_of, log.segments, log.config, bounds, self._now_of(begun_ms))
             try:
-                dirt = yield in_background(self._directory.steps, look, partial(_is_there, log))
+                dirt = yield in_background(self._directory.queue, look, partial(_is_there, log))
             except Exception as error:
                 self._fail(log, error)
                 continue
@@ -190,7 +190,7 @@ class Upkeep:
     def _compact(self, log: PartitionLog, dirt: Dirt, begun_ms: int) -> Job:
         tools = Tools(
             self._directory.services,
-            self._directory.steps,
+            self._directory.queue,
             self._limits.cleaner_keys_bytes,
             partial(self._retired, log, begun_ms),
         )

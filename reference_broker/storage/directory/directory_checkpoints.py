@@ -37,7 +37,7 @@ _FILES = {
 
 
 class DirectoryCheckpoints:
-    """The checkpoints of all logs. Whatever blocks is one step after the other, see `Steps`.
+    """The checkpoints of all logs. Whatever blocks is one step after the other, see `BackgroundQueue`.
 
     Args:
         disk: the data directory.

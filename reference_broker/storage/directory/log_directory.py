@@ -36,8 +36,9 @@ from kafkawire.reference_broker.storage.disk.disk import has_file, replace_file
 from kafkawire.reference_broker.storage.log.durable_log import when_all_quiet
 from kafkawire.reference_broker.storage.log.epochs import read_last_epoch, write_last_epoch
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
-from kafkawire.reference_broker.storage.services import Each, LogServices, one_by_one, storage_error
-from kafkawire.reference_broker.work.background_queue import Steps
+from kafkawire.reference_broker.storage.services import LogServices, storage_error
+from kafkawire.reference_broker.work.background import Each, one_by_one
+from kafkawire.reference_broker.work.background_queue import BackgroundQueue
 from kafkawire.sdk.errors import BrokerError, ConfigurationError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import format_uuid
@@ -97,7 +98,7 @@ class LogDirectory:
 
     Attributes:
         services: see above.
-        steps: see `Steps`.
+        queue: see `BackgroundQueue`.
         cluster_id: in Kafka's text form.
         topics: by name.
         topics_by_id: by topic id.
@@ -122,7 +123,7 @@ class LogDirectory:
         self._defaults = dict(defaults or {})
         #: Topics that are being created, with the callbacks that wait for them.
         self._creating: dict[str, list[Callable[[Topic | BrokerError], None]]] = {}
-        self.steps = Steps(services.background)
+        self.queue = BackgroundQueue(services.background)
         self._is_forgetting = False
         self._checkpoint_waiting: list[Callable[[BrokerError | None], None]] = []
         try:
@@ -281,7 +282,7 @@ class LogDirectory:
             for waiting in self._creating.pop(name):
                 waiting(result)
 
-        self.steps.do(lambda: work, created)
+        self.queue.do(lambda: work, created)
 
     def delete(
         self, topic: Topic, done: Callable[[BrokerError | None], None], gone: Callable[[], None] = lambda: None
@@ -316,7 +317,7 @@ class LogDirectory:
                     log.end(end)
                 # A sync or a roll in flight would write into the folder of the next topic of this name.
                 remove = partial(self._files.finish_delete, file)
-                self.steps.do(lambda: remove, self._removed, place=0, when=partial(when_all_quiet, topic.logs))
+                self.queue.do(lambda: remove, self._removed, place=0, when=partial(when_all_quiet, topic.logs))
                 self._forget_deleted()
                 done(None)
 
@@ -324,7 +325,7 @@ class LogDirectory:
             is_there = topic.topic_id in self.topics_by_id
             return lambda: self._files.begin_delete(file) if is_there else None
 
-        self.steps.do(prepare, deleted)
+        self.queue.do(prepare, deleted)
 
     def _forget_deleted(self) -> None:
         """Drop the entries of deleted topics from the checkpoints, once for all whose deletion waits already."""
@@ -336,7 +337,7 @@ class LogDirectory:
             self._is_forgetting = False
             return self.checkpoints.forget_if_possible
 
-        self.steps.do(prepare, lambda error: None)
+        self.queue.do(prepare, lambda error: None)
 
     def _removed(self, error: Exception | None) -> None:
         if error is not None:
@@ -395,7 +396,7 @@ class LogDirectory:
             for waiting_done in waiting:
                 waiting_done(None if error is None else storage_error(error))
 
-        self.steps.do(prepare, written, place=1)  # not behind thousands of topics, which come forward too
+        self.queue.do(prepare, written, place=1)  # not behind thousands of topics, which come forward too
 
     def begin_end(self) -> None:
         """Leave what is still there of deleted topics to the next start."""
@@ -407,7 +408,7 @@ class LogDirectory:
         Args:
             each: closes the logs; a disk syncs several at once in less time than one after the other.
         """
-        self.steps.close()
+        self.queue.close()
         each(log.close for _, _, log in self.logs())
         try:
             self.checkpoints.work(self.logs())()
@@ -421,7 +422,7 @@ class LogDirectory:
     def abandon(self) -> None:
         """Let go of the directory as a crash would: nothing more is written."""
         self.begin_end()
-        self.steps.close()
+        self.queue.close()
         self.topics.clear()
         self.topics_by_id.clear()
         self._lock.release()

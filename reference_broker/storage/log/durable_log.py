@@ -18,7 +18,8 @@ from kafkawire.reference_broker.storage.producers.producer_state import Snapshot
 from kafkawire.reference_broker.storage.segments.segment import Segment
 from kafkawire.reference_broker.storage.segments.segments import Segments
 from kafkawire.reference_broker.storage.segments.syncing import make_durable
-from kafkawire.reference_broker.storage.services import LogServices, call, storage_error
+from kafkawire.reference_broker.storage.services import LogServices, storage_error
+from kafkawire.reference_broker.work.background import call
 from kafkawire.reference_broker.work.timers import Timer
 from kafkawire.sdk.errors import BrokerError
 

@@ -12,7 +12,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable
 
-from kafkawire.reference_broker.storage.services import call
+from kafkawire.reference_broker.work.background import call
 from kafkawire.sdk.errors import BrokerError
 
 __all__ = ["COMPLETES_ANY_FETCH_BYTES", "HighWatermark", "Reached", "Watcher", "Watchers"]

@@ -35,7 +35,8 @@ from kafkawire.reference_broker.storage.producers.producers import (
 from kafkawire.reference_broker.storage.segments.segment import Segment
 from kafkawire.reference_broker.storage.segments.segments import Segments
 from kafkawire.reference_broker.storage.segments.stored_batches import epoch_starts
-from kafkawire.reference_broker.storage.services import LogServices, call, storage_error
+from kafkawire.reference_broker.storage.services import LogServices, storage_error
+from kafkawire.reference_broker.work.background import call
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.records import place, stamp

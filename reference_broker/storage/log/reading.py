@@ -27,7 +27,8 @@ from kafkawire.reference_broker.storage.producers.producers import Producers
 from kafkawire.reference_broker.storage.segments.search_preparation import NotPrepared, Preparation
 from kafkawire.reference_broker.storage.segments.segment import Segment
 from kafkawire.reference_broker.storage.segments.segments import Read, Segments, TimestampAndOffset
-from kafkawire.reference_broker.storage.services import LogServices, at_once, storage_error
+from kafkawire.reference_broker.storage.services import LogServices, storage_error
+from kafkawire.reference_broker.work.background import at_once
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

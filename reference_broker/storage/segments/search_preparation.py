@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from kafkawire.reference_broker.storage.segments.segment import Segment
 from kafkawire.reference_broker.storage.segments.segments import Segments
-from kafkawire.reference_broker.storage.services import Background, call
+from kafkawire.reference_broker.work.background import Background, call
 from kafkawire.sdk.errors import BrokerError, DecodeError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 

@@ -5,7 +5,6 @@ Method: a broker without sockets; an unknown version is a request without a mess
 
 import pytest
 
-from kafkawire.reference_broker.apis.registry import Call
 from kafkawire.reference_broker.config.features import features
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
@@ -20,9 +19,9 @@ def test_every_version(bench, version):
     response = bench.ask(ApiVersionsRequest("kafkawire", "1.0"), version)
     assert response.error_code == ErrorCode.NONE
     listed = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
-    assert listed == bench.core.advertised
+    assert listed == bench.core.parts["advertised"]
     assert listed[ApiKey.PRODUCE] == (0, 13), "librdkafka until 2.5 compresses only then"
-    assert bench.core.served[ApiKey.PRODUCE].first == 3
+    assert bench.core.requests.served[ApiKey.PRODUCE].first == 3
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.API_VERSIONS))
@@ -30,7 +29,7 @@ def test_features_are_those_of_the_apis_that_are_served(bench, version):
     response = bench.ask(ApiVersionsRequest("kafkawire", "1.0"), version)
     supported = {feature.name: (feature.min_version, feature.max_version) for feature in response.supported_features}
     finalized = {feature.name: feature.max_version_level for feature in response.finalized_features}
-    known = features(bench.core.served) if version >= 3 else []
+    known = features(bench.core.requests.served) if version >= 3 else []
     assert finalized == {feature.name: feature.finalized for feature in known}
     assert supported == {f.name: f.supported for f in known if f.supported.first or version >= 4}
     assert response.finalized_features_epoch == (0 if version >= 3 else -1)
@@ -43,11 +42,11 @@ def test_client_is_known_from_then_on(bench):
 
 def test_unknown_version_is_answered_with_those_that_are_known(bench):
     request = Request(APIS[ApiKey.API_VERSIONS], 0, 1, None, None, 10)
-    response = bench.core.handle(Call(bench.core, request, bench.peer, bench.now_ms), None)
+    response = bench.core.requests.handle(bench.call(request), None)
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
     (known,) = response.api_keys
     assert known.api_key == ApiKey.API_VERSIONS
-    assert (known.min_version, known.max_version) == bench.core.advertised[ApiKey.API_VERSIONS]
+    assert (known.min_version, known.max_version) == bench.core.parts["advertised"][ApiKey.API_VERSIONS]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import TRANSACTION_STATE_TOPIC
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from tests.reference_broker.apis.group_of_one import commit
@@ -130,7 +131,7 @@ def test_without_the_offsets_topic_groups_begin_anew(bench, caplog):
 def test_without_its_topic_the_transaction_coordinator_begins_anew(bench):
     transactions = bench.core.transactions
     for _ in range(2):
-        bench.core.create_transactions_topic(lambda made: None)
+        bench.core.topics.ensure(TRANSACTION_STATE_TOPIC, lambda made: None)
         transactions.load(bench.now_ms)
         while transactions.is_loading:
             bench.advance(0)

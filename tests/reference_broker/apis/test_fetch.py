@@ -9,7 +9,7 @@ import pytest
 
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
-from kafkawire.reference_broker.storage.services import at_once
+from kafkawire.reference_broker.work.background import at_once
 from kafkawire.sdk.log_limit import INTERVAL_MS
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest

@@ -10,7 +10,7 @@ from kafkawire.reference_broker.requests.delayed_operations import DelayedOperat
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import CoordinatorType
+from kafkawire.sdk.protocol.tables.enums import TRANSACTION_STATE_TOPIC, CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
 from tests.reference_broker.storage.held_work import HeldWork
@@ -81,7 +81,7 @@ def test_partitions_of_share_groups(bench, key, is_one):
 @pytest.mark.parametrize("kind", [CoordinatorType.GROUP, CoordinatorType.TRANSACTION])
 def test_nobody_coordinates_from_a_log_that_is_offline(bench, kind, version):
     bench.offsets_topic()
-    bench.core.create_transactions_topic(lambda made: None)
+    bench.core.topics.ensure(TRANSACTION_STATE_TOPIC, lambda made: None)
     for name in ("__consumer_offsets", "__transaction_state"):
         topic = bench.core.directory.topics[name]
         topic.logs[partition_of("g", len(topic.logs))].fail(OSError("broken"))

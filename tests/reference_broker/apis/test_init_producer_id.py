@@ -67,9 +67,8 @@ def test_fenced_producers(bench: BrokerBench, version: int) -> None:
 
 def test_a_response_waits_for_the_disk(bench: BrokerBench) -> None:
     held: list[tuple[Callable[[], None], Callable[[Exception | None], None]]] = []
-    bench.core.producer_ids = ProducerIds(
-        bench.core.directory.reserve_producer_ids, LogServices(bench.disk, lambda *work: held.append(work))
-    )
+    services = LogServices(bench.disk, lambda *work: held.append(work))
+    bench.use(producer_ids=ProducerIds(bench.core.directory.reserve_producer_ids, services))
     waiting = bench.ask(InitProducerIdRequest(None))
     assert isinstance(waiting, DelayedOperation)
     ((work, done),) = held

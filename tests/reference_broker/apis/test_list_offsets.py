@@ -6,7 +6,7 @@ Method: a broker without sockets, a log of three batches with known timestamps.
 import pytest
 
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
-from kafkawire.reference_broker.storage.services import at_once
+from kafkawire.reference_broker.work.background import at_once
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import IsolationLevel, OffsetTimestamp

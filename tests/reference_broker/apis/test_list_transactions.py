@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.reference_broker.apis.registry import Call
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkawire.sdk.protocol.messages.list_transactions import ListTransactionsRequest
@@ -113,5 +112,5 @@ def test_while_loading(filled):
     filled.core.transactions.unload()
     filled.core.transactions.load(filled.now_ms)
     request = Request(APIS[ApiKey.LIST_TRANSACTIONS], 2, 0, "c", ListTransactionsRequest(), 10)
-    call = Call(filled.core, request, filled.peer, filled.now_ms)
-    assert filled.core.handle(call, ListTransactionsRequest()).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    answer = filled.core.requests.handle(filled.call(request), ListTransactionsRequest())
+    assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

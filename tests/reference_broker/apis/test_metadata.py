@@ -5,7 +5,7 @@ Method: a broker without sockets.
 
 import pytest
 
-from kafkawire.reference_broker.metadata.topics import PARTITIONS_MAX
+from kafkawire.reference_broker.metadata.new_topics import PARTITIONS_MAX
 from kafkawire.reference_broker.requests.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest

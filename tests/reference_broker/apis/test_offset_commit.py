@@ -130,7 +130,7 @@ def test_long_run_of_commits_stays_small_and_is_loaded_after_compaction():
     bench = BrokerBench(MemoryDisk())
     bench.create(partitions=10)
     small = {"cleanup.policy": "compact", "segment.ms": "1000", "segment.index.bytes": "240"}
-    bench.core.create_topic(CONSUMER_OFFSETS_TOPIC, 1, small, lambda topic: None)
+    bench.core.topics.create(CONSUMER_OFFSETS_TOPIC, 1, small, lambda topic: None)
     bench.restart()
     log = bench.core.directory.log(CONSUMER_OFFSETS_TOPIC, 0)
     assert log is not None

@@ -288,8 +288,9 @@ def codes_in(response):
 def desk(bench):
     """Return the transaction coordinator of a broker that has a topic."""
     bench.create(partitions=2)
-    bench.core.transactions = TransactionDesk()
-    return bench.core.transactions
+    desk = TransactionDesk()
+    bench.use(transactions=desk)
+    return desk
 
 
 def test_records_of_a_transaction_need_a_transactional_id_and_one_producer(bench, desk):
@@ -364,7 +365,7 @@ def test_producers_are_believed_if_the_options_say_so(tmp_path, monkeypatch):
     bench = BrokerBench(tmp_path, transaction_partition_verification_enable=False)
     bench.create()
     desk = TransactionDesk()
-    monkeypatch.setattr(bench.core, "transactions", desk)
+    bench.use(transactions=desk)
     assert transact(bench, in_transaction(0), version=11) == [ErrorCode.NONE]
     assert not desk.asked
     assert transact(bench, in_transaction(0, producer_id=2)) == [ErrorCode.NONE]

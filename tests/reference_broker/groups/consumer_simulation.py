@@ -99,7 +99,7 @@ class ConsumerSimulation:
         self.agree()
         self.fall_silent()
 
-    # Steps.
+    # BackgroundQueue.
 
     def step(self) -> None:
         """Do something at random."""

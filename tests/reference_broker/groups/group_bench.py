@@ -16,7 +16,7 @@ from kafkawire.reference_broker.groups.requests import Commit, GroupLimits, Join
 from kafkawire.reference_broker.groups.topics import TopicFacts, Topics
 from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.storage.producers.producers import Verification
-from kafkawire.reference_broker.work.computations import Slices
+from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -85,7 +85,7 @@ class GroupBench:
             lambda: self.logs,
             self.topics,
             self.verify_commit,
-            Slices(self.timers),
+            Computations(self.timers),
         )
         self.groups.load(0)
 

@@ -26,7 +26,7 @@ __all__ = ["Simulation", "run"]
 SESSIONS_MS = (0, 1, 1_000, 10_000, 1_800_000)
 REBALANCES_MS = (-1, 0, 1, 500, 10_000, 60_000, 2**31 - 1)
 
-#: Steps of time: nothing, a little, about a session, more than anything waits for.
+#: BackgroundQueue of time: nothing, a little, about a session, more than anything waits for.
 TIMES_MS = (0, 0, 0, 1, 99, 1_000, 10_001, 300_000)
 
 HONEST_SESSIONS_MS = (10_000, 1_800_000)
@@ -77,7 +77,7 @@ class Simulation:
             self.check()
         self.settle()
 
-    # Steps.
+    # BackgroundQueue.
 
     def step(self) -> None:
         """Do something at random."""

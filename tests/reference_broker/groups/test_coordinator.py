@@ -13,7 +13,7 @@ from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.coordinators.placement import partition_of
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import PROTOCOLS_MAX, GroupLimits, Join
-from kafkawire.reference_broker.work.computations import Slices
+from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -137,6 +137,6 @@ def test_logs_are_asked_for_once():
     limits = GroupLimits.of(read_options({}))
     timers = Timers()
     coordinator = GroupCoordinator(
-        timers, lambda: "id", limits, list, bench.topics, bench.verify_commit, Slices(timers)
+        timers, lambda: "id", limits, list, bench.topics, bench.verify_commit, Computations(timers)
     )
     assert not coordinator.load(0)

@@ -14,10 +14,11 @@ from typing import cast
 
 import pytest
 
+from kafkawire.reference_broker.config.endpoints import SYSTEM_BUFFER, Listener, SocketBuffers
 from kafkawire.reference_broker.network.acceptor import Acceptor
 from kafkawire.reference_broker.network.client_wire import ClientWire
 from kafkawire.reference_broker.network.connection_limits import ConnectionLimits
-from kafkawire.reference_broker.requests.peer import SYSTEM_BUFFER, Listener, Peer, SocketBuffers
+from kafkawire.reference_broker.requests.peer import Peer
 from kafkawire.sdk.transport.wire import Address
 
 LISTENER = Listener("PLAINTEXT", Address("127.0.0.1", 0), Address("kafka", 0))

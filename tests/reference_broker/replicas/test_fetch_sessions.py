@@ -13,7 +13,7 @@ import pytest
 from kafkawire.reference_broker.replicas.fetch_sessions import EVICTION_MS, FetchSession, FetchSessions
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, finished
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
-from kafkawire.reference_broker.work.computations import Slices
+from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -77,7 +77,7 @@ def wanted(*numbers: int, topic: str = "t", offset: int = 0, **fields: Any) -> F
 
 def sessions(slots=2):
     ids = count(1)
-    return FetchSessions(slots, lambda: f"id{next(ids)}", Slices(Timers()))
+    return FetchSessions(slots, lambda: f"id{next(ids)}", Computations(Timers()))
 
 
 def kept(cache: FetchSessions, *numbers: int, now_ms: int = 0, **fields: Any) -> Any:
@@ -116,7 +116,7 @@ def test_ids_are_positive_and_differ():
 
 def test_an_id_is_neither_zero_nor_used():
     # The checksum of the first text is 0.
-    cache = FetchSessions(2, iter(["", "a", "a", "b"]).__next__, Slices(Timers()))
+    cache = FetchSessions(2, iter(["", "a", "a", "b"]).__next__, Computations(Timers()))
     first, second = kept(cache, 0), kept(cache, 0)
     assert 0 != first.id != second.id
 
@@ -238,7 +238,7 @@ def test_others_have_their_turn_while_much_is_added_or_forgotten(numbers, is_for
 
 def test_others_have_their_turn_while_a_large_session_is_removed():
     timers, log = Timers(), Log()
-    cache = FetchSessions(2, lambda: "id", Slices(timers))
+    cache = FetchSessions(2, lambda: "id", Computations(timers))
     session = kept(cache, *range(1_000))
     for partition in session.to_read():
         session.was_read(partition, log, is_at_end=True)

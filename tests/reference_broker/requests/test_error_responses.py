@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.reference_broker.apis.registry import Call, load
+from kafkawire.reference_broker.apis import load
 from kafkawire.reference_broker.requests.delayed_operations import finished
 from kafkawire.reference_broker.requests.error_responses import error_response
 from kafkawire.sdk.errors import RemoteProtocolError
@@ -62,7 +62,7 @@ def codes(message: Message, version: int) -> list[int]:
 
 def failed(bench, message, version, text=""):
     api = APIS[ApiKey(message.SCHEMA.key)]
-    call = Call(bench.core, Request(api, version, 0, "c", message, 10), bench.peer, bench.now_ms)
+    call = bench.call(Request(api, version, 0, "c", message, 10))
     return bench.through(answer_of(call, message, CODE, text), version)
 
 
@@ -135,7 +135,7 @@ def test_a_response_of_any_other_shape(bench, tmp_path):
     with own_package(tmp_path, {"nest": OWN}) as (_, apis):
         api = apis.APIS[apis.ApiKey.NEST]
         request = api.request([1.5], ["a", "b"])
-        call = Call(bench.core, Request(api, 0, 0, "c", request, 10), bench.peer, bench.now_ms)
+        call = bench.call(Request(api, 0, 0, "c", request, 10))
         response: Any = bench.through(answer_of(call, request, CODE, "why"), 0)
         assert (response.outcome.error_code, response.outcome.error_message) == (CODE, "why")
         assert [(page.error_code, page.number) for page in response.pages] == [(CODE, 0)] * 3

@@ -6,24 +6,14 @@ requests of each kind are in `apis/test_large_requests.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from kafkawire.reference_broker.apis.registry import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.long_requests import (
-    AT_A_TIME,
-    Pieces,
-    Turns,
-    Work,
-    begin,
-    complete_by_work,
-    counted,
-    each,
-)
+from kafkawire.reference_broker.requests.long_requests import AT_A_TIME, begin, complete_by_work
 from kafkawire.reference_broker.work.broker_end import BrokerEnd
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError, LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
@@ -119,11 +109,6 @@ def test_no_answer_after_the_first_piece_is_an_error():
         all_steps(delayed)
 
 
-def test_every_piece_ends_with_its_last_entry():
-    pieces = Pieces(3)
-    assert [pieces.ends() for _ in range(7)] == [False, False, True, False, False, True, False]
-
-
 @pytest.mark.parametrize("entries", [1, 5_000])
 @pytest.mark.parametrize(
     ("error", "code"),
@@ -148,7 +133,7 @@ def test_response_that_is_made_late(bench: BrokerBench, entries: int, error: Exc
     request = Request(APIS[ApiKey.HEARTBEAT], 4, 0, None, FIRST, 1)
     delayed = DelayedOperation()
     delayed.answers(on_error)
-    complete_by_work(Call(bench.core, request, bench.peer, bench.now_ms), delayed, making())
+    complete_by_work(bench.call(request), delayed, making())
     assert (delayed.response or delayed.failure) is None if entries > 1 else True
     for _ in range(entries):
         bench.advance(0)
@@ -168,7 +153,7 @@ def test_error_of_a_late_response_that_nobody_answers_is_raised(bench: BrokerBen
 
     request = Request(APIS[ApiKey.HEARTBEAT], 4, 0, None, FIRST, 1)
     with pytest.raises(BrokerError) as raised:
-        complete_by_work(Call(bench.core, request, bench.peer, bench.now_ms), delayed, failing())
+        complete_by_work(bench.call(request), delayed, failing())
     assert raised.value is error
 
 
@@ -182,7 +167,7 @@ def test_response_that_is_made_late_for_a_client_that_has_gone(bench: BrokerBenc
         return HeartbeatResponse()
 
     request = Request(APIS[ApiKey.HEARTBEAT], 4, 0, None, FIRST, 1)
-    complete_by_work(Call(bench.core, request, bench.peer, bench.now_ms), delayed, making())
+    complete_by_work(bench.call(request), delayed, making())
     delayed.cancel()
     before = len(done)
     bench.advance(0)
@@ -203,53 +188,5 @@ def test_end_of_the_broker_is_no_error_to_answer(bench: BrokerBench):
     delayed.answers(on_error)
     request = Request(APIS[ApiKey.HEARTBEAT], 4, 0, None, FIRST, 1)
     with pytest.raises(BrokerEnd):
-        complete_by_work(Call(bench.core, request, bench.peer, bench.now_ms), delayed, ending())
+        complete_by_work(bench.call(request), delayed, ending())
     assert not heard
-
-
-def test_each_entry_gives_way():
-    assert len(list(each(NUMBERS, str))) == len(list(counted(NUMBERS))) == MANY
-    assert begun(each([1, 2], str)) == ["1", "2"]
-    assert begun(counted("abca")) == {"a": 2, "b": 1, "c": 1}
-
-
-def test_connections_take_turns():
-    turns, deferred, done = Turns(), [], []
-
-    def work(name: str, left: int) -> Callable[[], None]:
-        def step() -> None:
-            done.append(name)
-            if left > 1:
-                turns.later(work(name, left - 1), deferred.append)
-
-        return step
-
-    for name in "abc":
-        turns.later(work(name, 2), deferred.append)
-    while deferred:
-        (following,) = deferred
-        deferred.clear()
-        following()
-    assert "".join(done) == "abcabc"
-
-
-def test_connection_that_is_alone_has_its_turn():
-    turns, deferred, done = Turns(), [], []
-    turns.later(lambda: done.append("a"), deferred.append)
-    deferred.pop()()
-    assert (done, deferred) == (["a"], [])
-
-
-def test_turn_that_fails_takes_no_other_with_it():
-    turns, deferred, done = Turns(), [], []
-
-    def fail() -> None:
-        raise ValueError("odd")
-
-    turns.later(fail, deferred.append)
-    turns.later(lambda: done.append("b"), deferred.append)
-    with pytest.raises(ValueError, match="odd"):
-        deferred.pop()()
-    deferred.pop()()
-    assert done == ["b"]
-    assert not deferred

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.reference_broker.apis.registry import Call
 from kafkawire.reference_broker.requests.long_requests import AT_A_TIME
 from kafkawire.reference_broker.requests.merged_response import Gathering, Repetitions, gather, size_of
 from kafkawire.sdk.errors import BrokerError
@@ -136,7 +135,7 @@ def test_repeated_descriptions_are_limited(bench):
 
 def call_to(bench):
     request = Request(APIS[ApiKey.DESCRIBE_GROUPS], 5, 0, "client", DescribeGroupsRequest(), 1)
-    return Call(bench.core, request, bench.peer, bench.now_ms)
+    return bench.call(request)
 
 
 def test_repetitions_take_half_of_the_memory_of_all_connections(bench):
@@ -194,6 +193,6 @@ def test_client_that_has_gone_is_not_worked_for(bench, monkeypatch):
     many = DescribeGroupsRequest([f"name{number}" for number in range(2 * AT_A_TIME)])
     api = APIS[ApiKey.DESCRIBE_GROUPS]
     request = Request(api, 5, 0, "client", many, 1)
-    waiting = bench.core.handle(Call(bench.core, request, bench.peer, bench.now_ms), many)
+    waiting = bench.core.requests.handle(bench.call(request), many)
     waiting.cancel()
     assert waiting.steps is None

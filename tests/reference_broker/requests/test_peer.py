@@ -1,6 +1,7 @@
 """A peer is shown with all that is known of it."""
 
-from kafkawire.reference_broker.requests.peer import ANONYMOUS, SYSTEM_BUFFER, Listener, Peer
+from kafkawire.reference_broker.config.endpoints import Listener
+from kafkawire.reference_broker.requests.peer import ANONYMOUS, Peer
 from kafkawire.sdk.transport.wire import Address
 
 LISTENER = Listener("INTERNAL", Address("", 9092), Address("broker", 9092))
@@ -12,7 +13,3 @@ def test_shown_for_the_log():
     assert str(peer) == "User:ANONYMOUS at /10.0.0.7 on INTERNAL"
     peer.software_name, peer.software_version = "kafkawire", "1.0"
     assert str(peer) == "User:ANONYMOUS at /10.0.0.7 (kafkawire 1.0) on INTERNAL"
-
-
-def test_choice_of_the_system_is_written_as_in_kafka():
-    assert SYSTEM_BUFFER == -1

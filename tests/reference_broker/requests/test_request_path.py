@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from kafkawire.reference_broker.apis.registry import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.request_path import ELEMENTS, chain
 from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
@@ -32,7 +31,7 @@ class Asked:
 
     def with_handler(self, handler, elements=ELEMENTS):
         request = Request(APIS[ApiKey.METADATA], 12, 0, "console", REQUEST, 10)
-        call = Call(self.bench.core, request, self.bench.peer, self.bench.now_ms)
+        call = self.bench.call(request)
         return chain(elements, handler)(call, REQUEST)
 
 

@@ -41,7 +41,9 @@ class Client:
         self.wire = Wire()
         self.deferred: list[Callable[[], None]] = []
         self.paused: list[bool] = []
-        self.session = Session(bench.core, self.wire, bench.peer, lambda: bench.now_ms, self.deferred.append, **options)
+        self.session = Session(
+            bench.core.requests, self.wire, bench.peer, lambda: bench.now_ms, self.deferred.append, **options
+        )
         self.session.on_pause = self.paused.append
         self.protocol = ClientConnection()
 
@@ -137,7 +139,7 @@ def test_gone_client_is_forgotten(client):
 def test_connection_ends_although_its_request_cannot_be_cancelled(client, monkeypatch, caplog):
     delayed = DelayedOperation()
     delayed.on_cancel = lambda: sys.exit("a defect")
-    monkeypatch.setattr(client.bench.core, "handle", lambda call, message: delayed)
+    monkeypatch.setattr(client.bench.core.requests, "handle", lambda call, message: delayed)
     client.send(MetadataRequest(None), 12)
     client.session.connection_lost(None)
     assert client.session.on_pause is None
@@ -166,7 +168,7 @@ def test_failing_session_closes_the_connection(client, monkeypatch, caplog):
     def fail(*arguments):
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(client.bench.core, "handle", fail)
+    monkeypatch.setattr(client.bench.core.requests, "handle", fail)
     client.send(MetadataRequest(None), 12)
     assert not client.wire.is_open
     assert "a defect" in caplog.text
@@ -175,7 +177,7 @@ def test_failing_session_closes_the_connection(client, monkeypatch, caplog):
 @pytest.mark.defect
 def test_response_that_cannot_be_written_is_an_error_for_the_client(client, monkeypatch, caplog):
     broken = MetadataResponse(cluster_id=7)  # type: ignore[arg-type]  # the defect
-    monkeypatch.setattr(client.bench.core, "handle", lambda call, message: broken)
+    monkeypatch.setattr(client.bench.core.requests, "handle", lambda call, message: broken)
     client.send(MetadataRequest(None), 13)
     monkeypatch.undo()
     client.send(MetadataRequest(None), 13)
@@ -209,7 +211,7 @@ def test_responses_to_what_came_before_a_defect_are_sent(client, monkeypatch):
             return answer
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(client.bench.core, "handle", handle)
+    monkeypatch.setattr(client.bench.core.requests, "handle", handle)
     client.session.receive_frames(frames(client, *[(MetadataRequest(None), 12)] * 3))
     assert not client.wire.is_open
     assert len(client.answers()) == 1
@@ -227,7 +229,7 @@ def test_others_have_their_turn(client, monkeypatch):
         client.bench.now_ms += TURN_MS // 2
         return MetadataResponse()
 
-    monkeypatch.setattr(client.bench.core, "handle", slow)
+    monkeypatch.setattr(client.bench.core.requests, "handle", slow)
     client.session.receive_frames(frames(client, *[(MetadataRequest(None), 12)] * 10))
     assert len(client.answers()) == 3
     assert client.paused == [True]
@@ -317,7 +319,7 @@ def test_quota_mutes_the_connection_after_the_response(client, monkeypatch):
         call.throttle_ms = 500
         return MetadataResponse(throttle_time_ms=call.throttle_ms)
 
-    monkeypatch.setattr(client.bench.core, "handle", throttle)
+    monkeypatch.setattr(client.bench.core.requests, "handle", throttle)
     client.send(MetadataRequest(None), 12)
     monkeypatch.undo()
     assert client.paused == [True]

@@ -17,12 +17,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkawire.reference_broker.apis.registry import Call
+from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.long_requests import Turns, Work
 from kafkawire.reference_broker.requests.session import TURN_MS, Session
 from kafkawire.reference_broker.storage.disk.disk import FileSlice
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
+from kafkawire.reference_broker.work.pieces import Work
+from kafkawire.reference_broker.work.round_robin import RoundRobin
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.connection import ClientConnection
@@ -68,19 +69,17 @@ class Scene:
     def __init__(self, bench: BrokerBench, now_ms: int) -> None:
         self.now_ms = now_ms
         self.timers = Timers()
-        core: Any = SimpleNamespace(
-            served=bench.core.served,
-            apis=bench.core.apis,
-            options=bench.core.options,
-            lines=bench.core.lines,
-            timers=self.timers,
-            turns=Turns(),
+        dispatcher: Any = SimpleNamespace(
+            served=bench.core.requests.served,
+            apis=bench.core.requests.apis,
+            frame_bytes_max=bench.core.requests.frame_bytes_max,
+            services=bench.core.requests.services._replace(timers=self.timers, turns=RoundRobin()),
             handle=self.handle,
         )
         self.wire = Wire()
         self.deferred: list[Any] = []
         self.paused: list[bool] = []
-        self.session = Session(core, self.wire, bench.peer, lambda: self.now_ms, self.deferred.append)
+        self.session = Session(dispatcher, self.wire, bench.peer, lambda: self.now_ms, self.deferred.append)
         self.session.on_pause = self.paused.append
         self.protocol = ClientConnection(max_in_flight=1_000)
         self.is_blocked = self.is_muted = self.is_lost = self.is_stopped = False
@@ -141,7 +140,7 @@ class Scene:
             return ProduceResponse()
         return HeartbeatResponse(throttle_time_ms=number)
 
-    # Steps.
+    # BackgroundQueue.
 
     def act(self, step: Step) -> None:
         name, *arguments = step

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.storage.cleaning.background_jobs import Job, Jobs
+from kafkawire.reference_broker.storage.cleaning.background_jobs import BackgroundJobs, Job
 from kafkawire.reference_broker.storage.cleaning.compaction import Compacted, Compaction, Tools
 from kafkawire.reference_broker.storage.cleaning.dirtiness import Bounds, dirt_of
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.storage.services import LogServices
-from kafkawire.reference_broker.work.background_queue import Steps
+from kafkawire.reference_broker.work.background_queue import BackgroundQueue
 from kafkawire.sdk.records import RecordBatch
 from tests.reference_broker.storage.produced_batches import NOW_MS, records_in
 
@@ -27,14 +27,14 @@ def compact(
     bounds = Bounds(cleaned_to, log.log_start_offset, log.last_stable_offset, log.recovery_point)
     dirt = dirt_of(log.segments, log.config, bounds, now_ms)
     paths: list[str] = [] if retired is None else retired
-    tools = Tools(services, Steps(services.background), keys_bytes, paths.extend)
+    tools = Tools(services, BackgroundQueue(services.background), keys_bytes, paths.extend)
     results: list[Compacted] = []
     errors: list[Exception] = []
 
     def job() -> Job:
         results.append((yield from Compaction(tools, log, dirt, now_ms).run()))
 
-    Jobs().add(job(), errors.append)
+    BackgroundJobs().add(job(), errors.append)
     for error in errors:
         raise error
     return results[0]

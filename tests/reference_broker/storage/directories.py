@@ -4,7 +4,8 @@ from itertools import count
 
 from kafkawire.reference_broker.storage.batches import parse_header
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, Topic
-from kafkawire.reference_broker.storage.services import LogServices, at_once
+from kafkawire.reference_broker.storage.services import LogServices
+from kafkawire.reference_broker.work.background import at_once
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced
 
 __all__ = ["append", "create", "on"]

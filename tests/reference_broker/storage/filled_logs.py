@@ -6,7 +6,8 @@ from kafkawire.reference_broker.config.topic_configs import log_config
 from kafkawire.reference_broker.storage.batches import parse_header
 from kafkawire.reference_broker.storage.disk.machine import MachineDisk
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
-from kafkawire.reference_broker.storage.services import LogServices, at_once
+from kafkawire.reference_broker.storage.services import LogServices
+from kafkawire.reference_broker.work.background import at_once
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.records import walk
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced, records_in

@@ -12,7 +12,8 @@ from kafkawire.reference_broker.storage.file_names import TRANSACTION_INDEX_SUFF
 from kafkawire.reference_broker.storage.log.partition_log import Appended, PartitionLog
 from kafkawire.reference_broker.storage.producers.producers import Marker
 from kafkawire.reference_broker.storage.segments.transaction_index import AbortedTransaction
-from kafkawire.reference_broker.storage.services import Background, LogServices, at_once
+from kafkawire.reference_broker.storage.services import LogServices
+from kafkawire.reference_broker.work.background import Background, at_once
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced

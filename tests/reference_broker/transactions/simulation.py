@@ -60,7 +60,7 @@ HONEST_TIMEOUTS_MS = (60_000, 900_000)
 TIMEOUTS_MS = (1, 2, 1_000, 60_000, 900_000)
 WRONG_TIMEOUTS_MS = (0, -1, -(2**31), 900_001, 2**31 - 1)
 
-#: Steps of time: nothing, a little, about a timeout, more than an id is kept.
+#: BackgroundQueue of time: nothing, a little, about a timeout, more than an id is kept.
 TIMES_MS = (0, 0, 1, 19, 99, 1_000, 10_001, 61_000, 1_000_000, 4_000_000)
 HONEST_TIMES_MS = (0, 1, 19, 99, 3_000)
 
@@ -140,7 +140,7 @@ class Simulation:
             self.check()
         self.settle()
 
-    # Steps.
+    # BackgroundQueue.
 
     def step(self) -> None:
         """Do something at random."""
@@ -218,7 +218,7 @@ class Simulation:
         """Create the topics that are missing."""
         for name, count in TOPICS.items():
             if name not in self.bench.core.directory.topics:
-                self.bench.core.create_topic(name, count, {}, lambda _: None)
+                self.bench.core.topics.create(name, count, {}, lambda _: None)
         self.work.run()
 
     def advance(self, milliseconds: int) -> None:

@@ -17,15 +17,26 @@ from tests.reference_broker.transactions.transaction_bench import code_of
 MARKER = Marker(0, 1, True, 0)
 
 
+def write(bench, partition, marker, outcomes):
+    write_marker(bench.core.directory, bench.core.groups, partition, marker, 2, outcomes.append, bench.now_ms)
+
+
+def verify(bench, commit, verified, refused):
+    """Verify that the only partition of the offsets topic is in a transaction."""
+    of, partition = bench.core, ("__consumer_offsets", 0)
+    outcomes = verified.append, refused.append
+    verify_commit(of.directory, lambda: of.transactions, partition, commit, *outcomes, bench.now_ms)
+
+
 @pytest.mark.parametrize("partition", [("a", 1), ("__consumer_offsets", 0)])
 def test_markers_are_written(bench, partition):
     Transacting(bench)
     outcomes = []
-    write_marker(bench.core, partition, MARKER, 2, outcomes.append, bench.now_ms)
+    write(bench, partition, MARKER, outcomes)
     name, number = partition
     (_, header), *_ = bench.core.directory.topics[name].logs[number].headers()
     assert (outcomes, header.is_control, header.producer_epoch) == ([None], True, 1)
-    write_marker(bench.core, partition, MARKER._replace(producer_epoch=0), 2, outcomes.append, bench.now_ms)
+    write(bench, partition, MARKER._replace(producer_epoch=0), outcomes)
     assert code_of(outcomes[1]) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
@@ -33,28 +44,26 @@ def test_markers_are_written(bench, partition):
 def test_what_is_not_there(bench, partition):
     Transacting(bench)
     outcomes = []
-    write_marker(bench.core, partition, MARKER, 2, outcomes.append, bench.now_ms)
+    write(bench, partition, MARKER, outcomes)
     assert code_of(outcomes[0]) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_offsets_are_verified_once(bench):
     x = Transacting(bench)
-    partition = ("__consumer_offsets", 0)
     verified, refused = [], []
 
-    def verify(epoch):
-        commit = TransactionalCommit("x", x.producer[0], epoch, 2)
-        verify_commit(bench.core, partition, commit, verified.append, refused.append, bench.now_ms)
+    def verify_epoch(epoch):
+        verify(bench, TransactionalCommit("x", x.producer[0], epoch, 2), verified, refused)
 
-    verify(5)
+    verify_epoch(5)
     assert code_of(refused[0]) is ErrorCode.INVALID_PRODUCER_EPOCH
-    verify(0)
+    verify_epoch(0)
     assert verified[0] is not None
     assert x.commit_offset(3) is ErrorCode.NONE
-    verify(0)
+    verify_epoch(0)
     assert verified[1] is None, "the transaction is open there"
     x.end()
-    verify(0)
+    verify_epoch(0)
     assert code_of(refused[1]) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
@@ -63,7 +72,7 @@ def test_transaction_takes_in_no_offsets_whose_log_is_offline(bench):
     bench.core.directory.log("__consumer_offsets", 0).fail(OSError("broken"))
     verified, refused = [], []
     commit = TransactionalCommit("x", *x.producer, 2)
-    verify_commit(bench.core, ("__consumer_offsets", 0), commit, verified.append, refused.append, bench.now_ms)
+    verify(bench, commit, verified, refused)
     assert (verified, code_of(refused[0])) == ([], ErrorCode.NOT_COORDINATOR)
     found = []
     bench.core.transactions.describe("x", found.append, bench.now_ms)

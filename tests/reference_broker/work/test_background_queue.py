@@ -1,15 +1,15 @@
-"""Steps are done one after the other, in order, and a failed one does not hold up the next.
+"""BackgroundQueue are done one after the other, in order, and a failed one does not hold up the next.
 
 Method: background work that the test lets happen.
 """
 
-from kafkawire.reference_broker.work.background_queue import Steps
+from kafkawire.reference_broker.work.background_queue import BackgroundQueue
 from tests.reference_broker.storage.held_work import HeldWork
 
 
 def test_one_step_after_the_other():
     work, told = HeldWork(), []
-    steps = Steps(work)
+    steps = BackgroundQueue(work)
 
     def step(name, **options):
         def prepare():
@@ -30,7 +30,7 @@ def test_one_step_after_the_other():
 
 def test_step_that_fails_is_told_and_followed():
     work, told = HeldWork(), []
-    steps = Steps(work)
+    steps = BackgroundQueue(work)
 
     def fail():
         raise OSError("gone")
@@ -43,7 +43,7 @@ def test_step_that_fails_is_told_and_followed():
 
 def test_step_that_cannot_be_prepared_is_told_and_followed():
     work, told = HeldWork(), []
-    steps = Steps(work)
+    steps = BackgroundQueue(work)
 
     def fail():
         raise ValueError("odd")
@@ -56,7 +56,7 @@ def test_step_that_cannot_be_prepared_is_told_and_followed():
 
 def test_no_step_begins_after_the_end():
     work, told = HeldWork(), []
-    steps = Steps(work)
+    steps = BackgroundQueue(work)
     steps.do(lambda: lambda: told.append("a"), lambda error: None)
     steps.do(lambda: lambda: told.append("b"), lambda error: None)
     steps.close()
@@ -66,7 +66,7 @@ def test_no_step_begins_after_the_end():
 
 def test_step_that_has_to_wait_holds_up_the_others():
     work, told, begin = HeldWork(), [], []
-    steps = Steps(work)
+    steps = BackgroundQueue(work)
     steps.do(lambda: lambda: told.append("a"), lambda error: None, when=begin.append)
     steps.do(lambda: lambda: told.append("b"), lambda error: None)
     work.run()
@@ -78,7 +78,7 @@ def test_step_that_has_to_wait_holds_up_the_others():
 
 def test_step_that_waits_does_not_begin_after_the_end():
     work, told, begin = HeldWork(), [], []
-    steps = Steps(work)
+    steps = BackgroundQueue(work)
     steps.do(lambda: lambda: told.append("a"), lambda error: None, when=begin.append)
     steps.close()
     begin[0]()

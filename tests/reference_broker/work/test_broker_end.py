@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from kafkawire.reference_broker.apis.registry import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, finished
-from kafkawire.reference_broker.requests.long_requests import Work, complete_by_work
+from kafkawire.reference_broker.requests.long_requests import complete_by_work
 from kafkawire.reference_broker.requests.merged_response import gather
 from kafkawire.reference_broker.requests.request_path import ELEMENTS, chain
 from kafkawire.reference_broker.requests.session import Session
 from kafkawire.reference_broker.storage.disk.memory import PowerCut
 from kafkawire.reference_broker.work.broker_end import BrokerEnd
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.protocol.connection import ClientConnection, Request
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES
@@ -60,19 +60,19 @@ def in_timer(bench: BrokerBench) -> None:
 
 def in_gathering(bench: BrokerBench) -> None:
     request = Request(APIS[ApiKey.HEARTBEAT], 4, 0, None, HeartbeatRequest(), 10)
-    finished(gather(Call(bench.core, request, bench.peer, bench.now_ms), [1], end, end))
+    finished(gather(bench.call(request), [1], end, end))
 
 
 def in_late_work(bench: BrokerBench) -> None:
     request = Request(APIS[ApiKey.HEARTBEAT], 4, 0, None, HeartbeatRequest(), 10)
-    complete_by_work(Call(bench.core, request, bench.peer, bench.now_ms), waiting(), steps())
+    complete_by_work(bench.call(request), waiting(), steps())
 
 
 def session_of(bench: BrokerBench, answer) -> Session:
     """Return a session whose request gets an answer."""
     wire: Any = SimpleNamespace(is_open=True)  # nothing is written
-    session = Session(bench.core, wire, bench.peer, lambda: bench.now_ms, lambda action: None)
-    bench.core.handle = answer
+    session = Session(bench.core.requests, wire, bench.peer, lambda: bench.now_ms, lambda action: None)
+    bench.core.requests.handle = answer
     session.receive_frame(b"".join(ClientConnection().request(HeartbeatRequest(), 4).parts)[LENGTH_BYTES:])
     return session
 

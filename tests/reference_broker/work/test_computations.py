@@ -10,7 +10,7 @@ import logging
 import pytest
 
 from kafkawire.reference_broker.work import computations
-from kafkawire.reference_broker.work.computations import Slices
+from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.reference_broker.work.timers import Timers
 
 
@@ -19,7 +19,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.timers = Timers()
-        self.slices = Slices(self.timers)
+        self.computations = Computations(self.timers)
         self.did: list[object] = []
         self.unwanted: set[str] = set()
 
@@ -31,7 +31,7 @@ class Bench:
 
     def add(self, name, count):
         done = lambda result, now_ms: self.did.append((result, "done", now_ms))  # noqa: E731  # short
-        self.slices.add(self.work(name, count), lambda: name not in self.unwanted, done, 0)
+        self.computations.add(self.work(name, count), lambda: name not in self.unwanted, done, 0)
 
     def fire(self, times=1):
         for _ in range(times):
@@ -82,7 +82,7 @@ def test_a_defect_of_one_does_not_hold_up_others(bench, caplog):
         yield
         raise ValueError("broken")
 
-    bench.slices.add(broken(), lambda: True, lambda *_: None, 0)
+    bench.computations.add(broken(), lambda: True, lambda *_: None, 0)
     bench.add("a", 1)
     with caplog.at_level(logging.ERROR):
         bench.fire(4)
@@ -94,7 +94,7 @@ def test_the_first_slice_may_be_done_at_once():
     bench = Bench()
     for name, count in (("short", 0), ("long", 1)):
         done = lambda result, now_ms: bench.did.append((result, now_ms))  # noqa: E731  # short
-        bench.slices.begin(bench.work(name, count), lambda: True, done, 0)
+        bench.computations.begin(bench.work(name, count), lambda: True, done, 0)
     assert bench.did == [("short", 0), ("long", 0)]
     bench.fire()
     assert bench.did[2:] == [("long", 5)]

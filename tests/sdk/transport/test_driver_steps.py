@@ -87,7 +87,7 @@ def test_a_step_that_comes_with_the_end_is_done_or_refused_and_not_both() -> Non
     assert done == ["with the end"]
 
     class Late(deque[Step]):
-        """Steps that get one more after the driver has done the last."""
+        """BackgroundQueue that get one more after the driver has done the last."""
 
         def append(self, step: Step) -> None:
             late.driver.end(Closed("before"))

@@ -1,13 +1,13 @@
-"""Jobs run one at a time, wait without blocking, and fail alone.
+"""BackgroundJobs run one at a time, wait without blocking, and fail alone.
 
 Method: jobs that write down what they do; background work that the test lets happen, or that happens at once.
 """
 
 import pytest
 
-from kafkawire.reference_broker.storage.cleaning.background_jobs import Jobs, in_background
-from kafkawire.reference_broker.storage.services import at_once
-from kafkawire.reference_broker.work.background_queue import Steps
+from kafkawire.reference_broker.storage.cleaning.background_jobs import BackgroundJobs, in_background
+from kafkawire.reference_broker.work.background import at_once
+from kafkawire.reference_broker.work.background_queue import BackgroundQueue
 from tests.reference_broker.storage.held_work import HeldWork
 
 
@@ -22,8 +22,8 @@ def job(steps, name, told, pieces=2):
 
 def test_one_job_after_the_other():
     work, told = HeldWork(), []
-    jobs = Jobs()
-    steps = Steps(work)
+    jobs = BackgroundJobs()
+    steps = BackgroundQueue(work)
     jobs.add(job(steps, "a", told), fail)
     jobs.add(job(steps, "b", told), fail)
     assert (told, len(work.pending)) == ([], 1)
@@ -38,16 +38,16 @@ def test_one_job_after_the_other():
 
 def test_long_job_that_never_waits_needs_no_deep_stack():
     told = []
-    jobs = Jobs()
-    jobs.add(job(Steps(at_once), "a", told, 10_000), fail)
+    jobs = BackgroundJobs()
+    jobs.add(job(BackgroundQueue(at_once), "a", told, 10_000), fail)
     assert len(told) == 10_000
 
 
 @pytest.mark.parametrize("background", [at_once, HeldWork()])
 def test_failure_is_reported_and_the_next_job_runs(background):
     told, failed = [], []
-    steps = Steps(background)
-    jobs = Jobs()
+    steps = BackgroundQueue(background)
+    jobs = BackgroundJobs()
 
     def failing():
         yield in_background(steps, lambda: 1 // 0)
@@ -70,14 +70,14 @@ def test_failure_is_reported_and_the_next_job_runs(background):
 
 def test_what_is_not_wanted_any_more_is_not_done():
     work, told = HeldWork(), []
-    steps = Steps(work)
+    steps = BackgroundQueue(work)
     steps.do(lambda: lambda: None, lambda error: None)
     is_wanted = [True]
 
     def asking():
         told.append((yield in_background(steps, lambda: "done", lambda: is_wanted[0])))
 
-    jobs = Jobs()
+    jobs = BackgroundJobs()
     jobs.add(asking(), fail)
     is_wanted[0] = False
     work.run()
@@ -86,11 +86,11 @@ def test_what_is_not_wanted_any_more_is_not_done():
 
 def test_stop_ends_after_the_piece_that_runs():
     work, told = HeldWork(), []
-    jobs = Jobs()
-    jobs.add(job(Steps(work), "a", told), fail)
-    jobs.add(job(Steps(work), "b", told), fail)
+    jobs = BackgroundJobs()
+    jobs.add(job(BackgroundQueue(work), "a", told), fail)
+    jobs.add(job(BackgroundQueue(work), "b", told), fail)
     jobs.stop()
     work.run()
     assert told == []
-    jobs.add(job(Steps(work), "c", told), fail)
+    jobs.add(job(BackgroundQueue(work), "c", told), fail)
     assert not work.pending

@@ -3,13 +3,13 @@
 Method: a directory on a disk in memory.
 """
 
-from kafkawire.reference_broker.storage.cleaning.background_jobs import Jobs
+from kafkawire.reference_broker.storage.cleaning.background_jobs import BackgroundJobs
 from kafkawire.reference_broker.storage.cleaning.cleaner_checkpoint import CleanerCheckpoint
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.disk.disk import read_file, write_file
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.reference_broker.storage.services import LogServices
-from kafkawire.reference_broker.work.background_queue import Steps
+from kafkawire.reference_broker.work.background_queue import BackgroundQueue
 from tests.reference_broker.storage.held_work import HeldWork
 
 FILE = "cleaner-offset-checkpoint"
@@ -23,7 +23,7 @@ def filled():
 
 def note(checkpoint, log, offset):
     failed = []
-    Jobs().add(checkpoint.note(log, offset), failed.append)
+    BackgroundJobs().add(checkpoint.note(log, offset), failed.append)
     return failed
 
 
@@ -59,7 +59,7 @@ def test_topic_that_goes_while_its_entry_waits_leaves_none():
     topic = directory.topics["t"]
     checkpoint = CleanerCheckpoint(directory)
     work = HeldWork()
-    directory.steps = Steps(work)
+    directory.queue = BackgroundQueue(work)
     directory.delete(topic, lambda error: None)
     note(checkpoint, topic.logs[0], 5)
     directory.create("t", 2, {}, lambda topic: None)

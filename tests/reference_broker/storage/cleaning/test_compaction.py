@@ -15,7 +15,8 @@ from kafkawire.reference_broker.storage.cleaning.cleaned_transactions import Cle
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, PowerCut, cut_power_at, fail_at
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.storage.producers.producer_snapshots import encode_snapshot, known_of
-from kafkawire.reference_broker.storage.services import LogServices, at_once
+from kafkawire.reference_broker.storage.services import LogServices
+from kafkawire.reference_broker.work.background import at_once
 from kafkawire.sdk.errors import BrokerError, DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

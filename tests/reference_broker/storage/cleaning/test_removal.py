@@ -8,7 +8,7 @@ import dataclasses
 import pytest
 
 from kafkawire.reference_broker.storage.batches import parse_header
-from kafkawire.reference_broker.storage.cleaning.background_jobs import Jobs
+from kafkawire.reference_broker.storage.cleaning.background_jobs import BackgroundJobs
 from kafkawire.reference_broker.storage.cleaning.removal import remove_files, remove_old
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.disk.disk import read_file
@@ -48,7 +48,7 @@ def filled(disk, start=0):
 
 def remove(directory, log, failures=None):
     retired = []
-    jobs = Jobs()
+    jobs = BackgroundJobs()
     failed = [].append if failures is None else failures.append
     jobs.add(remove_old(directory, log, retired.extend, NOW_MS), failed)
     return retired
@@ -116,7 +116,7 @@ def test_records_that_come_while_old_ones_are_looked_for_stay():
     directory = opened(disk, work)
     (log,) = directory.topics["t"].logs
     log.config = dataclasses.replace(log.config, retention_bytes=-1, retention_ms=1000)
-    jobs = Jobs()
+    jobs = BackgroundJobs()
     jobs.add(remove_old(directory, log, lambda paths: None, NOW_MS + 10_000), [].append)
     look, done = work.pending.popleft()
     look()

@@ -10,7 +10,7 @@ import pytest
 
 from kafkawire.reference_broker.storage.disk.disk import read_file
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
-from kafkawire.reference_broker.storage.services import at_once
+from kafkawire.reference_broker.work.background import at_once
 from tests.reference_broker.broker_bench import NOW_MS, BrokerBench
 from tests.reference_broker.storage.held_work import HeldWork
 from tests.reference_broker.storage.produced_batches import produced, records_in
@@ -96,7 +96,7 @@ def test_topic_of_the_same_name_keeps_its_files():
     fill(bench)
     bench.advance(FIRST_MS)
     assert bases(bench, ".log.deleted")
-    bench.core.delete_topic(bench.core.directory.topics["t"], bench.now_ms, lambda error: None)
+    bench.core.topics.delete(bench.core.directory.topics["t"], bench.now_ms, lambda error: None)
     bench.create()
     fill(bench)
     bench.advance(100_000)

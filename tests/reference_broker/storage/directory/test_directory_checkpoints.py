@@ -11,7 +11,7 @@ from kafkawire.reference_broker.storage.batches import parse_header
 from kafkawire.reference_broker.storage.disk.disk import read_file, write_file
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.storage.log.recovery import open_segments
-from kafkawire.reference_broker.storage.services import at_once
+from kafkawire.reference_broker.work.background import at_once
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.storage.compacting import compact, entries_of
 from tests.reference_broker.storage.directories import append, create, on

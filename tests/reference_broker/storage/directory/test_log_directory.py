@@ -14,7 +14,8 @@ from kafkawire.reference_broker.storage.directory.log_directory import LogDirect
 from kafkawire.reference_broker.storage.disk.disk import read_file, remove_tree, write_file
 from kafkawire.reference_broker.storage.disk.machine import MachineDisk
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, PowerCut, cut_power_at, fail_at
-from kafkawire.reference_broker.storage.services import LogServices, one_by_one
+from kafkawire.reference_broker.storage.services import LogServices
+from kafkawire.reference_broker.work.background import one_by_one
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.storage.directories import append, create, on
@@ -232,7 +233,7 @@ def test_no_step_begins_while_the_logs_are_closed():
     directory, told = on(MemoryDisk()), []
 
     def each(works):
-        directory.steps.do(lambda: lambda: told.append("a step"), lambda error: None)
+        directory.queue.do(lambda: lambda: told.append("a step"), lambda error: None)
         one_by_one(works)
 
     directory.close(each)

@@ -7,19 +7,20 @@ the example's API are added to it, right ones and wrong ones.
 import pkgutil
 from functools import partial
 from importlib import import_module
-from typing import Any
+from inspect import signature
+from typing import Any, get_origin, get_type_hints
 
 import pytest
 
 from examples.own_api.tables.apis import APIS as OWN
 from examples.own_api.tables.apis import ApiKey as OwnKey
 from kafkawire.reference_broker import apis
-from kafkawire.reference_broker.apis.registry import ApiHandler, Call, load, since
+from kafkawire.reference_broker.apis import load
+from kafkawire.reference_broker.requests.api_handlers import PARTS, ApiHandler, since, with_parts
 from kafkawire.reference_broker.server import BackgroundBroker
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
-from kafkawire.sdk.protocol.server_connection import Request
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.versions import VersionRange
 
@@ -31,7 +32,7 @@ ANYTHING: list[Any] = ["0", "1"]
 
 def test_every_module_serves_an_api():
     served = load().handlers
-    modules = {module.name for module in pkgutil.iter_modules(apis.__path__)} - {"registry"}
+    modules = {module.name for module in pkgutil.iter_modules(apis.__path__)}
     assert {entry.handle.__module__.rpartition(".")[2] for entry in served.values()} == modules
     assert list(served) == sorted(served)
 
@@ -47,12 +48,6 @@ def test_every_module_says_what_each_version_changed():
         text = import_module(entry.handle.__module__).__doc__
         assert text
         assert any(f"{version}: " in text for version in range(20)), entry.handle.__module__
-
-
-def test_calls_are_not_throttled_unless_somebody_says_so(bench):
-    request = Request(APIS[ApiKey.METADATA], 12, 0, None, None, 10)
-    call = Call(bench.core, request, bench.peer, 5)
-    assert (call.client_id, call.now_ms, call.throttle_ms) == ("", 5, 0)
 
 
 def test_since():
@@ -99,6 +94,29 @@ def test_handlers_of_every_form(function):
     assert ApiHandler(GREET, function).handle == function
 
 
+def handle_of(call, request, *, groups, topics, more=()):
+    """Return the parts that were given."""
+    return groups, topics, more
+
+
+@pytest.mark.parametrize("function", [handle_of, partial(handle_of, more=())])
+def test_a_handler_gets_the_parts_that_it_names(function):
+    parts = {name: f"the {name}" for name in PARTS}
+    assert with_parts(ApiHandler(GREET, function).handle, parts)(None, None) == ("the groups", "the topics", ())
+    assert with_parts(handle, parts) is handle
+
+
+def test_a_broker_has_the_parts_that_handlers_may_name(bench):
+    assert set(bench.core.parts) == PARTS
+
+
+def test_the_parts_of_every_handler_are_of_the_type_that_it_says(bench):
+    for served in load().handlers.values():
+        hints = get_type_hints(served.handle)
+        for name in PARTS & set(signature(served.handle).parameters):
+            assert isinstance(bench.core.parts[name], get_origin(hints[name]) or hints[name]), served
+
+
 def test_own_handlers_stand_beside_the_brokers():
     alone, both = load(), load([ApiHandler(GREET, handle, VersionRange(0, 1), advertised_from=1)])
     assert alone.apis is KAFKA_APIS
@@ -128,6 +146,7 @@ def test_stable_versions_are_served_unless_said_otherwise():
         ((GREET, lambda: None), TypeError, "Greet: the handler .* cannot be called with a Call and a request: too"),
         ((GREET, lambda a, b, c: None), TypeError, "cannot be called with a Call and a request: missing a .*'c'"),
         ((GREET, Later), TypeError, "Greet: the handler"),
+        ((GREET, lambda a, b, *, grops: None), TypeError, "takes grops, and a broker has the parts advertised, dir"),
         ((GREET, handle, 5), TypeError, "Greet: versions is 5, a VersionRange is needed"),
         ((GREET, handle, VersionRange(*ANYTHING)), TypeError, r"Greet: versions is VersionRange\(first='0'"),
         ((GREET, handle, None, "0"), TypeError, "Greet: advertised_from is '0', an int is needed"),

@@ -8,7 +8,6 @@ from typing import NoReturn
 
 import pytest
 
-from kafkawire.reference_broker.metadata.topics import check_name, create_by_default
 from kafkawire.reference_broker.storage.directory.log_directory import Topic
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_sometimes
 from kafkawire.sdk.errors import BrokerError
@@ -20,7 +19,7 @@ from tests.reference_broker.storage.held_work import HeldWork
 def test_defaults(tmp_path):
     bench = BrokerBench(tmp_path / "data", num_partitions=4)
     made = []
-    create_by_default(bench.core, "new", made.append)
+    bench.core.topics.create_by_default("new", made.append)
     (topic,) = made
     assert (len(topic.logs), topic.configs) == (4, {})
     assert bench.core.directory.topics["new"] is topic
@@ -28,13 +27,13 @@ def test_defaults(tmp_path):
 
 @pytest.mark.parametrize("name", ["a", "x" * 249, "A.b_c-9", "...", "_"])
 def test_allowed_names(bench, name):
-    check_name(bench.core, name)
+    bench.core.topics.check_name(name)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "x" * 250, "a/b", "ä", "a\n", "__cluster_metadata"])
 def test_names_that_are_not_allowed(bench, name):
     with pytest.raises(BrokerError):
-        create_by_default(bench.core, name, lambda result: None)
+        bench.core.topics.create_by_default(name, lambda result: None)
     assert not bench.core.directory.topics
 
 
@@ -42,7 +41,7 @@ def test_names_that_are_not_allowed(bench, name):
 def test_names_that_collide(bench, first, second):
     bench.create(first)
     with pytest.raises(BrokerError):
-        check_name(bench.core, second)
+        bench.core.topics.check_name(second)
 
 
 def test_name_is_free_again_when_the_topic_is_gone(bench):
@@ -50,18 +49,18 @@ def test_name_is_free_again_when_the_topic_is_gone(bench):
     bench.ask(DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState("a.b")], timeout_ms=60_000))
     bench.create("a_b")
     with pytest.raises(BrokerError, match="collides with existing topic: a_b"):
-        check_name(bench.core, "a.b")
+        bench.core.topics.check_name("a.b")
 
 
 def test_names_collide_from_the_start_of_creation_and_after_a_restart():
     bench = BrokerBench(disk := MemoryDisk(), work := HeldWork())
-    bench.core.create_topic("a.b", 1, {}, lambda made: None)
+    bench.core.topics.create("a.b", 1, {}, lambda made: None)
     for _ in range(2):
         with pytest.raises(BrokerError, match=r"collides with existing topic: a\.b"):
-            check_name(bench.core, "a_b")
+            bench.core.topics.check_name("a_b")
         work.run()
     with pytest.raises(BrokerError, match=r"collides with existing topic: a\.b"):
-        check_name(BrokerBench(disk.crash()).core, "a_b")
+        BrokerBench(disk.crash()).core.topics.check_name("a_b")
 
 
 def test_a_name_is_not_compared_with_every_other(bench):
@@ -72,7 +71,7 @@ def test_a_name_is_not_compared_with_every_other(bench):
             raise AssertionError("all names were looked at")
 
     bench.core.directory.topics = Unlisted(bench.core.directory.topics)
-    check_name(bench.core, "a.b")
+    bench.core.topics.check_name("a.b")
 
 
 def test_names_of_topics_that_were_never_made_are_not_kept():
@@ -81,6 +80,6 @@ def test_names_of_topics_that_were_never_made_are_not_kept():
     disk.plan = fail_sometimes(0, 1.0, errno.ENOSPC)
     made: list[Topic | BrokerError] = []
     for number in range(3):
-        bench.core.create_topic(f"t.{number}", 1, {}, made.append)
+        bench.core.topics.create(f"t.{number}", 1, {}, made.append)
     assert [type(each) for each in made] == [BrokerError] * 3
-    assert not bench.core._similar_names
+    assert not bench.core.topics._similar_names

@@ -1,0 +1,179 @@
+"""Handlers of APIs, and how they are registered.
+
+A handler is a function of a `Call` and a request. What else it needs of the broker it names as keyword arguments,
+`groups` or `topics`, and gets it when the broker starts: its signature says what it can reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from inspect import Parameter, isasyncgenfunction, iscoroutinefunction, signature
+from typing import Any, Final, NamedTuple, TypeVar
+
+from kafkawire.reference_broker.requests.delayed_operations import Answer
+from kafkawire.reference_broker.work.pieces import Work
+from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.protocol.api_registry import ApiRegistry
+from kafkawire.sdk.protocol.schema import Api, Message
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.versions import VersionRange
+
+__all__ = ["PARTS", "REGISTERED", "ApiHandler", "Handler", "ServedApis", "serves", "since", "with_parts"]
+
+#: The parts of a broker that a handler may name.
+PARTS: Final = frozenset(
+    {
+        "advertised",
+        "directory",
+        "fetch_sessions",
+        "groups",
+        "options",
+        "producer_ids",
+        "topics",
+        "transactions",
+    }
+)
+
+#: Called with a `Call`, a request, and the parts that it names. It returns the answer; or it is a generator that yields
+#: where others may have their turn, and returns the answer.
+Handler = Callable[..., Answer | Work[Answer]]
+
+
+class ApiHandler:
+    """A function that serves an API.
+
+    Args:
+        api: of a generated table: `APIS[ApiKey.GREET]`.
+        handle: called with the `Call` and the request, on the broker's event loop, so it must not block. It
+            gets the parts of the broker that it names as keyword-only parameters, see `PARTS`. It returns the response,
+            or a `DelayedOperation` of its own that will have it. If it may have much to do, it is a generator function,
+            and yields after each entry of the request: others have their turn after some of them. A `BrokerError` that
+            it raises is answered with its code, a `RemoteProtocolError` closes the connection unless it is a
+            `DecodeError`, and anything else, or None, is answered with UNKNOWN_SERVER_ERROR.
+        versions: that it serves; None for all stable ones.
+        advertised_from: the lowest version that clients are told, if it is not the lowest one served; it may be one
+            that does not exist any more, for clients that look for it.
+
+    Raises:
+        TypeError: `api` is no `Api`, `handle` no plain function of two arguments and parts of a broker, `versions` no
+            `VersionRange`, or `advertised_from` no int.
+        LocalProtocolError: the API has not all these versions, or `advertised_from` is negative or above them.
+
+    Attributes:
+        api: see above.
+        handle: see above.
+        versions: that it serves.
+        advertised: the versions that clients are told.
+    """
+
+    __slots__ = ("advertised", "api", "handle", "versions")
+
+    def __init__(
+        self, api: Api, handle: Handler, versions: VersionRange | None = None, *, advertised_from: int | None = None
+    ) -> None:
+        if not isinstance(api, Api):
+            raise TypeError(f"{api!r:.60} is no Api: take one from a generated table, such as APIS[ApiKey.…]")
+        if reason := _unfit(handle):
+            raise TypeError(f"{api.name}: the handler {handle!r:.60} {reason}")
+        if versions is not None and not (isinstance(versions, VersionRange) and all(map(_is_int, versions))):
+            raise TypeError(f"{api.name}: versions is {versions!r:.60}, a VersionRange is needed")
+        if advertised_from is not None and not _is_int(advertised_from):
+            raise TypeError(f"{api.name}: advertised_from is {advertised_from!r:.60}, an int is needed")
+        served = api.stable_versions if versions is None else versions
+        advertised = served if advertised_from is None else VersionRange(advertised_from, served.last)
+        if not served or api.versions & served != served:
+            raise LocalProtocolError(f"{api.name} ({api.key}): versions {served} are served, {api.versions} exist")
+        if not advertised or advertised.first < 0:
+            text = f"advertised from {advertised_from}, it can be from 0 to {served.last}"
+            raise LocalProtocolError(f"{api.name} ({api.key}): {text}")
+        self.api = api
+        self.handle = handle
+        self.versions = served
+        self.advertised = advertised
+
+    def __repr__(self) -> str:
+        return f"<handler of {self.api.name} ({self.api.key}) versions {self.versions}>"
+
+
+def _unfit(handle: object) -> str:
+    """Return why something cannot handle requests, empty if nothing is known against it."""
+    if not callable(handle):
+        return "is no function"
+    inner: Any = handle
+    while isinstance(inner, partial):
+        inner = inner.func
+    called = (inner, type(inner).__call__)
+    if any(map(iscoroutinefunction, called)):
+        return "is a function to be awaited"
+    if any(map(isasyncgenfunction, called)):
+        return "is a generator to be awaited"
+    wanted = _parts_of(handle)
+    if unknown := wanted - PARTS:
+        return f"takes {', '.join(sorted(unknown))}, and a broker has the parts {', '.join(sorted(PARTS))}"
+    try:
+        signature(handle).bind(None, None, **dict.fromkeys(wanted))
+    except TypeError as error:
+        return f"cannot be called with a Call and a request: {error}"
+    except ValueError:
+        pass  # it is not written in Python, and does not say what it takes
+    return ""
+
+
+def _parts_of(handle: Callable[..., Any]) -> set[str]:
+    """Return the names of the parts of a broker that a handler takes."""
+    try:
+        parameters = signature(handle).parameters.values()
+    except ValueError:
+        return set()
+    return {each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY and each.default is Parameter.empty}
+
+
+def with_parts(handle: Handler, parts: Mapping[str, Any]) -> Handler:
+    """Return a handler that is called with a `Call` and a request only.
+
+    Args:
+        handle: one that `ApiHandler` has taken.
+        parts: of a broker, all of `PARTS`.
+    """
+    wanted = _parts_of(handle)
+    return partial(handle, **{name: parts[name] for name in wanted}) if wanted else handle
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+class ServedApis(NamedTuple):
+    """What a broker serves.
+
+    Attributes:
+        apis: what it knows.
+        handlers: by key, in order of their keys.
+    """
+
+    apis: ApiRegistry
+    handlers: dict[int, ApiHandler]
+
+
+#: By key; every module of `apis/` adds its own when it is imported.
+REGISTERED: Final[dict[int, ApiHandler]] = {}
+
+H = TypeVar("H", bound=Handler)
+
+
+def serves(
+    key: ApiKey, versions: VersionRange | None = None, *, advertised_from: int | None = None
+) -> Callable[[H], H]:
+    """Register the function below as the handler of one of Kafka's APIs; see `ApiHandler`."""
+
+    def register(handle: H) -> H:
+        REGISTERED[key] = ApiHandler(APIS[key], handle, versions, advertised_from=advertised_from)
+        return handle
+
+    return register
+
+
+def since(message: type[Message], field: str) -> int:
+    """Return the first version in which a message has a field."""
+    return next(known.versions.first for known in message.FIELDS if known.name == field)

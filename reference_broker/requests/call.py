@@ -1,0 +1,67 @@
+"""The context of a request, and what every request may need: timers, turns, and lines for the broker's log."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafkawire.reference_broker.requests.peer import Peer
+from kafkawire.reference_broker.work.computations import Computations
+from kafkawire.reference_broker.work.round_robin import RoundRobin
+from kafkawire.reference_broker.work.timers import Timers
+from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.protocol.connection import Request
+
+__all__ = ["Call", "RequestServices"]
+
+
+class RequestServices(NamedTuple):
+    """What requests share.
+
+    Attributes:
+        timers: pending deadlines.
+        computations: those that take long.
+        turns: connections whose requests take long.
+        lines: what is written to the log, with repetitions held back.
+        repeated_bytes_max: how much of a response may be there because its request names things again.
+    """
+
+    timers: Timers
+    computations: Computations
+    turns: RoundRobin
+    lines: LogLimit
+    repeated_bytes_max: int
+
+
+class Call:
+    """The context of a request.
+
+    Attributes:
+        services: what all requests share.
+        api: what is asked.
+        version: the version of the request.
+        client_id: the client's name for itself, "" if it has none.
+        peer: the client and the listener that it came through.
+        now_ms: the current time.
+        throttle_ms: how long the connection is muted after the response (KIP-219); set where a quota is enforced.
+    """
+
+    __slots__ = ("api", "client_id", "now_ms", "peer", "services", "throttle_ms", "version")
+
+    def __init__(self, services: RequestServices, request: Request, peer: Peer, now_ms: int) -> None:
+        self.services = services
+        self.api = request.api
+        self.version = request.version
+        self.client_id = request.client_id or ""
+        self.peer = peer
+        self.now_ms = now_ms
+        self.throttle_ms = 0
+
+    @property
+    def client_host(self) -> str:
+        """The client's address as Kafka shows it: `/127.0.0.1`."""
+        return self.peer.host
+
+    @property
+    def timers(self) -> Timers:
+        """The broker's timers, for what is due later."""
+        return self.services.timers

@@ -1,0 +1,64 @@
+"""From a request to its answer: the handler of its API, inside what surrounds every handler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import GeneratorType
+from typing import Any
+
+from kafkawire.reference_broker.requests.api_handlers import Handler, ServedApis, with_parts
+from kafkawire.reference_broker.requests.call import Call, RequestServices
+from kafkawire.reference_broker.requests.delayed_operations import Answer
+from kafkawire.reference_broker.requests.long_requests import begin
+from kafkawire.reference_broker.requests.request_path import ELEMENTS, chain
+
+__all__ = ["Dispatcher"]
+
+
+class Dispatcher:
+    """The handlers of a broker.
+
+    Args:
+        served: what it serves.
+        parts: what handlers may name, all of `PARTS`.
+        services: what requests share.
+        frame_bytes_max: the largest request.
+
+    Attributes:
+        apis: what it knows.
+        frame_bytes_max: see above.
+        served: the versions of each API that are served.
+        services: see above.
+    """
+
+    def __init__(
+        self, served: ServedApis, parts: Mapping[str, Any], services: RequestServices, frame_bytes_max: int
+    ) -> None:
+        self.apis = served.apis
+        self.frame_bytes_max = frame_bytes_max
+        self.served = {key: each.versions for key, each in served.handlers.items()}
+        self.services = services
+        self._handlers: dict[int, Handler] = {
+            key: with_parts(each.handle, parts) for key, each in served.handlers.items()
+        }
+        self._answer = chain(ELEMENTS, self._dispatch)
+
+    def handle(self, call: Call, message: Any) -> Answer:
+        """Handle a request.
+
+        Args:
+            call: its context; the API and version are in `served`.
+            message: the request; None for ApiVersions in an unknown version.
+
+        Returns:
+            The response, a delayed operation, or None for a request without a response (acks=0).
+
+        Raises:
+            RemoteProtocolError: the request cannot be answered; the connection must be closed.
+        """
+        return self._answer(call, message)
+
+    def _dispatch(self, call: Call, message: Any) -> Answer:
+        outcome: Any = self._handlers[call.api.key](call, message)
+        answer: Answer = begin(outcome) if isinstance(outcome, GeneratorType) else outcome
+        return answer

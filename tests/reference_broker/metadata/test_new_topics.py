@@ -1,0 +1,61 @@
+"""What a client may ask for when it creates a topic; every form is tried in `apis/test_create_topics.py`."""
+
+import pytest
+
+from kafkawire.reference_broker.config.options import read_options
+from kafkawire.reference_broker.metadata.new_topics import check_characters, plan_configs, plan_partitions
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+OPTIONS = read_options({"num_partitions": 4, "node_id": 7})
+
+Topic = CreateTopicsRequest.CreatableTopic
+Assignment = CreateTopicsRequest.CreatableReplicaAssignment
+Config = CreateTopicsRequest.CreatableTopicConfig
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("", "the empty string"),
+        ("..", "'.' or '..'"),
+        ("x" * 250, "longer than the max allowed length 249"),
+        ("a/b", "contains one or more characters other than"),
+    ],
+)
+def test_names_say_what_is_wrong_with_them(name, reason):
+    with pytest.raises(BrokerError, match=reason) as raised:
+        check_characters(name)
+    assert raised.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_the_count_of_partitions_is_the_clients_the_brokers_or_that_of_the_assignment():
+    assert plan_partitions(OPTIONS, Topic("t", 3, 1)) == 3
+    assert plan_partitions(OPTIONS, Topic("t", -1, -1)) == 4
+    assert plan_partitions(OPTIONS, Topic("t", -1, -1, [Assignment(1, [7]), Assignment(0, [7])])) == 2
+
+
+@pytest.mark.parametrize(
+    ("topic", "code"),
+    [
+        (Topic("t", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (Topic("t", 1, 2), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (Topic("t", 0, 1), ErrorCode.INVALID_PARTITIONS),
+        (Topic("t", 1, -1, [Assignment(0, [7])]), ErrorCode.INVALID_REQUEST),
+        (Topic("t", -1, 1, [Assignment(0, [7])]), ErrorCode.INVALID_REQUEST),
+        (Topic("t", -1, -1, [Assignment(1, [7])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (Topic("t", -1, -1, [Assignment(0, [8])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    ],
+)
+def test_partitions_that_cannot_be(topic, code):
+    with pytest.raises(BrokerError) as raised:
+        plan_partitions(OPTIONS, topic)
+    assert raised.value.code is code
+
+
+def test_configurations_are_checked():
+    assert plan_configs(OPTIONS, [Config("segment.bytes", "2097152")]) == {"segment.bytes": "2097152"}
+    with pytest.raises(BrokerError, match=r"segment\.bytes") as raised:
+        plan_configs(OPTIONS, [Config("segment.bytes", "many")])
+    assert raised.value.code is ErrorCode.INVALID_CONFIG

@@ -1,0 +1,57 @@
+"""A request goes to the handler of its API, with the parts of the broker that the handler names.
+
+Method: the example's API, served by handlers of the test.
+"""
+
+import pytest
+
+from examples.own_api.messages.greet import GreetRequest, GreetResponse
+from examples.own_api.tables.apis import APIS as OWN
+from examples.own_api.tables.apis import ApiKey as OwnKey
+from kafkawire.reference_broker.apis import load
+from kafkawire.reference_broker.requests.api_handlers import ApiHandler
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.requests.dispatcher import Dispatcher
+from kafkawire.reference_broker.requests.long_requests import AT_A_TIME
+from kafkawire.sdk.protocol.connection import Request
+from tests.reference_broker.broker_bench import BrokerBench, all_steps
+
+GREET = OWN[OwnKey.GREET]
+
+
+def ask(bench: BrokerBench, handle):
+    """Return the answer to a greeting."""
+    before = bench.core.requests
+    dispatcher = Dispatcher(load([ApiHandler(GREET, handle)]), bench.core.parts, before.services, 1_000)
+    request = GreetRequest()
+    return dispatcher.handle(bench.call(Request(GREET, GREET.versions.last, 0, "c", request, 10)), request)
+
+
+def test_parts_are_given(bench):
+    bench.create("t")
+
+    def handle(call, request, *, directory):
+        return GreetResponse(throttle_time_ms=len(directory.topics))
+
+    assert ask(bench, handle) == GreetResponse(throttle_time_ms=1)
+
+
+@pytest.mark.parametrize("entries", [0, AT_A_TIME - 1, AT_A_TIME, 5 * AT_A_TIME])
+def test_what_takes_long_is_done_in_pieces(bench, entries):
+    def handle(call, request):
+        for _ in range(entries):
+            yield
+        return GreetResponse(throttle_time_ms=entries)
+
+    answer = ask(bench, handle)
+    assert isinstance(answer, DelayedOperation) is (entries >= AT_A_TIME)
+    if isinstance(answer, DelayedOperation):
+        all_steps(answer)
+        answer = answer.response
+    assert answer == GreetResponse(throttle_time_ms=entries)
+
+
+def test_what_is_served_is_known(bench):
+    dispatcher = Dispatcher(load(), bench.core.parts, bench.core.requests.services, 1_000)
+    assert dispatcher.served == {key: each.versions for key, each in load().handlers.items()}
+    assert dispatcher.frame_bytes_max == 1_000
