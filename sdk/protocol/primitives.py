@@ -13,12 +13,9 @@ import codecs
 import operator
 import struct
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kafkawire.sdk.protocol.values import Buffer, digits, equal, quoted
-
-if TYPE_CHECKING:
-    from kafkawire.sdk.protocol.layout import AbsentField
 
 __all__ = [
     "APART_BYTES",
@@ -133,9 +130,9 @@ def other_class(cls: type, value: object) -> str:
     return reject_null() if value is None else f"expected {cls.__qualname__}, got {type(value).__name__}"
 
 
-def missing(cls: type, version: int, field: AbsentField) -> str:
-    """Return the reason of a field that is set and that the version does not have."""
-    return f"not in version {version} of {cls.__qualname__}, exists in {field.versions}"
+def missing(cls: type, version: int, others: str) -> str:
+    """Return the reason of a field that is set and that the version does not have, but others have."""
+    return f"not in version {version} of {cls.__qualname__}, exists in {others}"
 
 
 def is_default(value: Any, default: Any) -> bool:

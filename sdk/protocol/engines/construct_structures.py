@@ -137,7 +137,7 @@ class Structure(Subconstruct):
             value = _value(message, field.name, path)
             if not is_default(value, field.new_default()):
                 where = dotted(f"{path} -> {field.name}")
-                raise UnsupportedVersion(f"{where}: {missing(self.cls, self.version, field)}")
+                raise UnsupportedVersion(f"{where}: {missing(self.cls, self.version, field.versions)}")
         if "unknown_tags" not in self.names and not is_default(_value(message, "unknown_tags", path), ()):
             where = dotted(f"{path} -> unknown_tags")
             raise UnsupportedVersion(f"{where}: version {self.version} has no tagged fields")

@@ -329,7 +329,7 @@ def _check_structure(layout: Layout, message: Any, parts: bool, steps: list[str 
             value = _value(message, absent.name, steps)
             if not is_default(value, absent.new_default()):
                 steps.append(absent.name)
-                raise _NotInVersion(missing(layout.cls, layout.version, absent))
+                raise _NotInVersion(missing(layout.cls, layout.version, absent.versions))
     if not layout.flexible and not is_default(_value(message, "unknown_tags", steps), ()):
         steps.append("unknown_tags")
         raise _NotInVersion(f"version {layout.version} has no tagged fields")
