@@ -22,7 +22,6 @@ from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, RecordTooLarge
 from kafkawire.sdk.producer.arrivals import Arrivals, End
-from kafkawire.sdk.producer.batch import ProducerBatch
 from kafkawire.sdk.producer.buffer_memory import BufferMemory
 from kafkawire.sdk.producer.contents import (
     FILL_ONE_AFTER_THE_OTHER,
@@ -34,7 +33,7 @@ from kafkawire.sdk.producer.contents import (
 )
 from kafkawire.sdk.producer.engine import Appender
 from kafkawire.sdk.producer.outcome import Outcome
-from kafkawire.sdk.producer.partition_queue import PartitionQueue
+from kafkawire.sdk.producer.partition_queue import PartitionQueue, ProducerBatch
 from kafkawire.sdk.producer.producer_topic import ProducerTopic
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
 from kafkawire.sdk.records import BatchBuilder

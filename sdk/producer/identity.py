@@ -13,7 +13,7 @@ Source: Apache Kafka, `TransactionManager`, `Sender`; KIP-98 (InitProducerId), K
 from __future__ import annotations
 
 import logging
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call, Coordinator
 from kafkawire.sdk.client.requests import carries
@@ -22,7 +22,6 @@ from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, UnsupportedVersion
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.options import INT32_MAX
-from kafkawire.sdk.producer.batch import ProducerId
 from kafkawire.sdk.producer.transactions.errors import fenced, forgotten
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kafkawire.sdk.protocol.schema import Message
@@ -36,7 +35,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.driven import Versions
 from kafkawire.sdk.transport.promise import Promise
 
-__all__ = ["MAX_EPOCH", "ProducerIdentity"]
+__all__ = ["MAX_EPOCH", "ProducerId", "ProducerIdentity"]
 
 logger = logging.getLogger("kafkawire.producer")
 
@@ -48,6 +47,20 @@ _LAST_EPOCHS: Final = MAX_EPOCH - 1
 
 #: What a broker says that gives no producer ids, or none to this user.
 _RULES_OUT: Final = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
+
+
+class ProducerId(NamedTuple):
+    """The producer that a batch comes from, as brokers know it.
+
+    Attributes:
+        number: given by the cluster.
+        epoch: grows whenever the sequence numbers of a partition begin anew.
+        is_transactional: whether its batches belong to transactions.
+    """
+
+    number: int
+    epoch: int
+    is_transactional: bool = False
 
 
 class ProducerIdentity:

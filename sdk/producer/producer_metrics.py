@@ -19,7 +19,7 @@ from kafkawire.sdk.transport.promise import Promise
 
 if TYPE_CHECKING:
     from kafkawire.sdk.producer.accumulator import Accumulator
-    from kafkawire.sdk.producer.batch import ProducerBatch
+    from kafkawire.sdk.producer.partition_queue import ProducerBatch
 
 __all__ = ["ProducerMetrics", "TransactionTimes"]
 

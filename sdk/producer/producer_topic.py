@@ -14,7 +14,7 @@ from kafkawire.sdk.producer.engine import Topic
 from kafkawire.sdk.producer.partition_queue import PartitionQueue
 
 if TYPE_CHECKING:
-    from kafkawire.sdk.producer.batch import ProducerBatch
+    from kafkawire.sdk.producer.partition_queue import ProducerBatch
 
 __all__ = ["ProducerTopic"]
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.errors import BatchRefused, BrokerError, DeliveryTimedOut, KafkaWireError, RemoteProtocolError
-from kafkawire.sdk.producer.batch import ProducerBatch
+from kafkawire.sdk.producer.partition_queue import ProducerBatch
 from kafkawire.sdk.producer.transactions.partitions import TransactionPartitions
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.enums import PRODUCE_LAST_BEFORE_TV_2

@@ -8,13 +8,15 @@ Source: Apache Kafka, `TransactionManager`, `TxnPartitionEntry`; KIP-98, KIP-360
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Protocol
 
-from kafkawire.sdk.producer.batch import ProducerBatch, ProducerId
+from kafkawire.sdk.producer.identity import ProducerId
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.records import BatchBuilder
 
-__all__ = ["Sequences", "following"]
+__all__ = ["Numbered", "Sequences", "following"]
 
 #: Sequence numbers are 0 to 2^31 - 1, and then 0 again.
 _MODULUS: Final = 1 << 31
@@ -26,6 +28,29 @@ _HALF: Final = 1 << 30
 def following(sequence: int, count: int) -> int:
     """Return the sequence number that comes so many records after another."""
     return (sequence + count) % _MODULUS
+
+
+class Numbered(Protocol):
+    """A batch, as far as its number is concerned."""
+
+    @property
+    def builder(self) -> BatchBuilder:
+        """Knows how many records it has."""
+        ...
+
+    @property
+    def producer(self) -> ProducerId | None:
+        """That its number belongs to, None before it has one."""
+        ...
+
+    @property
+    def sequence(self) -> int:
+        """The number of its first record, -1 before it has one."""
+        ...
+
+    def stamp(self, producer: ProducerId, sequence: int) -> None:
+        """Give it a number, or another one."""
+        ...
 
 
 class Sequences:
@@ -51,14 +76,14 @@ class Sequences:
 
     def __init__(self) -> None:
         self.producer: ProducerId | None = None
-        self.batches: list[ProducerBatch] = []
+        self.batches: list[Numbered] = []
         self.needs_epoch = self.is_forgotten = False
         self._next = 0
         self._acknowledged = NO_SEQUENCE
         self._acknowledged_offset = -1
         self._unresolved = False
 
-    def may_send(self, batch: ProducerBatch, current: ProducerId) -> bool:
+    def may_send(self, batch: Numbered, current: ProducerId) -> bool:
         """Return whether the oldest waiting batch may be sent now."""
         if self.needs_epoch:
             return False
@@ -69,7 +94,7 @@ class Sequences:
         # A leader that knows nothing of the producer takes any number as the first: only one batch may be on its way.
         return not self.batches or (self.producer == current and self._acknowledged != NO_SEQUENCE)
 
-    def assign(self, batch: ProducerBatch, current: ProducerId) -> None:
+    def assign(self, batch: Numbered, current: ProducerId) -> None:
         """Number a batch that is sent for the first time."""
         if self.producer != current:
             self._begin(current)
@@ -84,7 +109,7 @@ class Sequences:
             batch.stamp(current, self._next)
             self._next = following(self._next, batch.builder.count)
 
-    def acknowledged(self, batch: ProducerBatch, offset: int = -1) -> None:
+    def acknowledged(self, batch: Numbered, offset: int = -1) -> None:
         """Note that the leader has a batch, also one whose outcome was settled before.
 
         Args:
@@ -100,7 +125,7 @@ class Sequences:
                 self._acknowledged = last
         self._resolve()
 
-    def failed(self, batch: ProducerBatch) -> None:
+    def failed(self, batch: Numbered) -> None:
         """Note that a batch has failed for good: the leader may have it all the same, or its number is missing.
 
         What the leader says to those that are on their way, or that the last of them was acknowledged, will show it.
@@ -110,7 +135,7 @@ class Sequences:
             self._unresolved = True
             self._resolve()
 
-    def divide(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
+    def divide(self, batch: Numbered, parts: Sequence[Numbered]) -> None:
         """Give the numbers of a batch to those that hold its records now."""
         if batch.sequence == NO_SEQUENCE or batch.producer is None:
             return
@@ -121,7 +146,7 @@ class Sequences:
         place = self.batches.index(batch)
         self.batches[place : place + 1] = parts
 
-    def retries(self, batch: ProducerBatch, code: ErrorCode, log_start_offset: int, *, raises_epoch: bool) -> bool:
+    def retries(self, batch: Numbered, code: ErrorCode, log_start_offset: int, *, raises_epoch: bool) -> bool:
         """Return whether a batch is sent again after an error about its number.
 
         Args:
@@ -152,7 +177,7 @@ class Sequences:
         self._next = 0
         self._acknowledged = NO_SEQUENCE
 
-    def _forget(self, batch: ProducerBatch) -> None:
+    def _forget(self, batch: Numbered) -> None:
         if batch in self.batches:
             self.batches.remove(batch)
 

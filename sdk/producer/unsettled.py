@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import count
 
-from kafkawire.sdk.producer.batch import ProducerBatch
 from kafkawire.sdk.producer.contents import Held
 from kafkawire.sdk.producer.outcome import Outcome
+from kafkawire.sdk.producer.partition_queue import ProducerBatch
 
 __all__ = ["Unsettled", "outcome_of"]
 

@@ -21,8 +21,7 @@ from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, LocalProtocolError, TransactionAborted
 from kafkawire.sdk.producer.accumulator import Accumulator
-from kafkawire.sdk.producer.batch import ProducerId
-from kafkawire.sdk.producer.identity import ProducerIdentity
+from kafkawire.sdk.producer.identity import ProducerId, ProducerIdentity
 from kafkawire.sdk.producer.sender import Sender
 from kafkawire.sdk.producer.transactions import requests
 from kafkawire.sdk.producer.transactions.errors import (

@@ -16,7 +16,7 @@ from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.client.operations import Operations
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.errors import KafkaWireError
-from kafkawire.sdk.producer.batch import ProducerId
+from kafkawire.sdk.producer.identity import ProducerId
 from kafkawire.sdk.producer.transactions import requests
 from kafkawire.sdk.producer.transactions.errors import FINAL_FOR_OFFSETS
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse

@@ -15,7 +15,7 @@ from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.requests import by_topic
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.producer.batch import ProducerId
+from kafkawire.sdk.producer.identity import ProducerId
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from kafkawire.sdk.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse

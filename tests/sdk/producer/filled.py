@@ -6,7 +6,7 @@ from random import Random
 
 from kafkawire.sdk.client.retry import Backoff
 from kafkawire.sdk.producer.accumulator import Accumulator
-from kafkawire.sdk.producer.batch import ProducerBatch
+from kafkawire.sdk.producer.partition_queue import ProducerBatch
 from kafkawire.sdk.producer.producer_topic import ProducerTopic
 from kafkawire.sdk.producer.settings import read_producer_options
 from kafkawire.sdk.records import RecordBatch

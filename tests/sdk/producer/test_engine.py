@@ -2,7 +2,7 @@
 
 from kafkawire.sdk.producer import engine
 from kafkawire.sdk.producer.accumulator import ProducerTopic
-from kafkawire.sdk.producer.batch import ProducerBatch
+from kafkawire.sdk.producer.partition_queue import ProducerBatch
 
 
 def test_the_producer_is_made_of_them() -> None:

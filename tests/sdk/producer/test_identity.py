@@ -21,8 +21,7 @@ from kafkawire.sdk.errors import (
     RemoteProtocolError,
     UnsupportedVersion,
 )
-from kafkawire.sdk.producer.batch import ProducerId
-from kafkawire.sdk.producer.identity import MAX_EPOCH, ProducerIdentity
+from kafkawire.sdk.producer.identity import MAX_EPOCH, ProducerId, ProducerIdentity
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest

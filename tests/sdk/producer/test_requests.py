@@ -13,8 +13,7 @@ from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.errors import BatchRefused, BrokerError, RemoteProtocolError
-from kafkawire.sdk.producer.batch import ProducerBatch
-from kafkawire.sdk.producer.partition_queue import PartitionQueue
+from kafkawire.sdk.producer.partition_queue import PartitionQueue, ProducerBatch
 from kafkawire.sdk.producer.requests import produce_request, results, timed_out
 from kafkawire.sdk.producer.transactions.partitions import TransactionPartitions
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest

@@ -21,9 +21,8 @@ from kafkawire.sdk.errors import (
     KafkaWireError,
     RemoteProtocolError,
 )
-from kafkawire.sdk.producer.batch import ProducerId
 from kafkawire.sdk.producer.engine import Delivery
-from kafkawire.sdk.producer.identity import MAX_EPOCH
+from kafkawire.sdk.producer.identity import MAX_EPOCH, ProducerId
 from kafkawire.sdk.producer.outcome import RecordMetadata
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.errors import BrokerError, ConnectionLost, DeliveryTimedOut
-from kafkawire.sdk.producer.batch import ProducerId
+from kafkawire.sdk.producer.identity import ProducerId
 from kafkawire.sdk.producer.outcome import RecordMetadata
 from kafkawire.sdk.producer.sequences import Sequences, following
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.sdk.errors import LocalProtocolError, RequestTimedOut, TransactionAborted
-from kafkawire.sdk.producer.batch import ProducerId
+from kafkawire.sdk.producer.identity import ProducerId
 from kafkawire.sdk.producer.transactions.machine import State
 from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction
 from kafkawire.sdk.protocol.messages.end_txn import EndTxnRequest

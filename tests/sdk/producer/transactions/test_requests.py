@@ -6,7 +6,7 @@ import pytest
 
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.producer.batch import ProducerId
+from kafkawire.sdk.producer.identity import ProducerId
 from kafkawire.sdk.producer.transactions import requests
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
