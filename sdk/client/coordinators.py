@@ -5,7 +5,7 @@ Source: Kafka protocol guide, "FindCoordinator"; KIP-699 (several keys in one re
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call, Coordinator
 from kafkawire.sdk.client.requests import coordinator, find_coordinator
@@ -16,22 +16,26 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.transport.driven import Versions
 from kafkawire.sdk.transport.wire import Address
 
-if TYPE_CHECKING:
-    from kafkawire.sdk.client.router import Router
-
 __all__ = ["Coordinators"]
 
 
 class Coordinators:
-    """The coordinators that one router knows.
+    """The coordinators that one client knows.
 
     Args:
-        router: carries the look-ups.
+        submit: has a look-up sent.
+        not_found: called when one has failed; it fails the calls that wait for the coordinator.
         timeout_ms: for a look-up, retries included.
     """
 
-    def __init__(self, router: Router, timeout_ms: int) -> None:
-        self._router = router
+    def __init__(
+        self,
+        submit: Callable[[Call, int], None],
+        not_found: Callable[[Coordinator, KafkaWireError, int], None],
+        timeout_ms: int,
+    ) -> None:
+        self._submit = submit
+        self._not_found = not_found
         self._timeout_ms = timeout_ms
         self._known: dict[Coordinator, Address] = {}
         self._asked: set[Coordinator] = set()
@@ -85,10 +89,10 @@ class Coordinators:
             self._asked.discard(wanted)
             self._trouble.pop(wanted, None)
             if call.error is not None:
-                self._router.not_found(wanted, call.error, now_ms)
+                self._not_found(wanted, call.error, now_ms)
                 return
             _node_id, host, port = coordinator(call.answer, str(wanted))
             self._known[wanted] = Address(host, port)
 
         deadline_ms = now_ms + self._timeout_ms
-        self._router.submit(Call(ANY_BROKER, request, FindCoordinatorResponse, deadline_ms, found, check=check), now_ms)
+        self._submit(Call(ANY_BROKER, request, FindCoordinatorResponse, deadline_ms, found, check=check), now_ms)

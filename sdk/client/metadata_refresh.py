@@ -13,9 +13,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call
+from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.client.options import ClientOptions
 from kafkawire.sdk.client.requests import MetadataQuestion
 from kafkawire.sdk.client.retry import Attempts, is_refusal
@@ -23,9 +23,6 @@ from kafkawire.sdk.errors import BrokerError, KafkaWireError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from kafkawire.sdk.client.router import Router
 
 __all__ = ["MetadataRefresh"]
 
@@ -36,10 +33,11 @@ _CALM_PAUSES = 2
 
 
 class MetadataRefresh:
-    """Refresh the metadata of one router.
+    """Refresh the metadata of one client.
 
     Args:
-        router: carries the requests; its metadata is kept fresh.
+        metadata: is kept fresh.
+        submit: has a request sent.
         attempts: the pauses between refreshes that did not help.
         options: of the client.
         creates_topics: whether asking for an unknown topic may create it, if the brokers allow that.
@@ -49,8 +47,16 @@ class MetadataRefresh:
         refusal: why the last one ended, if no broker trusts this client or can be trusted; None otherwise.
     """
 
-    def __init__(self, router: Router, attempts: Attempts, options: ClientOptions, creates_topics: bool) -> None:
-        self._router = router
+    def __init__(
+        self,
+        metadata: Metadata,
+        submit: Callable[[Call, int], None],
+        attempts: Attempts,
+        options: ClientOptions,
+        creates_topics: bool,
+    ) -> None:
+        self._metadata = metadata
+        self._submit = submit
         self._attempts = attempts
         self._options = options
         self._creates_topics = creates_topics
@@ -68,13 +74,12 @@ class MetadataRefresh:
 
         A request that was sent before does not do, unless it fails.
         """
-        metadata = self._router.metadata
-        metadata.invalidate()
-        self._waiting.append((metadata.invalidations, on_done))
+        self._metadata.invalidate()
+        self._waiting.append((self._metadata.invalidations, on_done))
 
     def fail(self, error: KafkaWireError) -> None:
         """Tell those who wait for a refresh that there will be none."""
-        self._tell(self._router.metadata.invalidations, error)
+        self._tell(self._metadata.invalidations, error)
 
     def poll(self, now_ms: int) -> int | None:
         """Send a refresh if one is due; return what `due_ms` says then."""
@@ -88,7 +93,7 @@ class MetadataRefresh:
         """Return when the next refresh is due, None while one is running."""
         if self._running:
             return None
-        stale_ms = self._router.metadata.stale_ms()
+        stale_ms = self._metadata.stale_ms()
         if self._wants_more():
             return stale_ms
         if self.refusal is not None and not self._waiting:
@@ -101,7 +106,7 @@ class MetadataRefresh:
 
     def _wants_more(self) -> bool:
         """Return whether a topic is wanted that the last request did not ask for."""
-        wanted = self._router.metadata.wanted
+        wanted = self._metadata.wanted
         if self._asked is None:
             return False
         return wanted is None or not wanted <= self._asked
@@ -110,7 +115,7 @@ class MetadataRefresh:
         self._running = True
         if now_ms - self.ended_ms > _CALM_PAUSES * self._options.retry_backoff_max_ms:
             self._attempts.succeeded()
-        wanted = self._router.metadata.wanted
+        wanted = self._metadata.wanted
         self._asked = None if wanted is None else frozenset(wanted)
         topics = (
             None
@@ -118,7 +123,7 @@ class MetadataRefresh:
             else [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(self._asked)]
         )
         request = MetadataRequest(topics, allow_auto_topic_creation=self._creates_topics)
-        question = MetadataQuestion(self._router.metadata, request)
+        question = MetadataQuestion(self._metadata, request)
         deadline_ms = now_ms + self._options.api_timeout_ms
         call = Call(
             ANY_BROKER,
@@ -128,12 +133,12 @@ class MetadataRefresh:
             partial(self._ended, question),
             retries=False,
         )
-        self._router.submit(call, now_ms)
+        self._submit(call, now_ms)
 
     def _ended(self, question: MetadataQuestion, call: Call[MetadataResponse], now_ms: int) -> None:
         self._running = False
         self.ended_ms = now_ms
-        error, metadata = call.error, self._router.metadata
+        error, metadata = call.error, self._metadata
         if error is None:
             asked = self._asked or frozenset()
             dropped = frozenset() if metadata.wanted is None else asked - metadata.wanted - metadata.topics.keys()
@@ -160,7 +165,7 @@ class MetadataRefresh:
         """Log which of the wanted topics are missing, and which are no longer."""
         if self._creates_topics:  # a producer, which says so of the records that wait for a topic
             return
-        metadata = self._router.metadata
+        metadata = self._metadata
         missing = {name: code for name, code in metadata.errors.items() if name in (metadata.wanted or ())}
         for name in missing.keys() - self._missing:
             self._lines.warning(("missing", name), now_ms, "%s", BrokerError(missing[name], f"topic {name}"))

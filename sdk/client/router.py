@@ -110,8 +110,8 @@ class Router:
         self._actions: list[Action] = []
         self.metrics = Registry(options.KIND)
         self._meter = RequestMetrics(self.metrics, options.KIND, self.metadata, self._links.all)
-        self._coordinators = Coordinators(self, options.api_timeout_ms)
-        self._refresh = MetadataRefresh(self, Attempts(backoff), options, creates_topics)
+        self._coordinators = Coordinators(self.submit, self._not_found, options.api_timeout_ms)
+        self._refresh = MetadataRefresh(self.metadata, self.submit, Attempts(backoff), options, creates_topics)
         self._lines, self._refusals = LogLimit(logger), LogLimit(security_logger)
         self._closed: KafkaWireError | None = None
 
@@ -201,15 +201,6 @@ class Router:
     def coordinator_trouble(self, target: Coordinator) -> KafkaWireError | None:
         """Return why the look-up of a coordinator has not succeeded yet, None if nothing went wrong."""
         return self._coordinators.trouble(target)
-
-    def not_found(self, target: Coordinator, error: KafkaWireError, now_ms: int) -> None:
-        """Fail the calls that wait for a coordinator, on every connection: its look-up has failed."""
-        for purpose in Purpose:
-            bucket = self._buckets.get((target, purpose))
-            if bucket is not None:
-                waiting, bucket.entries = bucket.entries, deque()
-                for entry in waiting:
-                    self._failed(entry, error, now_ms)
 
     def refresh(self, on_done: Callable[[KafkaWireError | None], None]) -> None:
         """Refresh the metadata as soon as the backoff allows, then call `on_done`, with the error if it failed."""
@@ -422,6 +413,15 @@ class Router:
         if link.state is LinkState.CLOSED and link.attempts.last_error is not None:
             self._refuse(bucket, link.attempts.last_error, link.since_ms, now_ms)
         return None
+
+    def _not_found(self, target: Coordinator, error: KafkaWireError, now_ms: int) -> None:
+        """Fail the calls that wait for a coordinator, on every connection: its look-up has failed."""
+        for purpose in Purpose:
+            bucket = self._buckets.get((target, purpose))
+            if bucket is not None:
+                waiting, bucket.entries = bucket.entries, deque()
+                for entry in waiting:
+                    self._failed(entry, error, now_ms)
 
     def _any(self, bucket: _Bucket, now_ms: int) -> Link | None:
         """Return the ready link with the least to do; without one, open another of those that have failed least.

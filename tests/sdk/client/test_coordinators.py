@@ -35,6 +35,11 @@ def answer(request: Any, version: int) -> FindCoordinatorResponse:
     return FindCoordinatorResponse(coordinators=[FindCoordinatorResponse.Coordinator(key, node, *address(node))])
 
 
+def looked_up_by(simulation: Simulation) -> Coordinators:
+    """Return coordinators of their own: no call waits for one."""
+    return Coordinators(simulation.router.submit, lambda *_: None, 60_000)
+
+
 @pytest.fixture
 def simulation() -> Simulation:
     simulation = Simulation(Router(options(), backoff()))
@@ -46,7 +51,7 @@ def simulation() -> Simulation:
 @pytest.mark.parametrize("newest", [0, 3, 4, 6])
 def test_groups_and_transactional_ids_are_told_apart(simulation: Simulation, newest: int) -> None:
     simulation.newest[ApiKey.FIND_COORDINATOR] = newest
-    coordinators = Coordinators(simulation.router, 60_000)
+    coordinators = looked_up_by(simulation)
     wanted = (GROUP,) if newest == 0 else (GROUP, TRANSACTION)
     for each in wanted:
         assert coordinators.find(each, simulation.now_ms) is None
@@ -57,7 +62,7 @@ def test_groups_and_transactional_ids_are_told_apart(simulation: Simulation, new
 
 
 def test_what_an_error_says(simulation: Simulation) -> None:
-    coordinators = Coordinators(simulation.router, 60_000)
+    coordinators = looked_up_by(simulation)
     for error, forgotten in (
         (BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), False),
         (BrokerError(ErrorCode.REBALANCE_IN_PROGRESS), False),
@@ -71,7 +76,7 @@ def test_what_an_error_says(simulation: Simulation) -> None:
 
 
 def test_only_the_coordinators_at_an_address_are_forgotten(simulation: Simulation) -> None:
-    coordinators = Coordinators(simulation.router, 60_000)
+    coordinators = looked_up_by(simulation)
     for each in (GROUP, TRANSACTION):
         coordinators.find(each, simulation.now_ms)
     simulation.run(100)
@@ -102,7 +107,7 @@ def test_a_refusal_ends_the_calls_that_wait_and_no_later_one(simulation: Simulat
 def test_trouble_is_known_while_a_look_up_goes_on(simulation: Simulation) -> None:
     absent = FindCoordinatorResponse.Coordinator("orders", error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     simulation.handlers[FindCoordinatorRequest] = lambda *_: FindCoordinatorResponse(coordinators=[absent])
-    coordinators = Coordinators(simulation.router, 60_000)
+    coordinators = looked_up_by(simulation)
     assert (coordinators.trouble(GROUP), coordinators.knows(GROUP)) == (None, False)
     coordinators.find(GROUP, simulation.now_ms)
     simulation.run(100)
