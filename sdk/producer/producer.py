@@ -41,8 +41,9 @@ if TYPE_CHECKING:
     from kafkawire.sdk.metrics.names import MetricName
     from kafkawire.sdk.producer.core import ProducerCore
     from kafkawire.sdk.producer.hooks import ProducerHooks, ProducerInterceptor
+    from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction
 
-__all__ = ["Producer"]
+__all__ = ["Producer", "prepare_transaction"]
 
 logger = logging.getLogger("kafkawire.producer")
 
@@ -487,6 +488,30 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
 
 #: As it is written here: a shortcut is taken only while it was not replaced.
 _SEND: Final = Producer.send
+
+
+async def prepare_transaction(
+    producer: Producer[Any, Any], timeout_ms: int | None = None
+) -> PreparedTransaction | None:
+    """Flush, and leave the open transaction of a producer open even when the producer is closed.
+
+    The producer takes no more records. It may commit or abort the transaction itself, or be closed.
+
+    Args:
+        producer: has an open transaction.
+        timeout_ms: the limit; None for `api_timeout_ms`.
+
+    Returns:
+        What it takes to end it, in any process; None if nothing was sent, and there is nothing to end.
+
+    Raises:
+        TransactionAborted: a record was not stored, or offsets were not taken, as the cause says.
+        RequestTimedOut: not everything was stored within the limit. The transaction can only be aborted.
+        LocalProtocolError: no transaction is open.
+        ProducerFenced: another producer uses the `transactional_id`, and the transaction was aborted.
+        KafkaWireError: another error has made transactions impossible.
+    """
+    return await producer._started().prepare(timeout_ms)
 
 
 async def _finished(core: ProducerCore, timeout_ms: int | None) -> None:

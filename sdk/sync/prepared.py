@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkawire.sdk.producer.transactions import prepared
+from kafkawire.sdk.producer.producer import prepare_transaction as prepare
 from kafkawire.sdk.transport.waiting import result_of
 
 if TYPE_CHECKING:
@@ -25,6 +25,6 @@ def prepare_transaction(producer: Producer[Any, Any], timeout_ms: int | None = N
         What it takes to end it; None if nothing was sent.
 
     Raises:
-        KafkaWireError: see `kafkawire.sdk.producer.transactions.prepared.prepare_transaction`.
+        KafkaWireError: see `kafkawire.sdk.producer.producer.prepare_transaction`.
     """
-    return result_of(prepared.prepare_transaction, producer._inner, timeout_ms)
+    return result_of(prepare, producer._inner, timeout_ms)

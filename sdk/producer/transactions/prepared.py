@@ -9,7 +9,7 @@ Source: KIP-98 (EndTxn); the words are those of KIP-939, which adds transactions
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from kafkawire.sdk.client.call import Answer, Coordinator
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
@@ -27,10 +27,7 @@ from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.enums.transaction_version import TransactionVersion
 from kafkawire.sdk.transport.driven import Versions
 
-if TYPE_CHECKING:
-    from kafkawire.sdk.producer.producer import Producer
-
-__all__ = ["PreparedTransaction", "add_offsets", "end_prepared", "prepare_transaction"]
+__all__ = ["PreparedTransaction", "add_offsets", "end_prepared"]
 
 
 class PreparedTransaction(NamedTuple):
@@ -55,30 +52,6 @@ class PreparedTransaction(NamedTuple):
     def joins_by_itself(self) -> bool:
         """Whether brokers add groups to it, and raise the epoch at its end."""
         return self.version >= TransactionVersion.TV_2
-
-
-async def prepare_transaction(
-    producer: Producer[Any, Any], timeout_ms: int | None = None
-) -> PreparedTransaction | None:
-    """Flush, and leave the open transaction of a producer open even when the producer is closed.
-
-    The producer takes no more records. It may commit or abort the transaction itself, or be closed.
-
-    Args:
-        producer: has an open transaction.
-        timeout_ms: the limit; None for `api_timeout_ms`.
-
-    Returns:
-        What it takes to end it, in any process; None if nothing was sent, and there is nothing to end.
-
-    Raises:
-        TransactionAborted: a record was not stored, or offsets were not taken, as the cause says.
-        RequestTimedOut: not everything was stored within the limit. The transaction can only be aborted.
-        LocalProtocolError: no transaction is open.
-        ProducerFenced: another producer uses the `transactional_id`, and the transaction was aborted.
-        KafkaWireError: another error has made transactions impossible.
-    """
-    return await producer._started().prepare(timeout_ms)
 
 
 async def add_offsets(

@@ -5,18 +5,42 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.errors import KafkaWireError
 
 if TYPE_CHECKING:
     from kafkawire.sdk.client.groups.protocol import GroupMetadata
-    from kafkawire.sdk.producer.producer import Producer
 
-__all__ = ["Transaction"]
+__all__ = ["Transaction", "TransactionalProducer"]
 
 logger = logging.getLogger("kafkawire.producer")
+
+
+class TransactionalProducer(Protocol):
+    """What a transaction asks of its producer; see the methods of `Producer`."""
+
+    async def begin_transaction(self) -> None:
+        """Begin it, after the end of the one before."""
+        ...
+
+    async def commit_transaction(self, timeout_ms: int | None = None) -> None:
+        """Commit it."""
+        ...
+
+    async def abort_transaction(self, timeout_ms: int | None = None) -> None:
+        """Abort it."""
+        ...
+
+    async def send_offsets(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        group: GroupMetadata,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Commit offsets of a group with it."""
+        ...
 
 
 class Transaction:
@@ -32,7 +56,7 @@ class Transaction:
         timeout_ms: for committing or aborting; None for `api_timeout_ms`.
     """
 
-    def __init__(self, producer: Producer[Any, Any], timeout_ms: int | None = None) -> None:
+    def __init__(self, producer: TransactionalProducer, timeout_ms: int | None = None) -> None:
         self._producer = producer
         self._timeout_ms = timeout_ms
 
