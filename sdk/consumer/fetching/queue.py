@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.position import Position
@@ -19,10 +19,7 @@ from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.transport.promise import Promise
 
-if TYPE_CHECKING:
-    from kafkawire.sdk.consumer.reading.assignment import Reading
-
-__all__ = ["FetchQueue", "Fetched"]
+__all__ = ["FetchQueue", "Fetched", "Taker"]
 
 
 class Fetched:
@@ -61,6 +58,20 @@ class Fetched:
         self.data_end = data_end
         self.aborted = aborted
         self.error = error
+
+
+class Taker(Protocol):
+    """The user's side of a partition, as far as it says whether something fetched may be handed out."""
+
+    @property
+    def epoch(self) -> int:
+        """What was fetched in another one is dropped."""
+        ...
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing may be handed out now."""
+        ...
 
 
 class FetchQueue:
@@ -154,14 +165,14 @@ class FetchQueue:
             raise failure.again()
         raise failure.with_traceback(self._traceback)  # the application's own, which must not grow with each read
 
-    def take(self, readings: Mapping[TopicPartition, Reading]) -> Fetched | None:
+    def take(self, takers: Mapping[TopicPartition, Taker]) -> Fetched | None:
         """Return the oldest that can be handed out, None if there is none."""
         while self._items:
             fetched = self._items.popleft()
-            reading = readings.get(fetched.partition)
-            if reading is None or reading.epoch != fetched.epoch:
+            taker = takers.get(fetched.partition)
+            if taker is None or taker.epoch != fetched.epoch:
                 self._release(fetched)
-            elif reading.is_held:
+            elif taker.is_held:
                 self._parked.setdefault(fetched.partition, []).append(fetched)
                 self._taken_bytes += len(fetched.records)  # of no use now, so it must not keep others from fetching
             else:
