@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from kafkawire.sdk.client.metadata import Partition
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.retry import Attempts, Backoff
-from kafkawire.sdk.consumer.position import Place, Position
+from kafkawire.sdk.consumer.position import Located, Place, Position
+from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
-__all__ = ["PartitionFetch"]
+__all__ = ["PartitionFetch", "Planning"]
 
 
 class PartitionFetch:
@@ -108,3 +111,41 @@ class PartitionFetch:
         return FetchRequest.FetchPartition(
             self.partition.partition, self.leader_epoch, self.position.offset, partition_max_bytes=self.max_bytes
         )
+
+
+class Planning(Protocol):
+    """What look-ups and responses ask and tell the planner, whose partitions they concern.
+
+    Attributes:
+        user: the user's side; set before anything is assigned.
+    """
+
+    user: Located | None
+
+    def current(self, partition: TopicPartition) -> PartitionFetch | None:
+        """Return the state of a partition, None if it is not assigned any more."""
+        ...
+
+    def consider(self, fetch: PartitionFetch, now_ms: int) -> None:
+        """Put a partition where it belongs now."""
+        ...
+
+    def go_on(self, fetch: PartitionFetch, now_ms: int) -> None:
+        """Fetch a partition from where it is now: a broker has answered."""
+        ...
+
+    def locate(self, fetch: PartitionFetch, position: Position, now_ms: int, *, is_checked: bool = False) -> None:
+        """Begin to fetch from a position that was looked up; `is_checked` if the leader that was asked has named it."""
+        ...
+
+    def reset(self, fetch: PartitionFetch, reason: str, now_ms: int) -> None:
+        """Have the position looked up as `auto_offset_reset` says."""
+        ...
+
+    def retry(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
+        """Have a partition wait after a failure that will pass."""
+        ...
+
+    def halt_with(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
+        """Fetch nothing more of a partition until it is sought: the application gets the error, once."""
+        ...

@@ -19,7 +19,7 @@ from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.requests import carries
 from kafkawire.sdk.client.router import Router
-from kafkawire.sdk.consumer.fetching.partition_fetch import PartitionFetch
+from kafkawire.sdk.consumer.fetching.partition_fetch import PartitionFetch, Planning
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, NoOffset, UnsupportedVersion
 from kafkawire.sdk.log_limit import LogLimit
@@ -35,7 +35,6 @@ from kafkawire.sdk.transport.driven import Versions
 
 if TYPE_CHECKING:
     from kafkawire.sdk.client.groups.committed import Found
-    from kafkawire.sdk.consumer.fetching.planner import FetchPlanner
 
 __all__ = ["CommittedSource", "PositionLookups"]
 
@@ -67,7 +66,7 @@ class PositionLookups:
 
     def __init__(
         self,
-        planner: FetchPlanner,
+        planner: Planning,
         router: Router,
         options: ConsumerOptions,
         wall_ms: Callable[[], int],

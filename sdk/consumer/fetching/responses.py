@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.retry import is_connection_error
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.consumer.fetching.metrics import FetchMetrics
-from kafkawire.sdk.consumer.fetching.partition_fetch import PartitionFetch
+from kafkawire.sdk.consumer.fetching.partition_fetch import PartitionFetch, Planning
 from kafkawire.sdk.consumer.fetching.queue import Fetched, FetchQueue
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, RemoteProtocolError
@@ -24,9 +23,6 @@ from kafkawire.sdk.protocol.tables.enums import IsolationLevel
 from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.extent import extent
-
-if TYPE_CHECKING:
-    from kafkawire.sdk.consumer.fetching.planner import FetchPlanner
 
 __all__ = ["FetchResponses"]
 
@@ -46,7 +42,7 @@ class FetchResponses:
         queue: takes the batches.
     """
 
-    def __init__(self, planner: FetchPlanner, router: Router, options: ConsumerOptions, queue: FetchQueue) -> None:
+    def __init__(self, planner: Planning, router: Router, options: ConsumerOptions, queue: FetchQueue) -> None:
         self._planner = planner
         self._metadata = router.metadata
         self._options = options
