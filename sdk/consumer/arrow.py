@@ -8,22 +8,50 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from kafkawire.sdk.records.columns import cut_columns
+from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.records.columns import ReadableBatch, cut_columns
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from kafkawire.sdk.consumer.batch import ConsumerBatch
-
-__all__ = ["to_arrow"]
+__all__ = ["PartitionBatch", "to_arrow"]
 
 #: In the machine's byte order, as Arrow has it.
 _INT32 = struct.Struct("=i")
 
 
-def to_arrow(batches: Iterable[ConsumerBatch], *, headers: bool = False) -> pyarrow.RecordBatch:
+class PartitionBatch(Protocol):
+    """A batch of a partition, and which of its records are wanted; a `ConsumerBatch` is one."""
+
+    @property
+    def partition(self) -> TopicPartition:
+        """Where it is from."""
+        ...
+
+    @property
+    def batch(self) -> ReadableBatch:
+        """The batch itself."""
+        ...
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that is wanted."""
+        ...
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the last one that is wanted."""
+        ...
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it has records that are not wanted."""
+        ...
+
+
+def to_arrow(batches: Iterable[PartitionBatch], *, headers: bool = False) -> pyarrow.RecordBatch:
     """Return the records of some batches as Arrow columns, without a Python object for each.
 
     Args:
