@@ -11,7 +11,7 @@ Source: Apache Kafka, `FetchCollector`, `CompletedFetch`.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.unclosed import weakly
@@ -26,14 +26,26 @@ from kafkawire.sdk.errors import DecodeError, KafkaWireError
 from kafkawire.sdk.records import MessageBatch, Record
 
 if TYPE_CHECKING:
-    from kafkawire.sdk.consumer.reading.bounds import Bounds
     from kafkawire.sdk.consumer.reading.hooks import ConsumerHooks
 
-__all__ = ["LIST_MS", "Reader"]
+__all__ = ["LIST_MS", "BoundedRead", "Reader"]
 
 #: A list that takes longer to fill, with deserializers for example, ends early: the event loop has a turn before the
 #: next one.
 LIST_MS: Final = 100
+
+
+class BoundedRead(Protocol):
+    """A bounded read, as far as another read may end it; see `Bounds`."""
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether the next read ends it."""
+        ...
+
+    def lift(self) -> None:
+        """Have reads go on without an end."""
+        ...
 
 
 class Reader:
@@ -63,7 +75,7 @@ class Reader:
         self._handed_out = 0
         self.handout: Handout | None = None
         self.taken = 0
-        self.bounds: Bounds | None = None
+        self.bounds: BoundedRead | None = None
         self.stream: RecordStream[Any, Any] | RecordIterator[Any, Any] | None = None
         self.hooks: ConsumerHooks[Any, Any] | None = None
         assignment.on_pause = weakly(self._set_aside, None)
