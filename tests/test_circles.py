@@ -25,7 +25,9 @@ CASES = [
         {"c": PLAIN.format("b"), "b": PLAIN.format("a"), "a": PLAIN.format("c")},
         "kafkawire.a -> kafkawire.c -> kafkawire.b -> kafkawire.a",
     ),
-    ({"a": PLAIN.format("b"), "b": FOR_TYPES.format("a")}, None),
+    ({"a": PLAIN.format("b"), "b": FOR_TYPES.format("a")}, "kafkawire.a -> kafkawire.b -> kafkawire.a"),
+    ({"a": FOR_TYPES.format("b"), "b": FOR_TYPES.format("a")}, "kafkawire.a -> kafkawire.b -> kafkawire.a"),
+    ({"a": FOR_TYPES.format("b"), "b": PLAIN.format("c"), "c": "x = 1\n"}, None),
     ({"a": PLAIN.format("b") + PLAIN.format("c"), "b": PLAIN.format("c"), "c": "x = 1\n"}, None),
 ]
 

@@ -1,8 +1,8 @@
 """Find circles of imports: modules that import each other, directly or through others.
 
-`python -m tools.circles` prints one line a circle and exits with 1 when there is one. Imports inside functions count,
-since they only hide a circle; imports for type checkers do not, since nothing runs them. `make layers` runs it after
-import-linter, whose graph it reads.
+`python -m tools.circles` prints one line a circle and exits with 1 when there is one. Imports inside functions and for
+type checkers count, too: they only hide a circle from Python, and a reader who begins with one of its modules still
+needs all of them. `make layers` runs it after import-linter, whose graph it reads.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def circles(package: str = PACKAGE) -> list[tuple[str, ...]]:
     Returns:
         The modules of a circle in the order in which they import each other; the last one imports the first.
     """
-    graph = grimp.build_graph(package, exclude_type_checking_imports=True, cache_dir=None)
+    graph = grimp.build_graph(package, exclude_type_checking_imports=False, cache_dir=None)
     found = set()
     for importer in graph.modules:
         for imported in graph.find_modules_directly_imported_by(importer):
