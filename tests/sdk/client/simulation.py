@@ -174,7 +174,7 @@ class Simulation:
         self.now_ms = 1_000
         self.handlers: dict[Any, Handler] = {}
         self.down: set[int] = set()
-        self.refusal: type[ConnectFailed] = ConnectFailed
+        self.refusal: Callable[[Address, str], KafkaWireError] = ConnectFailed
         self.stalled: set[int] = set()
         self.newest: dict[ApiKey, int] = {}
         self.features: dict[str, int] = {}
