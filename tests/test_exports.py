@@ -27,6 +27,7 @@ import pytest
 import typer
 
 import kafkawire
+import kafkawire.errors
 import kafkawire.testing
 
 #: Modules that need a package outside the dependencies of a plain install.
@@ -114,7 +115,7 @@ def annotated_names(kind: type) -> Iterator[tuple[str, ast.expr]]:
 
 
 def test_every_type_in_an_annotation_of_the_face_is_public() -> None:
-    """What a user's own annotations need is in `kafkawire`, or in `kafkawire.testing` for its broker."""
+    """What a user's own annotations need is in `kafkawire`, in `kafkawire.errors`, or in `kafkawire.testing`."""
     classes = [kafkawire.testing.Broker, *(getattr(kafkawire, name) for name in kafkawire.__all__)]
     written = [each for each in classes if inspect.isclass(each) and not issubclass(each, int | dict)]
     missing = set()
@@ -159,7 +160,8 @@ def names_of(annotation: ast.expr) -> Iterator[str]:
 def is_known(name: str) -> bool:
     """Return whether users can import a name: ours, or one of Python."""
     homes = (builtins, collections.abc, datetime, pathlib, types, typing)
-    return name in (*kafkawire.__all__, *kafkawire.testing.__all__) or any(hasattr(home, name) for home in homes)
+    ours = (*kafkawire.__all__, *kafkawire.errors.__all__, *kafkawire.testing.__all__)
+    return name in ours or any(hasattr(home, name) for home in homes)
 
 
 def test_face_holds_nothing_else() -> None:

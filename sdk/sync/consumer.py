@@ -15,8 +15,8 @@ from kafkawire.sdk.client.method_hints import CONSUMER, Hinting
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.summary import blocking_summary
 from kafkawire.sdk.consumer.batch import ConsumerBatch
+from kafkawire.sdk.consumer.consumer import CLOSE_TIMEOUT_MS
 from kafkawire.sdk.consumer.consumer import Consumer as AsyncConsumer
-from kafkawire.sdk.consumer.face import CLOSE_TIMEOUT_MS
 from kafkawire.sdk.consumer.listener import BlockingListenerCalls
 from kafkawire.sdk.errors import DeserializationFailed, KafkaWireError
 from kafkawire.sdk.records import Record
