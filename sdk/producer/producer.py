@@ -26,7 +26,6 @@ from kafkawire.sdk.producer.contents import checked_values, contents, wanted_par
 from kafkawire.sdk.producer.engine import Delivery, are_plain
 from kafkawire.sdk.producer.settings import DRAINED_FRACTION, read_producer_options
 from kafkawire.sdk.producer.shortcut import ProducerClass, Shortcut, shortcut_of
-from kafkawire.sdk.producer.transactions.transaction import Transaction
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.content import HeadersInput, record_headers
 from kafkawire.sdk.records.type_variables import GivenKey, GivenValue
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.producer.hooks import ProducerHooks, ProducerInterceptor
     from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction
 
-__all__ = ["Producer", "prepare_transaction"]
+__all__ = ["Producer", "Transaction", "prepare_transaction"]
 
 logger = logging.getLogger("kafkawire.producer")
 
@@ -488,6 +487,48 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
 
 #: As it is written here: a shortcut is taken only while it was not replaced.
 _SEND: Final = Producer.send
+
+
+class Transaction:
+    """Commit all that is sent inside `async with producer.transaction()`, or nothing of it.
+
+    The block commits at its end. If it raises, or is cancelled, the transaction is aborted and the error goes on; if
+    aborting fails, too, that is logged, and the next transaction raises it. Once a commit has begun it is not taken
+    back: if it is cancelled or takes longer than its limit, it goes on, the next transaction begins after it, and
+    `Producer.commit_transaction` tells what became of it.
+
+    Args:
+        producer: has a `transactional_id`.
+        timeout_ms: for committing or aborting; None for `api_timeout_ms`.
+    """
+
+    def __init__(self, producer: Producer[Any, Any], timeout_ms: int | None = None) -> None:
+        self._producer = producer
+        self._timeout_ms = timeout_ms
+
+    async def __aenter__(self) -> Transaction:
+        await self._producer.begin_transaction()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self._producer.commit_transaction(self._timeout_ms)
+            return
+        try:
+            await self._producer.abort_transaction(self._timeout_ms)
+        except KafkaWireError as failure:
+            logger.warning("after %r, the transaction could not be aborted: %s", error, failure)
+
+    async def send_offsets(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        group: GroupMetadata,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Commit offsets of a consumer's group with the transaction; see `Producer.send_offsets`."""
+        await self._producer.send_offsets(offsets, group, timeout_ms)
 
 
 async def prepare_transaction(

@@ -12,8 +12,8 @@ from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.summary import blocking_summary
 from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.sdk.producer.producer import Producer as AsyncProducer
+from kafkawire.sdk.producer.producer import Transaction as AsyncTransaction
 from kafkawire.sdk.producer.shortcut import ProducerClass, Shortcut, shortcut_of
-from kafkawire.sdk.producer.transactions.transaction import Transaction as AsyncTransaction
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.content import HeadersInput
 from kafkawire.sdk.records.type_variables import GivenKey, GivenValue

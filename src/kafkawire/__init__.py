@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.producer.engine import Delivery
     from kafkawire.sdk.producer.hooks import OutgoingRecord, ProducerInterceptor
     from kafkawire.sdk.producer.outcome import RecordMetadata
-    from kafkawire.sdk.producer.producer import Producer
-    from kafkawire.sdk.producer.transactions.transaction import Transaction
+    from kafkawire.sdk.producer.producer import Producer, Transaction
     from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource, OffsetTimestamp
     from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
     from kafkawire.sdk.protocol.values import Buffer
@@ -162,7 +161,7 @@ _HOMES = {
     "TokenProvider": "sdk.client.security_options",
     "Topic": "sdk.client.metadata",
     "TopicPartition": "sdk.client.partitions",
-    "Transaction": "sdk.producer.transactions.transaction",
+    "Transaction": "sdk.producer.producer",
     "WaitsFor": "sdk.consumer.health",
     "__version__": "sdk.version",
 }

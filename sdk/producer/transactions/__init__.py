@@ -1,1 +1,1 @@
-"""Transactions of a producer: the machine that begins and ends them, and what the application holds of one."""
+"""Transactions of a producer: the machine that begins and ends them, and those that outlive their producer."""
