@@ -19,6 +19,7 @@ from kafkawire.reference_broker.groups.topics import TopicFacts, Topics
 from kafkawire.reference_broker.metadata.internal_topics import warn_of_removal
 from kafkawire.reference_broker.metadata.local_topics import LocalTopics
 from kafkawire.reference_broker.replicas.fetch_sessions import FetchSessions
+from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import ServedApis
 from kafkawire.reference_broker.requests.call import RequestServices
 from kafkawire.reference_broker.requests.dispatcher import Dispatcher
@@ -56,6 +57,7 @@ class Core:
         groups: see `GroupCoordinator`.
         transactions: see `TransactionCoordinator`.
         fetch_sessions: what consumers fetch.
+        replicas: of the partitions that are here.
         producer_ids: gives ids to producers.
         parts: what handlers may name, see `PARTS`.
         requests: handles requests.
@@ -76,6 +78,7 @@ class Core:
         self.options = options
         self.timers = directory.services.timers
         computations = Computations(self.timers)
+        self.replicas = Replicas(directory)
         self.topics = LocalTopics(directory, options, self.timers, self._topic_gone, self._forget_topic)
         self.groups = GroupCoordinator(
             self.timers,
@@ -83,7 +86,7 @@ class Core:
             GroupLimits.of(options),
             lambda: self._coordinator_logs(CONSUMER_OFFSETS_TOPIC),
             _TopicsOf(directory),
-            partial(verify_commit, directory, lambda: self.transactions),
+            partial(verify_commit, self.replicas, lambda: self.transactions),
             computations,
         )
         self.fetch_sessions = FetchSessions(options.max_incremental_fetch_session_cache_slots, new_id, computations)
@@ -93,7 +96,7 @@ class Core:
             TransactionLimits.of(options),
             lambda: self._coordinator_logs(TRANSACTION_STATE_TOPIC),
             self.producer_ids,
-            partial(write_marker, directory, self.groups),
+            partial(write_marker, self.replicas, self.groups),
         )
         warn_of_removal({name: topic.configs for name, topic in directory.topics.items()}, options, _log)
         self._expire_producers(now_ms)
@@ -114,6 +117,7 @@ class Core:
             "groups": self.groups,
             "options": options,
             "producer_ids": self.producer_ids,
+            "replicas": self.replicas,
             "topics": self.topics,
             "transactions": self.transactions,
         }
@@ -160,8 +164,7 @@ class Core:
         self.groups.forget_topic(topic.name, topic.topic_id, done, now_ms)
 
     def _coordinator_logs(self, name: str) -> list[TopicLog]:
-        topic = self.directory.topics.get(name)
-        return [] if topic is None else [TopicLog(log) for log in topic.logs]
+        return [TopicLog(replica) for replica in self.replicas.of(name)]
 
     # Producers.
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.replicas.fetch_sessions import FetchSession, FetchSessions, SessionPartition
+from kafkawire.reference_broker.replicas.replica import Replica
+from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, finished
 from kafkawire.reference_broker.requests.long_requests import AT_A_TIME, complete_by_work
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, Topic
-from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.segments.search_preparation import NotPrepared
 from kafkawire.reference_broker.storage.segments.segments import Read
 from kafkawire.reference_broker.work.pieces import Pieces, Work
@@ -33,7 +34,7 @@ from kafkawire.sdk.protocol.tables.enums import (
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["check_isolation", "check_partition", "handle"]
+__all__ = ["check_isolation", "handle"]
 
 _BY_ID_SINCE = since(FetchRequest.FetchTopic, "topic_id")
 
@@ -53,7 +54,13 @@ _Found = tuple[SessionPartition, PartitionData]
 
 @serves(ApiKey.FETCH)
 def handle(
-    call: Call, request: FetchRequest, *, directory: LogDirectory, fetch_sessions: FetchSessions, options: BrokerOptions
+    call: Call,
+    request: FetchRequest,
+    *,
+    directory: LogDirectory,
+    fetch_sessions: FetchSessions,
+    options: BrokerOptions,
+    replicas: Replicas,
 ) -> Work[FetchResponse | DelayedOperation]:
     """Handle Fetch: respond at once with enough bytes or an error of reading, otherwise delay the response."""
     check_isolation(request.isolation_level)
@@ -61,7 +68,9 @@ def handle(
         session = yield from fetch_sessions.begin(request, call.now_ms, by_id=call.version >= _BY_ID_SINCE)
     except BrokerError as error:
         return FetchResponse(error_code=error.code)
-    return (yield from _Fetch(call, request, session, fetch_sessions, directory, options.fetch_max_bytes).answer())
+    return (
+        yield from _Fetch(call, request, session, fetch_sessions, directory, replicas, options.fetch_max_bytes).answer()
+    )
 
 
 class _Fetch:
@@ -74,11 +83,13 @@ class _Fetch:
         session: FetchSession,
         sessions: FetchSessions,
         directory: LogDirectory,
+        replicas: Replicas,
         bytes_max: int,
     ) -> None:
         self._call = call
         self._sessions = sessions
         self._directory = directory
+        self._replicas = replicas
         self._bytes_max = bytes_max
         self._request = request
         self._session = session
@@ -130,16 +141,16 @@ class _Fetch:
         Raises:
             BrokerError: the session has ended meanwhile.
         """
-        call, request, session, found = self._call, self._request, self._session, self._found
+        request, session, found = self._request, self._session, self._found
         left = max(min(request.max_bytes, self._bytes_max), 0)
         self._size_bytes, self._has_errors, self._unknown = 0, False, 0
         self._reads += 1
         session.has_news = False
         pieces = Pieces(AT_A_TIME)
         for partition in session.to_read():
-            topic = _find(call.version, self._directory, partition)
+            replica, missing = self._find(partition)
             # The first partition with data returns at least one batch; otherwise a large one could never be read.
-            data = _read_partition(call, topic, partition.wanted, left, not self._size_bytes, self._is_committed)
+            data = _read_partition(replica, missing, partition.wanted, left, not self._size_bytes, self._is_committed)
             size = len(data.records or b"")
             self._size_bytes += size
             left = max(left - size, 0)
@@ -150,7 +161,7 @@ class _Fetch:
                 self._has_errors |= is_error
             end = data.last_stable_offset if self._is_committed else data.high_watermark
             is_at_end = not size and not is_error and partition.wanted.fetch_offset >= end
-            session.was_read(partition, None if is_error else _log(topic, partition), is_at_end=is_at_end)
+            session.was_read(partition, None if is_error else replica, is_at_end=is_at_end)
             if session.is_full or partition.is_news(data):
                 found[partition] = data
             else:
@@ -159,6 +170,16 @@ class _Fetch:
                 session.follow()  # what comes meanwhile is to be known
                 yield
                 session.check()
+
+    def _find(self, partition: SessionPartition) -> tuple[Replica | None, ErrorCode]:
+        """Return the replica of a partition, or the error if it is not here."""
+        name = partition.topic
+        if self._session.by_id:
+            topic = self._directory.topics_by_id.get(partition.topic_id)
+            if topic is None:
+                return None, ErrorCode.UNKNOWN_TOPIC_ID
+            name = topic.name
+        return self._replicas.get(name, partition.wanted.partition), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     @property
     def _may_wait(self) -> bool:
@@ -250,38 +271,27 @@ class _Fetch:
             self._timer.cancel()
 
 
-def _find(version: int, directory: LogDirectory, partition: SessionPartition) -> Topic | None:
-    if version >= _BY_ID_SINCE:
-        return directory.topics_by_id.get(partition.topic_id)
-    return directory.topics.get(partition.topic)
-
-
-def _log(topic: Topic | None, partition: SessionPartition) -> PartitionLog | None:
-    return None if topic is None else topic.logs[partition.wanted.partition]
-
-
 def _turn(entry: _Found) -> int:
     return entry[0].turn
 
 
 def _read_partition(
-    call: Call,
-    topic: Topic | None,
+    replica: Replica | None,
+    missing: ErrorCode,
     partition: FetchRequest.FetchPartition,
     left: int,
     at_least_one: bool,
     is_committed: bool,
 ) -> PartitionData:
     data = PartitionData(partition.partition, high_watermark=UNKNOWN_OFFSET, aborted_transactions=None, records=b"")
-    if topic is None or not 0 <= partition.partition < len(topic.logs):
-        by_id = topic is None and call.version >= _BY_ID_SINCE
-        data.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if replica is None:
+        data.error_code = missing
         data.aborted_transactions = ()
         return data
-    log = topic.logs[partition.partition]
+    log = replica.log
     try:
         # Here, and only here, Kafka takes any negative epoch for none.
-        check_partition(log, max(partition.current_leader_epoch, NO_PARTITION_LEADER_EPOCH))
+        replica.check(max(partition.current_leader_epoch, NO_PARTITION_LEADER_EPOCH))
         max_bytes = min(left, partition.partition_max_bytes)
         read = log.read(partition.fetch_offset, max_bytes, at_least_one=at_least_one, is_committed=is_committed)
     except NotPrepared:
@@ -307,22 +317,3 @@ def check_isolation(level: int) -> None:
     """
     if level not in _ISOLATION_LEVELS:
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"isolation level {level}, expected 0 or 1")
-
-
-def check_partition(log: PartitionLog, epoch: int) -> None:
-    """Check that a partition can tell of itself, and that a client knows its current leader epoch.
-
-    Args:
-        log: the partition's log.
-        epoch: the epoch known to the client; `NO_PARTITION_LEADER_EPOCH` if it sent none.
-
-    Raises:
-        BrokerError: the log's `error`; or the client's epoch is older (FENCED_LEADER_EPOCH) or newer
-            (UNKNOWN_LEADER_EPOCH).
-    """
-    if log.error is not None:
-        raise log.error.again()
-    if epoch < log.leader_epoch and epoch != NO_PARTITION_LEADER_EPOCH:
-        raise BrokerError(ErrorCode.FENCED_LEADER_EPOCH, f"epoch {epoch}, {log.leader_epoch} is the current one")
-    if epoch > log.leader_epoch:
-        raise BrokerError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"epoch {epoch}, {log.leader_epoch} is the current one")

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from kafkawire.reference_broker.apis.fetch import check_isolation, check_partition
+from kafkawire.reference_broker.apis.fetch import check_isolation
+from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.storage.segments.segments import TimestampAndOffset
@@ -44,7 +44,7 @@ _NOTHING = TimestampAndOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, NO_PARTITION_LEADER_
 
 @serves(ApiKey.LIST_OFFSETS)
 def handle(
-    call: Call, request: ListOffsetsRequest, *, directory: LogDirectory
+    call: Call, request: ListOffsetsRequest, *, replicas: Replicas
 ) -> Work[ListOffsetsResponse | DelayedOperation]:
     """Handle ListOffsets: respond at once, unless the index of a segment has to be rebuilt first."""
     asked: dict[Partition, int] = {}
@@ -66,7 +66,7 @@ def handle(
         for partition in topic.partitions:
             is_twice = asked[topic.name, partition.partition_index] > 1
             partitions.append(
-                _find(call, directory, parts, topic.name, partition, is_committed=is_committed, is_twice=is_twice)
+                _find(call, replicas, parts, topic.name, partition, is_committed=is_committed, is_twice=is_twice)
             )
             yield
         yield
@@ -75,7 +75,7 @@ def handle(
 
 def _find(
     call: Call,
-    directory: LogDirectory,
+    replicas: Replicas,
     parts: Parts[ListOffsetsResponse],
     topic: str,
     partition: Wanted,
@@ -84,7 +84,6 @@ def _find(
     is_twice: bool,
 ) -> PartitionResponse:
     """Return the response for a partition; it is complete when its part has arrived."""
-    log = directory.log(topic, partition.partition_index)
     response = PartitionResponse(partition.partition_index)
     parts.expect()
 
@@ -103,9 +102,7 @@ def _find(
         if partition.timestamp < 0 and call.version < _SPECIAL.get(partition.timestamp, _UNKNOWN)[0]:
             reason = f"timestamp {partition.timestamp} in version {call.version}"
             raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, reason)
-        if log is None:
-            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        check_partition(log, partition.current_leader_epoch)
+        log = replicas.leader(topic, partition.partition_index, partition.current_leader_epoch).log
     except BrokerError as error:
         found(error)
     else:

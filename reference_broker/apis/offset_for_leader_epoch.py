@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from kafkawire.reference_broker.apis.fetch import check_partition
+from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.work.pieces import Work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import (
@@ -27,25 +26,22 @@ EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 
 @serves(ApiKey.OFFSET_FOR_LEADER_EPOCH)
 def handle(
-    call: Call, request: OffsetForLeaderEpochRequest, *, directory: LogDirectory
+    call: Call, request: OffsetForLeaderEpochRequest, *, replicas: Replicas
 ) -> Work[OffsetForLeaderEpochResponse]:
     """Handle OffsetForLeaderEpoch."""
     topics = []
     for topic in request.topics:
-        partitions = yield from each(topic.partitions, partial(_find, directory, topic.topic))
+        partitions = yield from each(topic.partitions, partial(_find, replicas, topic.topic))
         topics.append(OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic.topic, partitions))
         yield
     return OffsetForLeaderEpochResponse(topics=topics)
 
 
 def _find(
-    directory: LogDirectory, topic: str, partition: OffsetForLeaderEpochRequest.OffsetForLeaderPartition
+    replicas: Replicas, topic: str, partition: OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 ) -> EpochEndOffset:
-    log, current = directory.log(topic, partition.partition), partition.current_leader_epoch
     try:
-        if log is None:
-            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        check_partition(log, current)
+        log = replicas.leader(topic, partition.partition, partition.current_leader_epoch).log
         return EpochEndOffset(ErrorCode.NONE, partition.partition, *log.end_of_epoch(partition.leader_epoch))
     except BrokerError as error:
         return EpochEndOffset(error.code, partition.partition)

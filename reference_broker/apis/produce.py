@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS
+from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
@@ -76,13 +77,14 @@ def handle(
     *,
     directory: LogDirectory,
     options: BrokerOptions,
+    replicas: Replicas,
     transactions: TransactionCoordinator,
 ) -> ProduceResponse | DelayedOperation | None:
     """Handle Produce; the response is delayed while a log syncs or begins a new segment."""
     parts: Parts[ProduceResponse] = Parts()
     responses: list[ProduceResponse.TopicProduceResponse] = []
     response = ProduceResponse(responses)
-    steps = _append_all(call, directory, options, transactions, request, responses, parts)
+    steps = _append_all(call, directory, options, replicas, transactions, request, responses, parts)
     is_unfinished = next(steps, _FINISHED) is not _FINISHED
     if is_unfinished:
         parts.expect()
@@ -108,6 +110,7 @@ def _append_all(
     call: Call,
     directory: LogDirectory,
     options: BrokerOptions,
+    replicas: Replicas,
     transactions: TransactionCoordinator,
     request: ProduceRequest,
     responses: list[ProduceResponse.TopicProduceResponse],
@@ -133,7 +136,7 @@ def _append_all(
             if last is not None and (pieces.ends() or _may_take_long(*last)):
                 yield
             last = partition.records, topic
-            answers.append(_append(call, refused, topic, error, partition, parts, transactional, is_answered))
+            answers.append(_append(call, replicas, refused, topic, error, partition, parts, transactional, is_answered))
     if transactional:
         version = transaction_version(call.version)
         # Clients that leave adding partitions to the broker depend on it.
@@ -188,6 +191,7 @@ def _find(
 
 def _append(
     call: Call,
+    replicas: Replicas,
     refused: BrokerError | None,
     topic: Topic | None,
     missing: ErrorCode,
@@ -201,13 +205,13 @@ def _append(
             raise refused.again()
         if topic is None:
             raise BrokerError(missing)
-        if not 0 <= partition.index < len(topic.logs):
+        replica = replicas.get(topic.name, partition.index)
+        if replica is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if topic.name in INTERNAL_TOPICS:
             raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is an internal topic")
-        log = topic.logs[partition.index]
-        if log.error is not None:
-            raise log.error.again()  # before its transaction takes it in, which could not end without its marker
+        replica.check()  # before its transaction takes it in, which could not end without its marker
+        log = replica.log
         data, header = validate(
             partition.records, log.config, call.now_ms, allow_zstandard=call.version >= _ZSTANDARD_SINCE
         )
@@ -235,7 +239,7 @@ def _append(
         else:
             response.base_offset = result.base_offset
             response.log_append_time_ms = result.log_append_time_ms
-            log.when_reached(result.last_offset + 1, reached)
+            replica.when_reached(result.last_offset + 1, reached)
 
     def reached(error: BrokerError | None) -> None:
         if error is not None:

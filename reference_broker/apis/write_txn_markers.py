@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
+from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.producers.producers import Marker
 from kafkawire.reference_broker.transactions.participants import write_marker
 from kafkawire.reference_broker.work.pieces import Work, each
@@ -32,7 +32,7 @@ _NOT_HERE = frozenset(
 
 @serves(ApiKey.WRITE_TXN_MARKERS)
 def handle(
-    call: Call, request: WriteTxnMarkersRequest, *, directory: LogDirectory, groups: GroupCoordinator
+    call: Call, request: WriteTxnMarkersRequest, *, replicas: Replicas, groups: GroupCoordinator
 ) -> Work[WriteTxnMarkersResponse | DelayedOperation]:
     """Handle WriteTxnMarkers; the response waits until all markers can be read."""
     parts: Parts[WriteTxnMarkersResponse] = Parts()
@@ -45,7 +45,7 @@ def handle(
                 results.setdefault(marker.producer_id, []).append(TopicResult(topic.name, partitions))
                 for number in topic.partition_indexes:
                     partitions.append(
-                        _write(call, directory, groups, topic.name, number, marker, wanted.transaction_version, parts)
+                        _write(call, replicas, groups, topic.name, number, marker, wanted.transaction_version, parts)
                     )
                     yield
             yield
@@ -55,7 +55,7 @@ def handle(
 
 def _write(
     call: Call,
-    directory: LogDirectory,
+    replicas: Replicas,
     groups: GroupCoordinator,
     topic: str,
     number: int,
@@ -64,7 +64,7 @@ def _write(
     parts: Parts[WriteTxnMarkersResponse],
 ) -> PartitionResult:
     result = PartitionResult(number)
-    if directory.log(topic, number) is None:
+    if replicas.get(topic, number) is None:
         result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return result
     if marker.producer_id < 0 or marker.producer_epoch < 0:
@@ -77,5 +77,5 @@ def _write(
             result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER if error.code in _NOT_HERE else error.code
         parts.arrived()
 
-    write_marker(directory, groups, (topic, number), marker, transaction_version, written, call.now_ms)
+    write_marker(replicas, groups, (topic, number), marker, transaction_version, written, call.now_ms)
     return result

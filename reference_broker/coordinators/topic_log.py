@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from kafkawire.reference_broker.coordinators.shard import InTransaction, KeyValue, LastMarker
+from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.storage.batches import build_batch
-from kafkawire.reference_broker.storage.log.partition_log import Appended, PartitionLog
+from kafkawire.reference_broker.storage.log.partition_log import Appended
 from kafkawire.reference_broker.storage.services import storage_error
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.schema import Buffer
@@ -22,11 +23,12 @@ class TopicLog:
     """The log of one partition of a coordinator's topic; see `CoordinatorLog`.
 
     Args:
-        log: where the records are.
+        replica: of the partition; this broker leads it.
     """
 
-    def __init__(self, log: PartitionLog) -> None:
-        self._log = log
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+        self._log = replica.log
 
     @property
     def start_offset(self) -> int:
@@ -72,7 +74,7 @@ class TopicLog:
         self._log.append_marker(*marker, now_ms, partial(_appended, done))
 
     def when_reached(self, offset: int, reached: Callable[[BrokerError | None], None]) -> None:
-        self._log.when_reached(offset, reached)
+        self._replica.when_reached(offset, reached)
 
     def read(self, offset: int, max_bytes: int) -> Buffer:
         region = self._log.read(offset, max_bytes, at_least_one=True, up_to=self._log.next_offset).records

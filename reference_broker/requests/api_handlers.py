@@ -30,6 +30,7 @@ PARTS: Final = frozenset(
         "groups",
         "options",
         "producer_ids",
+        "replicas",
         "topics",
         "transactions",
     }

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from kafkawire.reference_broker.coordinators.shard import coordinator_error
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import TransactionalCommit
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
+from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.storage.log.partition_log import Appended
 from kafkawire.reference_broker.storage.producers.producers import Marker, Verification
@@ -24,7 +24,7 @@ __all__ = ["verify_commit", "write_marker"]
 
 
 def write_marker(
-    directory: LogDirectory,
+    replicas: Replicas,
     groups: GroupCoordinator,
     partition: Partition,
     marker: Marker,
@@ -34,26 +34,26 @@ def write_marker(
 ) -> None:
     """Write a marker into a partition; see `WriteMarker`."""
     name, number = partition
-    topic = directory.topics.get(name)
-    if topic is None or number >= len(topic.logs):
+    replica = replicas.get(name, number)
+    if replica is None:
         done(BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name}-{number} does not exist"))
         return
     if name == CONSUMER_OFFSETS_TOPIC:
         groups.complete_transaction(number, marker, transaction_version, done, now_ms)
         return
-    log = topic.logs[number]
+    log = replica.log
 
     def appended(outcome: Appended | BrokerError) -> None:
         if isinstance(outcome, BrokerError):
             done(outcome)
         else:
-            log.when_reached(outcome.last_offset + 1, done)
+            replica.when_reached(outcome.last_offset + 1, done)
 
     log.append_marker(marker, transaction_version, now_ms, appended)
 
 
 def verify_commit(
-    directory: LogDirectory,
+    replicas: Replicas,
     transactions: Callable[[], TransactionCoordinator],
     partition: Partition,
     transaction: TransactionalCommit,
@@ -64,12 +64,13 @@ def verify_commit(
     """Make sure that a partition of the offsets topic is in a transaction; see `VerifyCommit`."""
     name, number = partition
     transactional_id, producer_id, epoch, version = transaction
-    log = directory.topics[name].logs[number]
-    if log.error is not None:
-        refused(coordinator_error(log.error))
+    try:
+        replica = replicas.leader(name, number)
+    except BrokerError as error:
+        refused(coordinator_error(error))
         return
     try:
-        verification = log.producers.begin_verification(
+        verification = replica.log.producers.begin_verification(
             producer_id, epoch, NO_SEQUENCE, now_ms, has_epoch_per_transaction=version >= TransactionVersion.TV_2
         )
     except BrokerError as error:

@@ -16,6 +16,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 
 from kafkawire.reference_broker.config.properties import properties_text
 from kafkawire.reference_broker.config.topic_configs import LogConfig, log_config
@@ -33,8 +34,8 @@ from kafkawire.reference_broker.storage.checkpoints import (
 from kafkawire.reference_broker.storage.directory.directory_checkpoints import DirectoryCheckpoints
 from kafkawire.reference_broker.storage.directory.topic_files import TopicFile, TopicFiles, UndecidedError, folder_of
 from kafkawire.reference_broker.storage.disk.disk import has_file, replace_file
-from kafkawire.reference_broker.storage.log.durable_log import when_all_quiet
 from kafkawire.reference_broker.storage.log.epochs import read_last_epoch, write_last_epoch
+from kafkawire.reference_broker.storage.log.file_work import when_all_quiet
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.storage.services import LogServices, storage_error
 from kafkawire.reference_broker.work.background import Each, one_by_one
@@ -43,7 +44,7 @@ from kafkawire.sdk.errors import BrokerError, ConfigurationError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import format_uuid
 
-__all__ = ["LogDirectory", "Topic"]
+__all__ = ["LogDirectory", "Topic", "TopicListener"]
 
 logger = logging.getLogger("kafkawire.broker")
 
@@ -83,6 +84,19 @@ class Topic:
         return TopicFile(self.name, self.topic_id, len(self.logs), self.configs)
 
 
+class TopicListener(Protocol):
+    """Is told which topics a directory has."""
+
+    def came(self, topic: Topic) -> None:
+        """Take note of a topic that was created."""
+
+    def gone(self, topic: Topic) -> None:
+        """Take note of a topic that was deleted, and whose logs have ended."""
+
+    def abandoned(self) -> None:
+        """Take note that all of them are let go of."""
+
+
 class LogDirectory:
     """The topics on disk, and the files that concern all of them.
 
@@ -105,6 +119,7 @@ class LogDirectory:
         topics_came: how many topics have come so far, those found at the start included.
         was_clean: whether the last shutdown was clean.
         checkpoints: see `DirectoryCheckpoints`.
+        listener: see `TopicListener`; None if nobody listens.
     """
 
     def __init__(
@@ -118,6 +133,7 @@ class LogDirectory:
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
         self.topics_came = 0
+        self.listener: TopicListener | None = None
         self._disk = services.disk
         self._new_uuid = new_uuid
         self._defaults = dict(defaults or {})
@@ -222,6 +238,8 @@ class LogDirectory:
         self.topics_by_id[topic.topic_id] = topic
         for log in topic.logs:
             log.on_sealed = self.checkpoint
+        if self.listener is not None:
+            self.listener.came(topic)
 
     def config_of(self, configs: Mapping[str, str]) -> LogConfig:
         """Return the log configuration of a topic with these overrides."""
@@ -315,6 +333,8 @@ class LogDirectory:
                 end = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic.name} was deleted")
                 for log in topic.logs:
                     log.end(end)
+                if self.listener is not None:
+                    self.listener.gone(topic)
                 # A sync or a roll in flight would write into the folder of the next topic of this name.
                 remove = partial(self._files.finish_delete, file)
                 self.queue.do(lambda: remove, self._removed, place=0, when=partial(when_all_quiet, topic.logs))
@@ -425,4 +445,6 @@ class LogDirectory:
         self.queue.close()
         self.topics.clear()
         self.topics_by_id.clear()
+        if self.listener is not None:
+            self.listener.abandoned()
         self._lock.release()

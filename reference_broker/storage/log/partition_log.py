@@ -1,10 +1,12 @@
-"""The log of one partition: a sequence of segments, appended to at the end; `reading.py` reads it.
+"""The log of one partition: a sequence of segments, appended to at the end.
 
 Batches arrive checked (`validation.py`) and get their offsets and leader epoch here, in place; they are stored and sent
-unchanged. An append is one write to the page cache; the high watermark follows at once, or after a sync if
-`flush.messages` asks for one (`durable_log.py`). New segment files are made in the background. After any failed write
-or sync the log is offline, and every request is told so; a file that could not be opened because the process has too
-many is tried again.
+unchanged. An append is one write to the page cache. All producers that wait for a sync share the next one, and one is
+in flight at a time. New segment files are made in the background. After any failed write or sync the log is offline,
+and every request is told so; a file that could not be opened because the process has too many is tried again.
+
+A log knows its end, and how much of it may be acknowledged as far as this disk is concerned. Up to where all replicas
+have it, the high watermark, its owner says (`commit_to`), who is told when there is something to decide.
 
 Source: `UnifiedLog`, `LocalLog` in Apache Kafka.
 """
@@ -12,41 +14,51 @@ Source: `UnifiedLog`, `LocalLog` in Apache Kafka.
 from __future__ import annotations
 
 import logging
+import weakref
 from collections import deque
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 from kafkawire.reference_broker.config.topic_configs import NEVER_MS, LogConfig
 from kafkawire.reference_broker.storage.batches import BatchHeader
-from kafkawire.reference_broker.storage.disk.disk import is_short_of_descriptors
-from kafkawire.reference_broker.storage.log.durable_log import DurableLog
-from kafkawire.reference_broker.storage.log.epochs import load_epochs
-from kafkawire.reference_broker.storage.log.high_watermark import HighWatermark
-from kafkawire.reference_broker.storage.log.last_stable_offset import LastStableOffset
+from kafkawire.reference_broker.storage.disk.disk import File, is_short_of_descriptors
+from kafkawire.reference_broker.storage.log.durability import Durability
+from kafkawire.reference_broker.storage.log.epochs import LeaderEpochs, load_epochs
+from kafkawire.reference_broker.storage.log.file_work import FileWork
+from kafkawire.reference_broker.storage.log.reading import LogReader
 from kafkawire.reference_broker.storage.log.recovery import Places, open_segments
 from kafkawire.reference_broker.storage.producers.markers import build_marker
-from kafkawire.reference_broker.storage.producers.producer_state import load_producers
+from kafkawire.reference_broker.storage.producers.producer_state import Snapshots, load_producers
 from kafkawire.reference_broker.storage.producers.producers import (
     BATCHES_KEPT,
     CompletedTransaction,
     Marker,
+    Producers,
     Verification,
 )
 from kafkawire.reference_broker.storage.segments.segment import Segment
-from kafkawire.reference_broker.storage.segments.segments import Segments
+from kafkawire.reference_broker.storage.segments.segments import Read, Segments, TimestampAndOffset
 from kafkawire.reference_broker.storage.segments.stored_batches import epoch_starts
 from kafkawire.reference_broker.storage.services import LogServices, storage_error
 from kafkawire.reference_broker.work.background import call
+from kafkawire.reference_broker.work.timers import Timer
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import place, stamp
 
-__all__ = ["Appended", "Done", "PartitionLog"]
+__all__ = ["Appended", "Done", "LogOwner", "PartitionLog"]
+
+T = TypeVar("T")
 
 logger = logging.getLogger("kafkawire.broker")
 
 #: How much of the log, beyond the last two segments, is searched for what a producer may send again after a crash.
 _RECALLED_BYTES = 64 * 1024 * 1024
+
+
+#: When what found no file descriptor is tried again.
+_RETRY_MS = 1_000
 
 
 class Appended(NamedTuple):
@@ -83,8 +95,34 @@ class _Append(NamedTuple):
     make: Callable[[], None]
 
 
-class PartitionLog(DurableLog):
-    """A partition on disk; how it is read is in `ReadableLog`, how it becomes durable in `DurableLog`.
+class LogOwner(Protocol):
+    """Decides up to where a log is committed, and is told what it needs for that."""
+
+    def transaction_begun(self, first_offset: int) -> None:
+        """Take note of the first batch of a transaction, before `appended` does of that batch."""
+
+    def appended(self, end_offset: int, size_bytes: int) -> None:
+        """Take note of a batch that is in the log."""
+
+    def moved(self) -> None:
+        """Decide anew: the log has a new end, or more of it may be acknowledged."""
+
+    def trimmed(self) -> None:
+        """Take note that the log begins at a later offset."""
+
+    def prepared(self) -> None:
+        """Take note that what could not be read can be."""
+
+    def ended(self, error: BrokerError) -> None:
+        """Take note that nothing more comes."""
+
+
+def _nobody() -> None:
+    """The owner of a log that is committed as far as its own disk has it."""
+
+
+class PartitionLog:
+    """A partition on disk.
 
     Args:
         services: disk, background, timers.
@@ -97,6 +135,17 @@ class PartitionLog(DurableLog):
         problem: why its folder cannot be used; the log is offline then, and its files are left alone.
 
     Attributes:
+        folder: see above.
+        config: see above.
+        segments: replaced when they change.
+        epochs: which leader wrote which offsets.
+        producers: see `Producers`.
+        snapshots: see `Snapshots`.
+        next_offset: the offset of the next record, Kafka's log end offset.
+        log_start_offset: the first readable offset.
+        high_watermark: the first offset that consumers may not read; the owner moves it with `commit_to`.
+        error: why nothing can be read or appended, None while all is well.
+        on_sealed: called when the recovery point has passed a complete segment, which is worth a checkpoint.
         truncated_bytes: bytes that recovery cut off.
     """
 
@@ -112,9 +161,26 @@ class PartitionLog(DurableLog):
         last_epoch: int = 0,
         problem: OSError | None = None,
     ) -> None:
-        first = Segment(services.disk, folder, log_start_offset, config)
-        super().__init__(services, folder, config, Segments([first]), log_start_offset)
+        self.folder = folder
+        self.config = config
+        self.segments = Segments([Segment(services.disk, folder, log_start_offset, config)])
+        self.epochs = LeaderEpochs([(0, 0)])
+        self.producers = Producers(log_start_offset)
+        self.snapshots = Snapshots(services.disk, folder)
+        self.next_offset = self.log_start_offset = self.high_watermark = log_start_offset
+        self.error: BrokerError | None = None
+        self._owner: Callable[[], LogOwner | None] = _nobody
+        self.on_sealed: Callable[[], None] | None = None
         self.truncated_bytes = 0
+        self._services = services
+        self._files = FileWork(services)
+        self._durability = Durability(services, folder, self.snapshots)
+        # Not a circle: the files of a log are closed as soon as nobody has it.
+        this = weakref.proxy(self)
+        self._reader = LogReader(services, folder, self._files.do, lambda: this._prepared())
+        self._is_syncing = False
+        self._wants_sync = False
+        self._flush_timer: Timer | None = None
         #: Appends that wait for a new segment, in order. A connection has one request at a time, also with acks=0.
         self._waiting: deque[_Append] = deque()
         self._is_rolling = False
@@ -136,14 +202,15 @@ class PartitionLog(DurableLog):
         places = Places(log_start_offset, recovery_point, known_point is None and self.config.is_compacted)
         segments, self.truncated_bytes = open_segments(disk, self.folder, self.config, places, is_clean=is_clean)
         self.segments = Segments(segments)
-        self._unstored = [segment for segment in segments if segment.is_sealed and not segment.is_stored]
+        durability = self._durability
+        durability.unstored = [segment for segment in segments if segment.is_sealed and not segment.is_stored]
         self.next_offset = segments[-1].next_offset
         # The folder of a log that was closed empty was never synced.
-        self._has_new_names = not self.next_offset or not all(segment.is_stored for segment in segments)
+        durability.has_new_names = not self.next_offset or not all(segment.is_stored for segment in segments)
         self.log_start_offset = min(max(log_start_offset, segments[0].base_offset), self.next_offset)
-        self.recovery_point = min(max(recovery_point, self.log_start_offset), self.next_offset)
+        durability.recovery_point = min(max(recovery_point, self.log_start_offset), self.next_offset)
         # What is before it is not looked at again, so not even an index may be missing there.
-        self.stored_to = self.recovery_point
+        durability.stored_to = durability.recovery_point
         self.epochs = load_epochs(
             disk,
             self.folder,
@@ -157,9 +224,7 @@ class PartitionLog(DurableLog):
         # is written again, the next start would take for damage.
         if self._unsynced_records >= self.config.flush_messages or places.may_have_gaps:
             self._sync_in_place()
-        self.producers.note_high_watermark(self.next_offset)
-        self._high_watermark = HighWatermark(self.next_offset)
-        self._last_stable_offset = LastStableOffset(self._high_watermark, self.producers.first_unstable_offset)
+        self.commit_to(self.next_offset)
         self._release()
 
     def _release(self) -> None:
@@ -189,6 +254,193 @@ class PartitionLog(DurableLog):
             segment.transactions.is_complete = True
             if segment.is_stored:
                 segment.transactions.store()
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch that is stamped into appended batches."""
+        return self.epochs.current
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The first offset that consumers of committed records may not read."""
+        unstable = self.producers.first_unstable_offset
+        if unstable is None:
+            return self.high_watermark
+        return min(max(unstable, self.log_start_offset), self.high_watermark)
+
+    def readable_to(self, *, is_committed: bool) -> int:
+        """Return the first offset that a consumer may not read, one of committed records or any other."""
+        return self.last_stable_offset if is_committed else self.high_watermark
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything before this offset is on disk."""
+        return self._durability.recovery_point
+
+    @property
+    def stored_to(self) -> int:
+        """See `Durability`."""
+        return self._durability.stored_to
+
+    @property
+    def acknowledged_to(self) -> int:
+        """Up to where this disk has what it must: the end, or what is synced while `flush.messages` asks for that."""
+        return self.next_offset if self._unsynced_records < self.config.flush_messages else self.recovery_point
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all batches."""
+        return self.segments.size_bytes if self.error is None else 0
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether the disk has failed."""
+        return self.error is not None and self.error.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+    @property
+    def _unsynced_records(self) -> int:
+        return self.next_offset - self._durability.recovery_point
+
+    def own(self, owner: LogOwner) -> None:
+        """Have somebody decide how much of this log is committed.
+
+        Args:
+            owner: see `LogOwner`. The log does not keep it alive: the files of both are closed when nobody has them.
+        """
+        self._owner = weakref.ref(owner)
+
+    # Its two ends.
+
+    def commit_to(self, offset: int) -> list[int]:
+        """Move the high watermark: all replicas that must have what is before it do.
+
+        Args:
+            offset: not after the end of the log; a lower one than before changes nothing.
+
+        Returns:
+            The first offsets of the transactions that do not hold back the last stable offset any more.
+        """
+        self.high_watermark = max(self.high_watermark, offset)
+        return self.producers.note_high_watermark(offset)
+
+    def begin_at(self, offset: int) -> None:
+        """Move the start of the log; what is before it is not read any more.
+
+        Args:
+            offset: up to the high watermark; a lower one than before changes nothing.
+        """
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.epochs.begin_at(offset)
+            if (owner := self._owner()) is not None:
+                owner.trimmed()
+
+    def drop_first(self, count: int) -> tuple[Segment, ...]:
+        """Begin the log with a later segment; return those before it, whose files are no longer needed.
+
+        Args:
+            count: how many go; they are durable, and before the high watermark.
+        """
+        dropped, self.segments = self.segments.without_first(count)
+        self.begin_at(self.segments.first.base_offset)
+        return dropped
+
+    # Reading.
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        at_least_one: bool,
+        up_to: int | None = None,
+        is_committed: bool = False,
+    ) -> Read:
+        """Return batches from `offset` on, as a region of a file.
+
+        Args:
+            offset: the first offset to read.
+            max_bytes: upper bound of the region.
+            at_least_one: whether to return the first batch whole even if it is larger than `max_bytes`.
+            up_to: where to end, None for the high watermark, or the last stable offset.
+            is_committed: whether to read to the last stable offset, and look for aborted transactions.
+
+        Raises:
+            NotPrepared: the index of a segment is being rebuilt; the owner is told when it is there.
+            BrokerError: OFFSET_OUT_OF_RANGE; CORRUPT_MESSAGE, a batch is damaged; KAFKA_STORAGE_ERROR; or `error`.
+        """
+        self._check()
+        if not self.log_start_offset <= offset <= self.next_offset:
+            raise BrokerError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {offset}, expected {self.log_start_offset} to {self.next_offset}",
+            )
+        if up_to is None:
+            up_to = self.readable_to(is_committed=is_committed)
+        if offset >= up_to:
+            return Read(None, is_first_whole=False, aborted=() if is_committed else None)
+        return self._reader.read(
+            self.segments, offset, max_bytes, up_to, at_least_one=at_least_one, with_aborted=is_committed
+        )
+
+    def headers(self) -> Iterator[tuple[File, BatchHeader]]:
+        """Yield the header of every batch, and the file that the batch is in.
+
+        Raises:
+            DecodeError: a batch is damaged.
+            OSError: the disk failed.
+        """
+        return self.segments.headers()
+
+    def offset_for_timestamp(self, timestamp: int, *, is_committed: bool = False) -> TimestampAndOffset | None:
+        """Return the first record at or after `timestamp`; None if no record is that recent, or that cannot be read.
+
+        Args:
+            timestamp: milliseconds since the epoch.
+            is_committed: see `readable_to`.
+
+        Raises:
+            NotPrepared: see `when_prepared`.
+            BrokerError: CORRUPT_MESSAGE, a batch is damaged; KAFKA_STORAGE_ERROR; or `error`.
+        """
+        self._check()
+        found = self._reader.offset_for_timestamp(self.segments, timestamp, self.log_start_offset)
+        return found if found is not None and found.offset < self.readable_to(is_committed=is_committed) else None
+
+    def max_timestamp(self, *, is_committed: bool = False) -> TimestampAndOffset | None:
+        """Return the first record that has the highest timestamp; None in an empty log, or if it cannot be read.
+
+        Raises:
+            NotPrepared, BrokerError: as `offset_for_timestamp`.
+        """
+        self._check()
+        highest = self._reader.max_timestamp(self.segments)
+        return None if highest == NO_TIMESTAMP else self.offset_for_timestamp(highest, is_committed=is_committed)
+
+    def when_prepared(self, read: Callable[[], T], done: Callable[[T | BrokerError], None]) -> None:
+        """Read as soon as what the read needs is there; see `LogReader.when_prepared`."""
+        self._reader.when_prepared(read, done)
+
+    def epoch_at(self, offset: int) -> int:
+        """Return the leader epoch in which `offset` was, or will be, written."""
+        return self.epochs.at(offset)
+
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """Return the highest leader epoch up to `epoch`, and where it ends; see `LeaderEpochs.end_of`.
+
+        Raises:
+            BrokerError: `error`.
+        """
+        self._check()
+        return self.epochs.end_of(epoch, self.next_offset)
+
+    def _check(self) -> None:
+        if self.error is not None:
+            raise self.error.again()
+
+    def _prepared(self) -> None:
+        if (owner := self._owner()) is not None:
+            owner.prepared()
 
     # Writing.
 
@@ -303,19 +555,21 @@ class PartitionLog(DurableLog):
             done(self.error or storage_error(error))
             return
         self.next_offset = segment.next_offset
+        owner = self._owner()
         if marker is None:
             self.producers.note(batch, base_offset)
-            if self.producers.has_transaction_from(base_offset):
-                self._last_stable_offset.begun(base_offset)
+            if owner is not None and self.producers.has_transaction_from(base_offset):
+                owner.transaction_begun(base_offset)
         else:
             ended = self.producers.note_marker(marker, base_offset, batch.max_timestamp)
             if ended is not None and ended.is_aborted:
                 segment.transactions.append(ended)
-        self._high_watermark.appended(self.next_offset, batch.size_bytes)
+        if owner is not None:
+            owner.appended(self.next_offset, batch.size_bytes)
         try:
             done(Appended(base_offset, self.next_offset - 1, log_append_time_ms))
         finally:  # whatever the caller makes of it, the batch is in the log
-            self._advance()
+            self._moved()
             if self.config.flush_ms < NEVER_MS:
                 self._flush_by(now_ms + self.config.flush_ms)
 
@@ -346,13 +600,13 @@ class PartitionLog(DurableLog):
             sealed.seal()
             # Also one that nobody has appended to since the start, which the next sync stores again.
             sealed.is_stored = False
-            self._unstored.append(sealed)
+            self._durability.unstored.append(sealed)
             self.segments = self.segments.rolled(created[0])
             self._sync()
             self._append_waiting()
             self._call_when_rolled()
 
-        self._in_background(create, done)
+        self._files.do(create, done)
 
     def _append_waiting(self) -> None:
         while self._waiting and not self._is_rolling and self.error is None:
@@ -381,7 +635,109 @@ class PartitionLog(DurableLog):
         for done in waiting:
             call(done)
 
+    # Syncing.
+
+    def _moved(self) -> None:
+        """Have the owner look at the log again, and sync it if `flush.messages` asks for that."""
+        if (owner := self._owner()) is not None:
+            owner.moved()
+        else:
+            self.commit_to(self.acknowledged_to)
+        if self._unsynced_records >= self.config.flush_messages:
+            self._sync()
+
+    def _flush_by(self, deadline_ms: int) -> None:
+        """Sync at some time, unless that is planned already."""
+        if self._flush_timer is None and self._unsynced_records:
+            self._flush_timer = self._services.timers.at(deadline_ms, self._flush)
+
+    def _flush(self, now_ms: int) -> None:
+        self._flush_timer = None
+        self._sync()
+
+    def _sync(self) -> None:
+        """Make everything in the log durable; if a sync is in flight, another one follows it."""
+        if self._is_syncing:
+            self._wants_sync = True
+        if self._is_syncing or self.error is not None:
+            return
+        self._is_syncing = True
+        work, note = self._durability.sync(self.segments, self.next_offset)
+
+        def done(error: Exception | None) -> None:
+            self._is_syncing = False
+            wants_sync, self._wants_sync = self._wants_sync, False
+            if self.error is not None:
+                return
+            if error is not None:
+                if is_short_of_descriptors(error):
+                    self._sync_later(error)
+                else:
+                    self.fail(error)
+                return
+            if note(self.segments) and self.on_sealed is not None:
+                call(self.on_sealed)
+            self._moved()
+            self._tell_stored()
+            if wants_sync and (self._unsynced_records or self._durability.unstored):
+                self._sync()
+
+        self._files.do(work, done)
+
+    def _sync_later(self, error: Exception) -> None:
+        """Sync again after a while what could not be opened: no sync has failed, so nothing is lost meanwhile."""
+        self._tell_shortage(error)
+        self._durability.take_back()
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+        self._flush_timer = self._services.timers.at(self._services.clock() + _RETRY_MS, self._flush)
+
+    def _tell_shortage(self, error: Exception) -> None:
+        where = self._services.disk.describe(self.folder)
+        text = "%s: tried again later, for want of file descriptors (ulimit -n): %s"
+        self._services.lines.error(("descriptors", where), self._services.clock(), text, where, error)
+
+    def _sync_in_place(self) -> None:
+        work, note = self._durability.sync(self.segments, self.next_offset)
+        work()
+        if note(self.segments) and self.on_sealed is not None:
+            call(self.on_sealed)
+
+    def store(self, segments: Sequence[Segment], done: Callable[[], None]) -> None:
+        """Make complete segments durable with their indexes; their files may go only after that.
+
+        Args:
+            segments: of this log.
+            done: called when they are, or the log has ended.
+        """
+        self._durability.when_stored(segments, done)
+        self._tell_stored()
+
+    def _tell_stored(self) -> None:
+        if self._durability.tell(has_ended=self.error is not None):
+            self._sync()
+
+    def when_quiet(self, callback: Callable[[], None]) -> None:
+        """See `FileWork.when_quiet`."""
+        self._files.when_quiet(callback)
+
     # Ending.
+
+    def fail(self, error: Exception) -> None:
+        """Go offline: what the disk holds is no longer what this log believes."""
+        logger.error("%s: the log is offline: %s", self._services.disk.describe(self.folder), error)
+        self.end(storage_error(error))
+
+    def end(self, error: BrokerError) -> None:
+        """End the log: every request that waits, and every later one, is answered with `error`."""
+        if self.error is None:
+            self.error = error
+            if self._flush_timer is not None:
+                self._flush_timer.cancel()
+            self._refuse_waiting(error)
+            if (owner := self._owner()) is not None:
+                owner.ended(error)
+            self._tell_stored()
 
     def close(self) -> None:
         """Complete the indexes and make everything durable; the log is not used afterwards."""
@@ -391,8 +747,8 @@ class PartitionLog(DurableLog):
 
     def _complete(self) -> None:
         self.segments.last.seal()
-        self._unstored = [segment for segment in self.segments if not segment.is_stored]
-        if not self.next_offset or not self._unstored:
+        unstored = self._durability.unstored = [segment for segment in self.segments if not segment.is_stored]
+        if not self.next_offset or not unstored:
             return  # nobody has appended since the start
         try:
             self.snapshots.prepared(self.producers, is_last=True)()

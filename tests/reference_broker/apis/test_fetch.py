@@ -180,7 +180,7 @@ def test_waits_until_data_comes(bench):
     bench.produce(produced(b"x"), partition=1)
     first, second = bench.through(waiting.response, 12).responses[0].partitions
     assert (values(first), values(second)) == ([], [b"x"])
-    assert not bench.core.directory.log("t", 0).is_watched
+    assert not bench.core.replicas.get("t", 0).is_watched
     assert bench.core.timers.next_deadline_ms == idle_until_ms
 
 
@@ -191,7 +191,7 @@ def test_waits_until_time_is_up(bench):
     assert waiting.response is None
     bench.advance(1)
     assert only(waiting.response).error_code == ErrorCode.NONE
-    assert not bench.core.directory.log("t", 0).is_watched
+    assert not bench.core.replicas.get("t", 0).is_watched
 
 
 def test_waits_for_min_bytes(bench):
@@ -209,7 +209,7 @@ def test_gone_client_leaves_nothing_behind(bench):
     idle_until_ms = bench.core.timers.next_deadline_ms
     waiting = bench.ask(request(partition(), wait=500), 12)
     waiting.cancel()
-    assert not bench.core.directory.log("t", 0).is_watched
+    assert not bench.core.replicas.get("t", 0).is_watched
     assert bench.core.timers.next_deadline_ms == idle_until_ms
 
 
@@ -271,7 +271,7 @@ def test_waits_until_records_are_committed(bench, transactions):
     (response,) = fetched
     answer = only(bench.through(response, 12))
     assert committed_in(answer.records, answer.aborted_transactions) == ([(0, b"a"), (1, b"b"), (2, b"c")], 4)
-    assert not bench.core.directory.topics["t"].logs[0].is_watched
+    assert not bench.core.replicas.get("t", 0).is_watched
 
 
 def test_waits_for_as_many_bytes_as_are_committed(bench, transactions):

@@ -52,12 +52,12 @@ def test_filters(groups, states, types, expected):
 def test_every_type_of_group_says_what_it_is(groups):
     joining = {"rebalance_timeout_ms": 1_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
     groups.ask(ConsumerGroupHeartbeatRequest("consumers", "m", 0, **joining))
-    logs = groups.offsets_topic().logs
+    replicas = groups.core.replicas.of(groups.offsets_topic().name)
     for key, value in (
         (unserved.ShareGroupMetadataKey("sharers"), unserved.ShareGroupMetadataValue(2)),
         (unserved.StreamsGroupMetadataKey("streamers"), unserved.StreamsGroupMetadataValue(2)),
     ):
-        log = TopicLog(logs[partition_of(key.group_id, len(logs))])
+        log = TopicLog(replicas[partition_of(key.group_id, len(replicas))])
         log.append([encode(CoordinatorRecord(key, value))], groups.now_ms, lambda end_offset: None)
     groups.core.groups.unload()
     groups.core.groups.load(groups.now_ms)

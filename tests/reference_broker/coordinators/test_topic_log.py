@@ -13,6 +13,7 @@ import pytest
 from kafkawire.reference_broker.config.topic_configs import log_config
 from kafkawire.reference_broker.coordinators.shard import InTransaction, LastMarker
 from kafkawire.reference_broker.coordinators.topic_log import TopicLog
+from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.storage.producers.producers import Marker
@@ -37,7 +38,7 @@ def background():
 
 
 def open_log(disk, background, **configs):
-    return TopicLog(PartitionLog(LogServices(disk, background), "t-0", log_config(configs)))
+    return TopicLog(Replica(PartitionLog(LogServices(disk, background), "t-0", log_config(configs))))
 
 
 def test_records_come_back_in_parts(disk, background):
@@ -115,7 +116,7 @@ def test_refused_append_is_reported(disk, background):
 def test_records_that_cannot_be_read_are_an_error_of_the_storage():
     disk = MemoryDisk()
     disk.make_folder("t-0")
-    log = TopicLog(PartitionLog(LogServices(disk), "t-0", log_config({})))
+    log = TopicLog(Replica(PartitionLog(LogServices(disk), "t-0", log_config({}))))
     log.append([(b"k", b"v")], NOW_MS, lambda outcome: None)
     calls = []
     disk.plan = calls.append
@@ -135,7 +136,7 @@ def test_batch_that_is_larger_than_what_is_read_comes_whole(disk, background):
 
 def test_log_begins_where_its_partition_does(disk, background):
     partition = PartitionLog(LogServices(disk, background), "t-0", log_config({}))
-    log = TopicLog(partition)
+    log = TopicLog(Replica(partition))
     log.append([(b"k", b"v"), (b"l", b"v")], NOW_MS, lambda outcome: None)
     partition.begin_at(1)
     assert (log.start_offset, log.next_offset) == (1, 2)

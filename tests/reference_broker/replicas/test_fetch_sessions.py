@@ -387,8 +387,8 @@ def read_logs(monkeypatch):
 
 
 def is_watched(bench):
-    log = bench.core.directory.log("t", 0)
-    return log is not None and log.is_watched
+    replica = bench.core.replicas.get("t", 0)
+    return replica is not None and replica.is_watched
 
 
 def opened(bench, *numbers, **fields):

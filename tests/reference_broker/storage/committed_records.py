@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from kafkawire.reference_broker.storage.log.reading import ReadableLog
+from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.enums import ControlRecordType
 from kafkawire.sdk.records import walk
@@ -54,7 +54,7 @@ def committed_in(records: Buffer, aborted: Iterable[Aborted], offset: int = 0) -
     return found, offset
 
 
-def committed(log: ReadableLog, max_bytes: int = 2**20, offset: int = 0) -> Iterator[bytes]:
+def committed(log: PartitionLog, max_bytes: int = 2**20, offset: int = 0) -> Iterator[bytes]:
     """Yield the values that a consumer of committed records reads, in fetches of one batch or up to `max_bytes`."""
     while offset < log.last_stable_offset:
         size = max_bytes

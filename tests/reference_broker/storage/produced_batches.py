@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkawire.reference_broker.storage.log.reading import ReadableLog
+from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from kafkawire.sdk.protocol.tables.record_formats import Compression
@@ -49,7 +49,7 @@ def values_in(records: Buffer) -> list[bytes]:
     return values
 
 
-def records_in(log: ReadableLog) -> Iterator[tuple[Buffer | None, Buffer | None]]:
+def records_in(log: PartitionLog) -> Iterator[tuple[Buffer | None, Buffer | None]]:
     """Yield key and value of every record of a log."""
     for file, header in log.headers():
         if not header.is_control:

@@ -3,6 +3,7 @@
 import dataclasses
 
 from kafkawire.reference_broker.config.topic_configs import log_config
+from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.storage.batches import parse_header
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.reference_broker.storage.log.partition_log import Appended, PartitionLog
@@ -26,6 +27,7 @@ class Bench:
         self.work = HeldWork()
         self.services = LogServices(self.disk, self.work)
         self.log = PartitionLog(self.services, "t-0", config, **arguments)
+        self.replica = Replica(self.log)
         self.results = []
         self.reached = []
 
@@ -37,7 +39,7 @@ class Bench:
         self.results.append(result)
         if isinstance(result, Appended):
             offset = result.last_offset + 1
-            self.log.when_reached(offset, lambda error: self.reached.append((offset, error and error.code)))
+            self.replica.when_reached(offset, lambda error: self.reached.append((offset, error and error.code)))
 
     def syncs(self, run):
         """Return the paths that are synced while `run` runs."""

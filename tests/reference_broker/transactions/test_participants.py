@@ -18,14 +18,14 @@ MARKER = Marker(0, 1, True, 0)
 
 
 def write(bench, partition, marker, outcomes):
-    write_marker(bench.core.directory, bench.core.groups, partition, marker, 2, outcomes.append, bench.now_ms)
+    write_marker(bench.core.replicas, bench.core.groups, partition, marker, 2, outcomes.append, bench.now_ms)
 
 
 def verify(bench, commit, verified, refused):
     """Verify that the only partition of the offsets topic is in a transaction."""
     of, partition = bench.core, ("__consumer_offsets", 0)
     outcomes = verified.append, refused.append
-    verify_commit(of.directory, lambda: of.transactions, partition, commit, *outcomes, bench.now_ms)
+    verify_commit(of.replicas, lambda: of.transactions, partition, commit, *outcomes, bench.now_ms)
 
 
 @pytest.mark.parametrize("partition", [("a", 1), ("__consumer_offsets", 0)])

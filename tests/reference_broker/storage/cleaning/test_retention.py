@@ -95,7 +95,7 @@ def test_limits_add_up():
 def test_sealed_segments_tell_their_age_from_the_file_on_the_disk():
     log = log_of(12)
     assert all(segment.is_stored for segment in list(log.segments)[:-1])
-    disk = log._disk
+    disk = log._services.disk
     disk.remove("t-0/00000000000000000000.timeindex")
     assert count(log, now_ms=NOW_MS + 4, retention_ms=0) == 1
 
@@ -103,9 +103,9 @@ def test_sealed_segments_tell_their_age_from_the_file_on_the_disk():
 def test_segments_without_timestamps_are_looked_at_once():
     """A client that sends none made each check read all segments after each segment."""
     log = log_of(400, lambda number: -1 if number < 390 else NOW_MS)
-    again = PartitionLog(LogServices(log._disk), "t-0", CONFIG)
+    again = PartitionLog(LogServices(log._services.disk), "t-0", CONFIG)
     calls = []
-    log._disk.plan = lambda call: calls.append(call.path)  # type: ignore[attr-defined]  # a MemoryDisk
+    log._services.disk.plan = lambda call: calls.append(call.path)  # type: ignore[attr-defined]  # a MemoryDisk
     assert count(again, now_ms=NOW_MS + 1, retention_ms=0) == 100
     assert len(calls) < 1500
 
@@ -114,13 +114,13 @@ def test_segments_without_timestamps_are_looked_at_once():
 def test_damaged_segment_of_unknown_age_goes_by_the_other_limits(is_read):
     log = log_of(16)
     path = "t-0/00000000000000000004"
-    file = log._disk.open(f"{path}.log")
+    file = log._services.disk.open(f"{path}.log")
     data = bytearray(file.read(0, file.size_bytes))
     data[BATCH_BYTES + 16] ^= 1
     file.truncate(0)
     file.append(data)
-    log._disk.remove(f"{path}.timeindex")
-    again = PartitionLog(LogServices(log._disk), "t-0", CONFIG)
+    log._services.disk.remove(f"{path}.timeindex")
+    again = PartitionLog(LogServices(log._services.disk), "t-0", CONFIG)
     if is_read:
         assert again.segments.read(4, 100, 16, at_least_one=True).records is not None
     assert count(again, start=8) == 2

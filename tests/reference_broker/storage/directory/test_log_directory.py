@@ -9,6 +9,7 @@ from itertools import count
 
 import pytest
 
+from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.storage.checkpoints import partition_metadata_text
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.disk.disk import read_file, remove_tree, write_file
@@ -345,10 +346,10 @@ def test_those_who_wait_for_a_deleted_topic_are_answered():
     directory = on(MemoryDisk(), work)
     directory.create("t", 1, {"flush.messages": "1"}, lambda result: None)
     work.run()
-    log = directory.topics["t"].logs[0]
-    append(log, b"x")
+    replicas = Replicas(directory)
+    append(replicas.leader("t", 0).log, b"x")
     told = []
-    log.when_reached(1, told.append)
+    replicas.leader("t", 0).when_reached(1, told.append)
     directory.delete(directory.topics["t"], lambda result: None)
     work.pending.popleft()  # the sync hangs
     work.run()

@@ -10,6 +10,7 @@ import errno
 import pytest
 
 from kafkawire.reference_broker.config.topic_configs import log_config
+from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.storage.batches import parse_header
 from kafkawire.reference_broker.storage.disk.memory import fail_at
 from kafkawire.reference_broker.storage.log.partition_log import Appended, PartitionLog
@@ -49,7 +50,7 @@ def test_only_one_sync_is_in_flight():
 def test_nothing_is_acknowledged_or_readable_before_it_is_synced():
     bench = Bench(SYNCING)
     heard = []
-    bench.log.watch(heard.append)
+    bench.replica.watch(heard.append)
     bench.append(b"a")
     assert bench.results == [Appended(0, 0, -1)]
     assert (bench.log.next_offset, bench.log.high_watermark, bench.log.last_stable_offset) == (1, 0, 0)
@@ -93,8 +94,8 @@ def test_failed_sync_is_told_to_everybody_and_never_forgotten():
     """An EIO of fsync was forgotten: the next one succeeded, and what was lost counted as synced."""
     bench = Bench(SYNCING)
     watched, committed = [], []
-    bench.log.watch(watched.append)
-    bench.log.watch(committed.append, is_committed=True)
+    bench.replica.watch(watched.append)
+    bench.replica.watch(committed.append, is_committed=True)
     bench.append(b"a")
     bench.work.run()
     for value in (b"b", b"c"):
@@ -107,7 +108,7 @@ def test_failed_sync_is_told_to_everybody_and_never_forgotten():
     assert committed[-1] >= 2**31, "one for committed records, too"
     bench.append(b"d")
     assert bench.results[-1].code == ErrorCode.KAFKA_STORAGE_ERROR
-    bench.log.when_reached(2, lambda error: watched.append(error))
+    bench.replica.when_reached(2, lambda error: watched.append(error))
     assert watched[-1].code == ErrorCode.KAFKA_STORAGE_ERROR
     for action in (lambda: bench.values(), lambda: bench.log.offset_for_timestamp(0), bench.log.max_timestamp):
         with pytest.raises(BrokerError, match="KAFKA_STORAGE_ERROR"):
@@ -199,13 +200,14 @@ def test_failure_of_one_log_does_not_concern_others():
     bench = Bench(SYNCING)
     bench.disk.make_folder("t-1")
     other = PartitionLog(bench.services, "t-1", SYNCING)
+    owner = Replica(other)
     bench.append()
     bench.disk.plan = fail_at(bench.disk.calls + 1)
     bench.work.run()
     data = produced(b"x")
     reached = []
     other.append(data, parse_header(data), NOW_MS, lambda result: None)
-    other.when_reached(1, reached.append)
+    owner.when_reached(1, reached.append)
     bench.work.run()
     assert (reached, other.error, bench.log.is_offline) == ([None], None, True)
 

@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.storage.batches import parse_header
 from kafkawire.reference_broker.storage.producers.producers import Producer
 from kafkawire.sdk.errors import BrokerError
@@ -90,20 +91,20 @@ def test_damage_in_the_middle_of_a_closed_log_is_reported(tmp_path, caplog):
 
 def test_watchers_hear_of_readable_bytes(tmp_path):
     log = opened(tmp_path / "t-0", CONFIG)
-    heard = []
-    log.watch(heard.append)
+    heard, replica = [], Replica(log)
+    replica.watch(heard.append)
     data = produced(b"x")
     log.append(data, parse_header(data), NOW_MS, lambda result: None)
     assert heard == [len(data)]
-    log.unwatch(heard.append)
+    replica.unwatch(heard.append)
 
 
 def test_start_of_the_log_takes_the_last_stable_offset_along(tmp_path):
     log = filled(tmp_path / "t-0")
     log.producers.restore([Producer(1, 0, transaction_start=5)], 60)
     assert log.last_stable_offset == 5
-    told = []
-    log.watch(told.append)
+    told, replica = [], Replica(log)
+    replica.watch(told.append)
     log.begin_at(9)
     assert log.last_stable_offset == 9
     assert told == [0], "sessions tell their consumers where the log begins"

@@ -8,6 +8,7 @@ import dataclasses
 import pytest
 
 from kafkawire.reference_broker.config.topic_configs import log_config
+from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.storage.batches import parse_header
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
@@ -46,7 +47,8 @@ class Bench:
         self.work = HeldWork()
         self.log = PartitionLog(LogServices(self.disk, self.work), "t-0", CONFIG, recovery_point=6)
         self.heard = []
-        self.log.watch(self.heard.append)
+        self.replica = Replica(self.log)
+        self.replica.watch(self.heard.append)
 
     def values(self, offset):
         read = self.log.read(offset, 10_000, at_least_one=True)
@@ -77,7 +79,7 @@ def test_lost_index_is_rebuilt_in_the_background_while_others_are_read(lost):
 
 def test_those_who_read_committed_records_hear_of_it():
     bench, heard = Bench((0, "index")), []
-    bench.log.watch(heard.append, is_committed=True)
+    bench.replica.watch(heard.append, is_committed=True)
     with pytest.raises(NotPrepared):
         bench.values(0)
     bench.work.run()

@@ -5,7 +5,7 @@ Method: each promise alone; how a log moves it is tested in `test_log_state.py`.
 
 import pytest
 
-from kafkawire.reference_broker.storage.log.high_watermark import HighWatermark
+from kafkawire.reference_broker.replicas.high_watermark import HighWatermark
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 

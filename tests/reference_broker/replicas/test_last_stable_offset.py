@@ -9,8 +9,9 @@ import random
 
 import pytest
 
-from kafkawire.reference_broker.storage.log.high_watermark import COMPLETES_ANY_FETCH_BYTES, HighWatermark
-from kafkawire.reference_broker.storage.log.last_stable_offset import LastStableOffset
+from kafkawire.reference_broker.replicas.high_watermark import COMPLETES_ANY_FETCH_BYTES, HighWatermark
+from kafkawire.reference_broker.replicas.last_stable_offset import LastStableOffset
+from kafkawire.reference_broker.replicas.replica import Replica
 from tests.reference_broker.storage.transacting_logs import TransactingLog
 
 
@@ -111,7 +112,8 @@ def test_random_transactions_beside_a_sum_over_all_batches(seed: int) -> None:
     log = TransactingLog()
     sizes: list[int] = []
     told: list[int] = []
-    log.log.watch(told.append, is_committed=True)
+    replica = Replica(log.log)
+    replica.watch(told.append, is_committed=True)
     is_open: set[int] = set()
     for _ in range(150):
         producer = chance.randrange(4)

@@ -14,7 +14,7 @@ from kafkawire.reference_broker.storage.checkpoints import partition_metadata_te
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.disk.disk import read_file, write_file
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
-from kafkawire.reference_broker.storage.log.durable_log import when_all_quiet
+from kafkawire.reference_broker.storage.log.file_work import when_all_quiet
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.storage.producers.producer_snapshots import decode_snapshot
 from kafkawire.reference_broker.storage.segments.search_preparation import NotPrepared
@@ -52,7 +52,7 @@ def test_store_waits_for_the_sync_in_flight_and_stores_nothing_twice():
     assert told == []
     work.run()
     assert told == ["stored"]
-    assert len(read_file(log._disk, "t-0/00000000000000000000.timeindex") or b"") == 12
+    assert len(read_file(log._services.disk, "t-0/00000000000000000000.timeindex") or b"") == 12
     log.store([log.segments.first], lambda: told.append("again"))
     assert (told, work.pending) == (["stored", "again"], work.pending)
     assert not work.pending

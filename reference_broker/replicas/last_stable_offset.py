@@ -8,7 +8,7 @@ Source: `UnifiedLog.lastStableOffset`, `maybeIncrementFirstUnstableOffset` in Ap
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.storage.log.high_watermark import (
+from kafkawire.reference_broker.replicas.high_watermark import (
     COMPLETES_ANY_FETCH_BYTES,
     HighWatermark,
     Watcher,

@@ -1,0 +1,117 @@
+"""A replica of a partition: the log on this broker, and how much of it is committed.
+
+The high watermark is decided here. As long as a broker is alone it is the only replica of each of its partitions, and
+leads it: what its own disk has is committed.
+
+Source: `Partition` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.replicas.high_watermark import (
+    COMPLETES_ANY_FETCH_BYTES,
+    HighWatermark,
+    Reached,
+    Watcher,
+)
+from kafkawire.reference_broker.replicas.last_stable_offset import LastStableOffset
+from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["Replica"]
+
+
+class Replica:
+    """One replica.
+
+    Args:
+        log: of the partition; it is owned by this from now on.
+
+    Attributes:
+        log: see above.
+    """
+
+    def __init__(self, log: PartitionLog) -> None:
+        self.log = log
+        self._high_watermark = HighWatermark(log.high_watermark)
+        self._last_stable_offset = LastStableOffset(self._high_watermark, log.producers.first_unstable_offset)
+        log.own(self)
+        if log.error is not None:  # it could not be opened
+            self.ended(log.error)
+
+    @property
+    def error(self) -> BrokerError | None:
+        """Why nothing can be read or appended, None while all is well."""
+        return self.log.error
+
+    def check(self, epoch: int = NO_PARTITION_LEADER_EPOCH) -> None:
+        """Check that this replica can be asked, and that a client knows the current leader epoch.
+
+        Args:
+            epoch: the epoch known to the client; `NO_PARTITION_LEADER_EPOCH` if it sent none.
+
+        Raises:
+            BrokerError: the log's `error`; or the client's epoch is older (FENCED_LEADER_EPOCH) or newer
+                (UNKNOWN_LEADER_EPOCH).
+        """
+        if self.log.error is not None:
+            raise self.log.error.again()
+        if epoch == NO_PARTITION_LEADER_EPOCH or epoch == self.log.leader_epoch:
+            return
+        code = ErrorCode.FENCED_LEADER_EPOCH if epoch < self.log.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+        raise BrokerError(code, f"epoch {epoch}, {self.log.leader_epoch} is the current one")
+
+    # Waiting.
+
+    def when_reached(self, offset: int, callback: Reached) -> None:
+        """Call back once the high watermark is at `offset` or after it, or never will be."""
+        self._high_watermark.when_reached(offset, callback)
+
+    def watch(self, watcher: Watcher, *, is_committed: bool = False) -> None:
+        """Call `watcher` with the number of bytes whenever more can be read, until `unwatch`.
+
+        Args:
+            watcher: see above.
+            is_committed: whether only committed records count, up to the last stable offset.
+        """
+        (self._last_stable_offset if is_committed else self._high_watermark).watch(watcher)
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Stop calling a watcher; may be called more than once."""
+        self._high_watermark.unwatch(watcher)
+        self._last_stable_offset.unwatch(watcher)
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether anybody watches."""
+        return self._high_watermark.is_watched or self._last_stable_offset.is_watched
+
+    # What the log tells its owner, see `LogOwner`.
+
+    def transaction_begun(self, first_offset: int) -> None:
+        self._last_stable_offset.begun(first_offset)
+
+    def appended(self, end_offset: int, size_bytes: int) -> None:
+        self._high_watermark.appended(end_offset, size_bytes)
+
+    def moved(self) -> None:
+        """Move the high watermark: to what this disk has, as there is no other replica."""
+        offset = self.log.acknowledged_to
+        for first_offset in self.log.commit_to(offset):
+            self._last_stable_offset.decided(first_offset)
+        self._high_watermark.advance(offset)
+        self._last_stable_offset.advance(self.log.producers.first_unstable_offset)
+
+    def trimmed(self) -> None:
+        self._high_watermark.watchers.tell(0)
+
+    def prepared(self) -> None:
+        """Have those who watch read again."""
+        self._high_watermark.watchers.tell(COMPLETES_ANY_FETCH_BYTES)
+        self._last_stable_offset.wake()
+
+    def ended(self, error: BrokerError) -> None:
+        self._high_watermark.fail(error)
+        self._last_stable_offset.wake()

@@ -1,0 +1,121 @@
+"""What of a log is durable, and what has to be done for the rest.
+
+A sync takes the log as it is when it begins: `work` runs on any thread, and `note` takes note of its success where
+requests are handled. The log decides when to sync; one sync is in flight at a time.
+
+Source: `UnifiedLog.flush` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from kafkawire.reference_broker.storage.producers.producer_state import Snapshots
+from kafkawire.reference_broker.storage.segments.segment import Segment
+from kafkawire.reference_broker.storage.segments.segments import Segments
+from kafkawire.reference_broker.storage.segments.syncing import make_durable
+from kafkawire.reference_broker.storage.services import LogServices
+from kafkawire.reference_broker.work.background import call
+
+__all__ = ["Durability", "Sync"]
+
+
+class Sync(NamedTuple):
+    """What makes a log durable as it was at some moment.
+
+    Attributes:
+        work: syncs the files, on any thread.
+            Raises OSError if the disk fails.
+        note: takes note of its success, given the segments that the log has by then; returns whether complete segments
+            are durable that were not before.
+    """
+
+    work: Callable[[], None]
+    note: Callable[[Segments], bool]
+
+
+class Durability:
+    """What of one log is durable.
+
+    Args:
+        services: see `LogServices`.
+        folder: of the log.
+        snapshots: of its producers.
+
+    Attributes:
+        recovery_point: everything before this offset is on disk.
+        stored_to: likewise, complete segments with their indexes; it never goes back, although a reader may find that
+            an index was lost since, as the next start would.
+        unstored: sealed segments whose indexes are not durable yet, without those of the sync in flight.
+        has_new_names: whether names that were there when the log was opened may not be durable; a roll syncs its own.
+    """
+
+    def __init__(self, services: LogServices, folder: str, snapshots: Snapshots) -> None:
+        self.recovery_point = self.stored_to = 0
+        self.unstored: list[Segment] = []
+        self.has_new_names = True
+        self._disk = services.disk
+        self._folder = folder
+        self._snapshots = snapshots
+        #: Of the sync in flight.
+        self._storing: Sequence[Segment] = ()
+        #: Callers that wait for segments to be durable with their indexes.
+        self._when_stored: list[tuple[Sequence[Segment], Callable[[], None]]] = []
+
+    def sync(self, all_segments: Segments, end_offset: int) -> Sync:
+        """Return what makes the log durable as it is now.
+
+        Args:
+            all_segments: of the log.
+            end_offset: of the log.
+        """
+        disk, folder, snapshots = self._disk, self._folder, self._snapshots
+        self._storing = sealed = self.unstored
+        self.unstored = []
+        segments = [segment for segment in all_segments.since(self.recovery_point) if segment not in sealed]
+        has_new_names = self.has_new_names or bool(sealed)
+        self.has_new_names = False
+
+        def work() -> None:
+            # Retention may take the records; then only the snapshot knows who wrote them.
+            for segment in sealed:
+                snapshots.sync_from(segment.next_offset)
+            make_durable(disk, folder, sealed, segments, with_names=has_new_names)
+
+        def note(segments_now: Segments) -> bool:
+            self._storing = ()
+            for segment in sealed:
+                segment.stored()
+            self.recovery_point = max(self.recovery_point, end_offset)
+            self.stored_to = max(self.stored_to, min(self.recovery_point, segments_now.stored_to))
+            return bool(sealed)
+
+        return Sync(work, note)
+
+    def take_back(self) -> None:
+        """Take note that the sync in flight has not begun: all of it is still to be done."""
+        self.unstored = [*self._storing, *self.unstored]
+        self._storing = ()
+        self.has_new_names = True
+
+    # Those who wait.
+
+    def when_stored(self, segments: Sequence[Segment], done: Callable[[], None]) -> None:
+        """Call `done` once segments are durable with their indexes, see `tell`."""
+        self._when_stored.append((segments, done))
+
+    def tell(self, *, has_ended: bool) -> bool:
+        """Call those whose segments are durable now, or all if the log has ended; return whether others need a sync.
+
+        Also of segments that were durable before: a reader rebuilds an index that it finds damaged.
+        """
+        waiting, self._when_stored = self._when_stored, []
+        for segments, done in waiting:
+            if has_ended or all(segment.is_stored for segment in segments):
+                call(done)
+                continue
+            self._when_stored.append((segments, done))
+            known = {*self.unstored, *self._storing}
+            self.unstored += [each for each in segments if not each.is_stored and each not in known]
+        return bool(self._when_stored)

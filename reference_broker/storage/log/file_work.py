@@ -1,0 +1,72 @@
+"""What a log does to its files in the background, counted.
+
+The folder of a log must not be removed, and created for another topic, while that goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from kafkawire.reference_broker.storage.services import LogServices
+from kafkawire.reference_broker.work.background import call
+
+__all__ = ["FileWork", "when_all_quiet"]
+
+
+class FileWork:
+    """The work in the background of one log.
+
+    Args:
+        services: see `LogServices`.
+    """
+
+    def __init__(self, services: LogServices) -> None:
+        self._services = services
+        self._in_flight = 0
+        #: Callers that wait until nothing is in flight.
+        self._when_quiet: list[Callable[[], None]] = []
+
+    def do(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        """Do something to the files in the background; see `Background`."""
+        self._in_flight += 1
+
+        def ended(error: Exception | None) -> None:
+            self._in_flight -= 1
+            try:
+                done(error)
+            finally:
+                if not self._in_flight:
+                    self._call_when_quiet()
+
+        self._services.background(work, ended)
+
+    def when_quiet(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once nothing in the background touches the files; a log that has ended begins nothing new."""
+        self._when_quiet.append(callback)
+        if not self._in_flight:
+            self._call_when_quiet()
+
+    def _call_when_quiet(self) -> None:
+        waiting, self._when_quiet = self._when_quiet, []
+        for callback in waiting:
+            call(callback)
+
+
+class _HasQuiet(Protocol):
+    def when_quiet(self, callback: Callable[[], None]) -> None: ...
+
+
+def when_all_quiet(logs: Sequence[_HasQuiet], callback: Callable[[], None]) -> None:
+    """Call `callback` once nothing in the background touches the files of logs that have ended."""
+    left = len(logs) + 1
+
+    def quiet() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            callback()
+
+    for log in logs:
+        log.when_quiet(quiet)
+    quiet()
