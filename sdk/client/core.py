@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from kafkawire.sdk.client.call import Call
-from kafkawire.sdk.client.link import Link
+from kafkawire.sdk.client.links import Link
 from kafkawire.sdk.client.login import login, tls
 from kafkawire.sdk.client.metrics_report import MetricsReport
 from kafkawire.sdk.client.operations import Operations

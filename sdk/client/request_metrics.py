@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from kafkawire.sdk.client.link import Link, LinkState
+from kafkawire.sdk.client.links import Link, LinkState
 from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.errors import AuthenticationFailed, KafkaWireError
 from kafkawire.sdk.metrics.catalogue import CLIENT, COORDINATOR, FETCH, NODE, PRODUCER

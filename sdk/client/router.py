@@ -16,8 +16,7 @@ from heapq import heappop, heappush
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call, Coordinator, Node, Purpose, Target
 from kafkawire.sdk.client.coordinators import Coordinators
-from kafkawire.sdk.client.link import Link, LinkState
-from kafkawire.sdk.client.links import IMPATIENT_MS, Links
+from kafkawire.sdk.client.links import IMPATIENT_MS, Link, Links, LinkState
 from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.client.metadata_refresh import MetadataRefresh
 from kafkawire.sdk.client.options import ClientOptions

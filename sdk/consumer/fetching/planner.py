@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 from itertools import count
 
 from kafkawire.sdk.client.call import Call, Node
-from kafkawire.sdk.client.link import Link
+from kafkawire.sdk.client.links import Link
 from kafkawire.sdk.client.metadata import Partition
 from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.client.partitions import TopicPartition

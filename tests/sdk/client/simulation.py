@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from kafkawire.sdk.client.call import Call
-from kafkawire.sdk.client.link import Link
+from kafkawire.sdk.client.links import Link
 from kafkawire.sdk.client.options import ClientOptions, read_options
 from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.client.router import Router

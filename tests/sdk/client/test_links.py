@@ -1,19 +1,20 @@
 """Goal: links open when they are wanted, close when nobody uses them, and are looked at only when that can matter.
 
+A link takes calls only while it is ready, has room and is not muted, and has a connection as long as it is ready.
 Method: the links of a client whose metadata names no broker; the test moves the clock and the states.
 """
 
 from __future__ import annotations
 
 from kafkawire.sdk.client.call import Purpose
-from kafkawire.sdk.client.link import Link, LinkState
-from kafkawire.sdk.client.links import IMPATIENT_MS, Links
+from kafkawire.sdk.client.links import IMPATIENT_MS, Link, Links, LinkState
 from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.client.options import AdminOptions, read_options
-from kafkawire.sdk.client.retry import Backoff
+from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.errors import AuthenticationFailed, ConnectFailed
 from kafkawire.sdk.transport.driven import Open, Shut
 from kafkawire.sdk.transport.wire import Address
+from tests.sdk.client.simulation import Connection, backoff
 
 IDLE_MS = 5_000
 HERE = Address("here", 1)
@@ -109,3 +110,22 @@ def test_a_muted_link_is_looked_at_when_it_takes_calls_again() -> None:
 
 def test_bootstrap_servers_are_candidates_while_no_broker_is_known() -> None:
     assert [str(link) for link in links().candidates()] == ["first:1", "second:2"]
+
+
+def test_when_a_link_takes_calls() -> None:
+    link = Link(Address("host", 1), Purpose.DATA, Attempts(backoff()))
+    assert str(link) == "host:1"
+    assert not link.takes_calls(100)
+    link.moves_to(LinkState.OPENING, 100)
+    assert not link.takes_calls(100)
+    link.moves_to(LinkState.READY, 110, connection := Connection({}))
+    assert link.connection is connection
+    assert (link.since_ms, link.used_ms) == (110, 110)
+    assert link.takes_calls(110)
+    link.muted_until_ms = 200
+    assert not link.takes_calls(199)
+    assert link.takes_calls(200)
+    link.congested = True
+    assert not link.takes_calls(200)
+    link.moves_to(LinkState.CLOSED, 300)
+    assert link.connection is None

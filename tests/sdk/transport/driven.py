@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call
-from kafkawire.sdk.client.link import Link
+from kafkawire.sdk.client.links import Link
 from kafkawire.sdk.client.options import ClientOptions, read_options
 from kafkawire.sdk.client.retry import Backoff
 from kafkawire.sdk.client.router import Router

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, cast
 
 from kafkawire.sdk.client.call import Call
-from kafkawire.sdk.client.link import Link
+from kafkawire.sdk.client.links import Link
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.transport.driver import Driver

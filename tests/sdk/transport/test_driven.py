@@ -18,7 +18,7 @@ from kafkawire.sdk.transport import driven
 MACHINES = (
     "sdk/client/call.py",
     "sdk/client/coordinators.py",
-    "sdk/client/link.py",
+    "sdk/client/links.py",
     "sdk/client/metadata.py",
     "sdk/client/metadata_refresh.py",
     "sdk/client/retry.py",

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call, Purpose
-from kafkawire.sdk.client.link import Link
+from kafkawire.sdk.client.links import Link
 from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import Closed, ConnectionLost, KafkaWireError, LocalProtocolError
