@@ -19,7 +19,7 @@ from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.fetching.queue import FetchQueue
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.consumer.reading.assignment import Assignment, Reading
-from kafkawire.sdk.consumer.reading.course import Course
+from kafkawire.sdk.consumer.reading.completed_fetch import CompletedFetch
 from kafkawire.sdk.consumer.reading.fetched_batches import fetched_batches
 from kafkawire.sdk.consumer.reading.handout import Handout, RecordIterator, RecordStream
 from kafkawire.sdk.errors import DecodeError, KafkaWireError
@@ -68,8 +68,8 @@ class Reader:
         self._assignment = assignment
         self._queue = queue
         self._check_crcs = check_crcs
-        self._course: Course | None = None
-        self._paused: list[Course] = []
+        self._fetch: CompletedFetch | None = None
+        self._paused: list[CompletedFetch] = []
         self._moved: set[Reading] = set()
         self._errors: deque[KafkaWireError] = deque()
         self._handed_out = 0
@@ -90,7 +90,7 @@ class Reader:
         Raises:
             KafkaWireError: what stops a partition, or the client, from being read on.
         """
-        if self._moved or self._course is not None or self._errors:
+        if self._moved or self._fetch is not None or self._errors:
             self.settle()
         found = self._advance()
         if found is None and self._moved:
@@ -108,10 +108,10 @@ class Reader:
         """
         self.settle()
         batch = self._rest() or self._next_batch()
-        if batch is None or self._course is None:
+        if batch is None or self._fetch is None:
             self.settle()  # what was passed over is finished, too
             return None
-        self._hand_over(batch, self._course)
+        self._hand_over(batch, self._fetch)
         return batch
 
     def take_many(self, limit: int) -> dict[TopicPartition, list[Record[Any, Any]]]:
@@ -135,9 +135,9 @@ class Reader:
                 handout = self._advance()
                 if handout is None:
                     break
-                assert self._course is not None
+                assert self._fetch is not None
                 if self.hooks is not None:
-                    begun.setdefault(self._course.reading, self._course.reading.position)
+                    begun.setdefault(self._fetch.reading, self._fetch.reading.position)
                 taken = handout.take_many(limit)
             except KafkaWireError as error:
                 if not found:
@@ -150,7 +150,7 @@ class Reader:
                         self._assignment.fetch_again(reading, position)
                 raise
             limit -= len(taken)
-            found.setdefault(self._course.reading.partition, []).extend(taken)
+            found.setdefault(self._fetch.reading.partition, []).extend(taken)
         else:
             if self.handout is not None:
                 self._leave(self.handout)
@@ -179,9 +179,9 @@ class Reader:
                     raise
                 self._errors.append(error)
                 break
-            if batch is None or self._course is None:
+            if batch is None or self._fetch is None:
                 break
-            self._hand_over(batch, self._course)
+            self._hand_over(batch, self._fetch)
             found.append(batch)
             records_count += _most_records(batch)
         if not found:
@@ -200,15 +200,15 @@ class Reader:
 
     def finish(self) -> None:
         """Count everything that was handed out as finished."""
-        course = self._course
+        fetch = self._fetch
         if self._moved:
-            if course is not None:
-                self._moved.add(course.reading)
+            if fetch is not None:
+                self._moved.add(fetch.reading)
             for reading in self._moved:
                 reading.settle()
             self._moved.clear()
-        elif course is not None:
-            course.reading.settle()
+        elif fetch is not None:
+            fetch.reading.settle()
 
     def rewind(self) -> None:
         """Hand out again what is not finished: a read was interrupted in the middle.
@@ -231,16 +231,16 @@ class Reader:
 
     def take_back(self) -> None:
         """Open anew what is being handed out: its partition is to end elsewhere."""
-        course = self._course
+        fetch = self._fetch
         rest = self._rest()
-        if course is not None and rest is not None:
-            course.rest = rest
+        if fetch is not None and rest is not None:
+            fetch.rest = rest
 
     def abandon(self, error: KafkaWireError) -> None:
         """Hand out nothing more: every read raises an error."""
         if self.handout is not None:
             self.handout.cut()
-        self._course = None
+        self._fetch = None
         self._paused.clear()
         self._queue.clear()
         self._queue.fail(error)
@@ -255,47 +255,47 @@ class Reader:
             if handout is not None:
                 self._leave(handout)
             batch = self._next_batch()
-            course = self._course
-            if batch is None or course is None:
+            fetch = self._fetch
+            if batch is None or fetch is None:
                 return None
             try:
-                records = course.open(batch)
+                records = fetch.open(batch)
             except DecodeError as error:
-                raise self._damaged(course, error) from error
-            leader_epoch, next_offset, reading = batch.leader_epoch, batch.next_offset, course.reading
+                raise self._damaged(fetch, error) from error
+            leader_epoch, next_offset, reading = batch.leader_epoch, batch.next_offset, fetch.reading
             if reading.unfinished is not None and reading.start is not None:
                 reading.unfinished.began(reading.start, (record.offset for record in records), leader_epoch)
-            elif self.hooks is None and reading.until is None and next_offset < course.fetched.data_end:
-                next_offset = course.extend(records)
-            end = course.end_of(next_offset, leader_epoch)
+            elif self.hooks is None and reading.until is None and next_offset < fetch.fetched.data_end:
+                next_offset = fetch.extend(records)
+            end = fetch.end_of(next_offset, leader_epoch)
             if self.hooks is None:
-                self._hand_out(course, Handout(records, end, leader_epoch))
+                self._hand_out(fetch, Handout(records, end, leader_epoch))
             else:
-                self._hand_out(course, self._hooked(course, records, end, leader_epoch))
+                self._hand_out(fetch, self._hooked(fetch, records, end, leader_epoch))
         return handout
 
-    def _hooked(self, course: Course, records: list[Record], end: Position, leader_epoch: int) -> Handout:
+    def _hooked(self, fetch: CompletedFetch, records: list[Record], end: Position, leader_epoch: int) -> Handout:
         from kafkawire.sdk.consumer.reading.hooks import HookedHandout  # few programs have hooks
 
         assert self.hooks is not None
         clock_ms = self._assignment.clock_ms
-        return HookedHandout(records, end, leader_epoch, self.hooks, lambda: self._stop(course), clock_ms, LIST_MS)
+        return HookedHandout(records, end, leader_epoch, self.hooks, lambda: self._stop(fetch), clock_ms, LIST_MS)
 
-    def _hand_over(self, batch: ConsumerBatch, course: Course) -> None:
-        reading = course.reading
+    def _hand_over(self, batch: ConsumerBatch, fetch: CompletedFetch) -> None:
+        reading = fetch.reading
         unfinished, start = reading.unfinished, reading.start
         if unfinished is not None and start is not None:
             unfinished.began_batch(Position(batch.start_offset, start.leader_epoch), batch.next_offset)
-        reading.start = course.end_of(batch.next_offset, batch.leader_epoch)
+        reading.start = fetch.end_of(batch.next_offset, batch.leader_epoch)
         self._moved.add(reading)
         self._handed_out += 1
 
-    def _hand_out(self, course: Course, handout: Handout) -> None:
-        course.reading.handout = handout
+    def _hand_out(self, fetch: CompletedFetch, handout: Handout) -> None:
+        fetch.reading.handout = handout
         self.handout = handout
         if self.stream is not None:
             self.stream.handout = handout
-        if course.is_over:  # the group withholds it meanwhile
+        if fetch.is_over:  # the group withholds it meanwhile
             handout.cut()
 
     def _leave(self, handout: Handout) -> None:
@@ -303,84 +303,84 @@ class Reader:
         if not handout.left:
             self._handed_out += handout.index
             self.handout = None
-            course = self._course
-            if course is not None and course.reading.handout is handout:
-                course.reading.leave()
-                self._moved.add(course.reading)
+            fetch = self._fetch
+            if fetch is not None and fetch.reading.handout is handout:
+                fetch.reading.leave()
+                self._moved.add(fetch.reading)
 
     def _rest(self) -> ConsumerBatch | None:
         """Return what is left of the batch whose first records were handed out one by one."""
-        handout, course = self.handout, self._course
+        handout, fetch = self.handout, self._fetch
         if handout is None:
             return None
-        if course is None or course.batch is None or not handout.left:
+        if fetch is None or fetch.batch is None or not handout.left:
             self._leave(handout)
             return None
         index = handout.index
         self._handed_out += index
         self.handout = None
-        course.reading.leave()
+        fetch.reading.leave()
         handout.cut()
-        self._moved.add(course.reading)
-        return course.rest_at(index)
+        self._moved.add(fetch.reading)
+        return fetch.rest_at(index)
 
     def _set_aside(self) -> None:
         """Keep what is being handed out of a partition that was paused, until it is resumed."""
-        course = self._course
-        if course is not None and course.reading.paused:
+        fetch = self._fetch
+        if fetch is not None and fetch.reading.paused:
             rest = self._rest()
-            course.rest = rest
-            self._paused.append(course)
-            self._course = None
+            fetch.rest = rest
+            self._paused.append(fetch)
+            self._fetch = None
 
     def _next_batch(self) -> ConsumerBatch | None:
         """Return the next batch that has something for the application, None if there is none now."""
         while True:
-            course = self._course
-            if course is None or course.is_over:
-                course = self._course = self._next_course()
-                if course is None:
+            fetch = self._fetch
+            if fetch is None or fetch.is_over:
+                fetch = self._fetch = self._next_fetch()
+                if fetch is None:
                     return None
-            reading = course.reading
-            if course.rest is not None:
-                rest, course.rest = course.rest, None
+            reading = fetch.reading
+            if fetch.rest is not None:
+                rest, fetch.rest = fetch.rest, None
                 return ConsumerBatch(reading.partition, rest.batch, rest.start_offset, reading.until)
             if reading.unfinished is not None:
                 reading.unfinished.check_room()
             try:
-                batch = course.next()
+                batch = fetch.next()
             except DecodeError as error:
-                raise self._damaged(course, error) from error
+                raise self._damaged(fetch, error) from error
             if batch is None:
-                self._end(course)
+                self._end(fetch)
                 continue
             assert reading.start is not None
-            start = max(reading.start.offset, course.fetched.start)
+            start = max(reading.start.offset, fetch.fetched.start)
             if reading.until is not None and batch.base_offset >= reading.until:
                 reading.start = Position(reading.until)  # another epoch may have begun in the hole before it
                 self._moved.add(reading)
                 continue
             return ConsumerBatch(reading.partition, batch, start, reading.until)
 
-    def _end(self, course: Course) -> None:
+    def _end(self, fetch: CompletedFetch) -> None:
         """All batches of a fetch are handed out."""
-        course.reading.start = course.fetched.end
-        self._moved.add(course.reading)
-        self._course = None
+        fetch.reading.start = fetch.fetched.end
+        self._moved.add(fetch.reading)
+        self._fetch = None
 
-    def _damaged(self, course: Course, error: DecodeError) -> DecodeError:
+    def _damaged(self, fetch: CompletedFetch, error: DecodeError) -> DecodeError:
         """Stop a partition at a batch that cannot be read; return an error that says where that is."""
-        position = course.reading.position
-        self._stop(course)
-        where = f"{course.reading.partition} at offset {-1 if position is None else position.offset}"
+        position = fetch.reading.position
+        self._stop(fetch)
+        where = f"{fetch.reading.partition} at offset {-1 if position is None else position.offset}"
         return DecodeError(f"{where}: {error.path or 'batch'}", error.offset, error.reason)
 
-    def _stop(self, course: Course) -> None:
+    def _stop(self, fetch: CompletedFetch) -> None:
         """Stop a partition until the application seeks past the damage: records are never skipped silently."""
-        self._course = None
-        self._assignment.halt(course.reading)
+        self._fetch = None
+        self._assignment.halt(fetch.reading)
 
-    def _next_course(self) -> Course | None:
+    def _next_fetch(self) -> CompletedFetch | None:
         """Return what to hand out next; raise the error that comes instead.
 
         Errors come in the order in which they were met. What ends all reading does not wait for what was fetched:
@@ -392,9 +392,9 @@ class Reader:
         if queue.failure is not None:
             queue.check()
         if self._paused:
-            self._paused = [course for course in self._paused if not course.is_over]
-            for index, course in enumerate(self._paused):
-                if not course.reading.paused:
+            self._paused = [fetch for fetch in self._paused if not fetch.is_over]
+            for index, fetch in enumerate(self._paused):
+                if not fetch.reading.paused:
                     return self._paused.pop(index)
         readings = self._assignment.readings
         while (fetched := queue.take(readings)) is not None:
@@ -408,7 +408,7 @@ class Reader:
                 self._moved.add(reading)
             if has_records:
                 self.taken += 1
-                return Course(reading, fetched, fetched_batches(fetched, self._check_crcs))
+                return CompletedFetch(reading, fetched, fetched_batches(fetched, self._check_crcs))
         return None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.sdk.consumer.position import Position
-from kafkawire.sdk.consumer.reading.course import RECORDS_AHEAD
+from kafkawire.sdk.consumer.reading.completed_fetch import RECORDS_AHEAD
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.records import BatchBuilder, Compression, MessageSetBuilder, stamp
 from tests.sdk.consumer.batches import made, marker

@@ -2,6 +2,8 @@
 
 What is done for each batch costs as much as many records do. So records that are handed out one by one come from
 several batches at once, as far as a position between any two of them can be told, and little is held in memory.
+
+Source: Apache Kafka, `CompletedFetch`.
 """
 
 from __future__ import annotations
@@ -18,13 +20,13 @@ from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_COMPRESSION_MASK
 from kafkawire.sdk.records import Batch, MessageBatch, Record
 
-__all__ = ["RECORDS_AHEAD", "Course"]
+__all__ = ["RECORDS_AHEAD", "CompletedFetch"]
 
 #: No further batch is opened once so many records are ready: by then a batch costs each of them next to nothing.
 RECORDS_AHEAD: Final = 500
 
 
-class Course:
+class CompletedFetch:
     """One `Fetched` on its way to the application.
 
     Args:
