@@ -34,7 +34,7 @@ _LOADED_LATER = (
     "kafkawire.sdk.consumer.arrow",
     "kafkawire.sdk.consumer.consumer",
     "kafkawire.sdk.consumer.core",
-    "kafkawire.sdk.consumer.reading.handout",
+    "kafkawire.sdk.consumer.reading.engine",
     "kafkawire.sdk.producer.core",
     "kafkawire.sdk.producer.producer",
     "kafkawire.sdk.protocol.messages.api_versions",

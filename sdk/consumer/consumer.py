@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.health import ConsumerHealth
     from kafkawire.sdk.consumer.listener import BlockingListenerCalls, ListenerCalls, RebalanceListener
     from kafkawire.sdk.consumer.reading.bounds import BoundedRecords, Bounds
-    from kafkawire.sdk.consumer.reading.handout import Handout, RecordIterator, RecordStream
+    from kafkawire.sdk.consumer.reading.engine import Handout, RecordIterator, RecordStream
     from kafkawire.sdk.consumer.reading.hooks import ConsumerHooks, ConsumerInterceptor
     from kafkawire.sdk.metrics.names import MetricName
 
@@ -630,7 +630,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
 
     def _new_stream(self) -> RecordStream[Key, Value] | RecordIterator[Key, Value]:
         if self._hooks is None:
-            from kafkawire.sdk.consumer.reading.handout import RecordStream
+            from kafkawire.sdk.consumer.reading.engine import RecordStream
         else:  # what the extension hands out passes no hooks
             from kafkawire.sdk.consumer.reading.engines.python import RecordStream
         self._stream = RecordStream(self._next_record)

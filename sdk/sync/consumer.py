@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.health import ConsumerHealth
     from kafkawire.sdk.consumer.listener import RebalanceListener
     from kafkawire.sdk.consumer.reading.bounds import Bounds
-    from kafkawire.sdk.consumer.reading.handout import RecordIterator
+    from kafkawire.sdk.consumer.reading.engine import RecordIterator
     from kafkawire.sdk.consumer.reading.hooks import ConsumerInterceptor
     from kafkawire.sdk.metrics.names import MetricName
 
@@ -312,7 +312,7 @@ class _Inner(AsyncConsumer[Key, Value]):
     def iterate(self, bounds: Bounds | None = None) -> RecordIterator[Key, Value]:
         """Return what iterates over records, up to these bounds if there are any."""
         if self._hooks is None:
-            from kafkawire.sdk.consumer.reading.handout import RecordIterator
+            from kafkawire.sdk.consumer.reading.engine import RecordIterator
         else:
             from kafkawire.sdk.consumer.reading.engines.python import RecordIterator
 

@@ -16,7 +16,7 @@ from typing import Protocol
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.consumer.fetching.queue import FetchQueue
 from kafkawire.sdk.consumer.position import Place, Position
-from kafkawire.sdk.consumer.reading.handout import Handout
+from kafkawire.sdk.consumer.reading.engine import Handout
 from kafkawire.sdk.consumer.reading.unfinished import Unfinished
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 

@@ -15,7 +15,7 @@ from kafkawire.sdk.records.type_variables import Key, Value
 
 if TYPE_CHECKING:
     from kafkawire.sdk.consumer.core import ConsumerCore
-    from kafkawire.sdk.consumer.reading.handout import Handout
+    from kafkawire.sdk.consumer.reading.engine import Handout
 
 __all__ = ["BoundedRecords", "Bounds"]
 

@@ -1,6 +1,6 @@
 """What an application adds to reading: deserializers and interceptors, applied to each record as it is handed out.
 
-Without hooks, records are handed out by `handout.py`, which knows nothing of this.
+Without hooks, records are handed out by `engine.py`, which knows nothing of this.
 
 Source: Apache Kafka, `Deserializer`, `ConsumerInterceptor` (KIP-42).
 """

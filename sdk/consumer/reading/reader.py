@@ -20,8 +20,8 @@ from kafkawire.sdk.consumer.fetching.queue import FetchQueue
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.consumer.reading.assignment import Assignment, Reading
 from kafkawire.sdk.consumer.reading.completed_fetch import CompletedFetch
+from kafkawire.sdk.consumer.reading.engine import Handout, RecordIterator, RecordStream
 from kafkawire.sdk.consumer.reading.fetched_batches import fetched_batches
-from kafkawire.sdk.consumer.reading.handout import Handout, RecordIterator, RecordStream
 from kafkawire.sdk.errors import DecodeError, KafkaWireError
 from kafkawire.sdk.records import MessageBatch, Record
 

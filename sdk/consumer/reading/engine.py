@@ -1,4 +1,4 @@
-"""What hands out records, in C where the extension is built."""
+"""The engine in use, which hands out records: in C where the extension is built."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ import pytest
 from tests.sdk.records.conftest import AVAILABLE
 
 PROGRAM = """
-from kafkawire.sdk.consumer.reading import handout
-from kafkawire.sdk.consumer.reading.engines import {module} as engine
-print(*(getattr(handout, name) is getattr(engine, name) for name in handout.__all__))
+from kafkawire.sdk.consumer.reading import engine
+from kafkawire.sdk.consumer.reading.engines import {module} as wanted
+print(*(getattr(engine, name) is getattr(wanted, name) for name in engine.__all__))
 """
 
 
