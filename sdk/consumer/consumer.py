@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.core import ConsumerCore
     from kafkawire.sdk.consumer.health import ConsumerHealth
     from kafkawire.sdk.consumer.listener import BlockingListenerCalls, ListenerCalls, RebalanceListener
-    from kafkawire.sdk.consumer.reading.bounds import BoundedRecords, Bounds
+    from kafkawire.sdk.consumer.reading.bounded_reads import BoundedRecords, Bounds
     from kafkawire.sdk.consumer.reading.engine import Handout, RecordIterator, RecordStream
     from kafkawire.sdk.consumer.reading.hooks import ConsumerHooks, ConsumerInterceptor
     from kafkawire.sdk.metrics.names import MetricName
@@ -306,7 +306,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
             BrokerError: the ends could not be looked up.
             LocalProtocolError: the time is negative, or has no time zone; or another bounded read has not ended.
         """
-        from kafkawire.sdk.consumer.reading.bounds import BoundedRecords  # few programs read up to an end
+        from kafkawire.sdk.consumer.reading.bounded_reads import BoundedRecords  # few programs read up to an end
 
         return BoundedRecords(lambda: self._bounded(until, stop_at_end), self._advance)
 
@@ -666,7 +666,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
 
     async def _bounded(self, until: Mapping[TopicPartition, int] | int | datetime | None, stop_at_end: bool) -> Bounds:
         """Begin a bounded read; `lift` ends it."""
-        from kafkawire.sdk.consumer.reading.bounds import Bounds
+        from kafkawire.sdk.consumer.reading.bounded_reads import Bounds
 
         core = self._started()
         self._check_reads()

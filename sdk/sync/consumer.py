@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.core import ConsumerCore
     from kafkawire.sdk.consumer.health import ConsumerHealth
     from kafkawire.sdk.consumer.listener import RebalanceListener
-    from kafkawire.sdk.consumer.reading.bounds import Bounds
+    from kafkawire.sdk.consumer.reading.bounded_reads import Bounds
     from kafkawire.sdk.consumer.reading.engine import RecordIterator
     from kafkawire.sdk.consumer.reading.hooks import ConsumerInterceptor
     from kafkawire.sdk.metrics.names import MetricName

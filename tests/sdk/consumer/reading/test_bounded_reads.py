@@ -14,7 +14,7 @@ import pytest
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.consumer import Consumer
 from kafkawire.sdk.consumer.position import Position
-from kafkawire.sdk.consumer.reading.bounds import BoundedRecords
+from kafkawire.sdk.consumer.reading.bounded_reads import BoundedRecords
 from kafkawire.sdk.errors import DeserializationFailed, LocalProtocolError
 from kafkawire.sdk.records import Record
 from tests.sdk.consumer.consuming import core_of
