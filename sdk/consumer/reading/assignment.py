@@ -17,7 +17,7 @@ from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.consumer.fetching.queue import FetchQueue
 from kafkawire.sdk.consumer.position import Place, Position
 from kafkawire.sdk.consumer.reading.engine import Handout
-from kafkawire.sdk.consumer.reading.unfinished import Unfinished
+from kafkawire.sdk.consumer.reading.unfinished_records import UnfinishedRecords
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 
 __all__ = ["Assignment", "Fetching", "Reading"]
@@ -82,7 +82,7 @@ class Reading:
 
     def __init__(self, partition: TopicPartition, place: Place = None, *, auto_finish: bool = True) -> None:
         self.partition = partition
-        self.unfinished = None if auto_finish else Unfinished(partition)
+        self.unfinished = None if auto_finish else UnfinishedRecords(partition)
         self.paused = self.withheld = False
         self.committed = self.end_offset = -1
         self.until: int | None = None

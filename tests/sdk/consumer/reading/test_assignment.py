@@ -198,7 +198,7 @@ def test_no_position_is_behind_the_end_of_its_leader_epoch(position: Callable[[]
 
 
 #: Where the two sides meet.
-SHARED = ("kafkawire/sdk/consumer/reading/assignment.py", "kafkawire/sdk/consumer/reading/unfinished.py")
+SHARED = ("kafkawire/sdk/consumer/reading/assignment.py", "kafkawire/sdk/consumer/reading/unfinished_records.py")
 
 #: More than anything takes here that nothing holds up.
 LIMIT_SECONDS = 10

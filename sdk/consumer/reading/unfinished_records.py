@@ -17,7 +17,7 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import LocalProtocolError
 
-__all__ = ["MAX_UNFINISHED", "Unfinished"]
+__all__ = ["MAX_UNFINISHED", "UnfinishedRecords"]
 
 Found = TypeVar("Found")
 
@@ -26,7 +26,7 @@ Found = TypeVar("Found")
 MAX_UNFINISHED = 100_000
 
 
-class Unfinished:
+class UnfinishedRecords:
     """The records of one partition from the first unfinished one on."""
 
     __slots__ = ("_batches", "_partition", "_positions")

@@ -12,8 +12,8 @@ import pytest
 
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.position import Position
-from kafkawire.sdk.consumer.reading import unfinished as limits
-from kafkawire.sdk.consumer.reading.unfinished import Unfinished
+from kafkawire.sdk.consumer.reading import unfinished_records as limits
+from kafkawire.sdk.consumer.reading.unfinished_records import UnfinishedRecords
 from kafkawire.sdk.errors import LocalProtocolError
 from tests.sdk.consumer.batches import made
 from tests.sdk.consumer.user_side import T0, UserSide
@@ -24,7 +24,7 @@ def test_the_first_unfinished_record_is_the_limit(seed: int) -> None:
     random = Random(seed)
     left: list[int] = []
     before: dict[int, Position] = {}
-    unfinished = Unfinished(T0)
+    unfinished = UnfinishedRecords(T0)
     position = Position(0, -1)
     for _ in range(50):
         if random.random() < 0.5:
@@ -41,7 +41,7 @@ def test_the_first_unfinished_record_is_the_limit(seed: int) -> None:
 
 
 def test_records_beside_a_batch_that_was_handed_out_whole() -> None:
-    unfinished = Unfinished(T0)
+    unfinished = UnfinishedRecords(T0)
     unfinished.began_batch(Position(5, 1), 10)
     unfinished.began(Position(10, 1), [10, 11], 1)
     for offset in (5, 9):
@@ -53,7 +53,7 @@ def test_records_beside_a_batch_that_was_handed_out_whole() -> None:
 
 
 def test_a_batch_that_is_handed_out_again_is_still_one() -> None:
-    unfinished = Unfinished(T0)
+    unfinished = UnfinishedRecords(T0)
     for _ in range(2):
         unfinished.began_batch(Position(5, 1), 10)
     with pytest.raises(LocalProtocolError, match="handed out in a batch"):
@@ -61,7 +61,7 @@ def test_a_batch_that_is_handed_out_again_is_still_one() -> None:
 
 
 def test_the_leader_epoch_is_that_of_the_record_before() -> None:
-    unfinished = Unfinished(T0)
+    unfinished = UnfinishedRecords(T0)
     unfinished.began(Position(5, 1), [5, 7], 2)
     unfinished.began(Position(8, 2), [8], 3)
     found = []
@@ -73,7 +73,7 @@ def test_the_leader_epoch_is_that_of_the_record_before() -> None:
 
 
 def test_what_is_handed_out_again_is_unfinished_again() -> None:
-    unfinished = Unfinished(T0)
+    unfinished = UnfinishedRecords(T0)
     unfinished.began(Position(0), [0, 1, 2, 3], 1)
     unfinished.finish(3)
     unfinished.began(Position(2, 1), [2, 3], 1)
@@ -85,7 +85,7 @@ def test_what_is_handed_out_again_is_unfinished_again() -> None:
 
 
 def test_batches_are_finished_whole() -> None:
-    unfinished = Unfinished(T0)
+    unfinished = UnfinishedRecords(T0)
     unfinished.began_batch(Position(0), 10)
     unfinished.began_batch(Position(10, 1), 20)
     with pytest.raises(LocalProtocolError, match="record 12 of t-0 was handed out in a batch: finish the batch"):
@@ -101,7 +101,7 @@ def test_batches_are_finished_whole() -> None:
 
 
 def test_threads_finish_records() -> None:
-    unfinished = Unfinished(T0)
+    unfinished = UnfinishedRecords(T0)
     count = 20_000
     unfinished.began(Position(0), range(count), 1)
 
