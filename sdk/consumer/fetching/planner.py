@@ -21,11 +21,11 @@ from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.retry import Backoff
 from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.consumer.fetching.oversized_batch_search import OversizedBatchSearch
 from kafkawire.sdk.consumer.fetching.partition_fetch import PartitionFetch
 from kafkawire.sdk.consumer.fetching.position_lookups import CommittedSource, PositionLookups
 from kafkawire.sdk.consumer.fetching.queue import Fetched, FetchQueue
 from kafkawire.sdk.consumer.fetching.responses import FetchResponses
-from kafkawire.sdk.consumer.fetching.separation import Separation
 from kafkawire.sdk.consumer.fetching.session import FetchSession
 from kafkawire.sdk.consumer.position import Located, Place, Position
 from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, NoOffset, RecordTooLarge, UnsupportedVersion
@@ -56,11 +56,11 @@ _RESPONSE_BYTES, _PARTITION_BYTES = 1_024, 512
 class _NodeFetches:
     """What is fetched from one broker."""
 
-    __slots__ = ("in_flight", "refusal", "request", "separation", "session", "wanted")
+    __slots__ = ("in_flight", "refusal", "request", "search", "session", "wanted")
 
     def __init__(self, options: ConsumerOptions) -> None:
         self.session = FetchSession()
-        self.separation = Separation()
+        self.search = OversizedBatchSearch()
         self.request = FetchRequest(  # each is encoded before the next is made: only what the session says is new
             max_wait_ms=options.fetch_max_wait_ms,
             min_bytes=options.fetch_min_bytes,
@@ -417,7 +417,7 @@ class FetchPlanner:
         self._router.submit(node.in_flight, now_ms, link)
 
     def _request(self, node: _NodeFetches, link: Link) -> tuple[Message, int]:
-        wanted = node.separation.group(node.wanted)
+        wanted = node.search.group(node.wanted)
         is_apart = wanted is not node.wanted
         if is_apart:
             node.session.restart(keeps_id=True)  # the session has them all
@@ -444,13 +444,13 @@ class FetchPlanner:
         self.last_fetch_ms = now_ms
         response = call.answer
         queued_bytes = self._queue.size_bytes
-        is_apart = node.separation.is_active
+        is_apart = node.search.is_active
         if node.session.accept(response.error_code, response.session_id):
             self._responses.take(node_id, node.session.names, response, now_ms)
             if self._queue.size_bytes - queued_bytes > _LONG_READ_BYTES:
                 call.turn = Turn.NOW
             if is_apart:
-                node.separation.taken()
+                node.search.taken()
                 node.session.restart(keeps_id=True)  # it has this group only
         elif response.error_code not in _SESSION_ENDED:
             error = BrokerError(response.error_code, f"fetch from node {node_id}")
@@ -458,7 +458,7 @@ class FetchPlanner:
 
     def _separate(self, node_id: int, node: _NodeFetches, damage: FrameTooLarge, now_ms: int) -> None:
         """Fetch partitions apart until it is clear whose records no response can carry, and halt that one."""
-        partition = node.separation.too_large(node.wanted)
+        partition = node.search.too_large(node.wanted)
         if partition is None:
             text = "node %d: a response has %d bytes, max_frame_bytes is %d: its partitions are fetched in halves"
             self._lines.warning(("large", node_id), now_ms, text, node_id, damage.length, damage.limit)

@@ -1,6 +1,6 @@
 """The partition whose batch no response can carry is found by halving, and no other one is blamed.
 
-Method: a separation alone, with hypothesis: any number of partitions, any of which have such a batch.
+Method: a search alone, with hypothesis: any number of partitions, any of which have such a batch.
 """
 
 from __future__ import annotations
@@ -9,38 +9,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.fetching.separation import Separation
+from kafkawire.sdk.consumer.fetching.oversized_batch_search import OversizedBatchSearch
 
 
 @given(count=st.integers(1, 40), data=st.data())
 def test_each_large_one_is_found_and_everybody_else_is_fetched(count: int, data: st.DataObject) -> None:
     wanted = {TopicPartition("t", number): number for number in range(count)}
     large = data.draw(st.sets(st.sampled_from(list(wanted))))
-    separation, found, fetched, failures = Separation(), set(), set[TopicPartition](), 0
+    search, found, fetched, failures = OversizedBatchSearch(), set(), set[TopicPartition](), 0
     while len(fetched) + len(found) < count:
-        group = separation.group(wanted)
+        group = search.group(wanted)
         assert group.items() <= wanted.items()
         if large & group.keys():
             failures += 1
-            partition = separation.too_large(wanted)
+            partition = search.too_large(wanted)
             if partition is not None:
                 assert group.keys() == {partition} <= large
                 found.add(partition)
                 del wanted[partition]
         else:
-            separation.taken()
+            search.taken()
             fetched |= group.keys()
     assert found == large
     assert failures <= len(large) * (count.bit_length() + 1), "a logarithm of connections for each"
-    assert separation.group(wanted) is wanted or not large
+    assert search.group(wanted) is wanted or not large
 
 
 def test_a_group_that_is_not_wanted_any_more_is_left_out() -> None:
     wanted = {TopicPartition("t", number): number for number in range(4)}
-    separation = Separation()
-    assert separation.too_large(wanted) is None
-    assert separation.is_active
+    search = OversizedBatchSearch()
+    assert search.too_large(wanted) is None
+    assert search.is_active
     later = {partition: number for partition, number in wanted.items() if number > 1}
-    assert separation.group(later) == later
-    assert separation.group({}) == {}
-    assert not separation.is_active
+    assert search.group(later) == later
+    assert search.group({}) == {}
+    assert not search.is_active

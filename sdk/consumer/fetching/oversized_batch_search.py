@@ -12,12 +12,12 @@ from typing import TypeVar
 
 from kafkawire.sdk.client.partitions import TopicPartition
 
-__all__ = ["Separation"]
+__all__ = ["OversizedBatchSearch"]
 
 Fetch = TypeVar("Fetch")
 
 
-class Separation:
+class OversizedBatchSearch:
     """The groups in which the partitions of one broker are fetched, one after the other; usually one of all."""
 
     __slots__ = ("_groups",)
