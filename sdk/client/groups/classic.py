@@ -19,8 +19,8 @@ from functools import partial
 from kafkawire.sdk.client.call import Call, Coordinator, Purpose
 from kafkawire.sdk.client.groups.classic_protocol import AssignmentProtocol, Joining
 from kafkawire.sdk.client.groups.departure import Departure
-from kafkawire.sdk.client.groups.handover import Handover
 from kafkawire.sdk.client.groups.offsets import Offsets
+from kafkawire.sdk.client.groups.partition_handover import PartitionHandover
 from kafkawire.sdk.client.groups.poll_interval import PollInterval
 from kafkawire.sdk.client.groups.protocol import Event, GroupMetadata, GroupSettings, MemberReader, Notify, OnFailure
 from kafkawire.sdk.client.groups.rebalance import Rebalance
@@ -103,7 +103,7 @@ class ClassicGroup:
         self._on_failure = on_failure
         self._interval = PollInterval(reader, settings)
         self._coordinator = Coordinator(CoordinatorType.GROUP, settings.group_id)
-        self._handover = Handover(settings.group_id, reader, offsets, notify, auto_commit=settings.auto_commit)
+        self._handover = PartitionHandover(settings.group_id, reader, offsets, notify, auto_commit=settings.auto_commit)
         self._join_attempts = Attempts(backoff)
         self._assign_attempts = Attempts(backoff)
         self._beat_attempts = Attempts(backoff)

@@ -17,8 +17,8 @@ from functools import partial
 from kafkawire.sdk.client.call import Call, Coordinator, Purpose
 from kafkawire.sdk.client.groups.consumer_heartbeat import Said, heartbeat
 from kafkawire.sdk.client.groups.departure import Departure
-from kafkawire.sdk.client.groups.handover import Handover
 from kafkawire.sdk.client.groups.offsets import Offsets
+from kafkawire.sdk.client.groups.partition_handover import PartitionHandover
 from kafkawire.sdk.client.groups.poll_interval import PollInterval
 from kafkawire.sdk.client.groups.protocol import Event, GroupMetadata, GroupSettings, MemberReader, Notify, OnFailure
 from kafkawire.sdk.client.groups.rebalance_metrics import RebalanceMetrics
@@ -107,7 +107,7 @@ class ConsumerGroup:
         self._reports = Reports(reader)
         self._on_failure = on_failure
         self._interval = PollInterval(reader, settings)
-        self._handover = Handover(settings.group_id, reader, offsets, notify, auto_commit=settings.auto_commit)
+        self._handover = PartitionHandover(settings.group_id, reader, offsets, notify, auto_commit=settings.auto_commit)
         self._attempts = Attempts(backoff)
         self._lines = LogLimit(logger)
         self._rebalances = RebalanceMetrics(router.metrics)

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from kafkawire.sdk.client.call import Call
-from kafkawire.sdk.client.groups.handover import Handover
+from kafkawire.sdk.client.groups.partition_handover import PartitionHandover
 from kafkawire.sdk.client.groups.protocol import MemberReader
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import Closed
@@ -45,7 +45,7 @@ class Departure:
     def __init__(
         self,
         router: Router,
-        handover: Handover,
+        handover: PartitionHandover,
         reader: MemberReader,
         leave: Leave,
         deadline_ms: int,

@@ -11,8 +11,8 @@ import pytest
 
 from kafkawire.sdk.client.call import ANY_BROKER, Call
 from kafkawire.sdk.client.groups.departure import Departure
-from kafkawire.sdk.client.groups.handover import Handover
 from kafkawire.sdk.client.groups.offsets import Offsets
+from kafkawire.sdk.client.groups.partition_handover import PartitionHandover
 from kafkawire.sdk.client.groups.protocol import Event
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.router import Router
@@ -37,7 +37,7 @@ class Scene:
         self.reader.positions[P] = 10
         self.events: list[tuple[int, Event]] = []
         self.offsets = Offsets(self.router, backoff(), "g", self.reader, None, 1_000)
-        self.handover = Handover(
+        self.handover = PartitionHandover(
             "g",
             self.reader,
             self.offsets,

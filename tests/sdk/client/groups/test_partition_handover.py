@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.client.groups.commit_outcome import Committed, OnDone, Rebalanced
-from kafkawire.sdk.client.groups.handover import Handover
+from kafkawire.sdk.client.groups.partition_handover import PartitionHandover
 from kafkawire.sdk.client.groups.protocol import Assigned, Event, Lost, Revoking
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, LocalProtocolError, RequestTimedOut
@@ -53,7 +53,7 @@ class Scene:
         self.commits = ManualCommits(self.check_time)
         self.events: list[Event] = []
         self.done: list[str] = []
-        self.handover = Handover(
+        self.handover = PartitionHandover(
             "g",
             self.reader,
             self.commits,

@@ -21,7 +21,7 @@ from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 from kafkawire.sdk.log_limit import LogLimit
 
-__all__ = ["Commits", "Handover"]
+__all__ = ["Commits", "PartitionHandover"]
 
 logger = logging.getLogger("kafkawire.group")
 
@@ -44,7 +44,7 @@ class Commits(Protocol):
     ) -> None: ...
 
 
-class Handover:
+class PartitionHandover:
     """Hand over the partitions of one member.
 
     Args:
