@@ -42,7 +42,7 @@ NOT_LOADED = {
     "kafkawire.sdk.protocol.tables.enums.acl_operation", "kafkawire.sdk.protocol.messages.metadata",
     "kafkawire.sdk.protocol.messages.create_topics",
     "kafkawire.otel", "kafkawire.sdk.metrics.catalogue", "kafkawire.sdk.client.otlp", "kafkawire.sdk.client.telemetry",
-    "kafkawire.sdk.client.core", "kafkawire.sdk.client.groups.classic", "kafkawire.sdk.transport.connection",
+    "kafkawire.sdk.client.core", "kafkawire.sdk.client.groups.classic_group", "kafkawire.sdk.transport.connection",
     "kafkawire.sdk.producer.sender", "kafkawire.sdk.consumer.core", "kafkawire.sdk.consumer.group",
     "kafkawire.sdk.records.columns", "kafkawire.sdk.records.compression.lz4", "kafkawire.sdk.records.control",
     "kafkawire.sdk.spark",

@@ -10,8 +10,8 @@ import uuid
 from collections.abc import Callable, Collection, Mapping
 
 from kafkawire.sdk.client.call import Coordinator
-from kafkawire.sdk.client.groups.auto import AutoGroup
-from kafkawire.sdk.client.groups.classic import ClassicGroup
+from kafkawire.sdk.client.groups.auto_group import AutoGroup
+from kafkawire.sdk.client.groups.classic_group import ClassicGroup
 from kafkawire.sdk.client.groups.commit_outcome import Committed, Fenced, Outcome
 from kafkawire.sdk.client.groups.committed import CommittedOffsets, Found
 from kafkawire.sdk.client.groups.consumer_group import ConsumerGroup

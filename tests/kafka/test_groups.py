@@ -14,8 +14,8 @@ from contextlib import suppress
 import pytest
 
 from kafkawire import NewTopic
-from kafkawire.sdk.client.groups.auto import AutoGroup
-from kafkawire.sdk.client.groups.classic import ClassicGroup
+from kafkawire.sdk.client.groups.auto_group import AutoGroup
+from kafkawire.sdk.client.groups.classic_group import ClassicGroup
 from kafkawire.sdk.client.groups.committed import CommittedOffsets, Found
 from kafkawire.sdk.client.groups.consumer_group import ConsumerGroup
 from kafkawire.sdk.client.groups.offsets import Offsets

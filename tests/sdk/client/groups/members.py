@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from kafkawire.sdk.client.groups.classic import ClassicGroup
+from kafkawire.sdk.client.groups.classic_group import ClassicGroup
 from kafkawire.sdk.client.groups.commit_outcome import Outcome
 from kafkawire.sdk.client.groups.committed import CommittedOffsets
 from kafkawire.sdk.client.groups.consumer_group import ConsumerGroup

@@ -1,6 +1,6 @@
 """A member of a classic group leaves as its kind does: for good, for a while, or not at all in time.
 
-Method: as in `test_classic.py`.
+Method: as in `test_classic_group.py`.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kafkawire.sdk.client.groups.classic import ClassicGroup
+from kafkawire.sdk.client.groups.classic_group import ClassicGroup
 from kafkawire.sdk.client.groups.commit_outcome import Outcome
 from kafkawire.sdk.client.groups.consumer_group import ConsumerGroup
 from kafkawire.sdk.client.groups.protocol import Assigned, Event, GroupSettings, Lost, Revoking

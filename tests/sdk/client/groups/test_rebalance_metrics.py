@@ -1,6 +1,6 @@
 """Rebalances are counted, with how long they took, by members of either protocol.
 
-Method: as in `test_classic.py` and `test_consumer_group.py`.
+Method: as in `test_classic_group.py` and `test_consumer_group.py`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.client.groups.classic import ClassicGroup
+from kafkawire.sdk.client.groups.classic_group import ClassicGroup
 from kafkawire.sdk.client.groups.classic_protocol import AssignmentProtocol
 from kafkawire.sdk.client.groups.commit_outcome import Committed, Rebalanced
 from kafkawire.sdk.client.groups.consumer_protocol import decode_subscription, encode_assignment

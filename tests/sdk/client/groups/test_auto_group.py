@@ -11,8 +11,8 @@ from unittest.mock import Mock, create_autospec
 
 import pytest
 
-from kafkawire.sdk.client.groups.auto import AutoGroup
-from kafkawire.sdk.client.groups.classic import ClassicGroup
+from kafkawire.sdk.client.groups.auto_group import AutoGroup
+from kafkawire.sdk.client.groups.classic_group import ClassicGroup
 from kafkawire.sdk.client.groups.consumer_group import ConsumerGroup, State
 from kafkawire.sdk.client.groups.protocol import Event, GroupMetadata, GroupProtocol, GroupSettings
 from kafkawire.sdk.client.groups.subscription import Subscription
