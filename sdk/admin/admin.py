@@ -24,7 +24,7 @@ from kafkawire.sdk.client.options import AdminOptions, read_options
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.summary import State, summary
 from kafkawire.sdk.client.topics import checked_topic
-from kafkawire.sdk.client.unclosed import caller, warn_unclosed
+from kafkawire.sdk.client.unclosed_clients import caller, warn_unclosed
 from kafkawire.sdk.errors import Closed, LocalProtocolError
 from kafkawire.sdk.protocol.tables import enums
 from kafkawire.sdk.transport.promise import Result

@@ -35,7 +35,7 @@ from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestam
 from kafkawire.sdk.client.summary import State, summary
 from kafkawire.sdk.client.times import is_datetime, to_ms
 from kafkawire.sdk.client.topics import checked_topic, checked_topics
-from kafkawire.sdk.client.unclosed import caller, warn_unclosed, weakly
+from kafkawire.sdk.client.unclosed_clients import caller, warn_unclosed, weakly
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.position import Place

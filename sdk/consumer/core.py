@@ -33,7 +33,7 @@ from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
-    from kafkawire.sdk.client.groups.committed import Found
+    from kafkawire.sdk.client.groups.committed_offsets import Found
     from kafkawire.sdk.client.groups.protocol import Event
     from kafkawire.sdk.consumer.group import Group
 

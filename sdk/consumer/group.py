@@ -13,7 +13,7 @@ from kafkawire.sdk.client.call import Coordinator
 from kafkawire.sdk.client.groups.auto_group import AutoGroup
 from kafkawire.sdk.client.groups.classic_group import ClassicGroup
 from kafkawire.sdk.client.groups.commit_outcome import Committed, Fenced, Outcome
-from kafkawire.sdk.client.groups.committed import CommittedOffsets, Found
+from kafkawire.sdk.client.groups.committed_offsets import CommittedOffsets, Found
 from kafkawire.sdk.client.groups.consumer_group import ConsumerGroup
 from kafkawire.sdk.client.groups.offsets import Offsets
 from kafkawire.sdk.client.groups.protocol import Event, GroupMetadata, GroupProtocol, GroupSettings, OnFailure

@@ -19,7 +19,7 @@ from kafkawire.sdk.client.method_hints import PRODUCER, Hinting
 from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.summary import State, summary
-from kafkawire.sdk.client.unclosed import caller, warn_unclosed
+from kafkawire.sdk.client.unclosed_clients import caller, warn_unclosed
 from kafkawire.sdk.clock import monotonic_ms, now_ms
 from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.producer.contents import checked_values, contents, wanted_partition

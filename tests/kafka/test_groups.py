@@ -16,7 +16,7 @@ import pytest
 from kafkawire import NewTopic
 from kafkawire.sdk.client.groups.auto_group import AutoGroup
 from kafkawire.sdk.client.groups.classic_group import ClassicGroup
-from kafkawire.sdk.client.groups.committed import CommittedOffsets, Found
+from kafkawire.sdk.client.groups.committed_offsets import CommittedOffsets, Found
 from kafkawire.sdk.client.groups.consumer_group import ConsumerGroup
 from kafkawire.sdk.client.groups.offsets import Offsets
 from kafkawire.sdk.client.groups.protocol import Event, GroupProtocol, GroupSettings, OnFailure

@@ -34,7 +34,7 @@ from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCod
 from kafkawire.sdk.transport.driven import Versions
 
 if TYPE_CHECKING:
-    from kafkawire.sdk.client.groups.committed import Found
+    from kafkawire.sdk.client.groups.committed_offsets import Found
 
 __all__ = ["CommittedSource", "PositionLookups"]
 

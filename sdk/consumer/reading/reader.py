@@ -14,7 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.client.unclosed import weakly
+from kafkawire.sdk.client.unclosed_clients import weakly
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.fetching.queue import FetchQueue
 from kafkawire.sdk.consumer.position import Position

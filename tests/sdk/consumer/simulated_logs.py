@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kafkawire.sdk.client.groups.committed import Found
+from kafkawire.sdk.client.groups.committed_offsets import Found
 from kafkawire.sdk.client.offset_queries import OffsetQueries
 from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.client.partitions import TopicPartition

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from kafkawire.sdk.client.groups.classic_group import ClassicGroup
 from kafkawire.sdk.client.groups.commit_outcome import Outcome
-from kafkawire.sdk.client.groups.committed import CommittedOffsets
+from kafkawire.sdk.client.groups.committed_offsets import CommittedOffsets
 from kafkawire.sdk.client.groups.consumer_group import ConsumerGroup
 from kafkawire.sdk.client.groups.offsets import Offsets
 from kafkawire.sdk.client.groups.protocol import GroupProtocol, GroupSettings

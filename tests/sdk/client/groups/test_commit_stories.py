@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafkawire.sdk.client.groups.commit_outcome import Committed
-from kafkawire.sdk.client.groups.committed import CommittedOffsets, Found
+from kafkawire.sdk.client.groups.committed_offsets import CommittedOffsets, Found
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.errors import KafkaWireError

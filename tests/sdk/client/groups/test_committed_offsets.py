@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.client.groups.committed import CommittedOffsets, Found
+from kafkawire.sdk.client.groups.committed_offsets import CommittedOffsets, Found
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, RemoteProtocolError, RequestTimedOut

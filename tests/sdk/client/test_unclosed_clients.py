@@ -22,7 +22,7 @@ import pytest
 import kafkawire.sync
 from kafkawire import Admin, Consumer, ConsumerInterceptor, Producer, TopicPartition
 from kafkawire.errors import ConfigurationError
-from kafkawire.sdk.client.unclosed import caller, weakly
+from kafkawire.sdk.client.unclosed_clients import caller, weakly
 from kafkawire.sdk.consumer.listener import ListenerCalls
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.testing import Broker
