@@ -28,7 +28,7 @@ from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables import enums
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.driver_interface import Versions
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.timing import sleep_ms, together
 

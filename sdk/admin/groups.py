@@ -16,7 +16,7 @@ from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.tables import enums
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.values import Buffer
-from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.driver_interface import Versions
 
 __all__ = ["describe_group"]
 

@@ -14,7 +14,7 @@ from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.transport.driven import Turn, Versions
+from kafkawire.sdk.transport.driver_interface import Turn, Versions
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar

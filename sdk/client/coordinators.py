@@ -13,7 +13,7 @@ from kafkawire.sdk.client.retry import outdates_coordinator
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.schema import Message
-from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.driver_interface import Versions
 from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["Coordinators"]

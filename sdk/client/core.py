@@ -26,8 +26,8 @@ from kafkawire.sdk.errors import Closed, ConnectFailed, KafkaWireError, LocalPro
 from kafkawire.sdk.metrics.names import MetricName
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry
 from kafkawire.sdk.transport.connection import ConnectionSettings
-from kafkawire.sdk.transport.driven import Machine
 from kafkawire.sdk.transport.driver import Driver
+from kafkawire.sdk.transport.driver_interface import Machine
 from kafkawire.sdk.transport.io_thread import STOP_SECONDS, IoThread
 from kafkawire.sdk.transport.promise import Promise, Result
 from kafkawire.sdk.transport.stream import TcpNetwork

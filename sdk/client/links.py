@@ -15,7 +15,7 @@ from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.client.options import ClientOptions
 from kafkawire.sdk.client.retry import Attempts, Backoff, is_refusal
 from kafkawire.sdk.errors import KafkaWireError
-from kafkawire.sdk.transport.driven import Open, Shut, Versions
+from kafkawire.sdk.transport.driver_interface import Open, Shut, Versions
 from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["IMPATIENT_MS", "Link", "LinkState", "Links"]

@@ -22,7 +22,7 @@ from kafkawire.sdk.protocol.tables.enums import CONSUMER_REPLICA_ID, OffsetTimes
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from kafkawire.sdk.transport.driven import Versions
+    from kafkawire.sdk.transport.driver_interface import Versions
 
 __all__ = ["EpochEnd", "Listed", "epoch_answers", "epoch_request", "list_answers", "list_request", "list_version"]
 

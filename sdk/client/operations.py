@@ -19,7 +19,7 @@ from kafkawire.sdk.errors import BrokerError, KafkaWireError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.driver_interface import Versions
 from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["NO_SUCH_TOPIC", "Operations"]

@@ -18,7 +18,7 @@ from kafkawire.sdk.protocol.tables import enums
 if TYPE_CHECKING:
     from kafkawire.sdk.client.metadata import Metadata
     from kafkawire.sdk.protocol.schema import Message
-    from kafkawire.sdk.transport.driven import Versions
+    from kafkawire.sdk.transport.driver_interface import Versions
 
 __all__ = [
     "MetadataQuestion",

@@ -35,7 +35,7 @@ from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.metrics.registry import Registry
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.transport.driven import Open, Send, Shut, Turn, Versions
+from kafkawire.sdk.transport.driver_interface import Open, Send, Shut, Turn, Versions
 
 __all__ = ["MAX_CALLS", "Action", "Router"]
 

@@ -18,7 +18,7 @@ from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceRespo
 from kafkawire.sdk.protocol.tables.enums import PRODUCE_LAST_BEFORE_TV_2
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
-from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.driver_interface import Versions
 
 __all__ = ["Result", "produce_request", "results", "timed_out"]
 

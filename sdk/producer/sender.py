@@ -35,7 +35,7 @@ from kafkawire.sdk.protocol.messages.produce import ProduceResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE, Acks
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.transport.driven import Turn, Versions
+from kafkawire.sdk.transport.driver_interface import Turn, Versions
 from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["Sender"]

@@ -29,7 +29,7 @@ from kafkawire.sdk.errors import (
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.transport import fork, loop_watch, waiting
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
-from kafkawire.sdk.transport.driven import AnyCall, AnyLink, Machine, Open, Router, Send, Turn
+from kafkawire.sdk.transport.driver_interface import AnyCall, AnyLink, Machine, Open, Router, Send, Turn
 from kafkawire.sdk.transport.promise import Promise, Result
 from kafkawire.sdk.transport.tasks import new_task
 from kafkawire.sdk.transport.user_code import contained

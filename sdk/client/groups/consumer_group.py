@@ -42,7 +42,7 @@ from kafkawire.sdk.protocol.tables.enums import (
     CoordinatorType,
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.driver_interface import Versions
 from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["ConsumerGroup", "State"]

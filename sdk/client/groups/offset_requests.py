@@ -16,7 +16,7 @@ from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, Off
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
-from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.driver_interface import Versions
 
 __all__ = ["commit_request", "commit_results", "fetch_request", "fetch_results"]
 

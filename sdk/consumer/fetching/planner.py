@@ -35,7 +35,7 @@ from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE, ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
-from kafkawire.sdk.transport.driven import Turn
+from kafkawire.sdk.transport.driver_interface import Turn
 
 __all__ = ["FetchPlanner"]
 

@@ -31,7 +31,7 @@ from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import (
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import UNKNOWN_OFFSET, OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
-from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.driver_interface import Versions
 
 if TYPE_CHECKING:
     from kafkawire.sdk.client.groups.committed_offsets import Found

@@ -49,7 +49,7 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID, TRANSACTION_VERSION_FEATURE, CoordinatorType
 from kafkawire.sdk.protocol.tables.enums.transaction_version import TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.driver_interface import Versions
 from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["State", "Transactions"]

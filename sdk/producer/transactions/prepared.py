@@ -25,7 +25,7 @@ from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRes
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.enums.transaction_version import TransactionVersion
-from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.driver_interface import Versions
 
 __all__ = ["PreparedTransaction", "add_offsets", "end_prepared"]
 

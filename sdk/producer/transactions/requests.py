@@ -22,7 +22,7 @@ from kafkawire.sdk.protocol.messages.end_txn import EndTxnRequest, EndTxnRespons
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kafkawire.sdk.protocol.tables.enums import END_TXN_LAST_BEFORE_TV_2, TXN_OFFSET_COMMIT_LAST_BEFORE_TV_2
 from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE, ErrorCode
-from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.driver_interface import Versions
 
 __all__ = [
     "add_offsets",

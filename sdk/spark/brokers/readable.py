@@ -14,7 +14,7 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import AclOperation
 from kafkawire.sdk.spark.blocking_client import BlockingClient
 from kafkawire.sdk.spark.brokers.clients import ClientSettings
-from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.driver_interface import Versions
 from kafkawire.sdk.transport.waiting import result_of
 
 __all__ = ["unreadable"]

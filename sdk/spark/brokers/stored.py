@@ -29,7 +29,7 @@ from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange
 from kafkawire.sdk.spark.loss import begins_later, report_loss
 from kafkawire.sdk.spark.order import InOrder, first_offset
-from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.driver_interface import Versions
 from kafkawire.sdk.transport.timing import sleep_ms
 from kafkawire.sdk.transport.waiting import result_of
 

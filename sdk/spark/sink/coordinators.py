@@ -18,7 +18,7 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.spark.blocking_client import BlockingClient
 from kafkawire.sdk.spark.sink.options import connect_limit_ms
-from kafkawire.sdk.transport.driven import Versions
+from kafkawire.sdk.transport.driver_interface import Versions
 from kafkawire.sdk.transport.waiting import result_of
 
 __all__ = ["Coordinators"]

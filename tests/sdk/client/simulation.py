@@ -33,7 +33,7 @@ from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
-from kafkawire.sdk.transport.driven import Machine, Open, Send, Shut
+from kafkawire.sdk.transport.driver_interface import Machine, Open, Send, Shut
 from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["SILENT", "Later", "Silent", "Simulation", "address", "backoff", "cluster", "options", "topic_id"]

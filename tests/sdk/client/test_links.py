@@ -12,7 +12,7 @@ from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.client.options import AdminOptions, read_options
 from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.errors import AuthenticationFailed, ConnectFailed
-from kafkawire.sdk.transport.driven import Open, Shut
+from kafkawire.sdk.transport.driver_interface import Open, Shut
 from kafkawire.sdk.transport.wire import Address
 from tests.sdk.client.simulation import Connection, backoff
 

@@ -15,7 +15,7 @@ from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, Heartbea
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.transport.driven import Turn
+from kafkawire.sdk.transport.driver_interface import Turn
 from tests.sdk.client.simulation import SILENT, Simulation, address, backoff, cluster, options
 
 GROUP = Coordinator(CoordinatorType.GROUP, "g")

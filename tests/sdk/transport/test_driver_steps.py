@@ -21,8 +21,8 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataRe
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.transport import driver as driver_module
-from kafkawire.sdk.transport.driven import Open, Send, Shut
 from kafkawire.sdk.transport.driver import Step
+from kafkawire.sdk.transport.driver_interface import Open, Send, Shut
 from kafkawire.sdk.transport.fork import Forked
 from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.scripted_broker import BROKER, ScriptedBroker

@@ -14,7 +14,7 @@ from kafkawire.sdk.errors import Closed, ConnectionLost
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.transport.driven import Turn
+from kafkawire.sdk.transport.driver_interface import Turn
 from kafkawire.sdk.transport.memory import MemoryWire
 from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.scripted_broker import ScriptedBroker, StoringBroker

@@ -12,7 +12,7 @@ import pytest
 
 import kafkawire
 from kafkawire.sdk.client.router import Router
-from kafkawire.sdk.transport import driven
+from kafkawire.sdk.transport import driver_interface
 
 #: Modules that decide. A new machine is added here.
 MACHINES = (
@@ -46,6 +46,6 @@ def test_a_machine_imports_nothing_that_does_io(path: str) -> None:
 
 
 def test_the_router_of_the_client_is_one_that_a_driver_drives() -> None:
-    wanted = {name for name in vars(driven.Router) if not name.startswith("_")}
+    wanted = {name for name in vars(driver_interface.Router) if not name.startswith("_")}
     assert wanted == {"answered", "close", "closed", "due_ms", "failed", "opened", "poll"}
     assert wanted <= set(dir(Router))
