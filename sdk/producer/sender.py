@@ -24,13 +24,13 @@ from kafkawire.sdk.producer.identity import ProducerIdentity
 from kafkawire.sdk.producer.outcome import Outcome
 from kafkawire.sdk.producer.partition_queue import PartitionQueue, ProducerBatch
 from kafkawire.sdk.producer.producer_metrics import ProducerMetrics
-from kafkawire.sdk.producer.progress import Progress
 from kafkawire.sdk.producer.requests import Result, produce_request, results, timed_out
 from kafkawire.sdk.producer.schedule import Schedule
 from kafkawire.sdk.producer.settings import DRAINED_FRACTION
 from kafkawire.sdk.producer.topic_registry import TopicRegistry
 from kafkawire.sdk.producer.transactions.partitions import TransactionPartitions
-from kafkawire.sdk.producer.unsettled import Unsettled, outcome_of
+from kafkawire.sdk.producer.unsettled_batches import UnsettledBatches, outcome_of
+from kafkawire.sdk.producer.waiters import Waiters
 from kafkawire.sdk.protocol.messages.produce import ProduceResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE, Acks
@@ -74,9 +74,9 @@ class Sender:
         self._identity = identity
         self._transaction = transaction
         self._schedule = Schedule()
-        self._progress = Progress()
+        self._waiters = Waiters()
         self._topics = TopicRegistry(options, router, accumulator, self._ended, self._moved)
-        self._unsettled = Unsettled()
+        self._unsettled = UnsettledBatches()
         self._in_flight: dict[int, int] = {}
         self._without_id: dict[PartitionQueue, None] = {}
         self._seen_changes = -1
@@ -94,7 +94,7 @@ class Sender:
         if self._failed is not None:
             promise.fail(self._failed)
             return
-        self._progress.await_all(promise, self._unsettled.items)
+        self._waiters.await_all(promise, self._unsettled.items)
 
     def drain(self, promise: Promise[None], now_ms: int) -> None:
         """Keep the promise once at least half of `buffer_memory` is free."""
@@ -102,7 +102,7 @@ class Sender:
         if self._failed is not None:
             promise.fail(self._failed)
             return
-        self._progress.await_room(promise, int(self._options.buffer_memory * DRAINED_FRACTION))
+        self._waiters.await_room(promise, int(self._options.buffer_memory * DRAINED_FRACTION))
 
     # What the machine of a transaction asks for.
 
@@ -146,8 +146,8 @@ class Sender:
         self._expire(now_ms)
         for queue in self._schedule.due(now_ms):
             self._place(queue, now_ms)
-        self._progress.room(self._accumulator.bytes_held)
-        if self._progress.awaits_room and not self._schedule.ready and not self._in_flight:
+        self._waiters.room(self._accumulator.bytes_held)
+        if self._waiters.awaits_room and not self._schedule.ready and not self._in_flight:
             self.hurry(now_ms)  # nothing else makes room; before that, a batch that is not full may as well be filled
         self._dispatch(now_ms)
 
@@ -174,7 +174,7 @@ class Sender:
             else:
                 item.queue.remove(item)
                 self._settle(item, error, now_ms)
-        self._progress.fail(error)
+        self._waiters.fail(error)
 
     # What is new.
 
@@ -210,7 +210,7 @@ class Sender:
         self._seen_changes = changes
         self._topics.poll(now_ms, changed=True)
         self._hear(now_ms)
-        if self._progress.flushes:  # they have not seen the batches of records that waited for their topic
+        if self._waiters.flushes:  # they have not seen the batches of records that waited for their topic
             self.hurry(now_ms)
         for queue in self._schedule.placed:
             self._place(queue, now_ms)
@@ -355,8 +355,8 @@ class Sender:
                 waits = True
                 if batch.queue.node_id is None or not all_stored:  # a batch that was stored holds up no other
                     self._place(batch.queue, now_ms)
-        self._progress.room(self._accumulator.bytes_held)
-        waits = waits or self._progress.awaits_room
+        self._waiters.room(self._accumulator.bytes_held)
+        waits = waits or self._waiters.awaits_room
         call.turn = Turn.NOW if self._schedule.ready else Turn.SOON if waits else Turn.NONE
 
     # Endings.
@@ -462,8 +462,8 @@ class Sender:
 
     def _ended(self, outcome: Outcome) -> None:
         self._unsettled.discard(outcome)
-        self._progress.ended(outcome)
+        self._waiters.ended(outcome)
 
     def _moved(self, outcome: Outcome, *others: Outcome) -> None:
         self._unsettled.discard(outcome)
-        self._progress.moved(outcome, others)
+        self._waiters.moved(outcome, others)

@@ -365,7 +365,7 @@ def test_ending_the_client_settles_everything() -> None:
     producer.sender.drain(drained, producer.simulation.now_ms)
     with pytest.raises(Closed):
         drained.wait(0)
-    assert not producer.sender._progress.awaits_room, "nobody waits any longer"
+    assert not producer.sender._waiters.awaits_room, "nobody waits any longer"
 
 
 def test_a_partition_that_waits_for_its_leader_keeps_its_turn() -> None:

@@ -7,7 +7,7 @@ import gc
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.producer.contents import Held
 from kafkawire.sdk.producer.outcome import Outcome
-from kafkawire.sdk.producer.unsettled import Unsettled, outcome_of
+from kafkawire.sdk.producer.unsettled_batches import UnsettledBatches, outcome_of
 
 
 def held(deadline_ms: int) -> Held:
@@ -18,7 +18,7 @@ def held(deadline_ms: int) -> Held:
 
 
 def test_deadlines() -> None:
-    unsettled = Unsettled()
+    unsettled = UnsettledBatches()
     late, early, ended = held(30), held(10), held(20)
     for item in (late, early, ended):
         unsettled.add(item)
@@ -36,7 +36,7 @@ def test_deadlines() -> None:
 
 def test_what_has_ended_keeps_no_records() -> None:
     """Not even while an item with an earlier deadline is unsettled."""
-    unsettled, early, ended = Unsettled(), held(10), held(20)
+    unsettled, early, ended = UnsettledBatches(), held(10), held(20)
     unsettled.add(early)
     unsettled.add(ended)
     unsettled.discard(outcome_of(ended))

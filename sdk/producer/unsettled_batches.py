@@ -10,10 +10,10 @@ from kafkawire.sdk.producer.contents import Held
 from kafkawire.sdk.producer.outcome import Outcome
 from kafkawire.sdk.producer.partition_queue import ProducerBatch
 
-__all__ = ["Unsettled", "outcome_of"]
+__all__ = ["UnsettledBatches", "outcome_of"]
 
 
-class Unsettled:
+class UnsettledBatches:
     """The batches of a producer, and its records without a batch, that are not settled.
 
     Attributes:

@@ -8,7 +8,7 @@ from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.producer.outcome import Outcome
 from kafkawire.sdk.transport.promise import Promise
 
-__all__ = ["Progress"]
+__all__ = ["Waiters"]
 
 
 class _Flush:
@@ -21,7 +21,7 @@ class _Flush:
         self.outcomes = outcomes
 
 
-class Progress:
+class Waiters:
     """The calls of `flush` and `drain` that have not returned."""
 
     def __init__(self) -> None:
