@@ -24,8 +24,8 @@ from kafkawire.sdk.clock import monotonic_ms, now_ms
 from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.producer.contents import checked_values, contents, wanted_partition
 from kafkawire.sdk.producer.engine import Delivery, are_plain
+from kafkawire.sdk.producer.send_fast_path import ProducerClass, SendFastPath, fast_path_of
 from kafkawire.sdk.producer.settings import DRAINED_FRACTION, read_producer_options
-from kafkawire.sdk.producer.shortcut import ProducerClass, Shortcut, shortcut_of
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.content import HeadersInput, record_headers
 from kafkawire.sdk.records.type_variables import GivenKey, GivenValue
@@ -85,7 +85,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         self._core: ProducerCore | None = None
         self._is_open = self._was_open = False
         self._closing: Promise[None] | None = None
-        self._shortcut: Shortcut | None = None
+        self._fast_path: SendFastPath | None = None
         self._hooks: ProducerHooks[GivenKey, GivenValue] | None = None
         if key_serializer is not None or value_serializer is not None or interceptors is not None:
             from kafkawire.sdk.producer.hooks import ProducerHooks  # few programs have hooks
@@ -148,7 +148,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
             raise
         self._is_open = True
         engine = None if self._hooks is not None else core.accumulator.appender.send
-        self._shortcut = Shortcut(self, _SEND, lambda: engine)
+        self._fast_path = SendFastPath(self, _SEND, lambda: engine)
 
     async def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
         """Flush, and disconnect; a transaction that is open is aborted, one that is being committed is waited for.
@@ -275,7 +275,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         count = 0
         remaining = checked_values(values)
         is_plain = self._hooks is None
-        is_engine = shortcut_of(self) is not None
+        is_engine = fast_path_of(self) is not None
         while True:
             chunk, refused = contents(remaining, _MANY, are_plain if is_plain else None)
             taken = 0
@@ -485,7 +485,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         return core
 
 
-#: As it is written here: a shortcut is taken only while it was not replaced.
+#: As it is written here: the fast path is taken only while it was not replaced.
 _SEND: Final = Producer.send
 
 

@@ -13,7 +13,7 @@ from kafkawire.sdk.client.summary import blocking_summary
 from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.sdk.producer.producer import Producer as AsyncProducer
 from kafkawire.sdk.producer.producer import Transaction as AsyncTransaction
-from kafkawire.sdk.producer.shortcut import ProducerClass, Shortcut, shortcut_of
+from kafkawire.sdk.producer.send_fast_path import ProducerClass, SendFastPath, fast_path_of
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.content import HeadersInput
 from kafkawire.sdk.records.type_variables import GivenKey, GivenValue
@@ -88,7 +88,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
     def start(self) -> None:
         """Connect to the cluster; see `kafkawire.Producer.start`."""
         result_of(self._inner.start)
-        self._shortcut = Shortcut(self, _SEND, partial(shortcut_of, self._inner))
+        self._fast_path = SendFastPath(self, _SEND, partial(fast_path_of, self._inner))
 
     def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
         """Flush, and disconnect; see `kafkawire.Producer.close`."""

@@ -1,4 +1,4 @@
-"""The engine's own `send` in place of a producer's method, unless somebody has replaced that method.
+"""The fast path of `send`: the engine's own in place of a producer's method, unless somebody has replaced that method.
 
 To pass the arguments on would cost as much as to take the record, so a producer that is started has the engine's
 function as an attribute of its own. That would hide whatever replaces the method: the method of a derived class, or a
@@ -14,10 +14,10 @@ from weakref import WeakValueDictionary
 
 from kafkawire.sdk.client.method_hints import HintingClass
 
-__all__ = ["ProducerClass", "Shortcut", "shortcut_of"]
+__all__ = ["ProducerClass", "SendFastPath", "fast_path_of"]
 
-#: The shortcuts of producers that are alive, by identity: a derived class may define `__eq__` without `__hash__`.
-_alive: WeakValueDictionary[int, Shortcut] = WeakValueDictionary()
+#: The fast paths of producers that are alive, by identity: a derived class may define `__eq__` without `__hash__`.
+_alive: WeakValueDictionary[int, SendFastPath] = WeakValueDictionary()
 
 
 class ProducerClass(HintingClass):
@@ -34,8 +34,8 @@ class ProducerClass(HintingClass):
             _choose()
 
 
-class Shortcut:
-    """The shortcut of one producer; kept by it.
+class SendFastPath:
+    """The fast path of one producer; kept by it.
 
     Args:
         producer: has a method `send`.
@@ -58,7 +58,7 @@ class Shortcut:
         return self._chosen if self._chosen is self._attributes.get("send") else None
 
     def choose(self) -> None:
-        """Take the shortcut, or remove it; a `send` that was set on the producer itself stays."""
+        """Take the fast path, or remove it; a `send` that was set on the producer itself stays."""
         if self._attributes.get("send") is not self._chosen:
             return
         target = self._target() if self._class.send is self._method else None
@@ -68,12 +68,12 @@ class Shortcut:
             self._attributes["send"] = target
 
 
-def shortcut_of(producer: object) -> Callable[..., Any] | None:
+def fast_path_of(producer: object) -> Callable[..., Any] | None:
     """Return what is called instead of the method of a producer; None if the method is."""
-    shortcut = vars(producer).get("_shortcut")
-    return shortcut.chosen if isinstance(shortcut, Shortcut) else None
+    fast_path = vars(producer).get("_fast_path")
+    return fast_path.chosen if isinstance(fast_path, SendFastPath) else None
 
 
 def _choose() -> None:
-    for shortcut in list(_alive.values()):
-        shortcut.choose()
+    for fast_path in list(_alive.values()):
+        fast_path.choose()

@@ -68,7 +68,7 @@ def noting(seen: list[object], original: Callable[..., Any]) -> Callable[..., An
 
 
 @pytest.mark.parametrize("kind", FACES.values(), ids=FACES)
-def test_a_producer_that_nobody_has_touched_takes_the_shortcut(kind: Any) -> None:
+def test_a_producer_that_nobody_has_touched_takes_the_fast_path(kind: Any) -> None:
     def use(producer: Any) -> Any:
         assert "send" in vars(producer)
         producer.send("t", b"1")
@@ -93,7 +93,7 @@ def test_a_tracer_wraps_the_method_of_the_class(kind: Any, is_started: bool) -> 
         async def end() -> None:
             await left
             patch.stop()
-            assert "send" in vars(producer), "the shortcut is taken again"
+            assert "send" in vars(producer), "the fast path is taken again"
             producer.send("t", b"after")
 
         return end() if isinstance(left, Awaitable) else patch.stop()
