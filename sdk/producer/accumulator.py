@@ -21,9 +21,7 @@ from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, RecordTooLarge
-from kafkawire.sdk.producer.arrivals import Arrivals, End
-from kafkawire.sdk.producer.buffer_memory import BufferMemory
-from kafkawire.sdk.producer.contents import (
+from kafkawire.sdk.producer.arguments import (
     FILL_ONE_AFTER_THE_OTHER,
     TO_BE_CHOSEN,
     Held,
@@ -31,6 +29,8 @@ from kafkawire.sdk.producer.contents import (
     checked_partition,
     is_absent,
 )
+from kafkawire.sdk.producer.arrivals import Arrivals, End
+from kafkawire.sdk.producer.buffer_memory import BufferMemory
 from kafkawire.sdk.producer.engine import Appender
 from kafkawire.sdk.producer.outcome import Outcome
 from kafkawire.sdk.producer.partition_queue import PartitionQueue, ProducerBatch

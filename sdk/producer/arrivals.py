@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafkawire.sdk.producer.contents import Held
+from kafkawire.sdk.producer.arguments import Held
 
 __all__ = ["Arrivals", "End"]
 

@@ -22,7 +22,7 @@ from kafkawire.sdk.client.summary import State, summary
 from kafkawire.sdk.client.unclosed_clients import caller, warn_unclosed
 from kafkawire.sdk.clock import monotonic_ms, now_ms
 from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError, RequestTimedOut
-from kafkawire.sdk.producer.contents import checked_values, contents, wanted_partition
+from kafkawire.sdk.producer.arguments import checked_values, contents, wanted_partition
 from kafkawire.sdk.producer.engine import Delivery, are_plain
 from kafkawire.sdk.producer.send_fast_path import ProducerClass, SendFastPath, fast_path_of
 from kafkawire.sdk.producer.settings import DRAINED_FRACTION, read_producer_options

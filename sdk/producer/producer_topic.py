@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from kafkawire.sdk.producer.arguments import Held
 from kafkawire.sdk.producer.arrivals import Arrivals, End
-from kafkawire.sdk.producer.contents import Held
 from kafkawire.sdk.producer.engine import Topic
 from kafkawire.sdk.producer.partition_queue import PartitionQueue
 

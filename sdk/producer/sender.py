@@ -19,7 +19,7 @@ from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, Closed, DeliveryTimedOut, KafkaWireError, TransactionAborted
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.producer.accumulator import Accumulator
-from kafkawire.sdk.producer.contents import Held
+from kafkawire.sdk.producer.arguments import Held
 from kafkawire.sdk.producer.identity import ProducerIdentity
 from kafkawire.sdk.producer.outcome import Outcome
 from kafkawire.sdk.producer.partition_queue import PartitionQueue, ProducerBatch

@@ -17,7 +17,7 @@ from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut, KafkaWireError, 
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.near_names import nearest
 from kafkawire.sdk.producer.accumulator import Accumulator
-from kafkawire.sdk.producer.contents import Held
+from kafkawire.sdk.producer.arguments import Held
 from kafkawire.sdk.producer.outcome import Outcome
 from kafkawire.sdk.producer.producer_topic import ProducerTopic
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import count
 
-from kafkawire.sdk.producer.contents import Held
+from kafkawire.sdk.producer.arguments import Held
 from kafkawire.sdk.producer.outcome import Outcome
 from kafkawire.sdk.producer.partition_queue import ProducerBatch
 

@@ -18,7 +18,7 @@ from kafkawire.sdk.records.engines.native cimport append_plain
 
 from kafkawire.sdk.client.method_hints import DELIVERY, absent, refusal
 from kafkawire.sdk.errors import EncodeError
-from kafkawire.sdk.producer.contents import (
+from kafkawire.sdk.producer.arguments import (
     FILL_ONE_AFTER_THE_OTHER,
     MAX_HEADER_OVERHEAD_BYTES,
     MAX_RECORD_OVERHEAD_BYTES,

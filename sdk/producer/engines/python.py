@@ -13,7 +13,7 @@ from kafkawire.sdk.client.method_hints import DELIVERY, absent, explaining
 from kafkawire.sdk.client.partitioner import murmur2_partition
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import EncodeError, KafkaWireError
-from kafkawire.sdk.producer.contents import (
+from kafkawire.sdk.producer.arguments import (
     FILL_ONE_AFTER_THE_OTHER,
     MAX_RECORD_OVERHEAD_BYTES,
     TO_BE_CHOSEN,

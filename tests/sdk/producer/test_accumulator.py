@@ -16,7 +16,7 @@ import pytest
 
 from kafkawire.sdk.client.partitioner import murmur2_partition
 from kafkawire.sdk.errors import BufferFull, Closed, EncodeError, LocalProtocolError, RecordTooLarge
-from kafkawire.sdk.producer.contents import TO_BE_CHOSEN, Held
+from kafkawire.sdk.producer.arguments import TO_BE_CHOSEN, Held
 from kafkawire.sdk.producer.transactions.errors import OUTSIDE, STRADDLED
 from kafkawire.sdk.records import RecordBatch
 from tests.sdk.producer.filled import Filled

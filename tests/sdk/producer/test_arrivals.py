@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kafkawire.sdk.producer.arguments import Held
 from kafkawire.sdk.producer.arrivals import Arrivals, End
-from kafkawire.sdk.producer.contents import Held
 
 
 def held() -> Held:

@@ -1,4 +1,4 @@
-"""What a user gives as key, value, headers and timestamp of a record: checked before anything is buffered."""
+"""What applications pass to a producer for its records, checked before anything is buffered."""
 
 from __future__ import annotations
 

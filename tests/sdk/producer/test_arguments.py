@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.errors import EncodeError, KafkaWireError, LocalProtocolError
-from kafkawire.sdk.producer.contents import (
+from kafkawire.sdk.producer.arguments import (
     Held,
     PartitionerFailed,
     check_callback,
