@@ -20,7 +20,7 @@ from tests.sdk.producer.simulated import SimulatedProducer, place_of
 #: Where threads and the sender meet.
 SHARED = tuple(
     f"kafkawire/sdk/producer/{name}.py"
-    for name in ("accumulator", "arrivals", "batch", "buffer_memory", "partition_queue", "producer_topic")
+    for name in ("accumulator", "arrivals", "buffer_memory", "partition_queue", "producer_topic")
 )
 
 #: What comes in between does so again after so many instructions: it is to find what the first time has left behind.
