@@ -17,7 +17,6 @@ from kafkawire.reference_broker.requests.delayed_operations import DelayedOperat
 from kafkawire.reference_broker.requests.long_requests import complete_by_work
 from kafkawire.reference_broker.requests.merged_response import Gathering
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
-from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.reference_broker.work.pieces import Work
@@ -29,6 +28,7 @@ from kafkawire.sdk.protocol.messages.add_partitions_to_txn import (
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["handle"]
 

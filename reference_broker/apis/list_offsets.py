@@ -15,7 +15,6 @@ from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
-from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.storage.segments.segments import TimestampAndOffset
 from kafkawire.reference_broker.work.pieces import Work
@@ -31,6 +30,7 @@ from kafkawire.sdk.protocol.tables.enums import (
     OffsetTimestamp,
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["handle"]
 

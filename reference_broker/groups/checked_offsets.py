@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 
 from kafkawire.reference_broker.groups.records import NO_EXPIRY, Committed
 from kafkawire.reference_broker.storage.directory.log_directory import Topic
-from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["CheckedOffsets", "Wanted"]
 

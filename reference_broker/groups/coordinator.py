@@ -39,7 +39,6 @@ from kafkawire.reference_broker.groups.requests import (
 from kafkawire.reference_broker.groups.shard import GroupShard
 from kafkawire.reference_broker.groups.topics import Topics
 from kafkawire.reference_broker.groups.unserved import UnservedGroup
-from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.storage.producers.producers import Marker, Verification
 from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.reference_broker.work.timers import Timers
@@ -49,6 +48,7 @@ from kafkawire.sdk.protocol.messages.join_group import JoinGroupResponse
 from kafkawire.sdk.protocol.messages.sync_group import SyncGroupResponse
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["GroupCoordinator", "VerifyCommit"]
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
 from kafkawire.reference_broker.groups.records import NO_EXPIRY, Committed
-from kafkawire.reference_broker.storage.file_names import Partition
+from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["Offsets", "expired"]
 

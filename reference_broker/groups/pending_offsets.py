@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from kafkawire.reference_broker.groups.records import Committed
-from kafkawire.reference_broker.storage.file_names import Partition
+from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["PendingOffset", "PendingOffsets"]
 

@@ -12,9 +12,9 @@ from typing import NamedTuple, Self
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.groups.classic.group import Protocols
 from kafkawire.reference_broker.groups.records import Committed
-from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = [
     "PROTOCOLS_BYTES_MAX",

@@ -47,7 +47,6 @@ from kafkawire.reference_broker.groups.unserved import (
     UnservedGroup,
     UnservedGroups,
 )
-from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -66,6 +65,7 @@ from kafkawire.sdk.protocol.messages.join_group import JoinGroupResponse
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["GroupShard"]
 

@@ -14,7 +14,6 @@ from typing import TypeVar
 
 from kafkawire.reference_broker.config.properties import parse_properties
 from kafkawire.reference_broker.storage.disk.disk import Disk, read_file, replace_file, write_file
-from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.sdk.protocol.uuids import format_uuid
 from kafkawire.sdk.storage.checkpoints import (
     CLEANER_OFFSETS,
@@ -26,6 +25,7 @@ from kafkawire.sdk.storage.checkpoints import (
     parse_epochs,
     parse_offsets,
 )
+from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = [
     "CLEANER_OFFSETS",

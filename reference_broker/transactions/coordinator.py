@@ -15,7 +15,6 @@ from typing import TypeVar
 
 from kafkawire.reference_broker.coordinators.runtime import CoordinatorRuntime
 from kafkawire.reference_broker.coordinators.shard import CoordinatorLog, Done, Result, ShardTimers
-from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
 from kafkawire.reference_broker.transactions.markers import Markers, WriteMarker
 from kafkawire.reference_broker.transactions.producer_ids import ProducerIds
@@ -25,6 +24,7 @@ from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import TRANSACTION_STATE_TOPIC, TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["TransactionCoordinator"]
 

@@ -16,13 +16,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.storage.producers.producers import Marker
 from kafkawire.reference_broker.transactions.transaction import Transaction
 from kafkawire.reference_broker.work.timers import Timer, Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["Markers", "WriteMarker"]
 

@@ -12,13 +12,13 @@ from kafkawire.reference_broker.coordinators.shard import coordinator_error
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import TransactionalCommit
 from kafkawire.reference_broker.replicas.replicas import Replicas
-from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.storage.log.partition_log import Appended
 from kafkawire.reference_broker.storage.producers.producers import Marker, Verification
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, NO_SEQUENCE, TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["verify_commit", "write_marker"]
 

@@ -13,7 +13,6 @@ from typing import Protocol, TypeVar
 
 from kafkawire.reference_broker.coordinators.records import decode
 from kafkawire.reference_broker.coordinators.shard import CoordinatorRecord, Result, ShardTimers
-from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
 from kafkawire.reference_broker.transactions.records import (
     RECORD_TYPES,
@@ -30,6 +29,7 @@ from kafkawire.sdk.protocol.messages.coordinator.transaction_state.transaction_l
 )
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID, TransactionState
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["TransactionListener", "TransactionShard"]
 

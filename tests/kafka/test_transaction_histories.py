@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from kafkawire.reference_broker.storage.disk.disk import read_file
-from kafkawire.reference_broker.storage.file_names import SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX, Partition
 from kafkawire.reference_broker.storage.producers.producer_snapshots import decode_snapshot, encode_snapshot, known_of
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.storage.file_names import SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX
+from kafkawire.sdk.storage.partitions import Partition
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.transacting import Pair, new_bench, open_line
 from tests.reference_broker.transactions.asking import codes_of

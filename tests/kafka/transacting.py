@@ -15,7 +15,6 @@ from typing import Any
 from kafkawire import Admin, BrokerError, Producer
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
-from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.sdk.errors import PartialBatch
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.messages.describe_producers import DescribeProducersRequest
@@ -29,6 +28,7 @@ from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest
 from kafkawire.sdk.protocol.schema import Buffer, Message
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType, IsolationLevel
 from kafkawire.sdk.records import walk
+from kafkawire.sdk.storage.partitions import Partition
 from tests.kafka.cleaning import until
 from tests.kafka.line import CLIENT, Line, address_of
 from tests.reference_broker.broker_bench import BrokerBench

@@ -21,8 +21,8 @@ from kafkawire.reference_broker.storage.checkpoints import (
     write_offsets,
 )
 from kafkawire.reference_broker.storage.disk.disk import Disk
-from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["DirectoryCheckpoints"]
 

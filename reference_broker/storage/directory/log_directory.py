@@ -32,7 +32,7 @@ from kafkawire.reference_broker.storage.checkpoints import (
     write_offsets,
 )
 from kafkawire.reference_broker.storage.directory.directory_checkpoints import DirectoryCheckpoints
-from kafkawire.reference_broker.storage.directory.topic_files import TopicFile, TopicFiles, UndecidedError, folder_of
+from kafkawire.reference_broker.storage.directory.topic_files import TopicFile, TopicFiles, UndecidedError
 from kafkawire.reference_broker.storage.disk.disk import has_file, replace_file
 from kafkawire.reference_broker.storage.log.epochs import read_last_epoch, write_last_epoch
 from kafkawire.reference_broker.storage.log.file_work import when_all_quiet
@@ -43,6 +43,7 @@ from kafkawire.reference_broker.work.background_queue import BackgroundQueue
 from kafkawire.sdk.errors import BrokerError, ConfigurationError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import format_uuid
+from kafkawire.sdk.storage.partitions import folder_of
 
 __all__ = ["LogDirectory", "Topic", "TopicListener"]
 

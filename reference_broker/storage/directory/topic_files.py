@@ -38,8 +38,9 @@ from kafkawire.reference_broker.storage.disk.disk import (
 )
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.uuids import format_uuid, parse_uuid
+from kafkawire.sdk.storage.partitions import folder_of
 
-__all__ = ["TopicFile", "TopicFiles", "UndecidedError", "folder_of"]
+__all__ = ["TopicFile", "TopicFiles", "UndecidedError"]
 
 logger = logging.getLogger("kafkawire.broker")
 
@@ -76,11 +77,6 @@ class TopicFile(NamedTuple):
     topic_id: bytes
     partitions: int
     configs: Mapping[str, str]
-
-
-def folder_of(topic: str, number: int) -> str:
-    """Return the folder of a partition."""
-    return f"{topic}-{number}"
 
 
 class TopicFiles:

@@ -13,13 +13,13 @@ from functools import partial
 from typing import TypeVar
 
 from kafkawire.reference_broker.storage.batches import DamagedSegment
-from kafkawire.reference_broker.storage.file_names import LOG_SUFFIX, file_name
 from kafkawire.reference_broker.storage.segments.search_preparation import NotPrepared, Preparation
 from kafkawire.reference_broker.storage.segments.segments import Read, Segments, TimestampAndOffset
 from kafkawire.reference_broker.storage.services import LogServices, storage_error
 from kafkawire.reference_broker.work.background import Background
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.storage.file_names import LOG_SUFFIX, file_name
 
 __all__ = ["LogReader"]
 

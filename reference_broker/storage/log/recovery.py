@@ -16,19 +16,21 @@ from typing import NamedTuple
 from kafkawire.reference_broker.config.topic_configs import LogConfig
 from kafkawire.reference_broker.storage.checkpoints import LEADER_EPOCHS, PARTITION_METADATA
 from kafkawire.reference_broker.storage.disk.disk import TEMPORARY_SUFFIX, Disk
-from kafkawire.reference_broker.storage.file_names import (
+from kafkawire.reference_broker.storage.segments.replacement import settle
+from kafkawire.reference_broker.storage.segments.segment import Segment
+from kafkawire.reference_broker.storage.segments.syncing import SYNC_FAILED
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.storage.file_names import (
+    CLEANED_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIXES,
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
     file_name,
     offset_in,
 )
-from kafkawire.reference_broker.storage.segments.replacement import CLEANED_SUFFIX, SWAP_SUFFIX, settle
-from kafkawire.reference_broker.storage.segments.segment import Segment
-from kafkawire.reference_broker.storage.segments.syncing import SYNC_FAILED
-from kafkawire.sdk.errors import DecodeError
 
 __all__ = ["Opened", "Places", "open_segments"]
 

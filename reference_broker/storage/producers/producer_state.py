@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterable
 
 from kafkawire.reference_broker.storage.batches import BatchHeader
 from kafkawire.reference_broker.storage.disk.disk import Disk, read_file
-from kafkawire.reference_broker.storage.file_names import DELETED_SUFFIX, SNAPSHOT_SUFFIX, file_name, offset_in
 from kafkawire.reference_broker.storage.producers.markers import ReadableFile, markers_in
 from kafkawire.reference_broker.storage.producers.producer_snapshots import decode_snapshot, encode_snapshot, known_of
 from kafkawire.reference_broker.storage.producers.producers import (
@@ -24,6 +23,7 @@ from kafkawire.reference_broker.storage.producers.producers import (
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
 from kafkawire.sdk.records.java_integers import sequence_after
+from kafkawire.sdk.storage.file_names import DELETED_SUFFIX, SNAPSHOT_SUFFIX, file_name, offset_in
 
 __all__ = ["Snapshots", "load_producers", "note_stored"]
 

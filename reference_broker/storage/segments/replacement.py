@@ -17,20 +17,19 @@ import logging
 from collections.abc import Sequence
 
 from kafkawire.reference_broker.storage.disk.disk import Disk
-from kafkawire.reference_broker.storage.file_names import (
+from kafkawire.sdk.storage.file_names import (
+    CLEANED_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIXES,
     LOG_SUFFIX,
+    SWAP_SUFFIX,
     file_name,
     offset_in,
 )
 
-__all__ = ["CLEANED_SUFFIX", "SWAP_SUFFIX", "commit", "complete", "discard", "prepare", "settle"]
+__all__ = ["commit", "complete", "discard", "prepare", "settle"]
 
 logger = logging.getLogger("kafkawire.broker")
-
-CLEANED_SUFFIX = ".cleaned"
-SWAP_SUFFIX = ".swap"
 
 
 def prepare(disk: Disk, folder: str, base_offset: int, others: Sequence[int]) -> None:

@@ -18,7 +18,6 @@ from threading import Lock
 from kafkawire.reference_broker.config.topic_configs import LogConfig
 from kafkawire.reference_broker.storage.batches import BatchHeader, DamagedSegment, check_offsets, headers
 from kafkawire.reference_broker.storage.disk.disk import Disk, File
-from kafkawire.reference_broker.storage.file_names import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, file_name
 from kafkawire.reference_broker.storage.segments.index import OffsetIndex, TimeIndex
 from kafkawire.reference_broker.storage.segments.rebuilding import Rebuilt, rebuild
 from kafkawire.reference_broker.storage.segments.transaction_index import TransactionIndex
@@ -27,6 +26,7 @@ from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.records import crc32c
 from kafkawire.sdk.records.java_integers import INT32_MAX
+from kafkawire.sdk.storage.file_names import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, file_name
 
 __all__ = ["Segment"]
 

@@ -18,7 +18,6 @@ from enum import StrEnum
 from typing import Final, NamedTuple, Self
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.options import INT32_MAX
 from kafkawire.sdk.protocol.tables.enums import CLUSTER_METADATA_TOPIC
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.listing import ListedFile
@@ -32,6 +31,8 @@ from kafkawire.sdk.storage.checkpoints import (
     DamagedCheckpoint,
     parse_epochs,
 )
+from kafkawire.sdk.storage.file_names import INDEX_SUFFIX, SNAPSHOT_SUFFIX, file_name, offset_in
+from kafkawire.sdk.storage.partitions import partition_folder
 
 __all__ = [
     "Cause",
@@ -44,16 +45,6 @@ __all__ = [
     "witness_rows",
     "witnesses",
 ]
-
-#: A file in the folder of a partition. That of one that is being deleted or moved, or was left over, has a suffix.
-_FILE: Final = re.compile(
-    r"(?P<folder>(?P<directory>.*)/(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d{1,10})"
-    r"(?P<suffix>\.[0-9a-f]{32}-(?:delete|future|stray))?)/(?P<name>[^/]+)",
-    re.ASCII | re.DOTALL,
-)
-
-#: A file about an offset.
-_NUMBERED: Final = re.compile(r"(?P<offset>\d{20})(?P<suffix>\.index|\.snapshot)", re.ASCII)
 
 #: What is in a data directory where older segments may be in tiered storage alone.
 _TIERED: Final = re.compile(r".*/(?:remote-log-index-cache|__remote_log_metadata-\d+)/.*", re.DOTALL)
@@ -292,18 +283,19 @@ class _Layout:
             directory, _, name = file.path.rpartition("/")
             if name == HIGH_WATERMARKS:
                 self.whole.add(directory)
-            match = _FILE.fullmatch(file.path)
-            if match is None or int(match["partition"]) > INT32_MAX:
+            path = directory
+            directory, slash, folder_name = path.rpartition("/")
+            said = partition_folder(folder_name) if slash else None
+            if said is None:
                 continue
-            partition = TopicPartition(match["topic"], int(match["partition"]))
-            if match["suffix"] is not None:
-                self.set_aside[match["directory"]].add(partition)
+            partition = TopicPartition(*said.partition)
+            if said.set_aside:
+                self.set_aside[directory].add(partition)
                 continue
-            folder = _Folder(match["folder"], match["directory"], partition, set(), set())
-            folder = self.folders.setdefault(match["folder"], folder)
-            folder.names.add(match["name"])
+            folder = self.folders.setdefault(path, _Folder(path, directory, partition, set(), set()))
+            folder.names.add(name)
             if file.is_meant:
-                folder.meant.add(match["name"])
+                folder.meant.add(name)
         self.directories = dict.fromkeys([*(folder.directory for folder in self.folders.values()), *self.whole])
 
 
@@ -339,21 +331,23 @@ def _with_folder(
     noted = noted._replace(first_base=bounds.first_base, last_base=bounds.last_base)
     if folder.meant:
         return noted._replace(reached=None, is_named=None)
-    offsets: dict[str, set[int]] = defaultdict(set)
-    for match in filter(None, map(_NUMBERED.fullmatch, folder.names)):
-        offsets[match["suffix"]].add(int(match["offset"]))
+    snapshots, indexes = (_offsets_in(folder.names, suffix) for suffix in (SNAPSHOT_SUFFIX, INDEX_SUFFIX))
     bases = {segment.base_offset for segment in segments}
     # Some brokers write the index of a segment when it is complete.
     sealed = {each.base_offset for each in segments if each.size_bytes and each.end_offset is not None}
     reached = [] if noted.reached is None else [noted.reached]
     reached += [Noted(start, LEADER_EPOCHS) for _, start in epochs[-1:]]
-    reached += [Noted(offset, f"{offset:020}.snapshot") for offset in offsets[".snapshot"]]
-    reached += [Noted(offset, f"{offset:020}.index") for offset in offsets[".index"] - bases]
+    reached += [Noted(offset, file_name(offset, SNAPSHOT_SUFFIX)) for offset in snapshots]
+    reached += [Noted(offset, file_name(offset, INDEX_SUFFIX)) for offset in indexes - bases]
     return noted._replace(
         start=Noted(epochs[0][1], LEADER_EPOCHS) if epochs else None,
         reached=_highest(reached),
-        unindexed=len(sealed - offsets[".index"]),
+        unindexed=len(sealed - indexes),
     )
+
+
+def _offsets_in(names: Iterable[str], suffix: str) -> set[int]:
+    return {offset for name in names if (offset := offset_in(name, suffix)) is not None}
 
 
 def _bounds(segments: Iterable[FoundSegment]) -> Witness:

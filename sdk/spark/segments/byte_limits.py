@@ -15,6 +15,7 @@ from kafkawire.sdk.spark.segments.headers import batch_headers
 from kafkawire.sdk.spark.segments.plan import index_cuts
 from kafkawire.sdk.spark.segments.reading import offset_at
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
+from kafkawire.sdk.storage.file_names import INDEX_SUFFIX
 
 __all__ = ["limited_by_bytes"]
 
@@ -75,7 +76,7 @@ def _offset_behind(
     segment: FoundSegment, files: SegmentFiles, position: int, share: int, start_offset: int
 ) -> int | None:
     """Return the offset after so many bytes of a segment, but behind `start_offset`."""
-    cuts = index_cuts(segment, files.read(segment.sibling(".index")))
+    cuts = index_cuts(segment, files.read(segment.sibling(INDEX_SUFFIX)))
     end = position + share
     reached = max(start_offset, segment.base_offset)
     with files.open(segment) as file:

@@ -24,6 +24,7 @@ from kafkawire.sdk.spark.segments.headers import Header, batch_at, batch_headers
 from kafkawire.sdk.spark.segments.plan import index_cuts
 from kafkawire.sdk.spark.segments.reading import offset_at
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
+from kafkawire.sdk.storage.file_names import INDEX_SUFFIX
 
 __all__ = ["End", "PartitionEnds", "start_position"]
 
@@ -155,7 +156,7 @@ class PartitionEnds:
     def _end(self, segment: FoundSegment) -> End:
         with self._files.open(segment) as file:
             start, lowest = 0, segment.base_offset
-            for cut in reversed(index_cuts(segment, self._files.read(segment.sibling(".index")))):
+            for cut in reversed(index_cuts(segment, self._files.read(segment.sibling(INDEX_SUFFIX)))):
                 first = offset_at(file, cut)
                 if first is not None:
                     start, lowest = cut.position, first
@@ -189,7 +190,7 @@ def start_position(files: SegmentFiles, segment: FoundSegment, offset: int) -> i
     """
     if offset <= segment.base_offset:
         return 0
-    cuts = index_cuts(segment, files.read(segment.sibling(".index")))
+    cuts = index_cuts(segment, files.read(segment.sibling(INDEX_SUFFIX)))
     index = bisect_right(cuts, offset, key=lambda cut: cut.to)
     with files.open(segment) as file:
         if index and offset_at(file, cuts[index - 1]) is not None:

@@ -23,10 +23,11 @@ from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT32_MAX, INT64_MAX
 from kafkawire.sdk.spark.segments.listing import ListedFile, Listing, list_files, pattern_at
 from kafkawire.sdk.spark.segments.packed import is_archive, is_packed, members, without_packing
+from kafkawire.sdk.storage import partitions
+from kafkawire.sdk.storage.file_names import CLEANED_SUFFIX, LOG_SUFFIX, OFFSET_PATTERN, SWAP_SUFFIX
 
 __all__ = [
     "FOLDER_PATTERN",
-    "SWAP_SUFFIX",
     "FoundSegment",
     "compiled",
     "find_segments",
@@ -37,7 +38,7 @@ __all__ = [
 
 #: A partition's folder and a segment in it, as brokers name them. Folders of partitions that are being removed or moved
 #: have a suffix, and do not match.
-FOLDER_PATTERN: Final = r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)/(?P<offset>\d{20})\.log"
+FOLDER_PATTERN: Final = f"{partitions.FOLDER_PATTERN}/{OFFSET_PATTERN}{re.escape(LOG_SUFFIX)}"
 
 #: Around a pattern: it is for whole names.
 _BEFORE, _BEHIND = r"(?:^|[/\\])(?:", r")$"
@@ -50,10 +51,6 @@ _HADOOP_SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
 
 #: Where the settings of a file system begin behind a path; any other `?` is part of a pattern.
 _SETTINGS: Final = re.compile(r"\?(?=[a-zA-Z_]+=)")
-
-#: What a new segment is called while it takes the place of old ones, and before it is complete.
-SWAP_SUFFIX: Final = ".swap"
-_CLEANED_SUFFIX = ".cleaned"
 
 #: While a broker gives files other names, a listing may have neither the old nor the new one. Each takes it less time
 #: than a listing.
@@ -119,8 +116,8 @@ class FoundSegment(NamedTuple):
     def sibling(self, suffix: str) -> str:
         """Return the path of an index beside it."""
         if self.path.endswith(SWAP_SUFFIX):
-            return self.path.removesuffix(SWAP_SUFFIX).removesuffix(".log") + suffix + SWAP_SUFFIX
-        return without_packing(self.path).removesuffix(".log") + suffix
+            return self.path.removesuffix(SWAP_SUFFIX).removesuffix(LOG_SUFFIX) + suffix + SWAP_SUFFIX
+        return without_packing(self.path).removesuffix(LOG_SUFFIX) + suffix
 
 
 def open_file_system(path: str) -> tuple[Any, str]:
@@ -231,7 +228,7 @@ def packed_names(paths: Iterable[str]) -> str:
 
 def _is_log(path: str) -> bool:
     """Return whether a file ends like a segment, compressed or not."""
-    return without_packing(path).endswith(".log")
+    return without_packing(path).endswith(LOG_SUFFIX)
 
 
 def _with_members(system: Any, listing: Listing) -> Listing:
@@ -260,7 +257,7 @@ def _named(listing: Listing, meant: re.Pattern[str]) -> tuple[dict[_Key, ListedF
         if key is not None:
             _add(packed if is_packed(file.path) else found, key, file)
             continue
-        for suffix, others in ((SWAP_SUFFIX, swaps), (_CLEANED_SUFFIX, cleaned)):
+        for suffix, others in ((SWAP_SUFFIX, swaps), (CLEANED_SUFFIX, cleaned)):
             key = _key(file.path.removesuffix(suffix), meant) if file.path.endswith(suffix) else None
             if key is not None:
                 _add(others, key, file)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT64_MAX
+from kafkawire.sdk.storage.file_names import LOG_SUFFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -158,7 +159,7 @@ def _through_spark(
         names = names_of(fields)
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     if options.path_pattern == FOLDER_PATTERN:
-        reader = reader.option("pathGlobFilter", "*.log")  # Spark reads what is beside segments otherwise
+        reader = reader.option("pathGlobFilter", f"*{LOG_SUFFIX}")  # Spark reads what is beside segments otherwise
     meant = compiled(options.path_pattern)
     groups = meant.groupindex
     pattern = re.sub(r"\(\?P<\w+>", "(", meant.pattern)  # as Java writes it

@@ -21,6 +21,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
 )
 from kafkawire.sdk.records.index_columns import index_columns
 from kafkawire.sdk.spark.segments.files import FoundSegment
+from kafkawire.sdk.storage.file_names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 
 __all__ = ["SPLIT_BYTES", "Cut", "SegmentPart", "Wanted", "index_cuts", "plan", "tasks"]
 
@@ -179,7 +180,7 @@ def _cuts(segment: FoundSegment, wanted: Wanted, read: Callable[[str], bytes], s
     )
     if segment.is_packed or (is_whole and segment.size_bytes <= split_bytes):
         return first, last
-    found = index_cuts(segment, read(segment.sibling(".index")))
+    found = index_cuts(segment, read(segment.sibling(INDEX_SUFFIX)))
     start_offset = wanted.start_offset
     if wanted.start_timestamp_ms is not None:
         start_offset = max(start_offset, _first_offset(segment, read, wanted.start_timestamp_ms))
@@ -207,7 +208,7 @@ def _first_offset(segment: FoundSegment, read: Callable[[str], bytes], timestamp
         # A broker that cuts off records of a partition cuts the index in its memory. What the file says of them stays
         # there until the segment is the last one no more.
         return segment.base_offset
-    times, offsets = _entries(read(segment.sibling(".timeindex")), _TIME_KEY_BYTES)
+    times, offsets = _entries(read(segment.sibling(TIME_INDEX_SUFFIX)), _TIME_KEY_BYTES)
     index = bisect_right(times, timestamp_ms - 1)
     # What is not after the offset of an entry is not younger than its time.
     return segment.base_offset + (offsets[index - 1] + 1 if index else 0)

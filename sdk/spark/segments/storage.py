@@ -19,7 +19,6 @@ from kafkawire.sdk.records.stored import Window
 from kafkawire.sdk.spark.segments.checkpoints import data_folder, offsets_in
 from kafkawire.sdk.spark.segments.files import (
     FOLDER_PATTERN,
-    SWAP_SUFFIX,
     FoundSegment,
     find_segments,
     open_file_system,
@@ -27,6 +26,7 @@ from kafkawire.sdk.spark.segments.files import (
 from kafkawire.sdk.spark.segments.listing import ListedFile
 from kafkawire.sdk.spark.segments.packed import is_packed, open_packed
 from kafkawire.sdk.storage.checkpoints import LOG_START_OFFSETS
+from kafkawire.sdk.storage.file_names import SWAP_SUFFIX
 
 __all__ = ["FILES_AT_A_TIME", "OpenFile", "SegmentFiles"]
 

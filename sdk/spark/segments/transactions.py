@@ -21,6 +21,7 @@ from kafkawire.sdk.spark.loss import report_loss
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.headers import batch_at, batch_headers
 from kafkawire.sdk.spark.segments.storage import OpenFile, SegmentFiles
+from kafkawire.sdk.storage.file_names import TRANSACTION_INDEX_SUFFIX
 
 __all__ = ["Aborted", "Transactions", "aborted_transactions"]
 
@@ -103,7 +104,7 @@ class Transactions:
             self._lose(expected)
 
     def _note_aborted(self, segment: FoundSegment, start_offset: int) -> None:
-        content = self._files.read(segment.sibling(".txnindex"))
+        content = self._files.read(segment.sibling(TRANSACTION_INDEX_SUFFIX))
         for producer_id, (firsts, lasts) in aborted_transactions(segment, content).items():
             known = self._aborted.setdefault(producer_id, ([], []))
             begin = bisect_left(lasts, start_offset)

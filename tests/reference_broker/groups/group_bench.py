@@ -14,12 +14,12 @@ from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.records import Committed
 from kafkawire.reference_broker.groups.requests import Commit, GroupLimits, Join, Sync, TransactionalCommit
 from kafkawire.reference_broker.groups.topics import TopicFacts, Topics
-from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.storage.producers.producers import Verification
 from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.storage.partitions import Partition
 from tests.reference_broker.coordinators.counting_shard import MemoryLog
 
 __all__ = ["REBALANCE_MS", "SESSION_MS", "TOPIC_ID", "GroupBench", "form", "only"]

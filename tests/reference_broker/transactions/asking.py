@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import (
@@ -22,6 +21,7 @@ from kafkawire.sdk.protocol.messages.write_txn_markers import WriteTxnMarkersReq
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.storage.partitions import Partition
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced
 from tests.reference_broker.transactions.sequences import (
     GROUP,

@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.storage.partitions import Partition
 from tests.reference_broker.transactions.sequences import Commit, End, Initialize, Produce
 
 __all__ = ["Ledger", "Progress", "offset_name"]

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from kafkawire.reference_broker.coordinators.records import decode
 from kafkawire.reference_broker.groups.records import RECORD_TYPES as GROUP_RECORD_TYPES
-from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.transactions.records import RECORD_TYPES, stored_transaction
 from kafkawire.reference_broker.transactions.transaction import Transaction
@@ -26,6 +25,7 @@ from kafkawire.sdk.protocol.tables.enums import ControlRecordType
 from kafkawire.sdk.records import walk
 from kafkawire.sdk.records.control import control_type
 from kafkawire.sdk.records.walk import Batch
+from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["Entry", "Stored", "committed_offsets", "stored_in", "stored_transactions"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.reference_broker.storage.batches import parse_header
-from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.storage.log.partition_log import Appended
 from kafkawire.reference_broker.storage.producers.producers import Verification
 from kafkawire.reference_broker.transactions.transaction_verification import (
@@ -20,6 +19,7 @@ from kafkawire.reference_broker.transactions.transaction_verification import (
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.storage.partitions import Partition
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced
 from tests.reference_broker.storage.transacting_logs import TransactingLog
 from tests.reference_broker.transaction_desk import TransactionDesk

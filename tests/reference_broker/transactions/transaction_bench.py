@@ -9,7 +9,6 @@ from typing import Any
 
 from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
-from kafkawire.reference_broker.storage.file_names import Partition
 from kafkawire.reference_broker.storage.producers.producers import Marker
 from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
@@ -20,6 +19,7 @@ from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import TransactionState
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.storage.partitions import Partition
 from tests.reference_broker.coordinators.counting_shard import MemoryLog
 
 __all__ = ["TIMEOUT_MS", "TransactionBench", "code_of"]

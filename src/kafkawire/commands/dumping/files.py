@@ -6,7 +6,6 @@ Source: `LogFileUtils`, `Snapshots`, `UnifiedLog` in Apache Kafka.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
@@ -14,10 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkawire.commands.dumping.window import checked_regular
-from kafkawire.reference_broker.storage import checkpoints, file_names
+from kafkawire.reference_broker.storage import checkpoints
 from kafkawire.sdk.protocol.tables.enums import CLUSTER_METADATA_TOPIC
-from kafkawire.sdk.records.java_integers import OFFSET_MAX
+from kafkawire.sdk.storage import file_names
 from kafkawire.sdk.storage.checkpoints import HIGH_WATERMARKS
+from kafkawire.sdk.storage.partitions import partition_folder
 
 __all__ = ["FileKind", "StoredFile", "files_of", "stored_file"]
 
@@ -39,7 +39,7 @@ class FileKind(Enum):
 
 #: In the order in which a folder's files are shown: a segment, then what is about it.
 _SUFFIXES = {
-    ".checkpoint": FileKind.SNAPSHOT,
+    file_names.METADATA_SNAPSHOT_SUFFIX: FileKind.SNAPSHOT,
     file_names.LOG_SUFFIX: FileKind.LOG,
     file_names.INDEX_SUFFIX: FileKind.OFFSET_INDEX,
     file_names.TIME_INDEX_SUFFIX: FileKind.TIME_INDEX,
@@ -58,10 +58,7 @@ _NAMES = {
 }
 
 #: What a broker appends to the name of a file that it is about to add, replace or remove.
-_CHANGING = re.compile(r"\.(?:cleaned|deleted|part|swap)$")
-_NUMBERED = re.compile(r"(?P<offset>\d{1,20})(?:-(?P<epoch>\d{10}))?", re.ASCII)
-#: A partition's folder; that of one that is being removed, moved or was left over has a suffix.
-_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-\d+(?:\.[0-9a-f]{32}-(?:delete|future|stray))?")
+_CHANGING = (file_names.CLEANED_SUFFIX, file_names.DELETED_SUFFIX, ".part", file_names.SWAP_SUFFIX)
 
 
 class StoredFile(NamedTuple):
@@ -84,8 +81,7 @@ class StoredFile(NamedTuple):
     @property
     def added_suffix(self) -> str:
         """Return what a broker appended to the name, as `.deleted`; empty for a file that is in use."""
-        found = _CHANGING.search(self.path.name)
-        return "" if found is None else found[0]
+        return _added_suffix(self.path.name)
 
     def sibling(self, suffix: str) -> Path:
         """Return the path of another file about the same offset: of one that is being removed, another such one."""
@@ -94,20 +90,18 @@ class StoredFile(NamedTuple):
 
 def stored_file(path: Path) -> StoredFile | None:
     """Return what a file is, None if the name says nothing."""
-    name = _CHANGING.sub("", path.name)
+    name = path.name.removesuffix(_added_suffix(path.name))
     if name in _NAMES:
         return StoredFile(path, _NAMES[name], None, None, _topic(path))
-    stem, dot, suffix = name.rpartition(".")
+    _, dot, suffix = name.rpartition(".")
     kind = _SUFFIXES.get(dot + suffix)
     if kind is None:
         return None
-    found = _NUMBERED.fullmatch(stem)
-    offset = int(found["offset"]) if found is not None else None
-    if offset is not None and offset > OFFSET_MAX:
-        offset = None
-    epoch = int(found["epoch"]) if found is not None and found["epoch"] is not None else None
-    topic = CLUSTER_METADATA_TOPIC if kind is FileKind.SNAPSHOT else _topic(path)
-    return StoredFile(path, kind, offset, epoch, topic)
+    offset = file_names.offset_in(name, dot + suffix, is_padded=False)
+    if kind is not FileKind.SNAPSHOT:
+        return StoredFile(path, kind, offset, None, _topic(path))
+    offset, epoch = file_names.offset_and_epoch_in(name, is_padded=False) or (offset, None)
+    return StoredFile(path, kind, offset, epoch, CLUSTER_METADATA_TOPIC)
 
 
 def files_of(paths: Iterable[Path], fail: Callable[[OSError], object]) -> list[Path]:
@@ -169,8 +163,12 @@ def _below(folder: Path, fail: Callable[[OSError], object]) -> Iterator[Path]:
 
 
 def _topic(path: Path) -> str:
-    folder = _FOLDER.fullmatch(path.absolute().parent.name)
-    return "" if folder is None else folder["topic"] or ""
+    folder = partition_folder(path.absolute().parent.name)
+    return "" if folder is None else folder.partition[0]
+
+
+def _added_suffix(name: str) -> str:
+    return next((suffix for suffix in _CHANGING if name.endswith(suffix)), "")
 
 
 def _order(path: Path) -> tuple[bool, int, int, str]:

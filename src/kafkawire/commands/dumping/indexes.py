@@ -16,7 +16,6 @@ from kafkawire.commands.dumping.files import StoredFile
 from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX
 from kafkawire.commands.dumping.output import Kind, Output
 from kafkawire.commands.dumping.window import Window, open_file
-from kafkawire.reference_broker.storage.file_names import INDEX_SUFFIX, LOG_SUFFIX
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.record_formats import (
     BATCH_BATCH_LENGTH_COUNTS_FROM,
@@ -31,6 +30,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     TIME_INDEX_ENTRY_HEADER,
 )
 from kafkawire.sdk.records.java_integers import int64
+from kafkawire.sdk.storage.file_names import INDEX_SUFFIX, LOG_SUFFIX
 
 __all__ = ["dump_offset_index", "dump_time_index", "position_before"]
 

@@ -6,10 +6,11 @@ Method: the files alone, on a disk in memory, with a partition of one file that 
 import pytest
 
 from kafkawire.reference_broker.storage.checkpoints import DamagedFile
-from kafkawire.reference_broker.storage.directory.topic_files import TopicFile, TopicFiles, UndecidedError, folder_of
+from kafkawire.reference_broker.storage.directory.topic_files import TopicFile, TopicFiles, UndecidedError
 from kafkawire.reference_broker.storage.disk.disk import read_file, remove_tree, write_file
 from kafkawire.reference_broker.storage.disk.machine import MachineDisk
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, PowerCut, cut_power_at, fail_at
+from kafkawire.sdk.storage.partitions import folder_of
 
 FIRST = TopicFile("t", b"1" * 16, 2, {"retention.ms": "5"})
 SECOND = TopicFile("t", b"2" * 16, 2, {})

@@ -11,10 +11,10 @@ from kafkawire.reference_broker.config.topic_configs import log_config
 from kafkawire.reference_broker.storage.batches import parse_header
 from kafkawire.reference_broker.storage.disk.disk import read_file, write_file
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
-from kafkawire.reference_broker.storage.file_names import LOG_SUFFIX, file_name
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.storage.log.recovery import Places, open_segments
 from kafkawire.reference_broker.storage.services import LogServices
+from kafkawire.sdk.storage.file_names import LOG_SUFFIX, file_name
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced
 
 BATCH_BYTES = len(produced(b"v0"))

@@ -11,7 +11,6 @@ from kafkawire.reference_broker.config.topic_configs import log_config
 from kafkawire.reference_broker.storage.batches import BatchHeader, DamagedSegment, parse_header
 from kafkawire.reference_broker.storage.disk.disk import File, read_file, write_file
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
-from kafkawire.reference_broker.storage.file_names import LOG_SUFFIX, file_name
 from kafkawire.reference_broker.storage.producers.markers import build_marker
 from kafkawire.reference_broker.storage.producers.producers import Marker
 from kafkawire.reference_broker.storage.segments.segment import Segment
@@ -20,6 +19,7 @@ from kafkawire.reference_broker.storage.segments.stored_batches import producer_
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
 from kafkawire.sdk.records import stamp
+from kafkawire.sdk.storage.file_names import LOG_SUFFIX, file_name
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced, values_in
 
 

@@ -15,7 +15,6 @@ from kafkawire.reference_broker.config.topic_configs import log_config
 from kafkawire.reference_broker.storage.batches import BatchHeader, parse_header
 from kafkawire.reference_broker.storage.disk.disk import File
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
-from kafkawire.reference_broker.storage.file_names import LOG_SUFFIX, file_name
 from kafkawire.reference_broker.storage.producers.markers import build_marker
 from kafkawire.reference_broker.storage.producers.producer_snapshots import encode_snapshot, known_of
 from kafkawire.reference_broker.storage.producers.producer_state import note_stored
@@ -31,6 +30,7 @@ from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.records import stamp
 from kafkawire.sdk.records.java_integers import INT32_MAX
 from kafkawire.sdk.records.survey import Survey, SurveyEntry
+from kafkawire.sdk.storage.file_names import LOG_SUFFIX, file_name
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced
 
 END = 2**63 - 1

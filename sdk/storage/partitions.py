@@ -1,0 +1,50 @@
+"""How a partition is named, and its folder in a data directory.
+
+Source: `UnifiedLog.parseTopicPartitionName`, `LocalLog.logDirNameWithSuffix` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from kafkawire.sdk.records.java_integers import INT32_MAX
+
+__all__ = ["FOLDER_PATTERN", "Partition", "PartitionFolder", "folder_of", "partition_folder"]
+
+#: A partition: its topic and its number.
+Partition = tuple[str, int]
+
+#: A regular expression for the folder of a partition that is in use, with the groups `topic` and `partition`.
+FOLDER_PATTERN: Final = r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)"
+
+#: The folder of a partition that is being deleted or moved, or was left over, has a suffix.
+_FOLDER: Final = re.compile(rf"{FOLDER_PATTERN}(?:\.[0-9a-f]{{32}}-(?P<set_aside>delete|future|stray))?", re.ASCII)
+
+#: What an int32 has at most; so many digits can say more.
+_DIGITS_MAX: Final = 10
+
+
+class PartitionFolder(NamedTuple):
+    """What the name of a folder says.
+
+    Attributes:
+        partition: whose files are in it.
+        set_aside: `delete`, `future` or `stray`; empty if it is in use.
+    """
+
+    partition: Partition
+    set_aside: str
+
+
+def folder_of(topic: str, number: int) -> str:
+    """Return the folder of a partition."""
+    return f"{topic}-{number}"
+
+
+def partition_folder(name: str) -> PartitionFolder | None:
+    """Return what the name of a folder says, None if it is not that of a partition."""
+    found = _FOLDER.fullmatch(name)
+    if found is None or len(found["partition"]) > _DIGITS_MAX or int(found["partition"]) > INT32_MAX:
+        return None
+    return PartitionFolder((found["topic"], int(found["partition"])), found["set_aside"] or "")
