@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkawire.reference_broker.config.options import BrokerOptions
-from kafkawire.reference_broker.config.properties import Property, parse_properties
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT32_MAX, parse_integer
+from kafkawire.sdk.storage.properties import Property, parse_properties
 
 __all__ = ["ConfigFile", "read_config"]
 

@@ -1,9 +1,8 @@
-"""Kafka's small text files on the broker's disk: checkpoints, partition metadata, properties.
+"""Small files on the broker's disk: their bytes are read and written here, their formats are in `sdk/storage/`.
 
-What cannot be read raises `DamagedFile`; the caller decides whether the content can be restored from elsewhere. The
-format of checkpoints is in `sdk/storage/checkpoints.py`.
+What cannot be read raises `DamagedFile`; the caller decides whether the content can be restored from elsewhere.
 
-Source: `PartitionMetadataFile`, `CleanShutdownFileHandler`, `MetaProperties` in Apache Kafka.
+Source: `CleanShutdownFileHandler` in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -12,39 +11,32 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from kafkawire.reference_broker.config.properties import parse_properties
 from kafkawire.reference_broker.storage.disk.disk import Disk, read_file, replace_file, write_file
-from kafkawire.sdk.protocol.uuids import format_uuid
 from kafkawire.sdk.storage.checkpoints import (
     CLEANER_OFFSETS,
-    LEADER_EPOCHS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
-    DamagedCheckpoint,
     checkpoint_content,
     parse_epochs,
     parse_offsets,
 )
+from kafkawire.sdk.storage.damage import DamagedContent
+from kafkawire.sdk.storage.meta_properties import META_PROPERTIES
 from kafkawire.sdk.storage.partitions import Partition
+from kafkawire.sdk.storage.properties import stored_properties
 
 __all__ = [
-    "CLEANER_OFFSETS",
     "CLEAN_SHUTDOWN",
     "DIRECTORY_FILES",
     "LAST_EPOCH",
-    "LEADER_EPOCHS",
     "LOCK",
-    "LOG_START_OFFSETS",
-    "META_PROPERTIES",
-    "PARTITION_METADATA",
     "PRODUCER_IDS",
-    "RECOVERY_POINTS",
     "DamagedFile",
     "clean_shutdown_text",
     "offsets_if_sound",
-    "partition_metadata_text",
     "read_epochs",
     "read_offsets",
+    "read_parsed",
     "read_properties",
     "write_epochs",
     "write_offsets",
@@ -56,8 +48,6 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 #: The highest epoch of all partitions when the broker started last.
 LAST_EPOCH = "last-leader-epoch"
 LOCK = ".lock"
-META_PROPERTIES = "meta.properties"
-PARTITION_METADATA = "partition.metadata"
 PRODUCER_IDS = "producer-ids"
 
 #: In the data directory itself.
@@ -103,7 +93,7 @@ def read_offsets(disk: Disk, path: str) -> dict[Partition, int]:
     Raises:
         DamagedFile: it is not a checkpoint.
     """
-    return _parsed(disk, path, parse_offsets) or {}
+    return read_parsed(disk, path, lambda content: dict(parse_offsets(content))) or {}
 
 
 def offsets_if_sound(disk: Disk, path: str, otherwise: str) -> dict[Partition, int] | None:
@@ -127,7 +117,7 @@ def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]] | None:
     Raises:
         DamagedFile: it is not a checkpoint, or its pairs are not in order.
     """
-    return _parsed(disk, path, parse_epochs)
+    return read_parsed(disk, path, lambda content: list(parse_epochs(content)))
 
 
 def write_epochs(disk: Disk, path: str, epochs: Sequence[tuple[int, int]]) -> None:
@@ -141,46 +131,29 @@ def read_properties(disk: Disk, path: str) -> dict[str, str]:
     Raises:
         DamagedFile: it is not text, or a line has no name and value.
     """
-    text = _text(disk, path)
+    return read_parsed(disk, path, stored_properties) or {}
+
+
+def read_parsed(disk: Disk, path: str, parse: Callable[[bytes], _Parsed]) -> _Parsed | None:
+    """Return what a file says, None if it is missing.
+
+    Args:
+        disk: has it.
+        path: of the file.
+        parse: reads the content, and raises `DamagedContent`.
+
+    Raises:
+        DamagedFile: the content is damaged, or too large.
+    """
+    content = read_file(disk, path, _TEXT_BYTES_MAX + 1)
     try:
-        properties = [] if text is None else parse_properties(text)
-    except ValueError as error:
-        raise DamagedFile(disk.describe(path), str(error)) from None
-    for entry in properties:
-        if not entry.name or not entry.separator:
-            raise DamagedFile(disk.describe(path), f"no name and value in the line {entry.name!r}")
-    return {entry.name: entry.value for entry in properties}
-
-
-def partition_metadata_text(topic_id: bytes) -> str:
-    """Return the content of `partition.metadata`."""
-    return f"version: 0\ntopic_id: {format_uuid(topic_id)}"
+        if content is not None and len(content) > _TEXT_BYTES_MAX:
+            raise DamagedContent(f"it has more than {_TEXT_BYTES_MAX} bytes")
+        return None if content is None else parse(content)
+    except DamagedContent as damage:
+        raise DamagedFile(disk.describe(path), damage.reason) from None
 
 
 def clean_shutdown_text() -> str:
     """Return the content of the file that marks a clean shutdown."""
     return '{"version":0,"brokerEpoch":-1}'
-
-
-def _parsed(disk: Disk, path: str, parse: Callable[[bytes], _Parsed]) -> _Parsed | None:
-    """Return what a checkpoint says; None if there is no file."""
-    content = _content(disk, path)
-    try:
-        return None if content is None else parse(content)
-    except DamagedCheckpoint as error:
-        raise DamagedFile(disk.describe(path), str(error)) from None
-
-
-def _text(disk: Disk, path: str) -> str | None:
-    content = _content(disk, path)
-    try:
-        return None if content is None else content.decode()
-    except UnicodeDecodeError as error:
-        raise DamagedFile(disk.describe(path), str(error)) from None
-
-
-def _content(disk: Disk, path: str) -> bytes | None:
-    content = read_file(disk, path, _TEXT_BYTES_MAX + 1)
-    if content is not None and len(content) > _TEXT_BYTES_MAX:
-        raise DamagedFile(disk.describe(path), f"it has more than {_TEXT_BYTES_MAX} bytes")
-    return content

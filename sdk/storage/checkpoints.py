@@ -5,11 +5,12 @@ Source: `CheckpointFile`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile` in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
 
 from kafkawire.sdk.records.java_integers import INT32_MAX, OFFSET_MAX
+from kafkawire.sdk.storage.damage import DamagedContent, OnDamage, refuse, stored_text
+from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = [
     "CLEANER_OFFSETS",
@@ -17,7 +18,6 @@ __all__ = [
     "LEADER_EPOCHS",
     "LOG_START_OFFSETS",
     "RECOVERY_POINTS",
-    "DamagedCheckpoint",
     "checkpoint_content",
     "parse_epochs",
     "parse_offsets",
@@ -41,33 +41,38 @@ _VERSION: Final = "0"
 
 _DIGITS_MAX: Final = 20
 
-
-class DamagedCheckpoint(ValueError):
-    """The content is not that of a checkpoint; the text says why."""
+_Entry = TypeVar("_Entry")
 
 
-def parse_offsets(content: bytes) -> dict[tuple[str, int], int]:
-    """Return the offset of each partition, by topic and number.
+def parse_offsets(content: bytes, on_damage: OnDamage = refuse) -> Iterator[tuple[Partition, int]]:
+    """Yield the offset of each partition.
 
-    Raises:
-        DamagedCheckpoint: it is not a checkpoint.
-    """
-    return {
-        (topic, _number(number, INT32_MAX)): _number(offset, OFFSET_MAX + 1)
-        for topic, number, offset in _entries(content, 3)
-    }
-
-
-def parse_epochs(content: bytes) -> list[tuple[int, int]]:
-    """Return (leader epoch, start offset) pairs of a partition.
+    Args:
+        content: of the file.
+        on_damage: told of lines that say nothing.
 
     Raises:
-        DamagedCheckpoint: it is not a checkpoint, or its pairs are not in order.
+        DamagedContent: it is not a checkpoint, and `on_damage` raises that.
     """
-    epochs = [(_number(epoch, INT32_MAX), _number(start, OFFSET_MAX + 1)) for epoch, start in _entries(content, 2)]
-    if any(a[0] >= b[0] or a[1] > b[1] for a, b in pairwise(epochs)):
-        raise DamagedCheckpoint("its epochs are not in order")
-    return epochs
+    return _entries(content, 3, _partition_offset, on_damage)
+
+
+def parse_epochs(content: bytes, on_damage: OnDamage = refuse) -> Iterator[tuple[int, int]]:
+    """Yield (leader epoch, start offset) pairs of a partition.
+
+    Args:
+        content: of the file.
+        on_damage: told of lines that say nothing, and of pairs that are not in order.
+
+    Raises:
+        DamagedContent: it is not a checkpoint, or its pairs are not in order, and `on_damage` raises that.
+    """
+    before = (-1, -1)
+    for epoch, start in _entries(content, 2, _epoch_start, on_damage):
+        if epoch <= before[0] or start < before[1]:
+            on_damage(DamagedContent(f"its epochs are not in order: {epoch}, {start} after {before[0]}, {before[1]}"))
+        before = epoch, start
+        yield before
 
 
 def checkpoint_content(entries: Sequence[Sequence[object]]) -> bytes:
@@ -76,30 +81,59 @@ def checkpoint_content(entries: Sequence[Sequence[object]]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _entries(content: bytes, columns: int) -> list[list[str]]:
-    """Return the lines, each with this number of columns."""
+def _entries(
+    content: bytes, columns: int, parsed: Callable[[list[str]], _Entry], on_damage: OnDamage
+) -> Iterator[_Entry]:
+    """Yield what the lines say, each with this number of columns."""
     try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        raise DamagedCheckpoint(str(error)) from None
+        text = stored_text(content)
+        announced, *lines = _lines_after_version(text)
+    except DamagedContent as damage:
+        on_damage(damage)
+        return
+    has_end = text.endswith("\n")
+    for line in lines if has_end else lines[:-1]:
+        texts = line.split(" ")
+        try:
+            if len(texts) != columns:
+                raise DamagedContent(f"{line!r}, {columns} columns expected")
+            entry = parsed(texts)
+        except DamagedContent as damage:
+            on_damage(damage)
+        else:
+            yield entry
+    if not has_end:
+        on_damage(DamagedContent("its last line has no end, and may have lost digits"))
+    elif announced != str(len(lines)):
+        on_damage(DamagedContent(f"{len(lines)} entries, {announced} announced"))
+
+
+def _lines_after_version(text: str) -> list[str]:
+    """Return the line that announces how many entries there are, and theirs.
+
+    Raises:
+        DamagedContent: it does not begin as a checkpoint.
+    """
     lines = text.splitlines()
     if len(lines) < 2 or lines[0] != _VERSION:
-        raise DamagedCheckpoint(f"it begins with {text[:20]!r}, not with version {_VERSION}")
-    if not text.endswith("\n"):
-        raise DamagedCheckpoint("its last line has no end, and may have lost digits")
-    entries = [line.split(" ") for line in lines[2:]]
-    if lines[1] != str(len(entries)):
-        raise DamagedCheckpoint(f"{len(entries)} entries, {lines[1]} announced")
-    for entry in entries:
-        if len(entry) != columns:
-            raise DamagedCheckpoint(f"{' '.join(entry)!r}, {columns} columns expected")
-    return entries
+        raise DamagedContent(f"it begins with {text[:20]!r}, not with version {_VERSION}")
+    return lines[1:]
+
+
+def _partition_offset(texts: list[str]) -> tuple[Partition, int]:
+    topic, number, offset = texts
+    return (topic, _number(number, INT32_MAX)), _number(offset, OFFSET_MAX + 1)
+
+
+def _epoch_start(texts: list[str]) -> tuple[int, int]:
+    epoch, start = texts
+    return _number(epoch, INT32_MAX), _number(start, OFFSET_MAX + 1)
 
 
 def _number(text: str, highest: int) -> int:
     if not text.isascii() or not text.isdigit():
-        raise DamagedCheckpoint(f"{text!r} is not a number")
+        raise DamagedContent(f"{text!r} is not a number")
     # More digits than Python converts are too many in any case.
     if len(text) > _DIGITS_MAX or int(text) > highest:
-        raise DamagedCheckpoint(f"{text:.{_DIGITS_MAX}} is too high, {highest} is the limit")
+        raise DamagedContent(f"{text:.{_DIGITS_MAX}} is too high, {highest} is the limit")
     return int(text)

@@ -8,14 +8,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from kafkawire.reference_broker.storage.checkpoints import (
-    CLEANER_OFFSETS,
-    DamagedFile,
-    read_offsets,
-)
+from kafkawire.reference_broker.storage.checkpoints import DamagedFile, read_offsets
 from kafkawire.reference_broker.storage.cleaning.background_jobs import Job
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.sdk.storage.checkpoints import CLEANER_OFFSETS
 
 __all__ = ["CleanerCheckpoint"]
 

@@ -13,15 +13,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from kafkawire.reference_broker.storage.checkpoints import (
-    CLEANER_OFFSETS,
-    LOG_START_OFFSETS,
-    RECOVERY_POINTS,
-    offsets_if_sound,
-    write_offsets,
-)
+from kafkawire.reference_broker.storage.checkpoints import offsets_if_sound, write_offsets
 from kafkawire.reference_broker.storage.disk.disk import Disk
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.sdk.storage.checkpoints import CLEANER_OFFSETS, LOG_START_OFFSETS, RECOVERY_POINTS
 from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["DirectoryCheckpoints"]

@@ -18,16 +18,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from kafkawire.reference_broker.config.properties import properties_text
 from kafkawire.reference_broker.config.topic_configs import LogConfig, log_config
 from kafkawire.reference_broker.storage.checkpoints import (
     CLEAN_SHUTDOWN,
     LOCK,
-    META_PROPERTIES,
     PRODUCER_IDS,
-    RECOVERY_POINTS,
     DamagedFile,
     clean_shutdown_text,
+    read_parsed,
     read_properties,
     write_offsets,
 )
@@ -43,7 +41,15 @@ from kafkawire.reference_broker.work.background_queue import BackgroundQueue
 from kafkawire.sdk.errors import BrokerError, ConfigurationError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import format_uuid
+from kafkawire.sdk.storage.checkpoints import RECOVERY_POINTS
+from kafkawire.sdk.storage.meta_properties import (
+    META_PROPERTIES,
+    MetaProperties,
+    meta_properties_content,
+    parse_meta_properties,
+)
 from kafkawire.sdk.storage.partitions import folder_of
+from kafkawire.sdk.storage.properties import properties_content
 
 __all__ = ["LogDirectory", "Topic", "TopicListener"]
 
@@ -58,10 +64,6 @@ _KNOWN_IDS_MAX = _GIVEN_IDS_MAX // 2
 #: Where the reservation of producer ids is lost, so many are left out after those in logs: producers that have written
 #: nothing so far may have them, and two producers with one id would be taken for one that repeats itself.
 _SILENT_IDS = 2**32
-
-#: Version of `meta.properties`, and what must be in it.
-_META_VERSION = 1
-_META_NAMES = ("cluster.id", "node.id")
 
 
 @dataclass(slots=True)
@@ -164,28 +166,19 @@ class LogDirectory:
             raise
 
     def _identify(self, node_id: int) -> str:
-        where = self._disk.describe(META_PROPERTIES)
-        if not has_file(self._disk, META_PROPERTIES):
+        is_there = has_file(self._disk, META_PROPERTIES)
+        known = read_parsed(self._disk, META_PROPERTIES, parse_meta_properties) if is_there else None
+        if known is None:
             if any(name.endswith("-0") for name in self._disk.names("")):
-                raise DamagedFile(where, "it is missing, although there are partitions")
-            known = {
-                "version": str(_META_VERSION),
-                "cluster.id": format_uuid(self._new_uuid()),
-                "directory.id": format_uuid(self._new_uuid()),
-                "node.id": str(node_id),
-            }
+                raise DamagedFile(self._disk.describe(META_PROPERTIES), "it is missing, although there are partitions")
+            cluster_id, directory_id = format_uuid(self._new_uuid()), format_uuid(self._new_uuid())
+            known = MetaProperties(cluster_id, str(node_id), directory_id)
             write_offsets(self._disk, RECOVERY_POINTS, {})
             self._write_next_producer_id(0)
-            replace_file(self._disk, META_PROPERTIES, properties_text(known).encode())
-        known = read_properties(self._disk, META_PROPERTIES)
-        missing = [name for name in _META_NAMES if not known.get(name)]
-        if missing:
-            raise DamagedFile(where, f"it has no {' and no '.join(missing)}")
-        if known["node.id"] != str(node_id):
-            raise ConfigurationError(
-                "node_id", node_id, f"{self._disk.describe('')} belongs to node {known['node.id']}"
-            )
-        return known["cluster.id"]
+            replace_file(self._disk, META_PROPERTIES, meta_properties_content(known))
+        if known.node_id != str(node_id):
+            raise ConfigurationError("node_id", node_id, f"{self._disk.describe('')} belongs to node {known.node_id}")
+        return known.cluster_id
 
     def _take_marker(self) -> bool:
         """Remove the mark of a clean shutdown, durably, before anything is written."""
@@ -378,7 +371,7 @@ class LogDirectory:
         return first
 
     def _write_next_producer_id(self, number: int) -> None:
-        replace_file(self._disk, PRODUCER_IDS, properties_text({_NEXT_PRODUCER_ID: number}).encode())
+        replace_file(self._disk, PRODUCER_IDS, properties_content({_NEXT_PRODUCER_ID: number}))
 
     def _find_next_producer_id(self) -> int:
         """Return the first id that was not reserved; if that is lost, one far after those that logs know."""

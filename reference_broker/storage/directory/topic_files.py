@@ -18,12 +18,9 @@ from itertools import chain, count
 from operator import ne
 from typing import NamedTuple
 
-from kafkawire.reference_broker.config.properties import properties_text
 from kafkawire.reference_broker.storage.checkpoints import (
     DIRECTORY_FILES,
-    PARTITION_METADATA,
     DamagedFile,
-    partition_metadata_text,
     read_properties,
 )
 from kafkawire.reference_broker.storage.disk.disk import (
@@ -38,7 +35,14 @@ from kafkawire.reference_broker.storage.disk.disk import (
 )
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.uuids import format_uuid, parse_uuid
+from kafkawire.sdk.storage.damage import DamagedContent
+from kafkawire.sdk.storage.partition_metadata import (
+    PARTITION_METADATA,
+    parse_partition_metadata,
+    partition_metadata_content,
+)
 from kafkawire.sdk.storage.partitions import folder_of
+from kafkawire.sdk.storage.properties import properties_content
 
 __all__ = ["TopicFile", "TopicFiles", "UndecidedError"]
 
@@ -188,7 +192,7 @@ class TopicFiles:
     def write_metadata(self, topic: TopicFile, number: int) -> None:
         """Write the topic's id into the folder of a partition; it is not synced, since it can be written again."""
         path = f"{folder_of(topic.name, number)}/{PARTITION_METADATA}"
-        content = partition_metadata_text(topic.topic_id).encode()
+        content = partition_metadata_content(topic.topic_id)
         if self._metadata(folder_of(topic.name, number)) != content:
             write_file(self._disk, path, content)
 
@@ -284,7 +288,7 @@ class TopicFiles:
             if is_short_of_descriptors(error):
                 raise
             metadata = None  # a folder of this name, for example
-        if metadata == partition_metadata_text(topic.topic_id).encode():
+        if metadata == partition_metadata_content(topic.topic_id):
             return True
         if metadata is not None and _names_another(metadata, topic.topic_id):
             return False
@@ -351,16 +355,15 @@ class UndecidedError(OSError):
 
 def _names_another(metadata: bytes, topic_id: bytes) -> bool:
     """Return whether a `partition.metadata` is that of another topic, and not what a crash or the disk made of ours."""
-    own = partition_metadata_text(topic_id).encode()
+    own = partition_metadata_content(topic_id)
     if len(metadata) != len(own) or sum(map(ne, metadata, own)) <= _DAMAGED_BYTES_MAX:
         return False
     try:
-        text = metadata.decode()
-        return partition_metadata_text(parse_uuid(text.rpartition(" ")[2].strip())) == text
-    except (ValueError, LocalProtocolError):
+        return partition_metadata_content(parse_partition_metadata(metadata)) == metadata
+    except DamagedContent:
         return False
 
 
 def _content(topic: TopicFile) -> bytes:
     own = {_TOPIC_ID: format_uuid(topic.topic_id), _TOPIC_NAME: topic.name, _PARTITIONS: topic.partitions}
-    return properties_text({**topic.configs, **own}).encode()
+    return properties_content({**topic.configs, **own})

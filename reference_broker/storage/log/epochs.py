@@ -17,7 +17,6 @@ from collections.abc import Iterable
 
 from kafkawire.reference_broker.storage.checkpoints import (
     LAST_EPOCH,
-    LEADER_EPOCHS,
     DamagedFile,
     read_epochs,
     write_epochs,
@@ -26,6 +25,7 @@ from kafkawire.reference_broker.storage.disk.disk import Disk, read_file, replac
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH, UNKNOWN_OFFSET
 from kafkawire.sdk.records.java_integers import INT32_MAX
+from kafkawire.sdk.storage.checkpoints import LEADER_EPOCHS
 
 __all__ = ["LeaderEpochs", "load_epochs", "read_last_epoch", "write_last_epoch"]
 

@@ -14,12 +14,12 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from kafkawire.reference_broker.config.topic_configs import LogConfig
-from kafkawire.reference_broker.storage.checkpoints import LEADER_EPOCHS, PARTITION_METADATA
 from kafkawire.reference_broker.storage.disk.disk import TEMPORARY_SUFFIX, Disk
 from kafkawire.reference_broker.storage.segments.replacement import settle
 from kafkawire.reference_broker.storage.segments.segment import Segment
 from kafkawire.reference_broker.storage.segments.syncing import SYNC_FAILED
 from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.storage.checkpoints import LEADER_EPOCHS
 from kafkawire.sdk.storage.file_names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -31,6 +31,7 @@ from kafkawire.sdk.storage.file_names import (
     file_name,
     offset_in,
 )
+from kafkawire.sdk.storage.partition_metadata import PARTITION_METADATA
 
 __all__ = ["Opened", "Places", "open_segments"]
 

@@ -28,9 +28,9 @@ from kafkawire.sdk.storage.checkpoints import (
     LEADER_EPOCHS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
-    DamagedCheckpoint,
     parse_epochs,
 )
+from kafkawire.sdk.storage.damage import DamagedContent
 from kafkawire.sdk.storage.file_names import INDEX_SUFFIX, SNAPSHOT_SUFFIX, file_name, offset_in
 from kafkawire.sdk.storage.partitions import partition_folder
 
@@ -366,8 +366,8 @@ def _epochs(files: SegmentFiles, layout: _Layout) -> dict[str, list[tuple[int, i
     def read(path: str) -> list[tuple[int, int]]:
         content = files.read(f"{path}/{LEADER_EPOCHS}")
         try:
-            return parse_epochs(content) if content else []
-        except DamagedCheckpoint:
+            return list(parse_epochs(content)) if content else []
+        except DamagedContent:
             return []
 
     paths = [folder.path for folder in layout.folders.values() if LEADER_EPOCHS in folder.names]

@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 
 from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.storage.checkpoints import DamagedCheckpoint, parse_offsets
+from kafkawire.sdk.storage.checkpoints import parse_offsets
+from kafkawire.sdk.storage.damage import DamagedContent
 
 __all__ = ["data_folder", "offsets_in"]
 
@@ -34,7 +35,7 @@ def offsets_in(content: bytes, path: str) -> dict[TopicPartition, int]:
     if not content:
         return {}
     try:
-        return {TopicPartition(*partition): offset for partition, offset in parse_offsets(content).items()}
-    except DamagedCheckpoint as error:
-        _log.warning("%s is damaged, and says nothing: %s", path, error)
+        return {TopicPartition(*partition): offset for partition, offset in parse_offsets(content)}
+    except DamagedContent as damage:
+        _log.warning("%s is damaged, and says nothing: %s", path, damage)
         return {}

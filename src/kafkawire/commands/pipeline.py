@@ -201,7 +201,7 @@ def _client(path: str) -> dict[str, str]:
     Raises:
         typer.BadParameter: it cannot be read.
     """
-    from kafkawire.reference_broker.config.properties import parse_properties
+    from kafkawire.sdk.storage.properties import parse_properties
 
     try:
         return {entry.name: entry.value for entry in parse_properties(Path(path).read_text("utf-8"))}

@@ -39,7 +39,7 @@ from kafkawire.commands.dumping.files import FileKind, files_of, stored_file
         ("x/00000000000000000007-0000000003.checkpoint.part", FileKind.SNAPSHOT, 7, 3, "__cluster_metadata"),
         ("x/bootstrap.checkpoint", FileKind.SNAPSHOT, None, None, "__cluster_metadata"),
         ("t-0/leader-epoch-checkpoint", FileKind.LEADER_EPOCHS, None, None, "t"),
-        ("t-0/partition.metadata", FileKind.PROPERTIES, None, None, "t"),
+        ("t-0/partition.metadata", FileKind.PARTITION_METADATA, None, None, "t"),
         ("data/recovery-point-offset-checkpoint", FileKind.OFFSETS, None, None, ""),
         ("__cluster_metadata-0/quorum-state", FileKind.QUORUM_STATE, None, None, "__cluster_metadata"),
     ],

@@ -17,6 +17,8 @@ from kafkawire.reference_broker.storage.producers.producer_snapshots import Know
 from kafkawire.reference_broker.storage.producers.producers import AppendedBatch
 from tests.commands.dumping.dump_bench import cut_while_read, dump, objects, of_kind, segment
 
+TOPIC_ID = "MTExMTExMTExMTExMTExMQ"
+
 
 def test_a_producer_snapshot(tmp_path: Path) -> None:
     known = [
@@ -107,6 +109,7 @@ def test_many_problems(tmp_path: Path) -> None:
         ),
         ("recovery-point-offset-checkpoint", "0\n1\nt 2 99\n", [{"topic": "t", "partition": 2, "offset": 99}]),
         ("meta.properties", "#comment\nnode.id=1\n", [{"name": "node.id", "value": "1"}]),
+        ("partition.metadata", f"version: 0\ntopic_id: {TOPIC_ID}", [{"version": 0, "topicId": TOPIC_ID}]),
         ("quorum-state", '{"leaderId":1,"data_version":1}', [{"leaderId": 1, "data_version": 1}]),
     ],
 )
@@ -119,7 +122,8 @@ def test_text_files(tmp_path: Path, name: str, content: str, entries: list[dict[
 @pytest.mark.parametrize("name", ["leader-epoch-checkpoint", "partition.metadata", "meta.properties"])
 def test_files_are_opened_for_reading_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """A broker's files may belong to somebody else, or be on a disk that cannot be written."""
-    (tmp_path / name).write_text("0\n1\n0 0\n" if "-" in name else "version=0\n")
+    content = "0\n1\n0 0\n" if "-" in name else "version: 0\ntopic_id: MTExMTExMTExMTExMTExMQ\n"
+    (tmp_path / name).write_text(content)
     system_open = os.open
 
     def refuse(path: str, flags: int, *more: Any, **options: Any) -> int:
@@ -127,7 +131,7 @@ def test_files_are_opened_for_reading_only(tmp_path: Path, monkeypatch: pytest.M
         return system_open(path, flags, *more, **options)
 
     monkeypatch.setattr(os, "open", refuse)
-    assert len(of_kind("entry", objects(tmp_path / name))) == 1
+    assert of_kind("entry", objects(tmp_path / name))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +140,10 @@ def test_files_are_opened_for_reading_only(tmp_path: Path, monkeypatch: pytest.M
         ("leader-epoch-checkpoint", b"0\n2\n0 0\n", "1 entries, 2 announced"),
         ("recovery-point-offset-checkpoint", b"0\n\xff", "no UTF-8: invalid start byte 0xff"),
         ("meta.properties", b"name\n", "no name and value in the line 'name'"),
+        ("partition.metadata", b"version: 0\n", "'version: 0\\n' is not a version and a topic id"),
+        ("partition.metadata", b"version: 0\ntopic_id: x", "'x' of 1 characters is not a UUID"),
         ("quorum-state", b"{", "quorum-state: no JSON: "),
+        ("quorum-state", b'{"leaderId":"\xff"}', "no UTF-8: invalid start byte 0xff"),
         ("quorum-state", b"[" * 100_000, "quorum-state: no JSON: "),
         ("quorum-state", b"[]", "quorum-state: no object of JSON"),
         ("quorum-state", b'{"leaderId":NaN}', "quorum-state: no JSON: NaN is no finite number"),
@@ -153,6 +160,39 @@ def test_damaged_text_files(tmp_path: Path, name: str, content: bytes, reason: s
     path.write_bytes(content)
     (damage,) = of_kind("damage", objects(path, code=1))
     assert damage["reason"].startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "entries", "reasons"),
+    [
+        (
+            "leader-epoch-checkpoint",
+            "0\n3\n0 0\n3 x\n2 9\n",
+            [{"leaderEpoch": 0, "startOffset": 0}, {"leaderEpoch": 2, "startOffset": 9}],
+            ["'x' is not a number"],
+        ),
+        (
+            "cleaner-offset-checkpoint",
+            "0\n3\nt 2 99\nu 1\n",
+            [{"topic": "t", "partition": 2, "offset": 99}],
+            ["'u 1', 3 columns expected", "2 entries, 3 announced"],
+        ),
+        (
+            "meta.properties",
+            "version=1\nnode.id\n",
+            [{"name": "version", "value": "1"}],
+            ["no name and value in the line 'node.id'"],
+        ),
+    ],
+)
+def test_what_is_sound_of_a_damaged_file_is_shown(
+    tmp_path: Path, name: str, content: str, entries: list[dict[str, object]], reasons: list[str]
+) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    found = objects(path, code=1)
+    assert of_kind("entry", found) == entries
+    assert [damage["reason"] for damage in of_kind("damage", found)] == reasons
 
 
 def test_the_voters_of_a_quorum(tmp_path: Path) -> None:

@@ -1,16 +1,15 @@
-"""Kafka's small files are written as Kafka writes them and read back; damaged ones are not taken for missing ones.
+"""Small files on a disk are read as they are written, and damaged ones are not taken for missing ones.
 
-Method: exact contents, written by hand from files of Apache Kafka 4.3.
+Method: a disk in memory.
 """
 
 import pytest
 
-from kafkawire.reference_broker.config.properties import properties_text
+from kafkawire.reference_broker.storage import checkpoints
 from kafkawire.reference_broker.storage.checkpoints import (
     DamagedFile,
     clean_shutdown_text,
     offsets_if_sound,
-    partition_metadata_text,
     read_epochs,
     read_offsets,
     read_properties,
@@ -19,7 +18,6 @@ from kafkawire.reference_broker.storage.checkpoints import (
 )
 from kafkawire.reference_broker.storage.disk.disk import read_file, write_file
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
-from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 
 @pytest.fixture
@@ -43,9 +41,7 @@ def test_epochs(disk):
     assert read_epochs(disk, "none") is None
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"), [(b"1\n0\n", "not with version 0"), (b"0\n1\n\xff 0 5\n", "can't decode")]
-)
+@pytest.mark.parametrize(("content", "problem"), [(b"1\n0\n", "not with version 0"), (b"0\n1\n\xff 0 5\n", "no UTF-8")])
 def test_damaged_checkpoint(disk, content, problem):
     write_file(disk, "c", content)
     with pytest.raises(DamagedFile, match=f"memory:c is damaged: .*{problem}"):
@@ -61,40 +57,28 @@ def test_checkpoint_that_a_crash_has_cut_is_damaged(disk):
 
 
 def test_properties(disk):
-    write_file(
-        disk, "p", b"#\n#Sat Nov 21 13:39:46 UTC 2026\nnode.id=1\r\nversion = 1\n\ncluster.id=a=b\n!x\ny: z\nempty=\n"
-    )
-    assert read_properties(disk, "p") == {
-        "node.id": "1",
-        "version": "1",
-        "cluster.id": "a=b",
-        "y": "z",
-        "empty": "",
-    }
-    assert properties_text({"b": 2, "a": "x"}) == "a=x\nb=2\n"
+    write_file(disk, "p", b"node.id=1\nversion = 1\n")
+    assert read_properties(disk, "p") == {"node.id": "1", "version": "1"}
     assert read_properties(disk, "none") == {}
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["a\nb=c", "\n", "\r\n", " x ", " ", "", "#x", "!x", "a=b:c", "\\n", "\\", "t\tf\f", "ü \u2028\u0085\x1c", "😀\0"],
-)
-def test_no_value_can_break_a_file(disk, value):
-    text = properties_text({"first": value, value or "name": "x", "last": "y"})
-    write_file(disk, "p", text.encode())
-    assert read_properties(disk, "p") == {"first": value, value or "name": "x", "last": "y"}
-    assert text.count("\n") == len(text.splitlines()) == 3
-
-
-@pytest.mark.parametrize("content", [b"no separator\n", b"a=1\n=value\n", b"a=\xff\n", b"a=\\u12\n"])
+@pytest.mark.parametrize("content", [b"no separator\n", b"a=\xff\n"])
 def test_damaged_properties(disk, content):
     write_file(disk, "p", content)
-    with pytest.raises(DamagedFile, match=r"^memory:p is damaged: "):
+    with pytest.raises(DamagedFile, match=r"^memory:p is damaged: no "):
+        read_properties(disk, "p")
+
+
+def test_a_file_that_is_too_large_is_damaged(disk, monkeypatch):
+    monkeypatch.setattr(checkpoints, "_TEXT_BYTES_MAX", 9)
+    write_file(disk, "p", b"name=1234")
+    assert read_properties(disk, "p") == {"name": "1234"}
+    write_file(disk, "p", b"name=12345")
+    with pytest.raises(DamagedFile, match="memory:p is damaged: it has more than 9 bytes"):
         read_properties(disk, "p")
 
 
 def test_texts():
-    assert partition_metadata_text(ZERO_UUID) == "version: 0\ntopic_id: " + "A" * 22
     assert clean_shutdown_text() == '{"version":0,"brokerEpoch":-1}'
 
 

@@ -7,23 +7,25 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.storage.checkpoints import DamagedCheckpoint, checkpoint_content, parse_epochs, parse_offsets
+from kafkawire.sdk.storage.checkpoints import checkpoint_content, parse_epochs, parse_offsets
+from kafkawire.sdk.storage.damage import DamagedContent
+from kafkawire.sdk.storage.partitions import Partition
 
 
 @pytest.mark.parametrize(
     "offsets", [{}, {("t", 0): 20, ("t-x", 1): 7}, {("t", 2**31 - 1): 2**63 - 1, ("a.b_c-1", 10): 0}]
 )
-def test_offsets(offsets: dict[tuple[str, int], int]) -> None:
+def test_offsets(offsets: dict[Partition, int]) -> None:
     content = checkpoint_content([(*partition, offset) for partition, offset in offsets.items()])
     assert content.startswith(b"0\n%d\n" % len(offsets))
-    assert parse_offsets(content) == offsets
+    assert dict(parse_offsets(content)) == offsets
 
 
 def test_epochs() -> None:
-    assert parse_epochs(b"0\n2\n0 0\n3 120\n") == [(0, 0), (3, 120)]
-    assert parse_epochs(b"0\n0\n") == []
+    assert list(parse_epochs(b"0\n2\n0 0\n3 120\n")) == [(0, 0), (3, 120)]
+    assert list(parse_epochs(b"0\n0\n")) == []
     highest = [(2**31 - 1, 2**63 - 1)]
-    assert parse_epochs(checkpoint_content(highest)) == highest
+    assert list(parse_epochs(checkpoint_content(highest))) == highest
 
 
 @pytest.mark.parametrize(
@@ -37,22 +39,22 @@ def test_epochs() -> None:
         (b"0\n1\nt 0 x\n", "'x' is not a number"),
         (b"0\n1\nt 0 -1\n", "'-1' is not a number"),
         ("0\n1\nt 0 ٣\n".encode(), "is not a number"),
-        (b"0\n1\n\xff 0 5\n", "can't decode"),
+        (b"0\n1\n\xff 0 5\n", "no UTF-8: invalid start byte 0xff"),
         (b"0\n1\nt 0 %d\n" % (2**63), f"{2**63} is too high, {2**63 - 1} is the limit"),
         (b"0\n1\nt %d 0\n" % (2**31), f"{2**31} is too high, {2**31 - 1} is the limit"),
         (b"0\n1\nt 0 %s\n" % (b"9" * 5000), f"{'9' * 20} is too high"),
     ],
 )
 def test_damage(content: bytes, problem: str) -> None:
-    with pytest.raises(DamagedCheckpoint, match=problem):
-        parse_offsets(content)
+    with pytest.raises(DamagedContent, match=problem):
+        dict(parse_offsets(content))
 
 
 def test_what_a_crash_has_cut() -> None:
     whole = b"0\n2\n0 0\n3 120\n"
     for size in range(len(whole)):
-        with pytest.raises(DamagedCheckpoint):
-            parse_epochs(whole[:size])
+        with pytest.raises(DamagedContent):
+            list(parse_epochs(whole[:size]))
 
 
 @pytest.mark.parametrize(
@@ -65,5 +67,28 @@ def test_what_a_crash_has_cut() -> None:
     ],
 )
 def test_epochs_that_no_log_has(epochs: list[tuple[int, int]], problem: str) -> None:
-    with pytest.raises(DamagedCheckpoint, match=problem):
-        parse_epochs(checkpoint_content(epochs))
+    with pytest.raises(DamagedContent, match=problem):
+        list(parse_epochs(checkpoint_content(epochs)))
+
+
+@pytest.mark.parametrize(
+    ("content", "offsets", "reasons"),
+    [
+        (b"", {}, ["it begins with '', not with version 0"]),
+        (b"0\n1\n\xff 0 5\n", {}, ["no UTF-8: invalid start byte 0xff"]),
+        (b"0\n3\na 0 1\nb 0\nc 0 x\n", {("a", 0): 1}, ["'b 0', 3 columns expected", "'x' is not a number"]),
+        (b"0\n3\na 0 1\nb 0 2\n", {("a", 0): 1, ("b", 0): 2}, ["2 entries, 3 announced"]),
+        (b"0\n2\na 0 1\nb 0 2", {("a", 0): 1}, ["its last line has no end, and may have lost digits"]),
+        (b"0\n2", {}, ["its last line has no end, and may have lost digits"]),
+    ],
+)
+def test_what_is_sound_of_a_damaged_file(content: bytes, offsets: dict[Partition, int], reasons: list[str]) -> None:
+    told: list[DamagedContent] = []
+    assert dict(parse_offsets(content, told.append)) == offsets
+    assert [damage.reason for damage in told] == reasons
+
+
+def test_epochs_out_of_order_are_given() -> None:
+    told: list[DamagedContent] = []
+    assert list(parse_epochs(checkpoint_content([(1, 5), (2, 4), (3, 7)]), told.append)) == [(1, 5), (2, 4), (3, 7)]
+    assert [damage.reason for damage in told] == ["its epochs are not in order: 2, 4 after 1, 5"]

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkawire.commands.dumping.window import checked_regular
-from kafkawire.reference_broker.storage import checkpoints
 from kafkawire.sdk.protocol.tables.enums import CLUSTER_METADATA_TOPIC
-from kafkawire.sdk.storage import file_names
-from kafkawire.sdk.storage.checkpoints import HIGH_WATERMARKS
+from kafkawire.sdk.storage import checkpoints, file_names
+from kafkawire.sdk.storage.meta_properties import META_PROPERTIES
+from kafkawire.sdk.storage.partition_metadata import PARTITION_METADATA
 from kafkawire.sdk.storage.partitions import partition_folder
 
 __all__ = ["FileKind", "StoredFile", "files_of", "stored_file"]
@@ -34,6 +34,7 @@ class FileKind(Enum):
     LEADER_EPOCHS = "leader epochs"
     OFFSETS = "offsets of partitions"
     PROPERTIES = "properties"
+    PARTITION_METADATA = "partition metadata"
     QUORUM_STATE = "quorum state"
 
 
@@ -51,9 +52,9 @@ _NAMES = {
     checkpoints.CLEANER_OFFSETS: FileKind.OFFSETS,
     checkpoints.LOG_START_OFFSETS: FileKind.OFFSETS,
     checkpoints.RECOVERY_POINTS: FileKind.OFFSETS,
-    HIGH_WATERMARKS: FileKind.OFFSETS,
-    checkpoints.META_PROPERTIES: FileKind.PROPERTIES,
-    checkpoints.PARTITION_METADATA: FileKind.PROPERTIES,
+    checkpoints.HIGH_WATERMARKS: FileKind.OFFSETS,
+    META_PROPERTIES: FileKind.PROPERTIES,
+    PARTITION_METADATA: FileKind.PARTITION_METADATA,
     "quorum-state": FileKind.QUORUM_STATE,
 }
 

@@ -13,17 +13,18 @@ from kafkawire.commands.dumping.files import FileKind, StoredFile
 from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX, PRODUCERS_BYTES_MAX, SMALL_FILE_BYTES_MAX
 from kafkawire.commands.dumping.output import Kind, Output
 from kafkawire.commands.dumping.window import Window, open_file
-from kafkawire.reference_broker.storage.checkpoints import DamagedFile, read_properties
-from kafkawire.reference_broker.storage.disk.disk import write_file
-from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.reference_broker.storage.producers.producer_snapshots import checked_snapshot
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.record_formats import (
     ABORTED_TRANSACTION_HEADER,
     ABORTED_TRANSACTION_HEADER_BYTES,
 )
+from kafkawire.sdk.protocol.uuids import format_uuid
 from kafkawire.sdk.records.java_integers import INT32_MAX
-from kafkawire.sdk.storage.checkpoints import DamagedCheckpoint, parse_epochs, parse_offsets
+from kafkawire.sdk.storage.checkpoints import parse_epochs, parse_offsets
+from kafkawire.sdk.storage.damage import DamagedContent, OnDamage, stored_text
+from kafkawire.sdk.storage.partition_metadata import PARTITION_METADATA_VERSION, parse_partition_metadata
+from kafkawire.sdk.storage.properties import stored_properties
 
 __all__ = ["dump_small_file", "dump_transaction_index"]
 
@@ -33,8 +34,6 @@ _TRANSACTION_INDEX_VERSION = 0
 _KIND = "kind"
 #: Kafka's own has three, the voters in a list; far more could not be written as JSON again.
 _DEPTH_MAX = 20
-#: Of the only file on a disk in memory.
-_NAME = "file"
 _TRANSACTION_NAMES = ("version", "producerId", "firstOffset", "lastOffset", "lastStableOffset")
 
 
@@ -93,22 +92,20 @@ def dump_small_file(file: StoredFile, output: Output) -> None:
             output.damage(f"{size} bytes, a file of this kind is read up to {limit}", 0, size)
             return
         content = bytes(window.at(0, size))
+
+    def tell(damage: DamagedContent) -> None:
+        output.damage(damage.reason, damage.position)
+
     try:
-        if file.kind is not FileKind.PRODUCERS:
-            content.decode()  # of all the others, so that they say alike where it is no text
-        for members in _READERS[file.kind](content):
+        for members in _READERS[file.kind](content, tell):
             output.say(Kind.ENTRY, members)
+    except DamagedContent as damage:
+        tell(damage)
     except DecodeError as error:
         output.damage(f"{error.path}: {error.reason}", error.offset)
-    except UnicodeDecodeError as error:
-        output.damage(f"no UTF-8: {error.reason} 0x{content[error.start]:02x}", error.start)
-    except DamagedCheckpoint as error:
-        output.damage(str(error))
-    except DamagedFile as error:
-        output.damage(error.args[1])
 
 
-def _producers(content: bytes) -> Iterator[Mapping[str, object]]:
+def _producers(content: bytes, on_damage: OnDamage) -> Iterator[Mapping[str, object]]:
     for entry in checked_snapshot(content).producer_entries:
         members: dict[str, object] = {
             "producerId": entry.producer_id,
@@ -128,33 +125,43 @@ def _producers(content: bytes) -> Iterator[Mapping[str, object]]:
         yield members
 
 
-def _leader_epochs(content: bytes) -> Iterator[Mapping[str, object]]:
-    for epoch, offset in parse_epochs(content):
+def _leader_epochs(content: bytes, on_damage: OnDamage) -> Iterator[Mapping[str, object]]:
+    for epoch, offset in parse_epochs(content, on_damage):
         yield {"leaderEpoch": epoch, "startOffset": offset}
 
 
-def _offsets(content: bytes) -> Iterator[Mapping[str, object]]:
-    for (topic, partition), offset in parse_offsets(content).items():
+def _offsets(content: bytes, on_damage: OnDamage) -> Iterator[Mapping[str, object]]:
+    for (topic, partition), offset in parse_offsets(content, on_damage):
         yield {"topic": topic, "partition": partition, "offset": offset}
 
 
-def _properties(content: bytes) -> Iterator[Mapping[str, object]]:
-    for name, value in read_properties(_disk_with(content), _NAME).items():
+def _properties(content: bytes, on_damage: OnDamage) -> Iterator[Mapping[str, object]]:
+    for name, value in stored_properties(content, on_damage).items():
         yield {"name": name, "value": value}
 
 
-def _quorum_state(content: bytes) -> Iterator[Mapping[str, object]]:
+def _partition_metadata(content: bytes, on_damage: OnDamage) -> Iterator[Mapping[str, object]]:
+    topic_id = parse_partition_metadata(content)
+    yield {"version": PARTITION_METADATA_VERSION, "topicId": format_uuid(topic_id)}
+
+
+def _quorum_state(content: bytes, on_damage: OnDamage) -> Iterator[Mapping[str, object]]:
+    text = stored_text(content)
     try:
-        found = json.loads(content, parse_float=_finite, parse_constant=_finite)
+        found = json.loads(text, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError) as error:
-        raise DecodeError("quorum-state", 0, f"no JSON: {error}") from None
+        raise _damaged_state(f"no JSON: {error}") from None
     if not isinstance(found, dict):
-        raise DecodeError("quorum-state", 0, "no object of JSON")
+        raise _damaged_state("no object of JSON")
     if _KIND in found:
-        raise DecodeError("quorum-state", 0, f"a member {_KIND!r}, which Kafka does not know")
+        raise _damaged_state(f"a member {_KIND!r}, which Kafka does not know")
     if _depth(found) > _DEPTH_MAX:
-        raise DecodeError("quorum-state", 0, f"values inside more than {_DEPTH_MAX} others")
+        raise _damaged_state(f"values inside more than {_DEPTH_MAX} others")
     yield found
+
+
+def _damaged_state(reason: str) -> DamagedContent:
+    return DamagedContent(f"quorum-state: {reason}", 0)
 
 
 def _finite(text: str) -> float:
@@ -181,20 +188,14 @@ def _children(value: object) -> Iterable[object]:
     return value if isinstance(value, list) else ()
 
 
-_READERS: dict[FileKind, Callable[[bytes], Iterator[Mapping[str, object]]]] = {
+_READERS: dict[FileKind, Callable[[bytes, OnDamage], Iterator[Mapping[str, object]]]] = {
     FileKind.PRODUCERS: _producers,
     FileKind.LEADER_EPOCHS: _leader_epochs,
     FileKind.OFFSETS: _offsets,
     FileKind.PROPERTIES: _properties,
+    FileKind.PARTITION_METADATA: _partition_metadata,
     FileKind.QUORUM_STATE: _quorum_state,
 }
-
-
-def _disk_with(content: bytes) -> MemoryDisk:
-    """Return what the broker's readers read from: the broker's own disk would open the file for writing, too."""
-    disk = MemoryDisk()
-    write_file(disk, _NAME, content)
-    return disk
 
 
 def _sequence_before(sequence: int, delta: int) -> int:

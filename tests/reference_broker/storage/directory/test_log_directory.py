@@ -10,7 +10,6 @@ from itertools import count
 import pytest
 
 from kafkawire.reference_broker.replicas.replicas import Replicas
-from kafkawire.reference_broker.storage.checkpoints import partition_metadata_text
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.disk.disk import read_file, remove_tree, write_file
 from kafkawire.reference_broker.storage.disk.machine import MachineDisk
@@ -19,6 +18,7 @@ from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.reference_broker.work.background import one_by_one
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.storage.partition_metadata import partition_metadata_content
 from tests.reference_broker.storage.directories import append, create, on
 from tests.reference_broker.storage.held_work import HeldWork
 from tests.reference_broker.storage.produced_batches import produced
@@ -147,7 +147,7 @@ def test_start_that_fails_lets_go_of_the_directory(tmp_path):
         (b"", "it has no cluster.id and no node.id"),
         (b"node.id=1\n", "it has no cluster.id"),
         (b"nonsense", "no name and value in the line 'nonsense'"),
-        (b"\xff", "can't decode"),
+        (b"\xff", "no UTF-8"),
     ],
 )
 def test_damaged_identity_is_refused(content, why):
@@ -397,7 +397,7 @@ def test_partition_whose_folder_belongs_to_another_topic(caplog):
     directory = on(disk)
     append(create(directory, "t").logs[0], b"x")
     directory.close()
-    write_file(disk, "t-0/partition.metadata", partition_metadata_text(b"z" * 16).encode())
+    write_file(disk, "t-0/partition.metadata", partition_metadata_content(b"z" * 16))
     again = on(disk)
     assert again.topics["t"].logs[0].next_offset == 0, "old records do not appear under a new id"
     assert "memory:t-0 is missing: the partition is empty" in caplog.text

@@ -10,7 +10,6 @@ import pytest
 
 from kafkawire.reference_broker.config.topic_configs import log_config
 from kafkawire.reference_broker.storage.batches import parse_header
-from kafkawire.reference_broker.storage.checkpoints import partition_metadata_text
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.disk.disk import read_file, write_file
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
@@ -21,6 +20,7 @@ from kafkawire.reference_broker.storage.segments.search_preparation import NotPr
 from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.storage.partition_metadata import partition_metadata_content
 from tests.reference_broker.storage.held_work import HeldWork, ShuffledWork
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced, records_in
 
@@ -163,7 +163,7 @@ def test_name_that_is_used_a_hundred_times(seed):
                 "partition.metadata",
                 "leader-epoch-checkpoint",
             }
-            metadata = partition_metadata_text(topic.topic_id).encode()
+            metadata = partition_metadata_content(topic.topic_id)
             assert read_file(disk, f"{folder}/partition.metadata") == metadata
         for value in range(number % 7):
             for log in topic.logs:

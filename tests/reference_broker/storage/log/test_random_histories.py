@@ -16,7 +16,6 @@ from random import Random
 import pytest
 
 from kafkawire.reference_broker.storage.batches import parse_header
-from kafkawire.reference_broker.storage.checkpoints import RECOVERY_POINTS
 from kafkawire.reference_broker.storage.cleaning.cleaner_checkpoint import CleanerCheckpoint
 from kafkawire.reference_broker.storage.cleaning.upkeep import Upkeep, UpkeepLimits
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, Topic
@@ -27,6 +26,7 @@ from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.records import RecordBatch
+from kafkawire.sdk.storage.checkpoints import RECOVERY_POINTS
 from tests.reference_broker.storage.held_work import ShuffledWork
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced
 

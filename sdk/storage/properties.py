@@ -5,6 +5,8 @@
            that goes on
     name:value
 
+A broker keeps in such files what it knows of itself; people write its configuration, and that of clients, in them.
+
 Source: `java.util.Properties.load`, `store`.
 """
 
@@ -14,7 +16,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-__all__ = ["Property", "parse_properties", "properties_text"]
+from kafkawire.sdk.storage.damage import DamagedContent, OnDamage, refuse, stored_text
+
+__all__ = ["Property", "parse_properties", "properties_content", "stored_properties"]
 
 _BLANKS = " \t\f"
 
@@ -40,16 +44,45 @@ class Property(NamedTuple):
     separator: str
 
 
-def parse_properties(text: str) -> list[Property]:
-    """Return the entries of a properties file, in order; of two with the same name the last counts.
+def stored_properties(content: bytes, on_damage: OnDamage = refuse) -> dict[str, str]:
+    """Return what a file says that a broker has written: in every line a name and a value.
+
+    Args:
+        content: of the file.
+        on_damage: told of lines that say nothing.
 
     Raises:
-        ValueError: a `\\u` is not followed by four hexadecimal digits; the text names the line.
+        DamagedContent: it is no text, or a line says nothing, and `on_damage` raises that.
+    """
+    try:
+        text = stored_text(content)
+    except DamagedContent as damage:
+        on_damage(damage)
+        return {}
+    found = {}
+    for entry in parse_properties(text, on_damage):
+        if entry.name and entry.separator:
+            found[entry.name] = entry.value
+        else:
+            on_damage(DamagedContent(f"no name and value in the line {entry.name!r}"))
+    return found
+
+
+def parse_properties(text: str, on_damage: OnDamage = refuse) -> list[Property]:
+    """Return the entries of a properties file, in order; of two with the same name the last counts.
+
+    Args:
+        text: of the file.
+        on_damage: told of lines that Java refuses; the reason names the line.
+
+    Raises:
+        DamagedContent: a `\\u` is not followed by four hexadecimal digits, and `on_damage` raises that.
     """
     found = []
     for number, line in _logical_lines(text):
         if _BAD_UNICODE.search(line):
-            raise ValueError(f"line {number}: \\u is not followed by four hexadecimal digits")
+            on_damage(DamagedContent(f"line {number}: \\u is not followed by four hexadecimal digits"))
+            continue
         match = _ENTRY.fullmatch(line)
         assert match is not None, "it matches any text"
         name, separator, value = match["name"], match["separator"].strip(_BLANKS), match["value"]
@@ -77,10 +110,11 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         yield start, "".join(begun)
 
 
-def properties_text(properties: Mapping[str, object]) -> str:
+def properties_content(properties: Mapping[str, object]) -> bytes:
     """Return the content of a properties file; no value can end its line."""
     entries = sorted(properties.items())
-    return "".join(f"{_escaped(name).replace(' ', _SPACE)}={_escaped(str(value))}\n" for name, value in entries)
+    lines = (f"{_escaped(name).replace(' ', _SPACE)}={_escaped(str(value))}\n" for name, value in entries)
+    return "".join(lines).encode()
 
 
 _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", "=": "\\=", ":": "\\:"}

@@ -1,0 +1,34 @@
+"""A data directory says whose it is, as Apache Kafka writes it.
+
+Method: the content of a file, written by hand; one property less.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.storage.damage import DamagedContent
+from kafkawire.sdk.storage.meta_properties import MetaProperties, meta_properties_content, parse_meta_properties
+
+KNOWN = MetaProperties("cluster", "7", "directory")
+CONTENT = b"cluster.id=cluster\ndirectory.id=directory\nnode.id=7\nversion=1\n"
+
+
+def test_what_it_says() -> None:
+    assert meta_properties_content(KNOWN) == CONTENT
+    assert parse_meta_properties(b"#\n#Sat Nov 21 13:39:46 UTC 2026\n" + CONTENT) == KNOWN
+    assert parse_meta_properties(b"version=1\nnode.id=7\ncluster.id=cluster\n") == KNOWN._replace(directory_id="")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "it has no cluster.id and no node.id"),
+        (b"cluster.id=\nnode.id=7\n", "it has no cluster.id"),
+        (b"cluster.id=c\n", "it has no node.id"),
+        (b"cluster.id\n", "no name and value in the line 'cluster.id'"),
+    ],
+)
+def test_damage(content: bytes, reason: str) -> None:
+    with pytest.raises(DamagedContent, match=f"^{reason}$"):
+        parse_meta_properties(content)
