@@ -1,33 +1,22 @@
-"""Producer snapshots: the `<offset>.snapshot` files, with the producers of the log before that offset.
+"""What snapshots say of producers, see `sdk/storage/producer_snapshots.py`, and what the log knows of them.
 
 A snapshot is written when the log rolls and when it is closed. It spares a restart the records before it.
 
-Source: `ProducerStateManager.readSnapshot`, `writeSnapshot` in Apache Kafka; `schemas/storage/producer_snapshot.yaml`.
+Source: `ProducerStateManager.readSnapshot`, `writeSnapshot` in Apache Kafka.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from struct import Struct
 from typing import NamedTuple, TypeVar
 
 from kafkawire.reference_broker.storage.producers.producers import AppendedBatch, Producer
-from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.java_order import java_order, long_hash
-from kafkawire.sdk.protocol.messages.storage.producer_snapshot import ProducerSnapshot
-from kafkawire.sdk.protocol.primitives import FIXED
-from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
-from kafkawire.sdk.records import crc32c
+from kafkawire.sdk.storage.producer_snapshots import ProducerEntry, parse_snapshot, snapshot_content
 
-__all__ = ["Known", "checked_snapshot", "decode_snapshot", "encode_snapshot", "in_table_order", "known_of"]
-
-_VERSIONS = ProducerSnapshot.SCHEMA.versions
-_VERSION = Struct(">h")
-
-#: The checksum is of what follows it; it is the first field.
-_CRC_BYTES = Struct(f">{FIXED['uint32'].format}").size
+__all__ = ["Known", "decode_snapshot", "encode_snapshot", "in_table_order", "known_of"]
 
 _NO_OFFSET = -1
 
@@ -79,7 +68,7 @@ def encode_snapshot(known: Iterable[Known]) -> bytes:
     for producer in in_table_order(known):
         last = producer.last
         entries.append(
-            ProducerSnapshot.ProducerEntry(
+            ProducerEntry(
                 producer_id=producer.producer_id,
                 epoch=producer.epoch,
                 last_sequence=NO_SEQUENCE if last is None else last.last_sequence,
@@ -90,44 +79,19 @@ def encode_snapshot(known: Iterable[Known]) -> bytes:
                 current_txn_first_offset=_offset(producer.transaction_start),
             )
         )
-    codec = program(ProducerSnapshot, _VERSIONS.last)
-    message = ProducerSnapshot(producer_entries=entries)
-    message.crc = crc32c(codec.encode(message)[_CRC_BYTES:])
-    return _VERSION.pack(_VERSIONS.last) + codec.encode(message)
+    return snapshot_content(entries)
 
 
 def decode_snapshot(data: Buffer) -> list[Producer]:
     """Return the producers of a snapshot; of the batches of each only the last is known.
 
     Raises:
-        DecodeError: its version is not known, or it is damaged.
+        DamagedContent: its version is not known, or it is damaged.
     """
-    return [_producer(entry) for entry in checked_snapshot(data).producer_entries]
+    return [_producer(entry) for entry in parse_snapshot(data)]
 
 
-def checked_snapshot(data: Buffer) -> ProducerSnapshot:
-    """Return what a snapshot says.
-
-    Raises:
-        DecodeError: its version is not known, or it is damaged.
-    """
-    view = memoryview(data)
-    if len(view) < _VERSION.size:
-        raise DecodeError("version", 0, f"a snapshot of {len(view)} bytes")
-    (version,) = _VERSION.unpack_from(view)
-    if not _VERSIONS.first <= version <= _VERSIONS.last:
-        reason = f"version {version}, {_VERSIONS.first} to {_VERSIONS.last} are known"
-        raise DecodeError("version", 0, reason)
-    body = view[_VERSION.size :]
-    message, _ = program(ProducerSnapshot, version).decode(body)
-    computed = crc32c(body[_CRC_BYTES:])
-    if computed != message.crc:
-        reason = f"checksum {message.crc:#010x}, the content has {computed:#010x}"
-        raise DecodeError("crc", _VERSION.size, reason)
-    return message
-
-
-def _producer(entry: ProducerSnapshot.ProducerEntry) -> Producer:
+def _producer(entry: ProducerEntry) -> Producer:
     batches = []
     if entry.last_offset >= 0:
         batches.append(AppendedBatch(entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp))

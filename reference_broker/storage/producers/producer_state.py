@@ -23,6 +23,7 @@ from kafkawire.reference_broker.storage.producers.producers import (
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
 from kafkawire.sdk.records.java_integers import sequence_after
+from kafkawire.sdk.storage.damage import DamagedContent
 from kafkawire.sdk.storage.file_names import DELETED_SUFFIX, SNAPSHOT_SUFFIX, file_name, offset_in
 
 __all__ = ["Snapshots", "load_producers", "note_stored"]
@@ -254,7 +255,7 @@ def _latest(snapshots: Snapshots, up_to: int | None = None) -> Producers:
         try:
             producers.restore(decode_snapshot(snapshots.read(offset)), offset)
             break
-        except DecodeError as error:
+        except DamagedContent as error:
             logger.warning(
                 "%s: the producer snapshot at offset %d is damaged, the one before it is used: %s",
                 snapshots.where,

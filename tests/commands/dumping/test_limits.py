@@ -15,8 +15,6 @@ from typing import NamedTuple
 import pytest
 
 from kafkawire.commands.dumping import limits
-from kafkawire.reference_broker.storage.producers.producer_snapshots import Known, encode_snapshot
-from kafkawire.reference_broker.storage.producers.producers import AppendedBatch
 from kafkawire.sdk.protocol.messages.cluster_metadata.register_broker_record import RegisterBrokerRecord
 from kafkawire.sdk.protocol.messages.coordinator.consumer_offsets.streams_group_topology import (
     StreamsGroupTopologyKey,
@@ -27,6 +25,7 @@ from kafkawire.sdk.protocol.tables.enums import METADATA_FRAME_VERSION
 from kafkawire.sdk.records import Compression, MessageSetBuilder
 from kafkawire.sdk.records.engines import selection as engines
 from kafkawire.sdk.records.engines.lines_form import DECODED_BYTES_MAX
+from kafkawire.sdk.storage.producer_snapshots import ProducerEntry, snapshot_content
 from tests.commands.dumping.dump_bench import batch, segment
 from tests.needs import LINUX
 from tests.sdk.records.bombs import bomb, headers_of_a_record, small_records
@@ -120,10 +119,10 @@ def memory_of(folder: Path, *arguments: str) -> tuple[int, str]:
 @pytest.mark.thorough
 @LINUX.mark  # the peak of memory is read from /proc
 def test_memory_of_small_files(tmp_path: Path) -> None:
-    known = [Known(number, 1, 2, 3, 4, AppendedBatch(5, 6, 0, 7)) for number in range(182_000)]
+    entries = [ProducerEntry(number, 1, 5, 6, 0, 7, 2, 4) for number in range(182_000)]
     lines = 300_000
     for name, content, told in (
-        (f"{0:020}.snapshot", encode_snapshot(known), "producerId: 181999 "),
+        (f"{0:020}.snapshot", snapshot_content(entries), "producerId: 181999 "),
         (
             "leader-epoch-checkpoint",
             b"0\n%d\n" % lines + b"".join(b"%d %d\n" % (each, each) for each in range(lines))[:1_900_000],

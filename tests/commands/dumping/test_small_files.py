@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX, SMALL_FILE_BYTES_MAX
-from kafkawire.reference_broker.storage.producers.producer_snapshots import Known, encode_snapshot
-from kafkawire.reference_broker.storage.producers.producers import AppendedBatch
+from kafkawire.sdk.storage.producer_snapshots import ProducerEntry, snapshot_content
 from tests.commands.dumping.dump_bench import cut_while_read, dump, objects, of_kind, segment
 
 TOPIC_ID = "MTExMTExMTExMTExMTExMQ"
@@ -22,11 +21,29 @@ TOPIC_ID = "MTExMTExMTExMTExMTExMQ"
 
 def test_a_producer_snapshot(tmp_path: Path) -> None:
     known = [
-        Known(5, 2, 3, 1000, 40, AppendedBatch(last_sequence=1, last_offset=44, offset_delta=4, timestamp=1000)),
-        Known(6, 0, -1, -1, None, None),
+        ProducerEntry(
+            producer_id=5,
+            epoch=2,
+            last_sequence=1,
+            last_offset=44,
+            offset_delta=4,
+            timestamp=1000,
+            coordinator_epoch=3,
+            current_txn_first_offset=40,
+        ),
+        ProducerEntry(
+            producer_id=6,
+            epoch=0,
+            last_sequence=-1,
+            last_offset=-1,
+            timestamp=-1,
+            coordinator_epoch=-1,
+            current_txn_first_offset=-1,
+        ),
     ]
-    path = segment(tmp_path, encode_snapshot(known), suffix=".snapshot")
-    assert of_kind("entry", objects(path)) == [
+    path = segment(tmp_path, snapshot_content(known), suffix=".snapshot")
+    entries = of_kind("entry", objects(path))
+    assert entries == [
         {
             "producerId": 5,
             "producerEpoch": 2,
@@ -51,10 +68,12 @@ def test_a_producer_snapshot(tmp_path: Path) -> None:
         "producerId: 6 producerEpoch: 0 coordinatorEpoch: -1 currentTxnFirstOffset: none lastTimestamp: -1"
     )
     data = bytearray(path.read_bytes())
-    data[-1] ^= 1
+    data[2] ^= 1
     path.write_bytes(data)
-    (damage,) = of_kind("damage", objects(path, code=1))
+    found = objects(path, code=1)
+    (damage,) = of_kind("damage", found)
     assert damage["reason"].startswith("crc: checksum ")
+    assert of_kind("entry", found) == entries
 
 
 def entry(first: int, last: int, version: int = 0) -> bytes:

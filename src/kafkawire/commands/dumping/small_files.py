@@ -13,8 +13,6 @@ from kafkawire.commands.dumping.files import FileKind, StoredFile
 from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX, PRODUCERS_BYTES_MAX, SMALL_FILE_BYTES_MAX
 from kafkawire.commands.dumping.output import Kind, Output
 from kafkawire.commands.dumping.window import Window, open_file
-from kafkawire.reference_broker.storage.producers.producer_snapshots import checked_snapshot
-from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.record_formats import (
     ABORTED_TRANSACTION_HEADER,
     ABORTED_TRANSACTION_HEADER_BYTES,
@@ -24,6 +22,7 @@ from kafkawire.sdk.records.java_integers import INT32_MAX
 from kafkawire.sdk.storage.checkpoints import parse_epochs, parse_offsets
 from kafkawire.sdk.storage.damage import DamagedContent, OnDamage, stored_text
 from kafkawire.sdk.storage.partition_metadata import PARTITION_METADATA_VERSION, parse_partition_metadata
+from kafkawire.sdk.storage.producer_snapshots import parse_snapshot
 from kafkawire.sdk.storage.properties import stored_properties
 
 __all__ = ["dump_small_file", "dump_transaction_index"]
@@ -101,12 +100,10 @@ def dump_small_file(file: StoredFile, output: Output) -> None:
             output.say(Kind.ENTRY, members)
     except DamagedContent as damage:
         tell(damage)
-    except DecodeError as error:
-        output.damage(f"{error.path}: {error.reason}", error.offset)
 
 
 def _producers(content: bytes, on_damage: OnDamage) -> Iterator[Mapping[str, object]]:
-    for entry in checked_snapshot(content).producer_entries:
+    for entry in parse_snapshot(content, on_damage):
         members: dict[str, object] = {
             "producerId": entry.producer_id,
             "producerEpoch": entry.epoch,

@@ -1,0 +1,23 @@
+"""Producer snapshots that Apache Kafka 4.3.0 wrote."""
+
+from __future__ import annotations
+
+__all__ = ["EMPTY", "KAFKAS"]
+
+#: Producers in the order of a table of Java with 16 buckets; that with id 0 has a transaction open.
+KAFKAS = bytes.fromhex(
+    "000140f349d800000006"
+    "0000000100000001000000000001000000000000000900000001"
+    "0000018bcfe56801ffffffffffffffffffffffff"
+    "0000000000000000000000000000000000000000000d00000000"
+    "0000018bcfe56800ffffffff000000000000000d"
+    "0000000000000021000000000004000000000000000b00000001"
+    "0000018bcfe56801ffffffffffffffffffffffff"
+    "0000000000000011000200000005000000000000000300000000"
+    "0000018bcfe56800ffffffffffffffffffffffff"
+    "0000000000000001000000000001000000000000000700000003"
+    "0000018bcfe56803ffffffffffffffffffffffff"
+    "0000000000011170000100000000000000000000000c00000000"
+    "0000018bcfe56800ffffffffffffffffffffffff"
+)
+EMPTY = bytes.fromhex("000148674bc700000000")
