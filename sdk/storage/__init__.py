@@ -1,4 +1,5 @@
-"""What a broker stores beside its segments: the formats of its files, read without a broker.
+"""The formats of what a broker stores beside its records: a module for each, from bytes to entries and back.
 
-The reference broker writes and reads them here, `kafkawire dump` shows them, and an audit takes them as witnesses.
+The reference broker reads and writes its files with them, `kafkawire dump` shows them, and Spark takes them as indexes
+and as witnesses. Nothing here knows a disk; who reads says what damage means (`damage.py`).
 """

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from kafkawire.reference_broker.storage.segments.transaction_index import AbortedTransaction
 from kafkawire.sdk.protocol.tables.enums import ControlRecordType
 from kafkawire.sdk.records import RecordBatch
 from kafkawire.sdk.records.control import control_type
+from kafkawire.sdk.storage.transaction_index import AbortedTransaction
 
 __all__ = ["CleanedTransactions"]
 

@@ -23,12 +23,12 @@ from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.storage.producers.producers import Producer
 from kafkawire.reference_broker.storage.segments.replacement import commit, complete, discard, prepare
 from kafkawire.reference_broker.storage.segments.segment import Segment
-from kafkawire.reference_broker.storage.segments.transaction_index import AbortedTransaction
 from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.reference_broker.work.background_queue import BackgroundQueue
 from kafkawire.sdk.errors import BrokerError, DecodeError
 from kafkawire.sdk.records import RecordBatch
 from kafkawire.sdk.storage.file_names import CLEANED_SUFFIX
+from kafkawire.sdk.storage.transaction_index import AbortedTransaction
 
 __all__ = ["Compacted", "Compaction", "Tools"]
 

@@ -2,26 +2,21 @@
 
 Entries of the segment that is appended to are kept in memory; the file is written when the segment is complete, and
 read again when somebody searches there. Both can be rebuilt from the segment, so a damaged file is dropped rather than
-repaired.
+repaired. How they are stored: `sdk/storage/index_entries.py`.
 
-Source: Kafka's `OffsetIndex` (`.index`) and `TimeIndex` (`.timeindex`); `schemas/records/*_index_entry.yaml`.
+Source: Kafka's `OffsetIndex` (`.index`) and `TimeIndex` (`.timeindex`).
 """
 
 from __future__ import annotations
 
-import struct
-from array import array
 from bisect import bisect_left, bisect_right
 
 from kafkawire.reference_broker.storage.disk.disk import TEMPORARY_SUFFIX, Disk, read_file
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
-from kafkawire.sdk.protocol.tables.record_formats import OFFSET_INDEX_ENTRY_HEADER, TIME_INDEX_ENTRY_HEADER
-from kafkawire.sdk.records.index_columns import index_columns
+from kafkawire.sdk.storage.damage import DamagedContent
+from kafkawire.sdk.storage.index_entries import OFFSET_INDEX, TIME_INDEX, IndexFormat, index_content, parse_index
 
 __all__ = ["OffsetIndex", "TimeIndex"]
-
-#: The second number of an entry, as `array` names an int32; the first is int32 or int64.
-_VALUE = "i"
 
 
 class _Index:
@@ -34,17 +29,15 @@ class _Index:
         max_bytes: largest size of the file, Kafka's `segment.index.bytes`.
     """
 
-    _ENTRY: struct.Struct
-    _KEY: str
+    _FORMAT: IndexFormat
 
     def __init__(self, disk: Disk, path: str, base_offset: int, max_bytes: int) -> None:
         self._disk = disk
         self._path = path
         self._base_offset = base_offset
-        self._max_entries = max_bytes // self._ENTRY.size
+        self._max_entries = max_bytes // self._FORMAT.entry_bytes
         # Arrays, since a segment of 1 GiB has 262,144 entries.
-        self._keys: array[int] = array(self._KEY)
-        self._values: array[int] = array(_VALUE)
+        self._keys, self._values, _ = self._FORMAT.no_entries()
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -63,15 +56,16 @@ class _Index:
         content = read_file(self._disk, self._path)
         if content is None:
             return False
-        # Kafka preallocates the file of an active segment; a broker that crashed leaves it full of zeros.
-        if len(content) % self._ENTRY.size or (content and not any(content[-self._ENTRY.size :])):
+        try:
+            keys, values, room_bytes = parse_index(content, self._FORMAT)
+        except DamagedContent:
             self.clear()
             return False
-        columns = index_columns(content, array(self._KEY).itemsize)
-        if columns is None:
+        # Kafka preallocates the file of an active segment; a broker that crashed leaves it with zeros at the end.
+        if room_bytes:
             self.clear()
             return False
-        self._keys, self._values = columns
+        self._keys, self._values = keys, values
         return True
 
     def stored_bytes(self) -> int:
@@ -100,7 +94,7 @@ class _Index:
         if had_content:
             file.truncate(0)
         if self._keys or had_content:  # a file that was always empty is durable with its name
-            file.append(b"".join(map(self._ENTRY.pack, self._keys, self._values)))
+            file.append(index_content(self._keys, self._values, self._FORMAT))
             file.sync()
         self._disk.rename(temporary, self._path)
 
@@ -112,8 +106,7 @@ class _Index:
 class OffsetIndex(_Index):
     """Positions of batches: the last offset of a batch and the position at which it begins."""
 
-    _ENTRY = OFFSET_INDEX_ENTRY_HEADER
-    _KEY = "i"
+    _FORMAT = OFFSET_INDEX
 
     def append(self, last_offset: int, position: int) -> None:
         """Add an entry for a batch.
@@ -153,8 +146,7 @@ class OffsetIndex(_Index):
 class TimeIndex(_Index):
     """Timestamps of batches: the highest timestamp so far, and the last offset of its batch."""
 
-    _ENTRY = TIME_INDEX_ENTRY_HEADER
-    _KEY = "q"
+    _FORMAT = TIME_INDEX
 
     @property
     def is_full(self) -> bool:

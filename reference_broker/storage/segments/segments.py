@@ -15,9 +15,9 @@ from kafkawire.reference_broker.storage.batches import BatchHeader, DamagedSegme
 from kafkawire.reference_broker.storage.disk.disk import File, FileSlice
 from kafkawire.reference_broker.storage.segments.segment import Segment
 from kafkawire.reference_broker.storage.segments.stored_batches import producer_batches
-from kafkawire.reference_broker.storage.segments.transaction_index import AbortedTransaction
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
+from kafkawire.sdk.storage.transaction_index import AbortedTransaction
 
 __all__ = ["Prepare", "Read", "Segments", "TimestampAndOffset", "in_place"]
 

@@ -1,9 +1,9 @@
-"""The `.txnindex` file of a segment: the transactions that were aborted by a marker in the segment.
+"""The transactions that were aborted by a marker in a segment, and their file, see `sdk/storage/transaction_index.py`.
 
 A fetch at `read_committed` finds there which records its client must leave out. Like the other indexes, it can
 be rebuilt from the log; unlike them, it is written by every sync of the log. The file exists only if there are any.
 
-Source: `TransactionIndex`, `AbortedTxn` in Apache Kafka; `schemas/records/aborted_transaction.yaml`.
+Source: `TransactionIndex` in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -12,42 +12,25 @@ import logging
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from kafkawire.reference_broker.storage.disk.disk import Disk, read_file, replace_file
 from kafkawire.reference_broker.storage.producers.producers import CompletedTransaction
-from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.tables.record_formats import (
-    ABORTED_TRANSACTION_HEADER,
-    ABORTED_TRANSACTION_HEADER_BYTES,
+from kafkawire.sdk.storage.damage import DamagedContent
+from kafkawire.sdk.storage.transaction_index import (
+    ENTRY_BYTES,
+    AbortedTransaction,
+    parse_transactions,
+    transaction_at,
+    transaction_content,
 )
 
-__all__ = ["AbortedTransaction", "TransactionIndex"]
+__all__ = ["TransactionIndex"]
 
 logger = logging.getLogger("kafkawire.broker")
-
-
-_VERSION = 0
 
 #: Of so many entries the lowest first offset is known. A search looks at those numbers one by one, 1 ms for the seven
 #: million entries of 1 GiB, and at the entries of a block that may overlap its range.
 _BLOCK_ENTRIES = 256
-
-
-class AbortedTransaction(NamedTuple):
-    """An entry of the index.
-
-    Attributes:
-        producer_id: whose transaction it was.
-        first_offset: of its first record.
-        last_offset: of the marker.
-        last_stable_offset: the one after it, once the high watermark had passed the marker.
-    """
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    last_stable_offset: int
 
 
 class TransactionIndex:
@@ -76,14 +59,13 @@ class TransactionIndex:
         self._has_file = False
 
     def __len__(self) -> int:
-        return len(self._content) // ABORTED_TRANSACTION_HEADER_BYTES
+        return len(self._content) // ENTRY_BYTES
 
     def __iter__(self) -> Iterator[AbortedTransaction]:
         return map(self._entry, range(len(self)))
 
     def _entry(self, number: int) -> AbortedTransaction:
-        at = number * ABORTED_TRANSACTION_HEADER_BYTES
-        return AbortedTransaction(*ABORTED_TRANSACTION_HEADER.unpack_from(self._content, at)[1:])
+        return transaction_at(self._content, number)
 
     # The file.
 
@@ -97,8 +79,8 @@ class TransactionIndex:
         self._has_file = content is not None
         try:
             lowest = _checked(content or b"", self._base_offset)
-        except DecodeError as error:
-            logger.warning("%s: %s; it is rebuilt", self._disk.describe(self._path), error)
+        except DamagedContent as damage:
+            logger.warning("%s: %s; it is rebuilt", self._disk.describe(self._path), damage)
             self.forget()
         else:
             self._content, self._lowest = bytearray(content or b""), lowest
@@ -146,8 +128,8 @@ class TransactionIndex:
         if self._content and ended.last_offset <= (last := self._entry(len(self) - 1).last_offset):
             raise ValueError(f"marker at offset {ended.last_offset} after {last}")
         _note_lowest(self._lowest, len(self), ended.first_offset)
-        self._content += ABORTED_TRANSACTION_HEADER.pack(
-            _VERSION, ended.producer_id, ended.first_offset, ended.last_offset, ended.last_stable_offset
+        self._content += transaction_content(
+            ended.producer_id, ended.first_offset, ended.last_offset, ended.last_stable_offset
         )
 
     def collect(self, first_offset: int, end_offset: int) -> tuple[list[AbortedTransaction], bool]:
@@ -183,17 +165,8 @@ def _note_lowest(lowest: array[int], number: int, first_offset: int) -> None:
 
 
 def _checked(content: bytes, base_offset: int) -> array[int]:
-    """Return the lowest first offset of each block of entries; raise DecodeError if the content is damaged."""
-    if left := len(content) % ABORTED_TRANSACTION_HEADER_BYTES:
-        raise DecodeError("entry", len(content) - left, f"{left} bytes of an entry")
-    last_offset, lowest = base_offset - 1, array("q")
-    for number, fields in enumerate(ABORTED_TRANSACTION_HEADER.iter_unpack(content)):
-        version, entry = fields[0], AbortedTransaction(*fields[1:])
-        at = number * ABORTED_TRANSACTION_HEADER_BYTES
-        if version > _VERSION:
-            raise DecodeError("version", at, f"version {version} of an aborted transaction, {_VERSION} is known")
-        if entry.last_offset <= last_offset:
-            raise DecodeError("last_offset", at, f"a marker at offset {entry.last_offset} after {last_offset}")
-        last_offset = entry.last_offset
+    """Return the lowest first offset of each block of entries; raise DamagedContent if the content is damaged."""
+    lowest = array("q")
+    for number, entry in enumerate(parse_transactions([content], base_offset)):
         _note_lowest(lowest, number, entry.first_offset)
     return lowest

@@ -13,15 +13,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from kafkawire.sdk.protocol.tables.record_formats import (
-    OFFSET_INDEX_ENTRY_HEADER,
-    OFFSET_INDEX_ENTRY_POSITION_AT,
-    TIME_INDEX_ENTRY_HEADER,
-    TIME_INDEX_ENTRY_RELATIVE_OFFSET_AT,
-)
-from kafkawire.sdk.records.index_columns import index_columns
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.storage.file_names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from kafkawire.sdk.storage.index_entries import OFFSET_INDEX, TIME_INDEX, IndexFormat, parse_index
 
 __all__ = ["SPLIT_BYTES", "Cut", "SegmentPart", "Wanted", "index_cuts", "plan", "tasks"]
 
@@ -31,10 +25,6 @@ SPLIT_BYTES: Final = 128 * 1024 * 1024
 
 #: What opening a file costs, in bytes that could be read meanwhile: as Spark's `spark.sql.files.openCostInBytes`.
 _OPEN_BYTES: Final = 4 * 1024 * 1024
-
-#: What an entry begins with: a relative offset, or a time.
-_OFFSET_KEY_BYTES: Final = OFFSET_INDEX_ENTRY_POSITION_AT
-_TIME_KEY_BYTES: Final = TIME_INDEX_ENTRY_RELATIVE_OFFSET_AT
 
 
 class Wanted(NamedTuple):
@@ -157,7 +147,7 @@ def index_cuts(segment: FoundSegment, content: bytes) -> list[Cut]:
         segment: the one beside the index.
         content: the content of the index.
     """
-    offsets, positions = _entries(content, _OFFSET_KEY_BYTES)
+    offsets, positions = _entries(content, OFFSET_INDEX)
     cuts: list[Cut] = []
     after = segment.base_offset - 1
     for offset, position in zip(offsets, positions, strict=True):
@@ -208,17 +198,13 @@ def _first_offset(segment: FoundSegment, read: Callable[[str], bytes], timestamp
         # A broker that cuts off records of a partition cuts the index in its memory. What the file says of them stays
         # there until the segment is the last one no more.
         return segment.base_offset
-    times, offsets = _entries(read(segment.sibling(TIME_INDEX_SUFFIX)), _TIME_KEY_BYTES)
+    times, offsets = _entries(read(segment.sibling(TIME_INDEX_SUFFIX)), TIME_INDEX)
     index = bisect_right(times, timestamp_ms - 1)
     # What is not after the offset of an entry is not younger than its time.
     return segment.base_offset + (offsets[index - 1] + 1 if index else 0)
 
 
-def _entries(content: bytes, key_bytes: int) -> tuple[list[int], list[int]]:
-    """Return the columns of an index; nothing of a damaged one, and nothing of the room behind its entries."""
-    entry = OFFSET_INDEX_ENTRY_HEADER if key_bytes == _OFFSET_KEY_BYTES else TIME_INDEX_ENTRY_HEADER
-    content = content[: len(content) // entry.size * entry.size]
-    # An active segment's index has room for further entries; an entry of zeros says nothing.
-    kept = len(content.rstrip(b"\0"))
-    found = index_columns(content[: -(-kept // entry.size) * entry.size], key_bytes)
-    return ([], []) if found is None else (list(found[0]), list(found[1]))
+def _entries(content: bytes, index: IndexFormat) -> tuple[list[int], list[int]]:
+    """Return the columns of an index; nothing of a damaged one, unless its end alone is missing."""
+    keys, values, _ = parse_index(content, index, on_damage=lambda damage: None)
+    return list(keys), list(values)

@@ -2,18 +2,14 @@
 
 Nothing is looked at before the first transactional batch comes. From there on headers are read, as far as the markers
 of the transactions that were met; `.txnindex` files say which were aborted even where a marker is damaged.
-
-Source: `TransactionIndex`, `AbortedTxn` in Apache Kafka; `schemas/records/aborted_transaction.yaml`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Final
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.tables.record_formats import ABORTED_TRANSACTION_HEADER
 from kafkawire.sdk.records import Batch
 from kafkawire.sdk.records.sound_batches import StoredBytes
 from kafkawire.sdk.spark.isolation import Outcomes
@@ -21,12 +17,11 @@ from kafkawire.sdk.spark.loss import report_loss
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.headers import batch_at, batch_headers
 from kafkawire.sdk.spark.segments.storage import OpenFile, SegmentFiles
+from kafkawire.sdk.storage.damage import DamagedContent
 from kafkawire.sdk.storage.file_names import TRANSACTION_INDEX_SUFFIX
+from kafkawire.sdk.storage.transaction_index import parse_transactions
 
 __all__ = ["Aborted", "Transactions", "aborted_transactions"]
-
-#: The only version of an entry that there is: `AbortedTxn.CURRENT_VERSION`.
-_ENTRY_VERSION: Final = 0
 
 #: Of each producer, the first offsets of its aborted transactions, and the offsets of their markers, in order.
 Aborted = dict[int, tuple[list[int], list[int]]]
@@ -139,15 +134,11 @@ def aborted_transactions(segment: FoundSegment, content: bytes) -> Aborted:
         content: the content of the index.
     """
     found: Aborted = {}
-    if len(content) % ABORTED_TRANSACTION_HEADER.size:
-        return found
-    before = segment.base_offset - 1
-    for version, producer_id, first, last, _ in ABORTED_TRANSACTION_HEADER.iter_unpack(content):
-        is_inside = segment.end_offset is None or last < segment.end_offset
-        if version != _ENTRY_VERSION or not 0 <= first <= last or last <= before or not is_inside:
-            return {}
-        firsts, lasts = found.setdefault(producer_id, ([], []))
-        firsts.append(first)
-        lasts.append(last)
-        before = last
+    try:
+        for entry in parse_transactions([content], segment.base_offset, segment.end_offset):
+            firsts, lasts = found.setdefault(entry.producer_id, ([], []))
+            firsts.append(entry.first_offset)
+            lasts.append(entry.last_offset)
+    except DamagedContent:
+        return {}
     return found

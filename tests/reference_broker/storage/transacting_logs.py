@@ -10,12 +10,12 @@ from kafkawire.reference_broker.storage.disk.disk import Disk, read_file
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.reference_broker.storage.log.partition_log import Appended, PartitionLog
 from kafkawire.reference_broker.storage.producers.producers import Marker
-from kafkawire.reference_broker.storage.segments.transaction_index import AbortedTransaction
 from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.reference_broker.work.background import Background, at_once
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
 from kafkawire.sdk.storage.file_names import TRANSACTION_INDEX_SUFFIX
+from kafkawire.sdk.storage.transaction_index import AbortedTransaction
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced
 
 __all__ = ["CONFIG", "FOLDER", "SMALL", "TransactingLog", "Transactions", "aborted_in", "index_files"]

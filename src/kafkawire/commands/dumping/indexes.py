@@ -1,16 +1,13 @@
 """Dump the indexes of a segment, and compare them with it: each entry of an index names a batch.
 
-Source: `DumpLogSegments.dumpIndex`, `dumpTimeIndex`, `OffsetIndex`, `TimeIndex` in Apache Kafka;
-`schemas/records/*_index_entry.yaml`.
+Source: `DumpLogSegments.dumpIndex`, `dumpTimeIndex` in Apache Kafka.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from struct import Struct
-from typing import Final, overload
+from typing import Final
 
 from kafkawire.commands.dumping.files import StoredFile
 from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX
@@ -26,11 +23,10 @@ from kafkawire.sdk.protocol.tables.record_formats import (
     MESSAGE_V0_HEADER,
     MESSAGE_V1_HEADER,
     MESSAGE_V1_MAGIC,
-    OFFSET_INDEX_ENTRY_HEADER,
-    TIME_INDEX_ENTRY_HEADER,
 )
 from kafkawire.sdk.records.java_integers import int64
 from kafkawire.sdk.storage.file_names import INDEX_SUFFIX, LOG_SUFFIX
+from kafkawire.sdk.storage.index_entries import OFFSET_INDEX, TIME_INDEX, IndexEntries, IndexFormat
 
 __all__ = ["dump_offset_index", "dump_time_index", "position_before"]
 
@@ -38,32 +34,6 @@ __all__ = ["dump_offset_index", "dump_time_index", "position_before"]
 #: Batches that are looked at from the last place on before an index is asked: a search in a large one, with room for
 #: more entries, reads it in several places, and the next entry of a time index is mostly a few batches further.
 _NEAR_BATCHES: Final = 64
-
-
-class _Entries(Sequence[tuple[int, int]]):
-    """The entries of an index file, read where they are wanted."""
-
-    def __init__(self, window: Window, entry: Struct) -> None:
-        self._window = window
-        self._entry = entry
-
-    def __len__(self) -> int:
-        return self._window.end // self._entry.size
-
-    @overload
-    def __getitem__(self, index: int) -> tuple[int, int]: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[tuple[int, int]]: ...
-    def __getitem__(self, index: int | slice) -> tuple[int, int] | Sequence[tuple[int, int]]:
-        if isinstance(index, slice):
-            return [self[number] for number in range(*index.indices(len(self)))]
-        if not 0 <= index < len(self):
-            raise IndexError(index)
-        content = self._window.at(index * self._entry.size, self._entry.size)
-        if len(content) < self._entry.size:  # somebody cut the file meanwhile
-            raise IndexError(index)
-        first, second = self._entry.unpack(content)
-        return first, second
 
 
 class _Header:
@@ -119,14 +89,14 @@ class _Index:
     Args:
         file: the index.
         output: gets the lines.
-        entry: how an entry is stored.
+        index: its format.
         stack: closes the files.
     """
 
-    def __init__(self, file: StoredFile, output: Output, entry: Struct, stack: ExitStack) -> None:
+    def __init__(self, file: StoredFile, output: Output, index: IndexFormat, stack: ExitStack) -> None:
         self.window = Window(stack.enter_context(open_file(file.path)))
-        self.entries = _Entries(self.window, entry)
-        self.entry_bytes = entry.size
+        self.entries = IndexEntries(self.window, index)
+        self.entry_bytes = index.entry_bytes
         self.problems = _Problems(output)
         self.base_offset = file.base_offset or 0
         self.log = _sibling(file, LOG_SUFFIX, stack)
@@ -173,7 +143,7 @@ def dump_offset_index(file: StoredFile, output: Output, read: Callable[[int], ob
         OSError: a file cannot be read.
     """
     with ExitStack() as stack:
-        index = _Index(file, output, OFFSET_INDEX_ENTRY_HEADER, stack)
+        index = _Index(file, output, OFFSET_INDEX, stack)
         before = None
         for at, relative, position in index:
             read(at)
@@ -202,7 +172,7 @@ def dump_time_index(file: StoredFile, output: Output, read: Callable[[int], obje
         OSError: a file cannot be read.
     """
     with ExitStack() as stack:
-        index = _Index(file, output, TIME_INDEX_ENTRY_HEADER, stack)
+        index = _Index(file, output, TIME_INDEX, stack)
         places = (
             None if index.log is None else _Places(index.log, _sibling(file, INDEX_SUFFIX, stack), index.base_offset)
         )
@@ -239,7 +209,7 @@ class _Places:
 
     def __init__(self, log: Window, index: Window | None, base_offset: int) -> None:
         self._log = log
-        self._entries = None if index is None else _Entries(index, OFFSET_INDEX_ENTRY_HEADER)
+        self._entries = None if index is None else IndexEntries(index, OFFSET_INDEX)
         self._base_offset = base_offset
         self._position = 0
         self._offset = base_offset
@@ -281,26 +251,15 @@ def position_before(file: StoredFile, log: Window, offset: int) -> int:
         index = _sibling(file, INDEX_SUFFIX, stack)
         if index is None:
             return 0
-        position = _position_of(_Entries(index, OFFSET_INDEX_ENTRY_HEADER), offset - file.base_offset)
+        position = _position_of(IndexEntries(index, OFFSET_INDEX), offset - file.base_offset)
         header = _Header(log, position)
         is_sound = header.is_whole and file.base_offset <= header.base_offset <= header.last_offset
         return position if is_sound and header.base_offset <= offset else 0
 
 
-def _position_of(entries: _Entries, relative: int) -> int:
-    """Return the position in the last entry that is not after an offset."""
-    try:
-        return _sought(entries, relative)
-    except IndexError:  # somebody cut the index meanwhile: then from the beginning
-        return 0
-
-
-def _sought(entries: _Entries, relative: int) -> int:
-    end = len(entries)
-    # Entries of zeros, which are room for more, are at the end; none but the first is about offset 0.
-    used = bisect_right(range(1, end), False, key=lambda number: entries[number][0] <= 0) + 1 if end else 0
-    number = bisect_right(range(used), relative, key=lambda number: entries[number][0]) - 1
-    return max(entries[number][1], 0) if number >= 0 else 0
+def _position_of(entries: IndexEntries, relative: int) -> int:
+    """Return the position in the last entry that is not after an offset; the beginning if there is none."""
+    return max(entries.value_at(relative) or 0, 0)
 
 
 def _sibling(file: StoredFile, suffix: str, stack: ExitStack) -> Window | None:

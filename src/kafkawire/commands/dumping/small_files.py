@@ -13,10 +13,6 @@ from kafkawire.commands.dumping.files import FileKind, StoredFile
 from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX, PRODUCERS_BYTES_MAX, SMALL_FILE_BYTES_MAX
 from kafkawire.commands.dumping.output import Kind, Output
 from kafkawire.commands.dumping.window import Window, open_file
-from kafkawire.sdk.protocol.tables.record_formats import (
-    ABORTED_TRANSACTION_HEADER,
-    ABORTED_TRANSACTION_HEADER_BYTES,
-)
 from kafkawire.sdk.protocol.uuids import format_uuid
 from kafkawire.sdk.records.java_integers import INT32_MAX
 from kafkawire.sdk.storage.checkpoints import parse_epochs, parse_offsets
@@ -24,16 +20,16 @@ from kafkawire.sdk.storage.damage import DamagedContent, OnDamage, stored_text
 from kafkawire.sdk.storage.partition_metadata import PARTITION_METADATA_VERSION, parse_partition_metadata
 from kafkawire.sdk.storage.producer_snapshots import parse_snapshot
 from kafkawire.sdk.storage.properties import stored_properties
+from kafkawire.sdk.storage.transaction_index import ENTRY_BYTES, AbortedTransaction, parse_transactions
 
 __all__ = ["dump_small_file", "dump_transaction_index"]
 
-#: The version of entries that is known.
-_TRANSACTION_INDEX_VERSION = 0
+#: Of a transaction index, read at a time.
+_PIECE_BYTES = 1024 * ENTRY_BYTES
 #: What tells lines of JSON apart; no member of a file may take its place.
 _KIND = "kind"
 #: Kafka's own has three, the voters in a list; far more could not be written as JSON again.
 _DEPTH_MAX = 20
-_TRANSACTION_NAMES = ("version", "producerId", "firstOffset", "lastOffset", "lastStableOffset")
 
 
 def dump_transaction_index(file: StoredFile, output: Output) -> None:
@@ -42,39 +38,44 @@ def dump_transaction_index(file: StoredFile, output: Output) -> None:
     Raises:
         OSError: the file cannot be read.
     """
+    waiting: list[DamagedContent] = []  # for the entry that has it, which is shown before it
+    told = 0
+
+    def tell() -> None:
+        nonlocal told
+        for damage in waiting:
+            told += 1
+            if told <= INDEX_PROBLEMS_MAX:
+                output.damage(damage.reason, damage.position)
+        waiting.clear()
+
     with open_file(file.path) as stream:
         window = Window(stream)
-        before: int | None = None
-        told = 0
-        for at in range(0, window.end, ABORTED_TRANSACTION_HEADER_BYTES):
-            data = window.at(at, ABORTED_TRANSACTION_HEADER_BYTES)
-            if at >= window.end:
-                output.note(f"the file got shorter while it was read, {window.end} bytes are left")
-                break
-            if len(data) < ABORTED_TRANSACTION_HEADER_BYTES:
-                output.damage(f"{len(data)} bytes of an entry of {ABORTED_TRANSACTION_HEADER_BYTES}", at, len(data))
-                return
-            fields = ABORTED_TRANSACTION_HEADER.unpack(data)
-            output.say(Kind.ENTRY, dict(zip(_TRANSACTION_NAMES, fields, strict=True)))
-            problem = _transaction_problem(fields, before)
-            if problem:
-                told += 1
-                if told <= INDEX_PROBLEMS_MAX:
-                    output.damage(problem, at)
-            before = fields[3]
-        if told > INDEX_PROBLEMS_MAX:
-            output.damage(f"{told - INDEX_PROBLEMS_MAX} more problems, {INDEX_PROBLEMS_MAX} are reported one by one")
+        for entry in parse_transactions(_pieces(window), file.base_offset or 0, on_damage=waiting.append):
+            output.say(Kind.ENTRY, _transaction(entry))
+            tell()
+        tell()
+        if window.is_cut:
+            output.note(f"the file got shorter while it was read, {window.end} bytes are left")
+    if told > INDEX_PROBLEMS_MAX:
+        output.damage(f"{told - INDEX_PROBLEMS_MAX} more problems, {INDEX_PROBLEMS_MAX} are reported one by one")
 
 
-def _transaction_problem(fields: tuple[int, ...], before: int | None) -> str:
-    version, _, first_offset, last_offset, _ = fields
-    if version != _TRANSACTION_INDEX_VERSION:  # Kafka refuses higher ones alone, and never wrote another
-        return f"version {version} of an aborted transaction, {_TRANSACTION_INDEX_VERSION} is known"
-    if first_offset > last_offset:
-        return f"a transaction from offset {first_offset} to {last_offset}"
-    if before is not None and last_offset <= before:
-        return f"a marker at offset {last_offset} after {before}"
-    return ""
+def _pieces(window: Window) -> Iterator[memoryview]:
+    at = 0
+    while piece := window.at(at, _PIECE_BYTES):
+        yield piece
+        at += len(piece)
+
+
+def _transaction(entry: AbortedTransaction) -> Mapping[str, object]:
+    return {
+        "version": entry.version,
+        "producerId": entry.producer_id,
+        "firstOffset": entry.first_offset,
+        "lastOffset": entry.last_offset,
+        "lastStableOffset": entry.last_stable_offset,
+    }
 
 
 def dump_small_file(file: StoredFile, output: Output) -> None:

@@ -10,10 +10,10 @@ import pytest
 from kafkawire.reference_broker.storage.cleaning.cleaned_batch import Cleaning, LastRecord
 from kafkawire.reference_broker.storage.cleaning.cleaned_transactions import CleanedTransactions
 from kafkawire.reference_broker.storage.cleaning.key_offsets import KeyOffsets
-from kafkawire.reference_broker.storage.segments.transaction_index import AbortedTransaction
 from kafkawire.sdk.records import BatchBuilder, Compression, TimestampType
 from kafkawire.sdk.records.control import end_transaction_marker
 from kafkawire.sdk.records.engine import RecordBatch
+from kafkawire.sdk.storage.transaction_index import AbortedTransaction
 
 NOW_MS = 1_000_000
 RETENTION_MS = 500

@@ -18,6 +18,7 @@ from kafkawire.reference_broker.storage.log.partition_log import Appended
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.storage.transaction_index import AbortedTransaction
 from tests.reference_broker.storage.held_work import HeldWork
 from tests.reference_broker.storage.transacting_logs import (
     CONFIG,
@@ -142,7 +143,7 @@ def test_what_was_aborted_is_in_the_index_of_the_segment_with_the_marker() -> No
     assert log.abort(PRODUCER) == 3
     log.commit(OTHER)
     assert log.log.segments.base_offsets == [0, 1]
-    assert aborted_in(log.log) == {1: [(PRODUCER, 0, 3, 2)]}
+    assert aborted_in(log.log) == {1: [AbortedTransaction(PRODUCER, 0, 3, 2)]}
 
 
 def test_a_log_without_aborted_transactions_has_no_index_of_them() -> None:
@@ -195,7 +196,7 @@ def test_a_crash_that_loses_a_marker_loses_its_entry() -> None:
     assert len(index_files(log.disk)[0]) == 2 * 34
     log.disk.open(f"{FOLDER}/{0:020}.log").truncate(end + 10)
     again = log.opened(is_clean=False)
-    assert aborted_in(again) == {0: [(PRODUCER, 0, 1, 2)]}
+    assert aborted_in(again) == {0: [AbortedTransaction(PRODUCER, 0, 1, 2)]}
     assert again.last_stable_offset == 2
     again.close()
     assert len(index_files(log.disk)[0]) == 34
@@ -252,7 +253,7 @@ def test_what_is_durable_has_its_entries() -> None:
     left.open(f"{FOLDER}/{2:020}.log", create=True)
     again = log.opened(is_clean=False, disk=left, recovery_point=2)
     assert again.segments.base_offsets == [0, 2]
-    assert aborted_in(again) == {0: [(PRODUCER, 0, 1, 2)]}
+    assert aborted_in(again) == {0: [AbortedTransaction(PRODUCER, 0, 1, 2)]}
 
 
 def test_the_index_goes_with_its_segment() -> None:

@@ -15,7 +15,8 @@ import pytest
 from kafkawire.reference_broker.storage.disk.disk import read_file, write_file
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, PowerCut, cut_power_at
 from kafkawire.reference_broker.storage.producers.producers import CompletedTransaction
-from kafkawire.reference_broker.storage.segments.transaction_index import AbortedTransaction, TransactionIndex
+from kafkawire.reference_broker.storage.segments.transaction_index import TransactionIndex
+from kafkawire.sdk.storage.transaction_index import AbortedTransaction
 
 KAFKAS = bytes.fromhex("00000000000000000000000000000000000d000000000000000e000000000000000f")
 
@@ -201,6 +202,8 @@ def test_the_file_goes_if_nothing_is_found_again() -> None:
     ("content", "reason"),
     [
         (b"\0\1" + KAFKAS[2:], "version 1"),
+        (b"\xff\xff" + KAFKAS[2:], "version -1"),
+        (KAFKAS[:10] + KAFKAS[26:] + KAFKAS[18:], "a transaction from offset 15 to 14"),
         (KAFKAS[:-1], "33 bytes of an entry"),
         (KAFKAS + b"\0", "1 bytes of an entry"),
         (KAFKAS + KAFKAS, "a marker at offset 14 after 14"),

@@ -1,0 +1,140 @@
+"""The two sparse indexes of a segment: offset to position, `.index`, and timestamp to offset, `.timeindex`.
+
+Both are pairs of numbers, ascending. The file of a segment that is being written has room behind them: Apache Kafka
+fills it with zeros, and cuts it off when the segment is complete.
+
+Source: `OffsetIndex`, `TimeIndex` in Apache Kafka; `schemas/records/*_index_entry.yaml`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from struct import Struct
+from typing import Final, NamedTuple, overload
+
+from kafkawire.sdk.protocol.tables.record_formats import OFFSET_INDEX_ENTRY_HEADER, TIME_INDEX_ENTRY_HEADER
+from kafkawire.sdk.records.index_columns import index_columns
+from kafkawire.sdk.records.sound_batches import StoredBytes
+from kafkawire.sdk.storage.damage import DamagedContent, OnDamage, refuse
+
+__all__ = ["OFFSET_INDEX", "TIME_INDEX", "IndexColumns", "IndexEntries", "IndexFormat", "index_content", "parse_index"]
+
+
+class IndexFormat(NamedTuple):
+    """How an index is stored.
+
+    Attributes:
+        entry: a key and a value, which is an int32.
+        key_code: how `array` names a key.
+    """
+
+    entry: Struct
+    key_code: str
+
+    @property
+    def entry_bytes(self) -> int:
+        """The size of an entry."""
+        return self.entry.size
+
+    def no_entries(self) -> IndexColumns:
+        """Return columns to which entries can be added."""
+        return IndexColumns(array(self.key_code), array(_VALUE_CODE), 0)
+
+
+#: The last offset of a batch, relative to the segment's base offset, and the position at which the batch begins.
+OFFSET_INDEX: Final = IndexFormat(OFFSET_INDEX_ENTRY_HEADER, "i")
+#: The highest timestamp so far, and the last offset of its batch, relative to the segment's base offset.
+TIME_INDEX: Final = IndexFormat(TIME_INDEX_ENTRY_HEADER, "q")
+
+#: How `array` names a value.
+_VALUE_CODE: Final = "i"
+
+
+class IndexColumns(NamedTuple):
+    """The entries of an index.
+
+    Attributes:
+        keys: rising.
+        values: not falling; one for each key.
+        room_bytes: so many zeros are behind them.
+    """
+
+    keys: array[int]
+    values: array[int]
+    room_bytes: int
+
+
+def parse_index(content: bytes, index: IndexFormat, on_damage: OnDamage = refuse) -> IndexColumns:
+    """Return the entries of an index.
+
+    Args:
+        content: of the file.
+        index: its format.
+        on_damage: told of a part of an entry at the end, which is left out, and of entries that are not in order: there
+            are none then, since nothing can be found among them.
+
+    Raises:
+        DamagedContent: the content is damaged, and `on_damage` raises that.
+    """
+    size = index.entry_bytes
+    if left := len(content) % size:
+        on_damage(DamagedContent(f"{left} bytes of an entry of {size}", len(content) - left))
+        content = content[: len(content) - left]
+    used = -(-len(content.rstrip(b"\0")) // size) * size  # the last entry may end with zeros, too
+    columns = index_columns(content[:used], array(index.key_code).itemsize)
+    if columns is None:
+        on_damage(DamagedContent("its entries are not in order"))
+        return index.no_entries()
+    return IndexColumns(*columns, len(content) - used)
+
+
+def index_content(keys: Iterable[int], values: Iterable[int], index: IndexFormat) -> bytes:
+    """Return the content of the file with these entries."""
+    return b"".join(map(index.entry.pack, keys, values))
+
+
+class IndexEntries(Sequence[tuple[int, int]]):
+    """The entries of an index and the room behind them, read where they are wanted.
+
+    Args:
+        source: the file; it may get shorter or longer meanwhile.
+        index: its format.
+    """
+
+    def __init__(self, source: StoredBytes, index: IndexFormat) -> None:
+        self._source = source
+        self._entry = index.entry
+
+    def __len__(self) -> int:
+        return self._source.end // self._entry.size
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[int, int]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[tuple[int, int]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[int, int] | Sequence[tuple[int, int]]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        content = self._source.at(index * self._entry.size, self._entry.size)
+        if len(content) < self._entry.size:  # somebody cut the file meanwhile
+            raise IndexError(index)
+        key, value = self._entry.unpack(content)
+        return key, value
+
+    def value_at(self, key: int) -> int | None:
+        """Return the value of the last entry whose key is not after one; None if there is none, or the file was cut."""
+        try:
+            number = bisect_right(range(self._used()), key, key=lambda number: self[number][0]) - 1
+            return self[number][1] if number >= 0 else None
+        except IndexError:
+            return None
+
+    def _used(self) -> int:
+        """Return how many entries are before the room."""
+        end = len(self)
+        # Of entries of zeros, none but the first is about offset 0.
+        return bisect_right(range(1, end), False, key=lambda number: self[number][0] <= 0) + 1 if end else 0
