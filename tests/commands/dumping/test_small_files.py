@@ -103,6 +103,15 @@ def test_a_damaged_transaction_index(tmp_path: Path, content: bytes, reason: str
     assert [each["reason"] for each in of_kind("damage", found)] == [reason]
 
 
+def test_a_marker_from_before_the_segment(tmp_path: Path) -> None:
+    """What is damaged is shown before what is wrong with it."""
+    path = segment(tmp_path, entry(1, 99), entry(2, 100), base_offset=100, suffix=".txnindex")
+    found = objects(path, code=1)
+    assert [each["kind"] for each in found] == ["file", "entry", "damage", "entry"]
+    (damage,) = of_kind("damage", found)
+    assert (damage["reason"], damage["position"]) == ("a marker at offset 99 after 99", 0)
+
+
 def test_a_transaction_index_that_gets_shorter_while_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
