@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX
+from kafkawire.commands.dumping.limits import PROBLEMS_MAX
 from kafkawire.commands.dumping.window import Window
 from kafkawire.sdk.records import MessageSetBuilder
 from tests.commands.dumping.dump_bench import (
@@ -150,10 +150,10 @@ def test_a_part_of_an_entry(folder: Path) -> None:
 
 
 def test_problems_are_reported_up_to_a_limit(folder: Path) -> None:
-    path = offset_index(folder, [(5, 5)] * (INDEX_PROBLEMS_MAX + 20))
+    path = offset_index(folder, [(5, 5)] * (PROBLEMS_MAX + 20))
     found = reasons(objects(path, code=1))
-    assert len(found) == INDEX_PROBLEMS_MAX + 1
-    assert found[-1].endswith(f"more problems of this index, {INDEX_PROBLEMS_MAX} are reported one by one")
+    assert len(found) == PROBLEMS_MAX + 1
+    assert found[-1].endswith(f"more problems of this file, {PROBLEMS_MAX} are reported one by one")
 
 
 def test_without_a_segment(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX, SMALL_FILE_BYTES_MAX
+from kafkawire.commands.dumping.limits import PROBLEMS_MAX, SMALL_FILE_BYTES_MAX
 from kafkawire.sdk.storage.producer_snapshots import ProducerEntry, snapshot_content
 from tests.commands.dumping.dump_bench import cut_while_read, dump, objects, of_kind, segment
 
@@ -121,10 +121,18 @@ def test_a_transaction_index_that_gets_shorter_while_it_is_read(
     assert note["text"] == "the file got shorter while it was read, 0 bytes are left"
 
 
+def test_many_lines_that_say_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "leader-epoch-checkpoint"
+    path.write_bytes(b"0\n%d\n" % (PROBLEMS_MAX + 5) + b"x\n" * (PROBLEMS_MAX + 5))
+    reasons = [damage["reason"] for damage in of_kind("damage", objects(path, code=1))]
+    assert reasons[:-1] == ["'x', 2 columns expected"] * PROBLEMS_MAX
+    assert reasons[-1] == "5 more problems of this file, 1000 are reported one by one"
+
+
 def test_many_problems(tmp_path: Path) -> None:
-    found = objects(segment(tmp_path, entry(6, 5) * (INDEX_PROBLEMS_MAX + 5), suffix=".txnindex"), code=1)
-    assert len(of_kind("damage", found)) == INDEX_PROBLEMS_MAX + 1
-    assert of_kind("damage", found)[-1]["reason"] == "5 more problems, 1000 are reported one by one"
+    found = objects(segment(tmp_path, entry(6, 5) * (PROBLEMS_MAX + 5), suffix=".txnindex"), code=1)
+    assert len(of_kind("damage", found)) == PROBLEMS_MAX + 1
+    assert of_kind("damage", found)[-1]["reason"] == "5 more problems of this file, 1000 are reported one by one"
 
 
 @pytest.mark.parametrize(
@@ -170,16 +178,16 @@ def test_files_are_opened_for_reading_only(tmp_path: Path, monkeypatch: pytest.M
         ("meta.properties", b"name\n", "no name and value in the line 'name'"),
         ("partition.metadata", b"version: 0\n", "'version: 0\\n' is not a version and a topic id"),
         ("partition.metadata", b"version: 0\ntopic_id: x", "'x' of 1 characters is not a UUID"),
-        ("quorum-state", b"{", "quorum-state: no JSON: "),
+        ("quorum-state", b"{", "no JSON: "),
         ("quorum-state", b'{"leaderId":"\xff"}', "no UTF-8: invalid start byte 0xff"),
-        ("quorum-state", b"[" * 100_000, "quorum-state: no JSON: "),
-        ("quorum-state", b"[]", "quorum-state: no object of JSON"),
-        ("quorum-state", b'{"leaderId":NaN}', "quorum-state: no JSON: NaN is no finite number"),
-        ("quorum-state", b'{"leaderId":[-Infinity]}', "quorum-state: no JSON: -Infinity is no finite number"),
-        ("quorum-state", b'{"leaderId":1e999}', "quorum-state: no JSON: 1e999 is no finite number"),
-        ("quorum-state", b'{"kind":"damage"}', "quorum-state: a member 'kind', which Kafka does not know"),
-        ("quorum-state", b'{"a":' + b"[" * 900 + b"]" * 900 + b"}", "quorum-state: "),
-        ("quorum-state", b'{"a":' + b"[" * 20 + b"1" + b"]" * 20 + b"}", "quorum-state: values inside more than 20"),
+        ("quorum-state", b"[" * 100_000, "no JSON: "),
+        ("quorum-state", b"[]", "no object of JSON"),
+        ("quorum-state", b'{"leaderId":NaN}', "no JSON: NaN is no finite number"),
+        ("quorum-state", b'{"leaderId":[-Infinity]}', "no JSON: -Infinity is no finite number"),
+        ("quorum-state", b'{"leaderId":1e999}', "no JSON: 1e999 is no finite number"),
+        ("quorum-state", b'{"kind":"damage"}', "a member 'kind', which Kafka does not know"),
+        ("quorum-state", b'{"a":' + b"[" * 900 + b"]" * 900 + b"}", "values inside more than 20"),
+        ("quorum-state", b'{"a":' + b"[" * 20 + b"1" + b"]" * 20 + b"}", "values inside more than 20"),
         ("00000000000000000007.snapshot", b"", "version: a snapshot of 0 bytes"),
     ],
 )

@@ -18,6 +18,7 @@ from kafkawire.sdk.storage import checkpoints, file_names
 from kafkawire.sdk.storage.meta_properties import META_PROPERTIES
 from kafkawire.sdk.storage.partition_metadata import PARTITION_METADATA
 from kafkawire.sdk.storage.partitions import partition_folder
+from kafkawire.sdk.storage.quorum_state import QUORUM_STATE
 
 __all__ = ["FileKind", "StoredFile", "files_of", "stored_file"]
 
@@ -55,7 +56,7 @@ _NAMES = {
     checkpoints.HIGH_WATERMARKS: FileKind.OFFSETS,
     META_PROPERTIES: FileKind.PROPERTIES,
     PARTITION_METADATA: FileKind.PARTITION_METADATA,
-    "quorum-state": FileKind.QUORUM_STATE,
+    QUORUM_STATE: FileKind.QUORUM_STATE,
 }
 
 #: What a broker appends to the name of a file that it is about to add, replace or remove.

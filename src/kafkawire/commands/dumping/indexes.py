@@ -10,8 +10,8 @@ from contextlib import ExitStack, suppress
 from typing import Final
 
 from kafkawire.commands.dumping.files import StoredFile
-from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX
 from kafkawire.commands.dumping.output import Kind, Output
+from kafkawire.commands.dumping.problems import Problems
 from kafkawire.commands.dumping.window import Window, open_file
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.record_formats import (
@@ -63,26 +63,6 @@ def _header_at(log: Window, position: int) -> _Header:
     return _Header(log, position) if not header.is_whole and log.has_grown() else header
 
 
-class _Problems:
-    """Tells the problems of one index, up to a limit."""
-
-    def __init__(self, output: Output) -> None:
-        self._output = output
-        self._count = 0
-
-    def tell(self, text: str, position: int) -> None:
-        """Tell one."""
-        self._count += 1
-        if self._count <= INDEX_PROBLEMS_MAX:
-            self._output.damage(text, position)
-
-    def end(self) -> None:
-        """Say how many were not told."""
-        if self._count > INDEX_PROBLEMS_MAX:
-            more = self._count - INDEX_PROBLEMS_MAX
-            self._output.damage(f"{more} more problems of this index, {INDEX_PROBLEMS_MAX} are reported one by one")
-
-
 class _Index:
     """What both kinds of indexes share.
 
@@ -97,7 +77,7 @@ class _Index:
         self.window = Window(stack.enter_context(open_file(file.path)))
         self.entries = IndexEntries(self.window, index)
         self.entry_bytes = index.entry_bytes
-        self.problems = _Problems(output)
+        self.problems = Problems(output)
         self.base_offset = file.base_offset or 0
         self.log = _sibling(file, LOG_SUFFIX, stack)
         self._output = output

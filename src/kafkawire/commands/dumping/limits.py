@@ -7,7 +7,7 @@ from typing import Final
 __all__ = [
     "BATCH_BYTES_MAX",
     "COMPRESSED_PART",
-    "INDEX_PROBLEMS_MAX",
+    "PROBLEMS_MAX",
     "PRODUCERS_BYTES_MAX",
     "SMALL_FILE_BYTES_MAX",
     "WINDOW_BYTES",
@@ -23,8 +23,8 @@ BATCH_BYTES_MAX: Final = 32 * 1024 * 1024
 #: A compressed batch may have this part of it: some codecs take 16 times the size of their input (docs/limits.md).
 COMPRESSED_PART: Final = 4
 
-#: Problems of one index that are reported one by one: all entries after a damaged one may be wrong.
-INDEX_PROBLEMS_MAX: Final = 1000
+#: Problems of one index or small file that are reported one by one: all entries after a damaged one may be wrong.
+PROBLEMS_MAX: Final = 1000
 
 #: Largest checkpoint that is read: 7,000 partitions with the longest names, and 50 times as much memory for short ones.
 SMALL_FILE_BYTES_MAX: Final = 2 * 1024 * 1024

@@ -1,25 +1,25 @@
 """Dump what is small beside the segments: transaction indexes, producer snapshots, checkpoints, properties.
 
-Source: `DumpLogSegments.dumpTxnIndex`, `dumpProducerIdSnapshot`, `CheckpointFile`, `FileQuorumStateStore` in Kafka.
+Source: `DumpLogSegments.dumpTxnIndex`, `dumpProducerIdSnapshot` in Apache Kafka.
 """
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from kafkawire.commands.dumping.files import FileKind, StoredFile
-from kafkawire.commands.dumping.limits import INDEX_PROBLEMS_MAX, PRODUCERS_BYTES_MAX, SMALL_FILE_BYTES_MAX
+from kafkawire.commands.dumping.limits import PRODUCERS_BYTES_MAX, SMALL_FILE_BYTES_MAX
 from kafkawire.commands.dumping.output import Kind, Output
+from kafkawire.commands.dumping.problems import Problems
 from kafkawire.commands.dumping.window import Window, open_file
 from kafkawire.sdk.protocol.uuids import format_uuid
 from kafkawire.sdk.records.java_integers import INT32_MAX
 from kafkawire.sdk.storage.checkpoints import parse_epochs, parse_offsets
-from kafkawire.sdk.storage.damage import DamagedContent, OnDamage, stored_text
+from kafkawire.sdk.storage.damage import DamagedContent, OnDamage
 from kafkawire.sdk.storage.partition_metadata import PARTITION_METADATA_VERSION, parse_partition_metadata
 from kafkawire.sdk.storage.producer_snapshots import parse_snapshot
 from kafkawire.sdk.storage.properties import stored_properties
+from kafkawire.sdk.storage.quorum_state import parse_quorum_state
 from kafkawire.sdk.storage.transaction_index import ENTRY_BYTES, AbortedTransaction, parse_transactions
 
 __all__ = ["dump_small_file", "dump_transaction_index"]
@@ -38,27 +38,19 @@ def dump_transaction_index(file: StoredFile, output: Output) -> None:
     Raises:
         OSError: the file cannot be read.
     """
-    waiting: list[DamagedContent] = []  # for the entry that has it, which is shown before it
-    told = 0
-
-    def tell() -> None:
-        nonlocal told
-        for damage in waiting:
-            told += 1
-            if told <= INDEX_PROBLEMS_MAX:
-                output.damage(damage.reason, damage.position)
-        waiting.clear()
-
+    problems = Problems(output)
+    waiting: list[DamagedContent] = []  # until the entry that has it is shown
     with open_file(file.path) as stream:
         window = Window(stream)
         for entry in parse_transactions(_pieces(window), file.base_offset or 0, on_damage=waiting.append):
             output.say(Kind.ENTRY, _transaction(entry))
-            tell()
-        tell()
+            while waiting:
+                problems.tell_damage(waiting.pop())
+        for damage in waiting:
+            problems.tell_damage(damage)
         if window.is_cut:
             output.note(f"the file got shorter while it was read, {window.end} bytes are left")
-    if told > INDEX_PROBLEMS_MAX:
-        output.damage(f"{told - INDEX_PROBLEMS_MAX} more problems, {INDEX_PROBLEMS_MAX} are reported one by one")
+    problems.end()
 
 
 def _pieces(window: Window) -> Iterator[memoryview]:
@@ -92,15 +84,13 @@ def dump_small_file(file: StoredFile, output: Output) -> None:
             output.damage(f"{size} bytes, a file of this kind is read up to {limit}", 0, size)
             return
         content = bytes(window.at(0, size))
-
-    def tell(damage: DamagedContent) -> None:
-        output.damage(damage.reason, damage.position)
-
+    problems = Problems(output)
     try:
-        for members in _READERS[file.kind](content, tell):
+        for members in _READERS[file.kind](content, problems.tell_damage):
             output.say(Kind.ENTRY, members)
     except DamagedContent as damage:
-        tell(damage)
+        problems.tell_damage(damage)
+    problems.end()
 
 
 def _producers(content: bytes, on_damage: OnDamage) -> Iterator[Mapping[str, object]]:
@@ -144,30 +134,12 @@ def _partition_metadata(content: bytes, on_damage: OnDamage) -> Iterator[Mapping
 
 
 def _quorum_state(content: bytes, on_damage: OnDamage) -> Iterator[Mapping[str, object]]:
-    text = stored_text(content)
-    try:
-        found = json.loads(text, parse_float=_finite, parse_constant=_finite)
-    except (ValueError, RecursionError) as error:
-        raise _damaged_state(f"no JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise _damaged_state("no object of JSON")
+    found = parse_quorum_state(content)
     if _KIND in found:
-        raise _damaged_state(f"a member {_KIND!r}, which Kafka does not know")
+        raise DamagedContent(f"a member {_KIND!r}, which Kafka does not know")
     if _depth(found) > _DEPTH_MAX:
-        raise _damaged_state(f"values inside more than {_DEPTH_MAX} others")
+        raise DamagedContent(f"values inside more than {_DEPTH_MAX} others")
     yield found
-
-
-def _damaged_state(reason: str) -> DamagedContent:
-    return DamagedContent(f"quorum-state: {reason}", 0)
-
-
-def _finite(text: str) -> float:
-    """Return a number; JSON has no others, though Python reads and writes them."""
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text:.40} is no finite number")
-    return number
 
 
 def _depth(value: object) -> int:

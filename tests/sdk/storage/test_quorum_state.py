@@ -1,0 +1,34 @@
+"""The state of a quorum is an object of JSON, with numbers that JSON has.
+
+Method: what Apache Kafka writes, and what is something else.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.storage.damage import DamagedContent
+from kafkawire.sdk.storage.quorum_state import parse_quorum_state
+
+
+def test_what_it_says() -> None:
+    content = b'{"leaderId":1,"leaderEpoch":7,"votedId":-1,"currentVoters":[{"voterId":1}],"data_version":0}'
+    found = parse_quorum_state(content)
+    assert (found["leaderId"], found["leaderEpoch"], found["currentVoters"]) == (1, 7, [{"voterId": 1}])
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "no JSON: "),
+        (b"{", "no JSON: "),
+        (b"[" * 100_000, "no JSON: "),
+        (b"[]", "no object of JSON"),
+        (b'{"leaderId":NaN}', "no JSON: NaN is no finite number"),
+        (b'{"leaderId":1e999}', "no JSON: 1e999 is no finite number"),
+        (b'{"leaderId":"\xff"}', "no UTF-8: invalid start byte 0xff"),
+    ],
+)
+def test_damage(content: bytes, reason: str) -> None:
+    with pytest.raises(DamagedContent, match=f"^{reason}"):
+        parse_quorum_state(content)
