@@ -22,9 +22,12 @@ class DamagedContent(ValueError):
     """
 
     def __init__(self, reason: str, position: int | None = None) -> None:
-        super().__init__(reason)
+        super().__init__(reason, position)
         self.reason = reason
         self.position = position
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 #: Told of damage; it may raise it.

@@ -138,6 +138,7 @@ ARGUMENTS: dict[str, Any] = {
     "option": "acks",
     "partition": 3,
     "path": Path("topics"),
+    "position": 12,
     "headers": (("h", b"1"),),
     "key": b"k",
     "timestamp_ms": 7,
