@@ -151,6 +151,15 @@ def test_records_deep_inside_a_tagged_field(write: Write) -> None:
         load_file(write(nested(chain)))
 
 
+def test_problems_of_fields_come_in_the_order_of_the_file(write: Write) -> None:
+    inner = "{name: low, type: records, versions: 0+, tag: 0}"
+    outer = f"{{name: high, type: Outer, versions: 0+, tag: 0, fields: [{inner}]}}"
+    with pytest.raises(SchemaError) as caught:
+        load_file(write(nested([outer])))
+    places = [problem.reason.split(":")[1] for problem in caught.value.problems if "hold records" in problem.reason]
+    assert places == [" field top", " field S0.high", " field S0.high.low"]
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("more", ["", "{name: z, type: int8}, "])
 def test_structures_inside_each_other(write: Write, more: str, reverse: bool) -> None:

@@ -71,7 +71,10 @@ def test_structures_come_before_their_users(read: Read) -> None:
               - name: inner
                 type: Inner
                 fields:
-                  - {name: number, type: int8}
+                  - name: innermost
+                    type: Innermost
+                    fields:
+                      - {name: number, type: int8}
         fields:
           - {name: one, type: Shared}
           - name: outer
@@ -79,8 +82,10 @@ def test_structures_come_before_their_users(read: Read) -> None:
             fields:
               - {name: two, type: "[]Shared"}
         """)
-    assert [name for name, _fields, _about in message.all_structs()] == ["Inner", "Shared", "Outer"]
-    assert [field.name for field in message.struct_fields("Inner")] == ["number"]
+    assert [name for name, _fields, _about in message.all_structs()] == [
+        *("Innermost", "Inner", "Shared", "Outer")
+    ]
+    assert [field.name for field in message.struct_fields("Innermost")] == ["number"]
     with pytest.raises(KeyError, match="Sample has no structure Other"):
         message.struct_fields("Other")
 

@@ -94,12 +94,10 @@ def test_clients_have_what_is_described() -> None:
 
 
 def test_the_table_of_the_page() -> None:
-    """docs/observability.md has a row for each family, word for word."""
+    """docs/observability.md has a row for each family, word for word, in their order."""
     page = (Path(__file__).parents[3] / "docs" / "observability.md").read_text("utf-8")
-    assert [row for row in map(table_row, METRICS.values()) if f"\n{row}\n" not in page] == []
-    assert page.count("\n| `") == len(METRICS) + page[page.index("## Logging") : page.index("## Metrics")].count(
-        "\n| `"
-    )
+    rows = [line for line in page[page.index("## Metrics") :].splitlines() if line.startswith("| `")]
+    assert rows == list(map(table_row, METRICS.values()))
 
 
 def table_row(family: Family) -> str:
