@@ -187,7 +187,7 @@ class _Join:
         fields = self._fields(scope, self.old.fields, self.new.fields, "")
         structs = tuple(self._struct(scope, struct) for struct in self.new.structs)
         present = {struct.name for struct in self.new.structs}
-        used = set(_types(fields))
+        used = _types(fields)
         structs += tuple(one for one in self.old.structs if one.name in used and one.name not in present)
         return replace(
             self.new, removed=(*removed, *self.new.removed), flexible=flexible, fields=fields, structs=structs
@@ -248,7 +248,5 @@ class _Join:
         return replace(struct, versions=versions if struct.name in self.shared else struct.versions, fields=fields)
 
 
-def _types(fields: _Fields) -> Iterator[str]:
-    for item in fields:
-        yield item.type
-        yield from _types(item.fields or ())
+def _types(fields: _Fields) -> set[str]:
+    return {item.type for item in fields}.union(*(_types(item.fields or ()) for item in fields))

@@ -79,8 +79,8 @@ def near(name: str, names: Iterable[str]) -> str:
     """
     known: dict[str, str] = {}
     for each in names:
-        known.setdefault(each.lower(), each)
-        known.setdefault(_ENDINGS.sub("", each.lower()), each)
+        for form in (each.lower(), _ENDINGS.sub("", each.lower())):
+            known.setdefault(form, each)
     found = difflib.get_close_matches(name[:_COMPARED_CHARACTERS_MAX].lower(), known, n=1)
     return f"; is it {known[found[0]]}?" if found else ""
 

@@ -104,6 +104,7 @@ def test_the_same_definition_in_two_jars(tmp_path: Path) -> None:
             changed(PONG, fields=[{"name": "A", "type": "bytes", "versions": "0", "default": "x"}]),
             "PingResponse: field A: default 'x' for a field",
         ),
+        (changed(PONG, flexibleVersions="9+"), "PingResponse: flexible: 9[+] begins after the versions"),
     ],
 )
 def test_what_cannot_be_read(tmp_path: Path, definition: dict[str, Any], reason: str) -> None:

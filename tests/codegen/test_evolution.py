@@ -130,6 +130,11 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str, str, Verdict]]]] = {
         "",
         [("1-3", "items.text", "no longer ignorable: writing an older version may fail", NOTE)],
     ),
+    "a structure and its field": (
+        'type: "[]Item"\n      fields:\n        - {name: index, type: int32}',
+        'type: "[]Item"\n      ignorable: true\n      fields:\n        - {name: index, type: int16}',
+        [("0-3", "items", "became ignorable", OK), ("0-3", "items.index", "type int32 became int16", BREAKS)],
+    ),
     "entity": (
         "type: string}",
         "type: string, entity: group_id}",

@@ -232,6 +232,11 @@ SAMPLE = "message: Sample\nkind: data\nversions: 0\n"
         ),
         (SAMPLE + "structs: [{fields: []}]\nfields: []", ["4: Sample: 'name' is missing"]),
         (
+            SAMPLE + "structs: [{nam: A, fields: []}]\nfields: []",
+            ["4: Sample: unknown key 'nam'; known here: about, fields, name, versions; is it name?"],
+        ),
+        (SAMPLE + "flexible: 1+\nfields: []", ["1: Sample: flexible: 1+ begins after the versions 0"]),
+        (
             SAMPLE + "structs: [{name: A, versions: 1-0, fields: []}]\nfields: []",
             ["4: Sample: structure A: versions: version range 1-0 is reversed"],
         ),

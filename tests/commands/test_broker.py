@@ -64,6 +64,12 @@ def running(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
             process.kill()
 
 
+def test_help_begins_with_what_is_needed_first():
+    shown = subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=True)
+    options = re.findall("^  (--[a-z]+)", shown.stdout, re.MULTILINE)
+    assert options == ["--data", "--ephemeral", "--config", "--listen", "--option"]
+
+
 def test_configuration_file(tmp_path):
     config = tmp_path / "server.properties"
     data = tmp_path / "data"

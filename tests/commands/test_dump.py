@@ -7,6 +7,7 @@ in `tests/commands/dumping/`.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -108,6 +109,16 @@ def test_mistakes_in_the_arguments(arguments: list[str], text: str, capsys: pyte
     error = capsys.readouterr().err
     assert text in error
     assert error.count("\n") == 1
+
+
+def test_help_begins_with_what_is_needed_first(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run("kafkawire dump", ["--help"])
+    options = re.findall("^  ([-a-z]+)", capsys.readouterr().out, re.MULTILINE)
+    assert options == [
+        *("file", "-h", "--json", "--only", "--from-offset", "--without-content"),
+        *("--topic", "--schemas", "--max-bytes", "--max-batch-bytes"),
+    ]
 
 
 @pytest.mark.parametrize("topic", ["", "orders", "_schemas"])
