@@ -53,6 +53,12 @@ SLIPS = [
     ("order", "self.x = await a; self.y = 2", {"self.y = 2; self.x = await a"}),
     ("order", "self.x = 1; self.file.write(a)", {"self.file.write(a); self.x = 1"}),  # which may fail
     ("order", "self.x = 1; self.file.name(a)", set()),
+    ("order", "self.x = 1; yield from ()", set()),
+    ("order", "self.x = 1; yield from a", {"yield from a; self.x = 1"}),
+    ("order", "self.x = A.B(n); self.y = A.B(low)", set()),  # makes an object, and changes no class
+    ("order", "self.x = A.b(n); self.y = A.b(low)", {"self.y = A.b(low); self.x = A.b(n)"}),
+    ("order", "a.add(topic.x); a[topic.with_suffix(n)] = 1", {"a[topic.with_suffix(n)] = 1; a.add(topic.x)"}),
+    ("order", "a.add(topic.x); topics[topic.with_suffix(n)] = 1", set()),  # nothing changes a path
     ("order", "self.f(); yield", set()),  # others have their turn a little earlier
     ("order", "a['b'] = f(n); a[g('c')] = 2", set()),
     ("order", "a['b'] = f(n); a['c'] = g(a)", {"a['c'] = g(a); a['b'] = f(n)"}),
@@ -60,6 +66,23 @@ SLIPS = [
     ("order", "logger.info(1); self.f()", set()),
     ("order", "self.f(); self.f()", set()),
 ]  # fmt: skip
+
+#: what asks a future to call back, after what is noted, and whether that may come later as well
+CALLED_BACK = [
+    ("t = g.create_task(a); self.x.add(t); t.add_done_callback(self.x.discard)", True),
+    ("t = g.create_task(a); self.x[t] = n; t.add_done_callback(self.f)", True),
+    ("t = g.create_task(a); self.x.add(t); t.add_done_callback(lambda t: self.f(t))", True),
+    ("t = new_task(a, n); self.x.add(t); t.add_done_callback(self.f)", True),
+    ("t = g.promise(a); self.x.add(t); t.add_done_callback(self.x.discard)", False),  # may call at once
+    ("t = g.create_task(a) if a else n; self.x.add(t); t.add_done_callback(self.x.discard)", False),
+    ("t = g.create_task(a); t = n; self.x.add(t); t.add_done_callback(self.x.discard)", False),
+    ("self.x.add(a); a.add_done_callback(self.x.discard)", False),
+    ("t = g.create_task(a); self.x = a; t.add_done_callback(self.x.discard)", False),  # of another container
+    ("t = g.create_task(a); self.f(t); t.add_done_callback(self.x.discard)", False),
+    ("t = g.create_task(a); self.x.add(t); t.add_done_callback(self.f(a))", False),
+    ("t = g.create_task(a); self.x.add(t); t.cancel()", False),
+    ("t = g.create_task(a); t.clear(); t.add_done_callback(self.f)", False),
+]
 
 MODULE = """
 logger = logging.getLogger('a')
@@ -79,6 +102,14 @@ def test_slips(kind: str, body: str, made: set[str]) -> None:
     faults = [fault for fault in find_slips("x.py", source) if fault.kind == kind]
     changed = {"\n".join(line[1:].strip() for line in diff(source, fault) if line[0] == "+") for fault in faults}
     assert changed == made
+
+
+@pytest.mark.parametrize(("body", "is_later"), CALLED_BACK)
+def test_a_future_calls_nobody_back_at_once(body: str, is_later: bool) -> None:
+    *_, note, ask = body.split("; ")
+    source = MODULE.replace("{body}", body).encode()
+    exchanged = f"{ask}; {note}"
+    assert is_later == all(exchanged not in fault.new for fault in find_slips("x.py", source) if fault.kind == "order")
 
 
 def test_what_a_constructor_makes_is_made_in_any_order() -> None:

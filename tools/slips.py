@@ -3,7 +3,8 @@
 A slip of the kind `state` leaves out a line that resets or notes something; one of the kind `names` takes a name for
 its neighbour; one of the kind `order` exchanges two steps. Slips that change nothing, or that a type checker refuses at
 once, are not made: an assignment that is overwritten before it is read is not left out, a name that is not bound yet is
-not used, and two assignments that do not read each other do not change places.
+not used, and two assignments that do not read each other do not change places. Nor do `yield from ()`, and the callback
+of a future that the function has made, which comes later than either.
 """
 
 from __future__ import annotations
@@ -23,6 +24,15 @@ NOTES = {"add", "append", "appendleft", "clear", "discard", "extend", "pop", "po
 
 #: Methods that fail now and then, through no fault of the program: what is noted before them may be wrong.
 FAILING = {"begin", "commit", "flush", "load", "read", "rename", "send", "start", "submit", "sync", "truncate", "write"}
+
+#: Methods of texts, paths and named tuples, which nothing can change.
+PURE = {
+    *("_replace", "casefold", "endswith", "lower", "lstrip", "partition", "removeprefix", "removesuffix", "rpartition"),
+    *("rstrip", "startswith", "strip", "to_bytes", "upper", "with_name", "with_suffix"),
+}
+
+#: What returns a future of asyncio, which calls nobody back before the present turn of its event loop is over.
+FUTURES = {"create_future", "create_task", "ensure_future", "new_task"}
 
 #: Words that stand for each other's opposite or neighbour in names.
 NEIGHBOURS = [
@@ -65,12 +75,14 @@ class _Scope(NamedTuple):
     Attributes:
         name: of the function.
         types: of its names, as far as the source says them.
+        futures: its names for futures that it has made itself.
         attributes: what its class and module read of each object, such as `self`, without what is called.
         fields: types of the attributes of `self`.
     """
 
     name: str
     types: Mapping[str, str]
+    futures: Set[str]
     attributes: Mapping[str, set[str]]
     fields: Mapping[str, str]
 
@@ -114,7 +126,7 @@ class _Finder:
         self._places.append(node.name)
         arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
         types = {each.arg: ast.unparse(each.annotation) for each in arguments if each.annotation} | _types(node)
-        scope = _Scope(node.name, types, self._attributes, fields)
+        scope = _Scope(node.name, types, _futures(node), self._attributes, fields)
         self._block(node.body, scope, frozenset(each.arg for each in arguments))
         self._places.pop()
 
@@ -216,6 +228,8 @@ class _Finder:
             return
         if scope.name == "__init__" or _are_independent(first, second):
             return
+        if any(_is_later(one, other, scope.futures) for one, other in _both_ways(first, second)):
+            return
         self._exchange("order", first, second)
 
     # --- how
@@ -278,6 +292,19 @@ def _types(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
             if callee in ("range", "enumerate") and isinstance(target, ast.Name):
                 types[target.id] = "int"
     return types
+
+
+def _futures(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """Return the locals of a function that are nothing but futures of asyncio that it has made."""
+    made: dict[str, bool] = {each.arg: False for each in ast.walk(function.args) if isinstance(each, ast.arg)}
+    values = {id(node.targets[0]): node.value for node in _own(function) if isinstance(node, ast.Assign)}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            value = values.get(id(node))
+            called = value.func if isinstance(value, ast.Call) else None
+            is_future = isinstance(called, ast.Name | ast.Attribute) and ast.unparse(called).split(".")[-1] in FUTURES
+            made[node.id] = made.get(node.id, True) and is_future
+    return {name for name, is_made in made.items() if is_made}
 
 
 def _is_int(value: ast.expr) -> bool:
@@ -399,6 +426,7 @@ def _is_effect(statement: ast.stmt) -> bool:
     """Return whether others than the function can see what a simple statement does."""
     if isinstance(statement, ast.Expr):
         is_pause = isinstance(statement.value, ast.Yield) and statement.value.value is None
+        is_pause = is_pause or ast.unparse(statement) == "yield from ()"
         return isinstance(statement.value, ast.Call | ast.Await | ast.Yield | ast.YieldFrom) and not is_pause
     if isinstance(statement, ast.Assign):
         return all(isinstance(target, ast.Attribute | ast.Subscript) for target in statement.targets)
@@ -430,6 +458,23 @@ def _are_independent(first: ast.stmt, second: ast.stmt) -> bool:
         _overlap(_changed(one), _texts(other)) or (not isinstance(one, ast.Expr) and _fails(other))
         for one, other in _both_ways(first, second)
     )
+
+
+def _is_later(asking: ast.stmt, note: ast.stmt, futures: Set[str]) -> bool:
+    """Return whether one statement asks a future to call back, and the other notes something that this does not see."""
+    call = asking.value if isinstance(asking, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or not _is_quiet(note):
+        return False
+    future = call.func.value
+    if call.func.attr != "add_done_callback" or not isinstance(future, ast.Name) or future.id not in futures:
+        return False
+    (callback,) = call.args
+    if _root(note) == future.id or not isinstance(callback, ast.Name | ast.Attribute | ast.Lambda):
+        return False
+    # A container that the note changes is still the same one when it is called back; what it assigns may be another.
+    targets = note.targets if isinstance(note, ast.Assign) else []
+    seen = set() if isinstance(callback, ast.Lambda) else _texts(callback)
+    return isinstance(note, ast.Assign | ast.Expr) and not _overlap(set(map(ast.unparse, targets)), seen)
 
 
 def _both_ways(first: ast.stmt, second: ast.stmt) -> Sequence[tuple[ast.stmt, ast.stmt]]:
@@ -464,9 +509,15 @@ def _overlap(changed: set[str], texts: set[str]) -> bool:
 def _changed(statement: ast.stmt) -> set[str]:
     """Return what a statement may change: targets, what methods are called on, and `self` where it is passed on."""
     calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
-    objects = [call.func.value for call in calls if isinstance(call.func, ast.Attribute)]
+    objects = [call.func.value for call in calls if isinstance(call.func, ast.Attribute) and not _is_pure(call.func)]
     objects += [argument for call in calls for argument in call.args if ast.unparse(argument) == "self"]
     return _written(statement) | {ast.unparse(each) for each in objects if isinstance(each, ast.Name | ast.Attribute)}
+
+
+def _is_pure(called: ast.Attribute) -> bool:
+    """Return whether a method changes nothing that it is called on, as the class that is made by `A.B()` does not."""
+    is_class = isinstance(called.value, ast.Name) and called.value.id[:1].isupper() and called.attr[:1].isupper()
+    return called.attr in PURE or is_class
 
 
 def _written(statement: ast.stmt) -> set[str]:

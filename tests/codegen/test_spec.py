@@ -82,9 +82,7 @@ def test_structures_come_before_their_users(read: Read) -> None:
             fields:
               - {name: two, type: "[]Shared"}
         """)
-    assert [name for name, _fields, _about in message.all_structs()] == [
-        *("Innermost", "Inner", "Shared", "Outer")
-    ]
+    assert [name for name, _fields, _about in message.all_structs()] == [*("Innermost", "Inner", "Shared", "Outer")]
     assert [field.name for field in message.struct_fields("Innermost")] == ["number"]
     with pytest.raises(KeyError, match="Sample has no structure Other"):
         message.struct_fields("Other")

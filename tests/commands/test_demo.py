@@ -29,7 +29,9 @@ def test_every_line_comes_back(tmp_path: Path, compression: str) -> None:
     result = demo("--file", str(path), "--compression", compression, "--no-spark")
     assert result.returncode == 0, result.stdout + result.stderr
     steps = ("501 lines", "topic created", "produced", "broker killed", "broker started again", "nothing lost")
-    places = [result.stdout.find(text) for text in (*steps, "Spark left out", "first bytes of", "base_offset", "done in")]
+    places = [
+        result.stdout.find(text) for text in (*steps, "Spark left out", "first bytes of", "base_offset", "done in")
+    ]
     assert -1 not in places
     assert places == sorted(places)
 
