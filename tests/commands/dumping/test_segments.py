@@ -105,6 +105,20 @@ def test_control_batches(tmp_path: Path) -> None:
     assert of_kind("record", objects("--only", "control", path)) == []
 
 
+@pytest.mark.parametrize("only", ["record", "control"])
+def test_records_of_old_formats_are_shown_if_records_are_wanted(tmp_path: Path, only: str) -> None:
+    """Also behind control batches, which a broker that was downgraded leaves before them."""
+    old = MessageSetBuilder(1, Compression.NONE, base_offset=1)
+    old.append(5, b"k", b"v")
+    marker = batch_of(
+        [(1, *end_transaction_marker(True, 6), ())],
+        is_control=True, is_transactional=True, producer_id=1, producer_epoch=0,
+    )  # fmt: skip
+    path = segment(tmp_path, marker, old.build())
+    found = objects("--only", only, path)
+    assert [len(of_kind(kind, found)) for kind in ("record", "control")] == [only == "record", only == "control"]
+
+
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
 def test_old_formats(tmp_path: Path, magic: int, compression: Compression) -> None:

@@ -39,6 +39,7 @@ def test_a_limit(tmp_path: Path) -> None:
         window = Window(file, 100)
         assert (window.end, window.is_limited) == (100, True)
         assert window.at(90, 61) == CONTENT[90:100]
+        assert window.at(0, 2**60) == CONTENT[:100], "no more memory is taken than the file needs"
         assert Window(file, 2**40).is_limited is False
 
 

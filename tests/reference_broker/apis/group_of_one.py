@@ -17,11 +17,13 @@ def group_in(bench: BrokerBench, group_id: str = "g") -> ClassicGroup:
     return found
 
 
-def commit(bench: BrokerBench, offset: int, group_id: str = "g", topic: str = "t", partition: int = 0) -> None:
+def commit(
+    bench: BrokerBench, offset: int, group_id: str = "g", topic: str = "t", partition: int = 0, metadata: str = "meta"
+) -> None:
     """Commit an offset from outside a group."""
     bench.offsets_topic()
     Topic = OffsetCommitRequest.OffsetCommitRequestTopic
-    part = OffsetCommitRequest.OffsetCommitRequestPartition(partition, offset, 0, "meta")
+    part = OffsetCommitRequest.OffsetCommitRequestPartition(partition, offset, 0, metadata)
     (answer,) = bench.ask(OffsetCommitRequest(group_id, topics=[Topic(topic, partitions=[part])]), 9).topics
     assert not answer.partitions[0].error_code
 

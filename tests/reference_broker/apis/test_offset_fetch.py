@@ -47,6 +47,16 @@ def test_one_group(bench, topic_id, version):
 
 
 @pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 8])
+def test_all_offsets_of_a_group_may_not_be_asked_for_too_often(bench, topic_id, version):
+    """Their metadata counts."""
+    commit(bench, 7, metadata="m" * 4_000)
+    repeated_max = bench.core.options.queued_max_request_bytes // 2 // 4_000
+    for count, error in ((repeated_max // 2, ErrorCode.NONE), (repeated_max + 2, ErrorCode.POLICY_VIOLATION)):
+        response = bench.ask(OffsetFetchRequest(groups=[Group("g", topics=None)] * count), version)
+        assert {group.error_code for group in response.groups} == {error}
+
+
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 8])
 def test_several_groups(bench, topic_id, version):
     asked = Topics("t", topic_id, [2, 0])
     groups = [Group("g", topics=[asked]), Group("g", topics=None), Group("other", topics=None)]

@@ -25,6 +25,7 @@ class Bench:
         self.failing = {}
         self.is_held, self.held = held, []
         self.done = []
+        self.next_partitions = []
         self.markers = Markers(self.timers, self.write)
 
     def write(self, partition, marker, version, done, now_ms):
@@ -40,7 +41,12 @@ class Bench:
         transaction = Transaction(
             "t", 5, epoch=epoch, state=TransactionState.PREPARE_COMMIT, partitions=frozenset(partitions)
         )
-        self.markers.send(transaction, 3, self.done.append, 0)
+        self.markers.send(transaction, 3, self.ended, 0)
+
+    def ended(self, now_ms):
+        self.done.append(now_ms)
+        if self.next_partitions:
+            self.send(self.next_partitions.pop(), epoch=2)
 
     def run(self, until_ms):
         while (deadline_ms := self.timers.next_deadline_ms) is not None and deadline_ms <= until_ms:
@@ -100,6 +106,20 @@ def test_many_markers_are_written_in_steps(monkeypatch):
         bench.timers.fire(0)
         counts.append(len(bench.tried))
     assert (counts, bench.done) == ([2, 4, 5], [0])
+
+
+def test_the_next_transaction_may_end_as_soon_as_this_one_has():
+    """The coordinator goes on while it is told so; the markers of the next one are others."""
+    bench = Bench()
+    bench.next_partitions = [A]
+    bench.send(B)
+    assert (bench.tried, bench.done) == ([(B, 0), (A, 0)], [0, 0])
+    bench.is_held, bench.next_partitions = True, [A]
+    bench.send(B, epoch=3)
+    bench.held.pop()()
+    assert bench.markers.remaining("t") == {A}
+    bench.held.pop()()
+    assert bench.markers.remaining("t") is None
 
 
 def test_outcomes_that_come_late():

@@ -106,6 +106,9 @@ def test_a_partition_that_a_topic_may_have() -> None:
             Held("t", None, b"v", (), wrong, 0, 0)  # type: ignore[arg-type]  # wrong on purpose
     with pytest.raises(LocalProtocolError, match=r"^topic 5: expected a string, got int$"):
         wanted_partition(5, -1)
+    with pytest.raises(LocalProtocolError, match=r"^topic 5: expected a string, got int$"):
+        wanted_partition(5, "0")
+    assert wanted_partition(5, 0) == 0, "whoever sends looks at the topic"
 
 
 def test_what_a_partitioner_did_can_always_be_told() -> None:

@@ -139,6 +139,14 @@ def test_last_member_leaves_an_empty_group_behind():
     assert only(bench.join()).generation_id == 3
 
 
+def test_group_knows_since_when_it_is_empty():
+    """Its offsets expire a retention later, also after a restart."""
+    bench = GroupBench()
+    member = only(bench.join()).member_id
+    bench.leave(member, now=200)
+    assert bench.group.state_changed_ms == bench.loaded().group.state_changed_ms == 200
+
+
 def test_failed_write_is_told_to_everybody_and_the_group_tries_again():
     bench = GroupBench()
     member = only(bench.join()).member_id
@@ -241,7 +249,8 @@ def test_group_whose_first_member_leaves_in_the_initial_delay_is_empty_after_it(
     assert bench.group.state is GroupState.PREPARING_REBALANCE
     bench.timers.fire(3_000)
     assert (bench.group.state, bench.group.generation_id) == (GroupState.EMPTY, 1)
-    assert bench.loaded().group.generation_id == 1
+    again = bench.loaded().group
+    assert (again.generation_id, again.state_changed_ms) == (1, 3_000)
 
 
 def test_id_handed_out_is_waited_for():

@@ -204,6 +204,8 @@ def test_without_records_there_is_no_batch(builder_class: type[BatchBuilder]) ->
         ((2**63, None, b""), "timestamp_ms"),
         ((1, "text", b""), "key"),
         ((1, None, 5), "value"),
+        ((1, b"k", 5), "value"),
+        ((1, "text", None), "key"),
         ((1, None, b"", [(b"name", b"")]), "headers"),
         ((1, None, b"", [("name", "text")]), "headers"),
         ((1, None, b"", [("name",)]), "headers"),
