@@ -16,7 +16,9 @@ import pytest
 
 from kafkawire.sdk.client.partitioner import murmur2_partition
 from kafkawire.sdk.errors import BufferFull, Closed, EncodeError, LocalProtocolError, RecordTooLarge
+from kafkawire.sdk.producer.accumulator import Accumulator
 from kafkawire.sdk.producer.arguments import TO_BE_CHOSEN, Held
+from kafkawire.sdk.producer.partition_queue import PartitionQueue, ProducerBatch
 from kafkawire.sdk.producer.transactions.errors import OUTSIDE, STRADDLED
 from kafkawire.sdk.records import RecordBatch
 from tests.sdk.producer.filled import Filled
@@ -112,6 +114,59 @@ def test_memory_is_taken_as_a_batch_grows_and_given_back() -> None:
     assert accumulator.bytes_held == batch.used_bytes == batch.builder.size_bytes
     accumulator.release(batch.admitted_bytes)
     assert accumulator.bytes_held == 0
+
+
+def noted(monkeypatch: pytest.MonkeyPatch, accumulator: Accumulator) -> list[str]:
+    """Return a list that tells when a batch is closed, left by its queue, and gives back memory."""
+    calls: list[str] = []
+
+    def note(owner: Any, name: str) -> None:
+        original = getattr(owner, name)
+
+        def call(*arguments: Any) -> Any:
+            calls.append(name)
+            return original(*arguments)
+
+        monkeypatch.setattr(owner, name, call)
+
+    note(ProducerBatch, "close")
+    note(PartitionQueue, "let_go")
+    note(accumulator, "release")
+    return calls
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_a_batch_that_may_still_grow_gives_back_no_memory(monkeypatch: pytest.MonkeyPatch, is_refused: bool) -> None:
+    """Another thread appends to a batch until it is closed, and opens the next once the queue has let it go."""
+    filled = Filled()
+    if is_refused:
+        monkeypatch.setattr(filled.accumulator, "_tell", lambda what: False)  # the sender has just ended
+        calls = noted(monkeypatch, filled.accumulator)
+        with pytest.raises(Closed):
+            filled.accumulator.take(held(), 0)
+        assert calls == ["close", "release"]
+    else:
+        filled.send("t", b"x")
+        calls = noted(monkeypatch, filled.accumulator)
+        filled.accumulator.close(filled.batches()[0])
+        assert calls == ["close", "let_go", "release"]
+
+
+def test_memory_of_a_batch_that_is_closed_is_not_free_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread could take it, so that all batches together had more than the limit."""
+    filled = Filled()
+    filled.send("t", b"x")
+    accumulator, (batch,) = filled.accumulator, filled.batches()
+    left: list[int] = []
+    release = accumulator.release
+
+    def released(size_bytes: int) -> None:
+        release(size_bytes)
+        left.append(accumulator.bytes_held)
+
+    monkeypatch.setattr(accumulator, "release", released)
+    accumulator.close(batch)
+    assert left == [batch.used_bytes]
 
 
 def test_after_a_full_batch_the_next_takes_its_memory_at_once() -> None:

@@ -368,6 +368,24 @@ def test_ending_the_client_settles_everything() -> None:
     assert not producer.sender._waiters.awaits_room, "nobody waits any longer"
 
 
+def test_a_record_that_comes_while_the_client_ends_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may send until the moment at which records are refused."""
+    producer = SimulatedProducer(linger_ms=0)
+    producer.learn()
+    late: list[Delivery] = []
+    refuse_all = producer.accumulator.refuse_all
+
+    def refused_now(error: KafkaWireError) -> None:
+        late.append(producer.send("t", b"late"))
+        refuse_all(error)
+
+    monkeypatch.setattr(producer.accumulator, "refuse_all", refused_now)
+    monkeypatch.setattr(producer.accumulator, "_wake", lambda: None)  # the sender is at work
+    producer.simulation.close()
+    (delivery,) = late
+    assert isinstance(outcome_of(delivery), Closed)
+
+
 def test_a_partition_that_waits_for_its_leader_keeps_its_turn() -> None:
     producer = SimulatedProducer({"t": [1, 1]}, linger_ms=0, max_in_flight=1, batch_size=1024, enable_idempotence=False)
     producer.learn()
