@@ -293,6 +293,13 @@ def test_callbacks_that_all_raise_give_two_lines_a_batch(caplog: pytest.LogCaptu
     ]
 
 
+def test_a_callback_sees_all_of_the_outcome() -> None:
+    outcome, seen = Outcome(PLACE), []
+    outcome.watch(0, lambda: seen.append((outcome.done, outcome.base_offset, outcome.log_append_time_ms)))
+    outcome.settle(5, 7)
+    assert seen == [(True, 5, 7)]
+
+
 def test_records_that_move_take_their_waiters_along() -> None:
     async def run() -> None:
         outcome, left, right = Outcome(PLACE), Outcome(PLACE), Outcome(PLACE)

@@ -104,6 +104,19 @@ def test_the_first_call_after_the_loop_was_closed_ends_the_client() -> None:
     client.driver.end(Closed("late")).wait(PATIENCE_SECONDS)
 
 
+def test_one_thread_alone_ends_a_client_whose_loop_was_closed() -> None:
+    """The others do not settle the same promises once more, nor wait for it."""
+    client = Client(ScriptedBroker())
+
+    async def start() -> None:
+        client.driver.start()
+
+    asyncio.run(start())
+    client.driver._may_end.clear()  # another thread has just found out
+    client.driver.check_loop()
+    assert client.driver._ended is None, "it is the other one who ends it"
+
+
 def test_what_the_driver_was_doing_when_the_loop_was_closed_is_settled() -> None:
     client = Client(ScriptedBroker())
     loop = asyncio.new_event_loop()

@@ -5,6 +5,9 @@ Method: the user's side alone; tests put what responses would bring.
 
 from __future__ import annotations
 
+import gc
+from weakref import ref
+
 import pytest
 
 from kafkawire.sdk.consumer.fetching.queue import Fetched
@@ -214,6 +217,26 @@ def test_a_partition_that_is_sought_while_it_is_paused(side: UserSide) -> None:
     side.assignment.resume([T0])
     assert side.take() is None
     assert side.position(T0) == Position(2)
+
+
+@pytest.mark.parametrize("is_resumed", [False, True])
+def test_what_was_set_aside_of_a_partition_is_dropped_by_a_seek(side: UserSide, is_resumed: bool) -> None:
+    class Data(bytearray):
+        """May be referred to weakly."""
+
+    data = Data(made(0, b"a", b"b", b"c"))
+    side.put(T0, data)
+    side.take()
+    side.assignment.pause([T0])
+    assert side.reader.next_batch() is None, "the rest is set aside"
+    side.assignment.seek(T0, Position(2))
+    if is_resumed:
+        side.assignment.resume([T0])
+    assert side.reader.next_batch() is None
+    left = ref(data)
+    del data
+    gc.collect()
+    assert left() is None, "nobody hands it out any more"
 
 
 def test_a_revocation_stops_at_once(side: UserSide) -> None:
