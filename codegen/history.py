@@ -8,7 +8,7 @@ Source: KIP-896 removed versions in 4.0; the definitions in older jars still hav
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter

@@ -300,6 +300,13 @@ def test_a_callback_sees_all_of_the_outcome() -> None:
     assert seen == [(True, 5, 7)]
 
 
+def test_who_is_called_at_once_knows_that_somebody_has_asked() -> None:
+    outcome, seen = Outcome(PLACE), []
+    outcome.fail(Closed("over"))
+    outcome.watch(0, lambda: seen.append(outcome.observed))
+    assert seen == [True]
+
+
 def test_records_that_move_take_their_waiters_along() -> None:
     async def run() -> None:
         outcome, left, right = Outcome(PLACE), Outcome(PLACE), Outcome(PLACE)

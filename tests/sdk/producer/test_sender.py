@@ -386,6 +386,32 @@ def test_a_record_that_comes_while_the_client_ends_is_settled(monkeypatch: pytes
     assert isinstance(outcome_of(delivery), Closed)
 
 
+@pytest.mark.parametrize("topic", ["t", "unknown"])
+def test_what_is_flushed_is_settled_when_that_is_told(topic: str) -> None:
+    producer = SimulatedProducer(linger_ms=0)
+    producer.learn()
+    producer.simulation.handlers[1, ProduceRequest] = lambda request, version: SILENT
+    delivery = producer.send(topic, b"v")
+    promise, told = producer.flush(), []
+    promise.add_done_callback(lambda: told.append(delivery.done))
+    producer.run(10)
+    assert not told
+    producer.simulation.close()
+    assert told == [True]
+
+
+@pytest.mark.parametrize("topic", ["t", "unknown"])
+def test_a_callback_can_tell_that_records_were_lost(topic: str) -> None:
+    """It may end the transaction, which must not be committed without them."""
+    producer = SimulatedProducer(linger_ms=0)
+    producer.learn()
+    producer.simulation.handlers[1, ProduceRequest] = lambda request, version: SILENT
+    lost: list[bool] = []
+    producer.send(topic, b"v").add_done_callback(lambda _: lost.append(producer.accumulator.failed is not None))
+    producer.simulation.close()
+    assert lost == [True]
+
+
 def test_a_partition_that_waits_for_its_leader_keeps_its_turn() -> None:
     producer = SimulatedProducer({"t": [1, 1]}, linger_ms=0, max_in_flight=1, batch_size=1024, enable_idempotence=False)
     producer.learn()

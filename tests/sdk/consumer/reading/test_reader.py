@@ -225,7 +225,7 @@ def test_what_was_set_aside_of_a_partition_is_dropped_by_a_seek(side: UserSide, 
         """May be referred to weakly."""
 
     data = Data(made(0, b"a", b"b", b"c"))
-    side.put(T0, data)
+    side.put(T0, data)  # type: ignore[arg-type]  # as good as bytes
     side.take()
     side.assignment.pause([T0])
     assert side.reader.next_batch() is None, "the rest is set aside"
@@ -456,7 +456,7 @@ def _changed(data: bytes, at: int, *values: int) -> bytes:
 )
 def test_a_batch_that_cannot_be_read_stops_its_own_partition_and_the_error_names_it(data: bytes, reason: str) -> None:
     side = UserSide(T0, T1, start=4)
-    side.put(T0, data)
+    side.put(T0, data)  # type: ignore[arg-type]  # as good as bytes
     side.put(T1, made(4, b"x"))
     with pytest.raises(DecodeError, match=reason):
         side.take()
