@@ -55,6 +55,20 @@ def test_a_check_that_raises_what_is_retriable_has_the_request_sent_again() -> N
     operating(test)
 
 
+def test_whoever_is_woken_finds_the_request() -> None:
+    """On a loop inside the one of the caller the turn may come at once."""
+
+    async def test(broker: ScriptedBroker, core: ClientCore) -> None:
+        calls: list[str] = []
+        submit, wake = core.router.submit, core.operations.wake
+        core.router.submit = lambda *call: calls.append("submit") or submit(*call)  # type: ignore[method-assign, func-returns-value]  # noted
+        core.operations.wake = lambda: calls.append("wake") or wake()  # type: ignore[method-assign, func-returns-value]  # noted
+        await core.operations.request(ANY_BROKER, MetadataRequest([]), MetadataResponse)
+        assert calls[:2] == ["submit", "wake"]
+
+    operating(test)
+
+
 def test_a_check_that_raises_what_is_final_ends_it() -> None:
     async def test(broker: ScriptedBroker, core: ClientCore) -> None:
         count = 0

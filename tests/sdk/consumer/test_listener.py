@@ -241,6 +241,17 @@ def test_nothing_is_called_before_the_reader_asks() -> None:
     assert str(done[EVENTS[2]]) == "the listener failed"
 
 
+def test_a_reader_that_is_woken_finds_that_something_has_arrived() -> None:
+    seen: list[tuple[bool, bool]] = []
+
+    def woken() -> None:
+        seen.append((bool(calls._events), calls._arrived.wait(0)))
+
+    calls = BlockingListenerCalls(Plain(), lambda event, error: None, woken)
+    calls.notify(EVENTS[0])
+    assert seen == [(True, True)]
+
+
 def test_a_read_within_a_call_calls_nothing() -> None:
     class Reading(Plain):
         def on_assigned(self, partitions: frozenset[TopicPartition]) -> None:

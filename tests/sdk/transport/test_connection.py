@@ -450,6 +450,30 @@ def test_closing_fails_pending_requests_too() -> None:
     connected(test)
 
 
+def test_a_connection_that_this_client_closes_has_not_ended_by_itself() -> None:
+    async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
+        ends: list[KafkaWireError] = []
+        connection.on_end = ends.append
+        connection.close()
+        assert not ends
+
+    connected(test)
+
+
+def test_what_a_lost_connection_has_not_sent_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wire waits no longer once nothing can be sent."""
+
+    async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
+        async def lost(wire: MemoryWire) -> None:
+            connection.connection_lost(None)
+
+        monkeypatch.setattr(MemoryWire, "sent", lost)
+        with pytest.raises(ConnectionLost, match="has ended"):
+            await connection.sent()
+
+    connected(test)
+
+
 @pytest.mark.parametrize("has_unsent", [False, True])
 def test_an_ended_connection_waits_for_no_unsent_bytes(monkeypatch: pytest.MonkeyPatch, has_unsent: bool) -> None:
     """The peer may hang, and the event loop may end with the client."""

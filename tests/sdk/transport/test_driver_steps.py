@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +23,7 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataRe
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.transport import driver as driver_module
-from kafkawire.sdk.transport.driver import Step
+from kafkawire.sdk.transport.driver import Driver, Step
 from kafkawire.sdk.transport.driver_interface import Open, Send, Shut
 from kafkawire.sdk.transport.fork import Forked
 from kafkawire.sdk.transport.promise import Promise
@@ -362,3 +364,54 @@ def test_a_defect_in_a_task_ends_everything(caplog: pytest.LogCaptureFixture) ->
 
     asyncio.run(run())
     assert "the client has ended because of a defect" in caplog.text
+
+
+# --- turns that come at once, as they do on another thread
+
+
+def noted(monkeypatch: pytest.MonkeyPatch, look: Callable[[], object]) -> list[object]:
+    """Return a list of what there is to be seen whenever a turn is asked for."""
+    seen: list[object] = []
+    monkeypatch.setattr(Driver, "wake", lambda driver: seen.append(look()))
+    return seen
+
+
+def test_a_turn_that_comes_at_once_finds_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        _, driver = scripted_driver(ScriptedBroker())
+        seen = noted(monkeypatch, lambda: list(driver._steps))
+        driver.run(ignore)
+        assert seen == [[ignore]]
+
+    asyncio.run(run())
+
+
+def test_a_turn_that_a_timer_asks_for_finds_it_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        _, driver = scripted_driver(ScriptedBroker())
+        driver._timer_due_ms = monotonic_ms()
+        seen = noted(monkeypatch, lambda: driver._timer_due_ms)
+        driver._timer_fired()
+        assert seen == [0]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("error", "reported"), [(None, "answered"), (ConnectionLost("gone"), "failed")])
+def test_a_turn_that_comes_at_once_finds_what_became_of_a_call(
+    monkeypatch: pytest.MonkeyPatch, error: KafkaWireError | None, reported: str
+) -> None:
+    def request(connection: object) -> tuple[None, int]:
+        if error is not None:
+            raise error
+        return None, 0
+
+    async def run() -> None:
+        router, driver = scripted_driver(ScriptedBroker())
+        connection = SimpleNamespace(post=lambda *_: None, has_unsent=False, is_congested=False)
+        driver._connections[LINK] = connection  # type: ignore[assignment]  # as far as it is used
+        seen = noted(monkeypatch, lambda: [what for what, _ in router.reported])
+        driver._send(LINK, SimpleNamespace(request=request, response=None), 5)  # type: ignore[arg-type]  # likewise
+        assert seen == [[reported]]
+
+    asyncio.run(run())

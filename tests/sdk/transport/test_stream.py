@@ -211,6 +211,24 @@ def test_a_lost_connection_ends_the_wait() -> None:
     asyncio.run(run())
 
 
+def test_a_receiver_that_fails_leaves_nobody_waiting() -> None:
+    class Failing(Notes):
+        def connection_lost(self, error: Exception | None) -> None:
+            raise ZeroDivisionError
+
+    async def run() -> None:
+        protocol = FrameProtocol(Failing)
+        protocol.connection_made(NotingTransport())
+        protocol.pause_writing()
+        waiting = asyncio.ensure_future(protocol.drain())
+        await asyncio.sleep(0)
+        with pytest.raises(ZeroDivisionError):
+            protocol.connection_lost(None)
+        await asyncio.wait_for(waiting, 10)
+
+    asyncio.run(run())
+
+
 def test_nothing_is_written_after_close() -> None:
     async def run() -> None:
         protocol = FrameProtocol(Notes)

@@ -41,6 +41,29 @@ class Setting:
         self.wakes += 1
 
 
+FETCHED = Fetched(T0, 0, 0, Position(1), b"records")
+
+COMING: dict[str, Callable[[FetchQueue], object]] = {
+    "records": lambda queue: queue.deliver(FETCHED),
+    "an error": lambda queue: queue.report(Closed("over")),
+    "the end": lambda queue: queue.fail(Closed("over")),
+    "what was set aside": lambda queue: queue.unpark(T0),
+}
+
+
+@pytest.mark.parametrize("come", COMING.values(), ids=COMING)
+def test_whoever_is_woken_finds_what_has_come(come: Callable[[FetchQueue], object]) -> None:
+    """A reader on another thread looks at once."""
+    setting = Setting()
+    queue, found = setting.queue, []
+    setting.readings[T0].paused = True
+    setting.put(T0, 0)
+    assert setting.take() is None
+    queue.wait().add_done_callback(lambda: found.append(queue._has_news()))
+    come(queue)
+    assert found == [True]
+
+
 def test_in_order() -> None:
     setting = Setting()
     setting.put(T0, 0)
