@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable
+from itertools import count
 
 from kafkawire.reference_broker.work.background import call
 from kafkawire.sdk.errors import BrokerError
@@ -71,7 +72,7 @@ class HighWatermark:
         self._error: BrokerError | None = None
         #: (offset, number, callback); the number keeps callbacks of one offset in order.
         self._waiting: list[tuple[int, int, Reached]] = []
-        self._made = 0
+        self._numbers = count()
         self.watchers = Watchers()
         #: (end offset, size) of the batches that are not readable yet.
         self._unreadable: deque[tuple[int, int]] = deque()
@@ -84,8 +85,7 @@ class HighWatermark:
         if offset <= self.offset or self._error is not None:
             call(callback, None if offset <= self.offset else self._error)
         else:
-            self._made += 1
-            heapq.heappush(self._waiting, (offset, self._made, callback))
+            heapq.heappush(self._waiting, (offset, next(self._numbers), callback))
 
     def watch(self, watcher: Watcher) -> None:
         """Call `watcher` whenever more can be read, or nothing more ever will be, until `unwatch`."""

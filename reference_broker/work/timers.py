@@ -15,6 +15,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from typing import ParamSpec
 
 from kafkawire.reference_broker.work.broker_end import BrokerEnd
@@ -70,7 +71,7 @@ class Timers:
         #: What `jumped_ms` was when the work began that goes on now, None for one that has the current time.
         self._as_of_ms: int | None = None
         self._heap: list[tuple[int, int, Timer]] = []
-        self._made = 0
+        self._numbers = count()
         self._size_max = _SIZE_MIN
         self._lines = LogLimit(_log)
         #: What waits for its turn, and whether somebody has had the present one.
@@ -106,8 +107,7 @@ class Timers:
         if len(self._heap) >= self._size_max:
             self._forget_cancelled()
         timer = Timer(deadline_ms, action)
-        self._made += 1
-        heapq.heappush(self._heap, (deadline_ms, self._made, timer))
+        heapq.heappush(self._heap, (deadline_ms, next(self._numbers), timer))
         if self.on_earlier is not None and self._heap[0][2] is timer:
             self.on_earlier(deadline_ms)
         return timer
