@@ -267,6 +267,42 @@ def test_requests_before_one_that_is_too_long_are_handled():
     on_a_loop(test())
 
 
+def test_connection_is_read_while_there_is_memory_and_it_is_not_closed():
+    """What it is told counts at once: until the next time, it could take any amount."""
+
+    async def test() -> None:
+        bench = Bench()
+        wire = await bench.connect()
+        transport = wire._transport
+        assert transport is not None
+        wire.no_room()
+        assert not transport.is_reading()
+        wire.room_again()
+        assert transport.is_reading()
+        wire.write([bytes(1_000_000)])
+        wire.close()
+        assert not transport.is_reading()
+        bench.end()
+
+    on_a_loop(test())
+
+
+def test_others_go_on_once_a_lost_connection_has_given_back_everything(monkeypatch):
+    """What it received, what it has not sent, and its turn; the last lets the next one go on."""
+
+    async def test() -> None:
+        bench = Bench()
+        wire = await bench.connect()
+        given = []
+        for name in ("received", "unsent", "done"):
+            monkeypatch.setattr(bench.budget, name, lambda *_, name=name: given.append((name, bench.gone.copy())))
+        wire.connection_lost(None)
+        assert given == [("received", [wire]), ("unsent", [wire]), ("done", [wire])]
+        bench.far.close()
+
+    on_a_loop(test())
+
+
 def test_paused_connection_is_not_read():
     async def test() -> None:
         bench = Bench()

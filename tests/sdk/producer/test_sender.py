@@ -50,6 +50,8 @@ def test_records_are_stored_in_order_with_sequence_numbers() -> None:
     sequences = [batch.base_sequence for batch in batches]
     assert sequences == [sum(batch.records_count for batch in batches[:place]) for place in range(len(batches))]
     assert producer.accumulator.bytes_held == 0
+    assert producer.sender.is_settled
+    assert producer.sender.is_silent
 
 
 def test_a_batch_lingers_unless_it_is_full_or_flushed() -> None:
