@@ -3,6 +3,8 @@
 Method: the files alone, on a disk in memory, with a partition of one file that stands for its records.
 """
 
+import errno
+
 import pytest
 
 from kafkawire.reference_broker.storage.checkpoints import DamagedFile
@@ -123,6 +125,26 @@ def test_power_goes_at_every_call():
             if not topics:
                 assert not records
     assert seen == {(), (FIRST.topic_id,), (SECOND.topic_id,)}
+
+
+def test_what_is_written_down_last_is_durable_last():
+    """A topic exists once its folders do, and no longer before they go."""
+    disk, calls, failed = MemoryDisk(), [], []
+
+    def plan(call):
+        calls.append((call.name, call.path))
+        is_renamed = len(calls) > 1 and calls[-2][0] == "rename" and calls[-2][1].endswith(".creating")
+        if is_renamed and not failed:
+            failed.append(len(calls))
+            raise OSError(errno.EIO, "planned")
+
+    disk.plan = plan
+    with pytest.raises(OSError, match="planned"):
+        create(disk, FIRST)
+    (at,) = failed
+    (synced, renamed, _), (removed, *after) = calls[at - 3 : at], calls[at : at + 2]
+    assert (synced, renamed[0]) == (("sync_folder", ""), "rename")
+    assert (removed[0], after) == ("remove", [("sync_folder", "topics")])
 
 
 def test_every_call_of_creating_fails():
