@@ -111,6 +111,13 @@ def test_a_gap() -> None:
     assert any("passed over" in line for line in summary.lines())
 
 
+def test_what_is_left_of_a_frame_around_a_gap_is_passed_over() -> None:
+    packets = talk(10, piece_bytes=9).packets
+    first = 2 + 3 * ((len(packets) - 2) // 10)
+    passed_over = [explained(packets[:at] + packets[at + 1 :])[1].passed_over_bytes for at in (first, first + 1)]
+    assert passed_over[0] == passed_over[1] > 9, "the same whichever packet of the request is missing"
+
+
 @pytest.mark.parametrize("begin", range(2, 12))
 def test_a_beginning_inside_a_connection(begin: int) -> None:
     """What came before the first known request is passed over, and a response without one is said to be so."""

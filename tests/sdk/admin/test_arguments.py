@@ -26,6 +26,7 @@ def test_new_topics() -> None:
     ("given", "message"),
     [
         (5, "topic 5: expected a NewTopic or a name, got int"),
+        (["a", "b", NewTopic("a")], "create topic a: named twice"),
         (NewTopic("a", -2), "partitions of a: expected -1 to 2147483647, got -2"),
         (NewTopic("a", 1, 1 << 15), "replication_factor of a: expected -1 to 32767, got 32768"),
         (NewTopic("a", configs={"k": 5}), "k of a: expected a string, got 5"),  # type: ignore[dict-item]  # wrong

@@ -110,6 +110,9 @@ def test_an_error_that_passes_and_one_that_lasts() -> None:
     with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED: offset of t-0"):
         answer.wait(0)
     assert codes == []
+    kinds = [type(each) for _, _, each, _ in cluster.simulation.sent]
+    first, second = (at for at, kind in enumerate(kinds) if kind is ListOffsetsRequest)
+    assert MetadataRequest in kinds[first:second], "the leader may have moved"
 
 
 @pytest.mark.parametrize("is_last", [True, False])

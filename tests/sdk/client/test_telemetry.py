@@ -126,6 +126,13 @@ def test_what_is_asked_for_is_pushed_at_its_interval() -> None:
     assert b"group_id" in content
 
 
+def test_a_broker_that_names_no_interval_gets_metrics_now_and_then() -> None:
+    setting = Setting(push_interval_ms=0)
+    setting.run(1_000_000)
+    first, second, third = (round(at, -3) for at, _ in setting.pushes())
+    assert second - first == third - second == 300_000
+
+
 @pytest.mark.parametrize(("fraction", "first_ms"), [(0.0, 30_000), (0.999, 89_940)])
 def test_clients_that_start_together_do_not_push_together(fraction: float, first_ms: int) -> None:
     setting = Setting()

@@ -5,6 +5,7 @@ Method: pairs of sequences and buffers; numbers, texts and reprs at and beyond e
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -75,3 +76,13 @@ def test_quoted(value: Any, text: str) -> None:
 def test_quoted_with_another_limit() -> None:
     assert quoted("x" * 1000, 3) == "'xx"
     assert quoted("x" * 1000, None) == repr("x" * 1000)
+
+
+def test_of_something_long_no_more_is_read_than_is_shown() -> None:
+    text = "x" * 10_000_000
+    tracemalloc.start()
+    try:
+        assert quoted(text, 3) == "'xx"
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
