@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from itertools import count
 from typing import Protocol
 
 from kafkawire.reference_broker.work.computations import Computations
@@ -178,7 +179,7 @@ class FetchSession:
         self._ready: dict[SessionPartition, None] = {}
         #: Those whose log has changed since the last `follow`.
         self._unfollowed: list[SessionPartition] = []
-        self._turns = 0
+        self._turns = count(1)
 
     def __len__(self) -> int:
         return len(self._partitions)
@@ -305,8 +306,7 @@ class FetchSession:
         partition.follow(is_committed=self._isolation_level == IsolationLevel.READ_COMMITTED)
 
     def _to_end(self, partition: SessionPartition) -> None:
-        self._turns += 1
-        partition.turn = self._turns
+        partition.turn = next(self._turns)
 
 
 class FetchSessions:

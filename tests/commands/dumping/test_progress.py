@@ -16,6 +16,10 @@ class Stream(io.StringIO):
     def __init__(self, is_terminal: bool) -> None:
         super().__init__()
         self._is_terminal = is_terminal
+        self.shown = ""
+
+    def flush(self) -> None:
+        self.shown = self.getvalue()
 
     def isatty(self) -> bool:
         return self._is_terminal
@@ -28,7 +32,9 @@ def test_progress(is_terminal: bool) -> None:
     read = progress.of("0.log", 1 << 30)
     for position in range(0, 1 << 30, 1 << 20):
         read(position)
+        assert stream.shown == stream.getvalue()
     progress.end()
+    assert stream.shown == stream.getvalue()
     progress.end()
     lines = stream.getvalue().split("\r\x1b[K")
     assert len(lines) == (17 if is_terminal else 1)

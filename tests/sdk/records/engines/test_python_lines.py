@@ -10,6 +10,7 @@ import pytest
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.records import record_batch_class
 from kafkawire.sdk.records.engines.python_lines import RecordLines
+from kafkawire.sdk.records.engines.python_record import Record
 from tests.sdk.records.conftest import batch_of
 
 
@@ -35,3 +36,13 @@ def test_a_long_record_that_lies() -> None:
     data[-1] = 4  # so many headers more
     with pytest.raises(DecodeError, match=r"records\[0\] at byte 0: it is cut"):
         written(bytes(data))
+
+
+def test_a_record_of_an_old_format_goes_back() -> None:
+    """Each says so for itself: the next one begins anew."""
+    lines = RecordLines([].append)
+    told: list[int | None] = []
+    for offset in (5, 3, 4, 3):
+        lines.add_record(Record(offset, 7, None, b"v"), b"record", b"CreateTime", b"")
+        told.append(lines.backward)
+    assert told == [None, 3, None, 3]
