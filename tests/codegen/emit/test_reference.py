@@ -158,6 +158,21 @@ def test_layouts_of_versions(sample: str) -> None:
     assert "tagged field 0: varint of length + 1, 0 for null, then UTF-8" in sample
 
 
+def test_layout_of_a_structure_that_may_be_null(tmp_path: Path) -> None:
+    inner = "fields: [{name: number, type: int8}]"
+    path = tmp_path / "ping.yaml"
+    path.write_text(
+        SAMPLE.replace(
+            "    - {name: rack",
+            f"    - {{name: whole, type: Whole?, default: null, {inner}}}\n"
+            f"    - {{name: last, type: Last?, versions: 2+, tag: 1, default: null, {inner}}}\n    - {{name: rack",
+        )
+    )
+    page = reference_tree({Path("messages/ping.yaml"): load_file(path)})[Path("messages/ping.html")]
+    assert "int8, -1 for null, then its fields<" in page
+    assert "tagged field 1: varint, 0 for null, then its fields and tagged fields<" in page
+
+
 def test_removed_versions_say_which_release_removed_them(tree: dict[Path, str]) -> None:
     page = tree[Path("messages/controlled_shutdown.html")]
     assert page.count("<li>0-3 removed in 4.0</li>") == 2

@@ -43,6 +43,14 @@ def test_snappy_block_longer_than_the_data_by_its_highest_byte() -> None:
         decompress(Compression.SNAPPY, stream)
 
 
+def test_blocks_count_together() -> None:
+    stream = compress(Compression.SNAPPY, b"some content")
+    whole = stream + stream[16:]
+    assert decompress(Compression.SNAPPY, whole, 24) == b"some content" * 2
+    with pytest.raises(DecodeError, match="more than the 23 bytes"):
+        decompress(Compression.SNAPPY, whole, 23)
+
+
 def test_a_damaged_block_says_where_it_begins() -> None:
     content = bytes(range(256)) * 300  # three blocks
     stream = bytearray(compress(Compression.SNAPPY, content))
