@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkawire.reference_broker.coordinators.placement import partition_of
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -25,6 +26,14 @@ def test_every_version(bench, version):
     x.init()
     fenced = ErrorCode.INVALID_PRODUCER_EPOCH if version < 2 else ErrorCode.PRODUCER_FENCED
     assert x.add_offsets(version=version) == fenced
+
+
+@pytest.mark.parametrize("group_id", ["g", "readers", "x"])
+def test_partition_is_that_of_the_group(group_id):
+    x = Transacting(BrokerBench(MemoryDisk(), offsets_topic_num_partitions=50))
+    assert x.add_offsets(group_id) == ErrorCode.NONE
+    (topic,) = x.describe().topics
+    assert list(topic.partitions) == [partition_of(group_id, 50)]
 
 
 def test_the_topic_of_groups_is_created(bench):

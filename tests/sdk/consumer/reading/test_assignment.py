@@ -241,3 +241,20 @@ def test_what_is_interrupted_anywhere_does_not_hold_up_the_other_side(call: Call
         assert not told or told[-1] == ("seek", T0, side.assignment[T0].place), "the last place is fetched from"
         place += 3
     assert place > 30
+
+
+@pytest.mark.parametrize("is_halted", [True, False])
+def test_the_io_side_is_told_once_the_user_s_side_is_done(monkeypatch: pytest.MonkeyPatch, is_halted: bool) -> None:
+    """It may be another thread, which looks at once: by then nothing is left of what was fetched before."""
+    side = UserSide(T0, T1)
+    reading = side.assignment.readings[T0]
+    side.put(T0, made(0, b"a"))
+    side.assignment.pause([T0])
+    assert side.take() is None, "what was fetched is set aside"
+    seen: list[tuple[bool, bool]] = []
+    monkeypatch.setattr(side.assignment, "_run", lambda step: seen.append((reading.halted, T0 in side.queue._parked)))
+    if is_halted:
+        side.assignment.halt(reading)
+    else:
+        side.assignment.seek(T0, Position(5))
+    assert seen == [(is_halted, False)]
