@@ -64,7 +64,7 @@ def test_documentation(bench, wanted):
 
 
 def test_broker(bench):
-    result = ask(bench, ConfigResourceType.BROKER, "1")
+    result = ask(bench, ConfigResourceType.BROKER, "1", include_synonyms=True)
     shown = {entry.name: (entry.value, entry.config_source) for entry in result.configs}
     assert shown["num.partitions"] == ("2", ConfigSource.STATIC_BROKER_CONFIG)
     assert shown["log.retention.ms"] == ("5000", ConfigSource.STATIC_BROKER_CONFIG)
@@ -72,6 +72,14 @@ def test_broker(bench):
     types = {entry.name: entry.config_type for entry in result.configs}
     assert (types["num.partitions"], types["listeners"]) == (ConfigType.INT, ConfigType.STRING)
     assert types["auto.create.topics.enable"] == ConfigType.BOOLEAN
+    synonyms = {
+        entry.name: [(each.name, each.value, each.source) for each in entry.synonyms] for entry in result.configs
+    }
+    assert synonyms["num.partitions"] == [
+        ("num.partitions", "2", ConfigSource.STATIC_BROKER_CONFIG),
+        ("num.partitions", "1", ConfigSource.DEFAULT_CONFIG),
+    ]
+    assert synonyms["auto.create.topics.enable"] == [("auto.create.topics.enable", "true", ConfigSource.DEFAULT_CONFIG)]
     assert not ask(bench, ConfigResourceType.BROKER, "").configs
 
 

@@ -355,6 +355,28 @@ def test_a_call_that_closes_lets_the_group_go_on() -> None:
     assert done == [EVENTS[0], EVENTS[1], EVENTS[0]]
 
 
+def test_who_hears_that_a_call_has_let_go_may_have_the_next_one_made() -> None:
+    told: list[Event] = []
+    during: list[list[Event]] = []
+
+    class Closing(Plain):
+        def on_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+            assert calls.let_go()
+            during.append(told.copy())
+
+    def done(event: Event, error: Exception | None) -> None:
+        told.append(event)
+        calls.run()
+
+    listener = Closing()
+    calls = BlockingListenerCalls(listener, done, lambda: None)
+    calls.notify(EVENTS[0])
+    calls.notify(EVENTS[1])
+    calls.run()
+    assert during == [EVENTS[:2]]
+    assert listener.told == [("revoked", PARTITIONS)]
+
+
 def test_a_plain_call_that_raises_what_is_no_exception_is_done_once() -> None:
     class Cancelled(Plain):
         def on_assigned(self, partitions: frozenset[TopicPartition]) -> None:

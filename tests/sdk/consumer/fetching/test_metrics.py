@@ -65,6 +65,15 @@ def test_lags() -> None:
     assert read(cluster)["records-lag-max"] == 0
 
 
+def test_metrics_come_in_the_order_of_the_page() -> None:
+    cluster = reading(T0)
+    registry = Registry("consumer")
+    show_lags(registry, cluster.assignment)
+    show_group(registry, dict, lambda: None)
+    wanted = ("records-lag-max", "last-poll-seconds-ago", "assigned-partitions", "last-heartbeat-seconds-ago")
+    assert [name.name for name in registry.read(0) if name.name in wanted] == list(wanted)
+
+
 def test_the_state_of_a_membership() -> None:
     registry = Registry("consumer")
     heartbeats: list[int | None] = [None, 1_000]
