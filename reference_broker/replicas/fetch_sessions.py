@@ -179,7 +179,7 @@ class FetchSession:
         self._ready: dict[SessionPartition, None] = {}
         #: Those whose log has changed since the last `follow`.
         self._unfollowed: list[SessionPartition] = []
-        self._turns = count(1)
+        self._turns = count()
 
     def __len__(self) -> int:
         return len(self._partitions)
