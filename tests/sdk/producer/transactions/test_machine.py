@@ -14,6 +14,7 @@ import pytest
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.errors import (
     BrokerError,
+    KafkaWireError,
     LocalProtocolError,
     ProducerFenced,
     TransactionAborted,
@@ -513,6 +514,25 @@ def test_a_producer_that_has_ended_says_why_whatever_it_is_asked() -> None:
     assert isinstance(error_of(producer.ask(producer.machine.commit, 100)), ProducerFenced)
     with pytest.raises(ProducerFenced):
         producer.send("t", b"v", partition=0)
+
+
+def test_who_hears_that_a_producer_has_ended_is_refused_with_the_reason() -> None:
+    producer = TransactionalProducer(2)
+    producer.begin()
+    producer.send("t", b"v", partition=0)
+    producer.run(1_000)
+    producer.refusals[EndTxnRequest] = [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]
+    errors: list[str] = []
+
+    def send_again() -> None:
+        with pytest.raises(KafkaWireError) as caught:
+            producer.send("t", b"v", partition=0)
+        errors.append(str(caught.value))
+
+    producer.ask(producer.machine.commit, 60_000).add_done_callback(send_again)
+    producer.run(5_000)
+    (error,) = errors
+    assert "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in error
 
 
 @BOTH
