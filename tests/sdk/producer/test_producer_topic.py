@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.producer.partition_queue import PartitionQueue
 from kafkawire.sdk.producer.producer_topic import ProducerTopic
+from tests.sdk.producer.filled import Filled
 
 
 def test_a_new_topic() -> None:
@@ -34,3 +37,19 @@ def test_the_less_busy_of_two_partitions_with_a_leader() -> None:
 
 def test_a_partition_that_is_not_there_has_no_open_batch() -> None:
     assert ProducerTopic("t").open_batch(0) is None
+
+
+@pytest.mark.parametrize("is_sticky", [False, True])
+def test_a_batch_that_was_closed_meanwhile_is_not_shown_as_open(is_sticky: bool) -> None:
+    filled = Filled()
+    filled.send("t", b"v")
+    (batch,) = filled.batches()
+    topic = filled.accumulator.topics["t"]
+    number = batch.queue.partition.partition
+    topic.shown_open(batch, is_sticky=is_sticky)
+    assert (topic.open_batch(number), topic.sticky) == (batch, batch)
+    topic.shown_closed(batch)
+    assert (topic.open_batch(number), topic.sticky) == (None, None)
+    batch.close()
+    topic.shown_open(batch, is_sticky=is_sticky)
+    assert (topic.open_batch(number), topic.sticky) == (None, None)

@@ -68,6 +68,23 @@ def test_members_share_the_partitions_and_go_on_reading_what_they_keep() -> None
     assert kinds(members[0]) == ["Assigned", "Revoking", "Revoking", "Assigned"]
 
 
+def test_a_commit_that_was_rejected_is_followed_by_a_heartbeat_at_once() -> None:
+    """Which tells whether the member was fenced; that of a former epoch says nothing."""
+    cluster = Cluster.of_consumers()
+    member = cluster.member("a")
+    cluster.settle(member)
+    signature = member.group.sign()
+    assert signature is not None
+    error = BrokerError(ErrorCode.STALE_MEMBER_EPOCH)
+    due_ms = member.group.due_ms(member.now_ms)
+    assert due_ms is not None
+    assert due_ms > member.now_ms
+    member.group.rejected(signature._replace(generation_id=99), error, member.now_ms)
+    assert member.group.due_ms(member.now_ms) == due_ms
+    member.group.rejected(signature, error, member.now_ms)
+    assert member.group.due_ms(member.now_ms) == member.now_ms
+
+
 def test_a_heartbeat_says_what_has_changed_and_nothing_else() -> None:
     cluster = Cluster.of_consumers()
     member = cluster.member("a", rack="r1", server_assignor="uniform")
