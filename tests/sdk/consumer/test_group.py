@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
 from kafkawire.sdk.client.groups.assignor import Assignment, Assignor, PartitionCounts, ReplicaRacks, Subscriptions
+from kafkawire.sdk.client.groups.committed import CommittedOffsets
 from kafkawire.sdk.client.groups.consumer_protocol import decode_subscription
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
@@ -307,6 +309,27 @@ def test_the_end_of_the_client_ends_the_membership_commits_and_look_ups(protocol
                 promise.wait(0)
 
     consuming(test, "t", group_protocol=protocol)
+
+
+def test_what_is_looked_up_is_asked_in_the_same_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else may wake the I/O side for long."""
+    calls: list[str] = []
+    for name in ("find", "poll"):
+        original = getattr(CommittedOffsets, name)
+
+        def noted(*arguments: Any, name: str = name, original: Any = original) -> Any:
+            calls.append(name)
+            return original(*arguments)
+
+        monkeypatch.setattr(CommittedOffsets, name, noted)
+
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        group = consumer._core.group  # type: ignore[union-attr]  # it has started
+        calls.clear()
+        group.find([T0], lambda found, now_ms: None, monotonic_ms())
+        assert calls == ["find", "poll"]
+
+    consuming(test)
 
 
 # Commits.
