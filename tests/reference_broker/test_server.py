@@ -19,6 +19,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from mmap import PAGESIZE
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -43,6 +44,17 @@ MEBIBYTE = 2**20
 def broker(tmp_path):
     with BackgroundBroker(tmp_path / "data") as broker:
         yield broker
+
+
+def test_the_next_timer_is_set_once_those_that_are_due_have_fired(monkeypatch):
+    """Those may have set and cancelled others; for what has been done nobody wakes up again."""
+    broker, woken = Broker(MemoryDisk()), []
+    timers = SimpleNamespace(next_deadline_ms=5)
+    core = SimpleNamespace(timers=timers, advance=lambda now_ms: setattr(timers, "next_deadline_ms", 100))
+    monkeypatch.setattr(broker, "_core", core)
+    monkeypatch.setattr(broker, "_wake_at", woken.append)
+    broker._wake()
+    assert woken == [100]
 
 
 def test_produce_and_fetch(broker):
