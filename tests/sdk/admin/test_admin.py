@@ -14,6 +14,7 @@ import pytest
 
 from kafkawire.sdk.admin.admin import Admin
 from kafkawire.sdk.admin.descriptions import ConfigEntry, GroupListing, NewTopic
+from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.errors import BrokerError, Closed, ConnectFailed, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.metrics.names import MetricName
@@ -323,5 +324,26 @@ def test_a_start_that_fails_leaves_nothing_behind() -> None:
         await admin.start()
         assert await admin.list_topics() == {}
         await admin.close()
+
+    asyncio.run(run())
+
+
+def test_an_admin_that_could_not_be_started_may_be_started_while_the_rest_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[object] = []
+
+    async def fails(core: ClientCore) -> None:
+        raise Closed("no")
+
+    async def run() -> None:
+        admin = Admin(str(BROKER), network=StoringBroker({"t": 1}).network)
+
+        async def finishes(core: ClientCore, error: KafkaWireError) -> None:
+            left.append(admin._started)
+
+        monkeypatch.setattr(ClientCore, "start", fails)
+        monkeypatch.setattr(ClientCore, "finish", finishes)
+        with pytest.raises(Closed, match="no"):
+            await admin.start()
+        assert left == [None]
 
     asyncio.run(run())

@@ -300,6 +300,20 @@ def test_a_callback_sees_all_of_the_outcome() -> None:
     assert seen == [(True, 5, 7)]
 
 
+def test_who_waits_looks_for_closed_loops_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[asyncio.AbstractEventLoop] = []
+    monkeypatch.setattr("kafkawire.sdk.transport.loop_watch.look_from", looked.append)
+
+    async def run() -> None:
+        outcome = Outcome(PLACE)
+        waiting = outcome.wait(0, 5)
+        next(waiting)
+        assert looked == [asyncio.get_running_loop()]
+        waiting.close()
+
+    asyncio.run(run())
+
+
 def test_who_is_called_at_once_knows_that_somebody_has_asked() -> None:
     outcome, seen = Outcome(PLACE), []
     outcome.fail(Closed("over"))

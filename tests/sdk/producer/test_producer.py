@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import (
     AuthenticationFailed,
@@ -25,6 +26,7 @@ from kafkawire.sdk.errors import (
     RecordTooLarge,
     RequestTimedOut,
 )
+from kafkawire.sdk.producer.core import ProducerCore
 from kafkawire.sdk.producer.producer import Producer
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdResponse
@@ -524,3 +526,26 @@ def test_what_is_late_because_a_broker_throttles_says_so(io: str) -> None:
             await late
 
     producing(test, io=io)
+
+
+def test_a_producer_that_could_not_be_started_may_be_started_while_the_rest_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cores: list[object] = []
+
+    async def fails(core: ProducerCore) -> None:
+        raise Closed("no")
+
+    async def run() -> None:
+        producer = Producer(str(BROKER), network=StoringBroker({"t": 1}).network)
+
+        async def finishes(core: ClientCore, error: Closed) -> None:
+            cores.append(producer._core)
+
+        monkeypatch.setattr(ProducerCore, "start", fails)
+        monkeypatch.setattr(ClientCore, "finish", finishes)
+        with pytest.raises(Closed, match="no"):
+            await producer.start()
+        assert cores == [None]
+
+    asyncio.run(run())
