@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from struct import Struct
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ from kafkawire.sdk.errors import (
 )
 from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES, frame
+from kafkawire.sdk.protocol.gate import ConnectionState
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -204,6 +206,24 @@ def test_a_port_that_accepts_and_says_nothing(option: str) -> None:
             await BrokerConnection.open(broker.network, BROKER, SETTINGS._replace(**limits))
         await asyncio.sleep(0)
         assert broker.links == []
+
+    asyncio.run(run())
+
+
+def test_an_encrypted_port_that_says_nothing_is_not_asked_for_tls() -> None:
+    async def run() -> None:
+        broker = ScriptedBroker()
+        broker.script(ApiKey.API_VERSIONS, lambda request: None)
+        accept = broker.network.open
+
+        async def opened(address: Address, receiver: Callable[[Wire], Any], enter: Any) -> Any:
+            enter(ConnectionState.TLS)
+            return await accept(address, receiver, enter)
+
+        broker.network.open = opened  # type: ignore[assignment, method-assign]  # as over TLS
+        with pytest.raises(ConnectFailed, match="versions: ") as caught:
+            await BrokerConnection.open(broker.network, BROKER, SETTINGS._replace(connect_timeout_ms=20))
+        assert "is this a TLS" not in str(caught.value)
 
     asyncio.run(run())
 
