@@ -80,6 +80,8 @@ CALLED_BACK = [
     ("t = g.create_task(a); self.x = a; t.add_done_callback(self.x.discard)", False),  # of another container
     ("t = g.create_task(a); self.f(t); t.add_done_callback(self.x.discard)", False),
     ("t = g.create_task(a); self.x.add(t); t.add_done_callback(self.f(a))", False),
+    ("t = g.create_task(a); self.x.add(t); t.add_done_callback(self.f, context=a)", False),
+    ("t = g.create_task(a); self.x.add(t); t.add_done_callback()", False),
     ("t = g.create_task(a); self.x.add(t); t.cancel()", False),
     ("t = g.create_task(a); t.clear(); t.add_done_callback(self.f)", False),
 ]

@@ -468,7 +468,7 @@ def _is_later(asking: ast.stmt, note: ast.stmt, futures: Set[str]) -> bool:
     future = call.func.value
     if call.func.attr != "add_done_callback" or not isinstance(future, ast.Name) or future.id not in futures:
         return False
-    (callback,) = call.args
+    callback = call.args[0] if len(call.args) == 1 and not call.keywords else None
     if _root(note) == future.id or not isinstance(callback, ast.Name | ast.Attribute | ast.Lambda):
         return False
     # A container that the note changes is still the same one when it is called back; what it assigns may be another.
