@@ -64,6 +64,18 @@ def test_whoever_is_woken_finds_what_has_come(come: Callable[[FetchQueue], objec
     assert found == [True]
 
 
+def test_nothing_is_left_of_what_is_dropped() -> None:
+    setting = Setting()
+    setting.readings[T0].paused = True
+    setting.put(T0, 0)
+    assert setting.take() is None
+    setting.put(T1, 5)
+    setting.queue.clear()
+    setting.readings[T0].paused = False
+    setting.queue.unpark(T0)
+    assert setting.take() is None
+
+
 def test_in_order() -> None:
     setting = Setting()
     setting.put(T0, 0)
