@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from kafkawire.sdk.client.groups.committed import CommittedOffsets
 
 from kafkawire.sdk.client.groups.assignor import Assignment, Assignor, PartitionCounts, ReplicaRacks, Subscriptions
+from kafkawire.sdk.client.groups.committed_offsets import CommittedOffsets
 from kafkawire.sdk.client.groups.consumer_protocol import decode_subscription
 from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
