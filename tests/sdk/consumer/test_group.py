@@ -324,7 +324,9 @@ def test_what_is_looked_up_is_asked_in_the_same_turn(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(CommittedOffsets, name, noted)
 
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
-        group = consumer._core.group  # type: ignore[union-attr]  # it has started
+        assert consumer._core is not None
+        group = consumer._core.group
+        assert group is not None
         calls.clear()
         group.find([T0], lambda found, now_ms: None, monotonic_ms())
         assert calls == ["find", "poll"]
