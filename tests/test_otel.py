@@ -194,7 +194,8 @@ def test_a_blocking_producer() -> None:
     """Spans and errors are those of an asyncio producer, and both have their metrics."""
     spans = Spans()
     with Broker(ephemeral=True, num_partitions=1) as broker:
-        producer = traced(sync.Producer(broker.bootstrap, client_id="shop", max_request_size=1_024), spans.provider)
+        options = {"client_id": "shop", "max_request_size": 1_024, "topic_timeout_ms": 1_000}
+        producer = traced(sync.Producer(broker.bootstrap, **options), spans.provider)
         assert isinstance(producer, BlockingTracedProducer)
         with producer:
             assert producer.send("t", b"v", key="order-7").result(timeout_ms=60_000).offset == 0

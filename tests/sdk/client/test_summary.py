@@ -90,7 +90,7 @@ def test_a_client_that_was_not_made(face: Any, kind: str) -> None:
 def test_a_delivery_and_a_broker() -> None:
     broker = Broker(ephemeral=True)
     assert repr(broker) == "<Broker, not running>"
-    with broker, sync.Producer(broker.bootstrap) as producer:
+    with broker, sync.Producer(broker.bootstrap, topic_timeout_ms=1_000) as producer:
         assert repr(broker) == f"<Broker at {broker.bootstrap}>"
         delivery = producer.send("t", b"x" * 10**6, partition=0)
         assert "x" * 100 not in repr(delivery)
