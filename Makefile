@@ -134,7 +134,7 @@ test-native: $(VENV)/.dev
 ENGINE_TESTS := tests/conformance tests/sdk/protocol tests/sdk/records tests/sdk/producer tests/sdk/consumer/reading \
   tests/sdk/test_end_to_end.py
 ENGINE_FREE := --ignore=tests/codegen --ignore-glob=tests/test_*.py \
-  --ignore-glob=tests/reference_broker/test_*_failures.py --ignore=tests/soak
+  --ignore-glob=tests/reference_broker/*_failures.py --ignore=tests/soak
 
 test-python: $(VENV)/.dev
 	$(call title,tests: python engine)
@@ -161,7 +161,7 @@ endif
 # The oldest and the newest Python have all of it; those between are tried by their wheels, and by
 # `make test-core PYTHON=python3.12 VENV=.venv-3.12`. The single module finds an extension that should be there.
 CORE_TESTS := tests/conformance tests/reference_broker tests/sdk tests/test_environment.py tests/codegen \
-  --ignore-glob=tests/reference_broker/test_*_failures.py
+  --ignore-glob=tests/reference_broker/*_failures.py
 
 # Spark's JVM leaves most of a core idle: the few tests of the other engines run beside it. Without the extension they are
 # all tests, and their progress is shown.
