@@ -19,7 +19,7 @@ from kafkawire.sdk.protocol.schema import Api, Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.versions import VersionRange
 
-__all__ = ["PARTS", "REGISTERED", "ApiHandler", "Handler", "ServedApis", "serves", "since", "with_parts"]
+__all__ = ["PARTS", "REGISTERED", "ApiHandler", "Handler", "ServedApis", "serves", "since"]
 
 #: The parts of a broker that a handler may name.
 PARTS: Final = frozenset(
@@ -68,7 +68,7 @@ class ApiHandler:
         advertised: the versions that clients are told.
     """
 
-    __slots__ = ("advertised", "api", "handle", "versions")
+    __slots__ = ("_parts", "advertised", "api", "handle", "versions")
 
     def __init__(
         self, api: Api, handle: Handler, versions: VersionRange | None = None, *, advertised_from: int | None = None
@@ -92,6 +92,15 @@ class ApiHandler:
         self.handle = handle
         self.versions = served
         self.advertised = advertised
+        self._parts = _parts_of(handle)
+
+    def with_parts(self, parts: Mapping[str, Any]) -> Handler:
+        """Return `handle` as it is called with a `Call` and a request only.
+
+        Args:
+            parts: of a broker, all of `PARTS`.
+        """
+        return partial(self.handle, **{name: parts[name] for name in self._parts}) if self._parts else self.handle
 
     def __repr__(self) -> str:
         return f"<handler of {self.api.name} ({self.api.key}) versions {self.versions}>"
@@ -128,17 +137,6 @@ def _parts_of(handle: Callable[..., Any]) -> set[str]:
     except ValueError:
         return set()
     return {each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY and each.default is Parameter.empty}
-
-
-def with_parts(handle: Handler, parts: Mapping[str, Any]) -> Handler:
-    """Return a handler that is called with a `Call` and a request only.
-
-    Args:
-        handle: one that `ApiHandler` has taken.
-        parts: of a broker, all of `PARTS`.
-    """
-    wanted = _parts_of(handle)
-    return partial(handle, **{name: parts[name] for name in wanted}) if wanted else handle
 
 
 def _is_int(value: object) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import GeneratorType
 from typing import Any
 
-from kafkawire.reference_broker.requests.api_handlers import Handler, ServedApis, with_parts
+from kafkawire.reference_broker.requests.api_handlers import Handler, ServedApis
 from kafkawire.reference_broker.requests.call import Call, RequestServices
 from kafkawire.reference_broker.requests.delayed_operations import Answer
 from kafkawire.reference_broker.requests.long_requests import begin
@@ -38,9 +38,7 @@ class Dispatcher:
         self.frame_bytes_max = frame_bytes_max
         self.served = {key: each.versions for key, each in served.handlers.items()}
         self.services = services
-        self._handlers: dict[int, Handler] = {
-            key: with_parts(each.handle, parts) for key, each in served.handlers.items()
-        }
+        self._handlers: dict[int, Handler] = {key: each.with_parts(parts) for key, each in served.handlers.items()}
         self._answer = chain(ELEMENTS, self._dispatch)
 
     def handle(self, call: Call, message: Any) -> Answer:

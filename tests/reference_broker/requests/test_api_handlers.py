@@ -16,7 +16,7 @@ from examples.own_api.tables.apis import APIS as OWN
 from examples.own_api.tables.apis import ApiKey as OwnKey
 from kafkawire.reference_broker import apis
 from kafkawire.reference_broker.apis import load
-from kafkawire.reference_broker.requests.api_handlers import PARTS, ApiHandler, since, with_parts
+from kafkawire.reference_broker.requests.api_handlers import PARTS, ApiHandler, since
 from kafkawire.reference_broker.server import BackgroundBroker
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
@@ -102,8 +102,8 @@ def handle_of(call, request, *, groups, topics, more=()):
 @pytest.mark.parametrize("function", [handle_of, partial(handle_of, more=())])
 def test_a_handler_gets_the_parts_that_it_names(function):
     parts = {name: f"the {name}" for name in PARTS}
-    assert with_parts(ApiHandler(GREET, function).handle, parts)(None, None) == ("the groups", "the topics", ())
-    assert with_parts(handle, parts) is handle
+    assert ApiHandler(GREET, function).with_parts(parts)(None, None) == ("the groups", "the topics", ())
+    assert ApiHandler(GREET, handle).with_parts(parts) is handle
 
 
 def test_a_broker_has_the_parts_that_handlers_may_name(bench):
