@@ -675,8 +675,7 @@ class PartitionLog:
                 else:
                     self.fail(error)
                 return
-            if note(self.segments) and self.on_sealed is not None:
-                call(self.on_sealed)
+            self._synced(note)
             self._moved()
             self._tell_stored()
             if wants_sync and (self._unsynced_records or self._durability.unstored):
@@ -700,6 +699,10 @@ class PartitionLog:
     def _sync_in_place(self) -> None:
         work, note = self._durability.sync(self.segments, self.next_offset)
         work()
+        self._synced(note)
+
+    def _synced(self, note: Callable[[Segments], bool]) -> None:
+        """Take note of a sync that has succeeded."""
         if note(self.segments) and self.on_sealed is not None:
             call(self.on_sealed)
 
