@@ -166,8 +166,7 @@ class LogDirectory:
             raise
 
     def _identify(self, node_id: int) -> str:
-        is_there = has_file(self._disk, META_PROPERTIES)
-        known = read_parsed(self._disk, META_PROPERTIES, parse_meta_properties) if is_there else None
+        known = read_parsed(self._disk, META_PROPERTIES, parse_meta_properties)
         if known is None:
             if any(name.endswith("-0") for name in self._disk.names("")):
                 raise DamagedFile(self._disk.describe(META_PROPERTIES), "it is missing, although there are partitions")
