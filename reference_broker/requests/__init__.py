@@ -1,1 +1,1 @@
-"""The way of a request: one client's requests in order, answers that come later, errors."""
+"""How requests are handled: those of one client in order, answers that come later, errors."""

@@ -1,4 +1,4 @@
-"""Work that may block: what hands it to another thread, and what is told of its end where requests are handled."""
+"""Blocking work: how it is handed to another thread, and how its end is reported where requests are handled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections whose requests take long, one turn each in a circle."""
+"""Turns for connections whose requests take long, one after the other."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ class ProducerOptions(ClientOptions):
         delivery_timeout_ms: longest time from `send` to the acknowledgement; at least `linger_ms` and
             `request_timeout_ms` together.
         topic_timeout_ms: how long records wait for a topic that no broker knows, because it is being created or its
-            name is wrong; None for `delivery_timeout_ms`. For a partition that a topic has not got, 10 s at most.
+            name is wrong; None for `delivery_timeout_ms`. For a partition that a topic does not have, 10 s at most.
         max_in_flight: most produce requests in flight per connection. Without idempotence, a
             batch that is retried may be stored after a later batch of the same partition if this is above 1.
         enable_idempotence: True to store each record once and in order despite retries, or fail; None to do so unless

@@ -88,7 +88,7 @@ class Topic:
 
 
 class TopicListener(Protocol):
-    """Is told which topics a directory has."""
+    """Is told when topics of a directory come and go."""
 
     def came(self, topic: Topic) -> None:
         """Take note of a topic that was created."""
@@ -97,7 +97,7 @@ class TopicListener(Protocol):
         """Take note of a topic that was deleted, and whose logs have ended."""
 
     def abandoned(self) -> None:
-        """Take note that all of them are let go of."""
+        """Take note that the directory has let go of all of them."""
 
 
 class LogDirectory:

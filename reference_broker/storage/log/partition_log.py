@@ -96,7 +96,7 @@ class _Append(NamedTuple):
 
 
 class LogOwner(Protocol):
-    """Decides up to where a log is committed, and is told what it needs for that."""
+    """Decides how much of a log is committed, and is told what it needs to know for that."""
 
     def transaction_begun(self, first_offset: int) -> None:
         """Take note of the first batch of a transaction, before `appended` does of that batch."""
@@ -111,14 +111,14 @@ class LogOwner(Protocol):
         """Take note that the log begins at a later offset."""
 
     def prepared(self) -> None:
-        """Take note that what could not be read can be."""
+        """Take note that segments that could not be searched before can be searched now."""
 
     def ended(self, error: BrokerError) -> None:
         """Take note that nothing more comes."""
 
 
 def _nobody() -> None:
-    """The owner of a log that is committed as far as its own disk has it."""
+    """Stands for no owner: all that the log's own disk has is committed then."""
 
 
 class PartitionLog:
@@ -284,7 +284,7 @@ class PartitionLog:
 
     @property
     def acknowledged_to(self) -> int:
-        """Up to where this disk has what it must: the end, or what is synced while `flush.messages` asks for that."""
+        """The offset up to which this disk allows acknowledgement: the end, or what `flush.messages` has had synced."""
         return self.next_offset if self._unsynced_records < self.config.flush_messages else self.recovery_point
 
     @property
@@ -302,7 +302,7 @@ class PartitionLog:
         return self.next_offset - self._durability.recovery_point
 
     def own(self, owner: LogOwner) -> None:
-        """Have somebody decide how much of this log is committed.
+        """Set the owner, which decides how much of this log is committed.
 
         Args:
             owner: see `LogOwner`. The log does not keep it alive: the files of both are closed when nobody has them.

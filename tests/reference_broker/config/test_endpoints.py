@@ -1,4 +1,4 @@
-"""What listeners and buffers are called is what Kafka calls them."""
+"""The size that leaves a buffer to the system is the one that Kafka uses."""
 
 from kafkawire.reference_broker.config.endpoints import SYSTEM_BUFFER
 
